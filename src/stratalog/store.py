@@ -33,7 +33,7 @@ from stratalog.records import Records
 if TYPE_CHECKING:
     from stratalog.backends.aws_store import AwsStore
 
-__all__ = ["Ports", "Store", "make_store", "open_store"]
+__all__ = ["Ports", "Store", "make_store", "open_blobs", "open_store"]
 
 INDEX_FILE = "index.sqlite"
 BLOBS_FOLDER = "blobs"
@@ -219,6 +219,25 @@ def make_store(url: str | Path, *, clock: Clock | None = None) -> list[str]:
     stood = _scheme(text) == "memory" or (_folder(text) / INDEX_FILE).exists()
     open_store(text, clock=clock).close()
     return [] if stood else [f"folder {_folder(text)}"]
+
+
+def open_blobs(url: str | Path, *, create: bool = True, clock: Clock | None = None) -> Blobs:
+    """Blobs alone, without an index: a folder, or ``s3://BUCKET/PREFIX``. A bucket must be there.
+
+    Raises Invalid for a URL no backend knows, and for a folder that is not there unless ``create``; Unavailable.
+    """
+    clock, text = clock or SystemClock(), str(url)
+    if text.startswith("s3://"):
+        try:
+            from stratalog.backends.aws_store import open_bucket
+        except ModuleNotFoundError as exc:
+            raise Invalid('a bucket needs more: pip install "stratalog[aws]"', url=text, missing=exc.name) from exc
+        return open_bucket(text, clock)
+    if _scheme(text) or text == "memory:":
+        raise Invalid("blobs alone are in a folder or in s3://BUCKET/PREFIX", url=text)
+    if not create and not _folder(text).is_dir():
+        raise Invalid("there is no such folder", url=text)
+    return FileBlobs(_folder(text), clock)
 
 
 class Ports(msgspec.Struct, frozen=True):

@@ -12,6 +12,7 @@ world_snapshots    commits while the blob store is away
 world_clients      clients that are forgotten, and come back
 world_collect      collectors beside documents
 world_decay        blobs that are damaged at rest, beside floors and collection
+world_backup       backups beside all that changes
 world_sync         devices that push and pull over a network
 world_branches     devices whose server goes back, or is a copy that went its own way
 world_queue        devices whose pushes are queued, and workers
@@ -39,6 +40,7 @@ mutants_documents  bugs of documents
 mutants_records    bugs of records
 mutants_collect    bugs of collection
 mutants_decay      bugs of forgetting, freeing and collecting over damage
+mutants_backup     bugs of backups
 mutants_disk       bugs of the SQLite file and the folder of blobs
 mutants_sync       bugs of push and pull
 mutants_branches   bugs of how clients of a lost branch go on

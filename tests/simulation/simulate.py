@@ -21,6 +21,7 @@ import msgspec
 
 from stratalog.clock import SystemClock
 from tests.simulation.mutants import Catch, hunt
+from tests.simulation.mutants_backup import MUTANTS as BACKUP_MUTANTS
 from tests.simulation.mutants_branches import MUTANTS as BRANCHES_MUTANTS
 from tests.simulation.mutants_collect import MUTANTS as COLLECT_MUTANTS
 from tests.simulation.mutants_decay import MUTANTS as DECAY_MUTANTS
@@ -31,6 +32,7 @@ from tests.simulation.mutants_queue import MUTANTS as QUEUE_MUTANTS
 from tests.simulation.mutants_records import MUTANTS as RECORDS_MUTANTS
 from tests.simulation.mutants_sync import MUTANTS as SYNC_MUTANTS
 from tests.simulation.mutants_threads import MUTANTS as THREADS_MUTANTS
+from tests.simulation.world_backup import BackupWorld
 from tests.simulation.world_branches import BranchesWorld
 from tests.simulation.world_clients import MUTANTS as CLIENTS_MUTANTS
 from tests.simulation.world_clients import ClientsWorld
@@ -72,6 +74,7 @@ class Listed(msgspec.Struct, frozen=True):
 
 
 WORLDS: Mapping[str, Listed] = {
+    "backup": Listed(BackupWorld, weight=1),
     "branches": Listed(BranchesWorld, weight=2),
     "clients": Listed(ClientsWorld, weight=1),
     "collect": Listed(CollectWorld, weight=1),
@@ -89,6 +92,7 @@ WORLDS: Mapping[str, Listed] = {
     "turns": Listed(TurnsWorld, weight=1),
 }
 MUTANTS = (
+    *BACKUP_MUTANTS,
     *BRANCHES_MUTANTS,
     *CLIENTS_MUTANTS,
     *COLLECT_MUTANTS,

@@ -19,7 +19,7 @@ from stratalog.backends.boto import aws_client
 from stratalog.backends.dynamodb import DynamoIndex
 from stratalog.backends.dynamodb_setup import create_table, open_client, table_is_ready
 from stratalog.backends.hosted_turns import HostedTurns
-from stratalog.backends.objectstore import open_object_blobs
+from stratalog.backends.objectstore import ObjectBlobs, open_object_blobs
 from stratalog.backends.s3_versions import bucket_is_ready, create_bucket
 from stratalog.backends.service_request import RequestPolicy
 from stratalog.backends.sqs import SqsQueue, create_queues, find_queues, missing_queues
@@ -27,7 +27,7 @@ from stratalog.clock import Clock
 from stratalog.errors import Invalid, Unavailable
 from stratalog.ports.meter import Meter
 
-__all__ = ["Address", "AwsStore", "configured_endpoint", "parse_address"]
+__all__ = ["Address", "AwsStore", "configured_endpoint", "open_bucket", "parse_address"]
 
 # A worker with nothing to do asks this seldom; each request is billed.
 QUEUE_WAIT_SECONDS = 2
@@ -118,6 +118,18 @@ class AwsStore:
 
     def _service(self, name: str, endpoint: str = "") -> Any:
         return aws_client(name, self._session, endpoint, RequestPolicy())
+
+
+def open_bucket(url: str, clock: Clock) -> ObjectBlobs:
+    """The blobs at ``s3://BUCKET/PREFIX``. Asks nothing of AWS; raises Invalid, Unavailable without credentials."""
+    parts = urlsplit(url)
+    for part, value in (("bucket", parts.netloc), ("prefix", parts.path.strip("/"))):
+        shape, rule = SHAPES[part]
+        if not shape.fullmatch(value) or parts.query or parts.fragment:
+            raise Invalid(f"a {part} on AWS is {rule}", url=url)
+    botocore_session = Session()
+    session = boto3.Session(botocore_session=botocore_session)
+    return open_object_blobs(url, clock, endpoint=configured_endpoint(botocore_session, "s3"), session=session)
 
 
 def configured_endpoint(session: Any, service: str) -> str:

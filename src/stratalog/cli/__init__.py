@@ -14,6 +14,7 @@ stores        make a store, list its content
 documents     make, change, show and delete a document
 history       versions, the changes of one key, differences
 copies        fork, replay, merge, copy a store
+backups       backups, and restoring them
 exchange      export and import
 maintenance   snapshots, archives, retention, collection
 verification  verify, checkpoints
@@ -27,6 +28,7 @@ cost          what work would cost on AWS
 """
 
 from stratalog.cli import (
+    backups,
     copies,
     cost,
     documents,
@@ -77,6 +79,7 @@ for module in (
     documents,
     history,
     copies,
+    backups,
     maintenance,
     verification,
     redaction,

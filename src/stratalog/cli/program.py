@@ -51,7 +51,7 @@ _CODES: tuple[tuple[type[StratalogError], int], ...] = (
     (Unavailable, 5),
     (OutcomeUnknown, 5),
     (Closed, 5),
-    (Corrupt, 6),
+    (Corrupt, DAMAGED),
 )
 _EPILOG = "Exit codes: " + "; ".join(f"{code} {meaning}" for code, meaning in EXIT_CODES.items()) + "."
 

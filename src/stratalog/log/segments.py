@@ -13,7 +13,15 @@ from stratalog.keys import number, parse_number, segments_partition
 from stratalog.log.bodies import BodyRef
 from stratalog.ports.index import Attribute, Condition, Equals, Index, Item, Put
 
-__all__ = ["Segment", "list_segments", "segment_change", "segment_holding", "segment_put", "segment_unchanged"]
+__all__ = [
+    "Segment",
+    "list_segments",
+    "segment_change",
+    "segment_from_item",
+    "segment_holding",
+    "segment_put",
+    "segment_unchanged",
+]
 
 
 class Segment(msgspec.Struct, frozen=True, kw_only=True):
@@ -65,20 +73,21 @@ def segment_unchanged(segment: Segment) -> Condition:
 def segment_holding(index: Index, prefix: str, version: int) -> Segment | None:
     """The segment whose run holds ``version``; None below the first one kept."""
     items = index.query(segments_partition(prefix), before=number(version + 1), reverse=True, limit=1)
-    return next((_from_item(item) for item in items), None)
+    return next((segment_from_item(item) for item in items), None)
 
 
 def list_segments(index: Index, prefix: str, *, first: int = 0) -> Iterator[Segment]:
     """The segments from the one whose first version is ``first`` or above, in order, by pages."""
     after = number(first - 1) if first else None
     for item in index.query(segments_partition(prefix), after=after):
-        yield _from_item(item)
+        yield segment_from_item(item)
 
 
 _decode_ref = msgspec.msgpack.Decoder(BodyRef).decode
 
 
-def _from_item(item: Item) -> Segment:
+def segment_from_item(item: Item) -> Segment:
+    """The segment that an item is the record of. Raises Corrupt."""
     attributes: Any = item.attributes
     try:
         return Segment(

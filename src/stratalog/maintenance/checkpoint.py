@@ -33,6 +33,7 @@ __all__ = [
     "merkle_root",
     "prove_descent",
     "read_checkpoint",
+    "read_line",
     "read_lines",
 ]
 
@@ -121,7 +122,12 @@ def read_lines(store_checkpoint: StoreCheckpoint, text: str) -> list[Checkpoint]
     lines = text.splitlines()
     if len(lines) != store_checkpoint.count or merkle_root(lines) != store_checkpoint.root:
         raise Invalid("the list is not the one that the checkpoint was made from", lines=len(lines))
-    return [_checkpoint(line.split(" ")) for line in lines]
+    return [read_line(line) for line in lines]
+
+
+def read_line(line: str) -> Checkpoint:
+    """The checkpoint behind `Checkpoint.line`. Raises Invalid."""
+    return _checkpoint(line.split(" "))
 
 
 def prove_descent(

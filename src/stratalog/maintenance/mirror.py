@@ -90,18 +90,22 @@ class Mirror:
         ours = last_item(self.source.index, partition, before)
         return ours is not None and ours == last_item(self.target.index, partition)
 
-    def blobs(self, prefix: str) -> None:
-        """Every blob under the prefix that the target lacks; what it has besides stays."""
-        ours = (stat.key for stat in self.source.blobs.list(prefix))
-        theirs = (stat.key for stat in self.target.blobs.list(prefix))
+    def blobs(self, prefix: str, target_prefix: str = "") -> None:
+        """Every blob under the prefix that the target lacks, there under another one if it is given.
+
+        What the target has besides stays.
+        """
+        there = target_prefix or prefix
+        ours = (there + stat.key.removeprefix(prefix) for stat in self.source.blobs.list(prefix))
+        theirs = (stat.key for stat in self.target.blobs.list(there))
         for keys in _grouped(_missing(ours, theirs), WORKERS):
-            list(self._pool.map(self._copy_blob, keys))
+            list(self._pool.map(self._copy_blob, [prefix + key.removeprefix(there) for key in keys], keys))
             self.written.blobs += len(keys)
             self._report(len(keys))
 
-    def _copy_blob(self, key: str) -> None:
+    def _copy_blob(self, source_key: str, key: str) -> None:
         try:
-            body = self.source.blobs.get(key)
+            body = self.source.blobs.get(source_key)
         except NotFound:
             return  # collected meanwhile, so nothing refers to it
         retry = self.target.retry()

@@ -1,0 +1,234 @@
+"""Commands for backups: make, list, verify and prune them, and restore."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
+
+import click
+
+from stratalog.cli.naming import milliseconds, split_name
+from stratalog.cli.output import local_time, note, progress, size_text
+from stratalog.cli.program import DAMAGED, Failed
+from stratalog.cli.session import Session, command
+from stratalog.clock import SystemClock
+from stratalog.log.names import require_name
+from stratalog.maintenance.backup import back_up
+from stratalog.maintenance.backup_cut import CutIndex
+from stratalog.maintenance.backup_format import BackupFailure, BackupManifest
+from stratalog.maintenance.backup_prune import prune_backups
+from stratalog.maintenance.backup_repository import BackupRepository
+from stratalog.maintenance.backup_verification import verify_backup
+from stratalog.maintenance.backup_view import BackupIndex, store_over
+from stratalog.maintenance.restore import restore_store
+from stratalog.maintenance.restored_log import restore_log
+from stratalog.store import Store, open_blobs
+
+__all__ = ["COMMANDS"]
+
+id_option = click.option("--backup", "id", metavar="ID", help="Which backup, by its id.  [default: the newest]")
+
+
+class _Backups(click.Group):
+    """`backup TO` is `backup make TO`."""
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        return super().resolve_command(ctx, args if args[0] in self.commands else ["make", *args])
+
+
+@click.group("backup", cls=_Backups, epilog="Example: stratalog backup /mnt/backups")
+def backup() -> None:
+    """Back up a store while it is used, and look after its backups."""
+
+
+@command("make", example="stratalog backup make /mnt/backups")
+@click.argument("to")
+def make(session: Session, to: str) -> None:
+    """Back up the whole store to a folder or to s3://BUCKET/PREFIX. `make` may be left out.
+
+    Writers go on. What did not change since the last backup there is not written again, and a backup that was
+    interrupted goes on. Queued pushes are not part of it.
+    """
+    with _repository(to, create=True) as repository, progress(f"backing up to {to}", None) as step:
+        report = back_up(session.open(), repository, step)
+    manifest = report.manifest
+    held = f"{manifest.logs:,} logs, {manifest.records:,} records, {manifest.blobs:,} blobs"
+    written = f"{report.written_blobs:,} objects with {size_text(report.written_bytes)} written"
+    session.answer(
+        {**_plain(manifest), "written_blobs": report.written_blobs, "written_bytes": report.written_bytes},
+        f"backup {manifest.id}: {held}; {written}",
+    )
+    _fail_for(session, manifest.failures, "not backed up")
+
+
+@command("list", example="stratalog backup list /mnt/backups")
+@click.argument("to")
+def list_(session: Session, to: str) -> None:
+    """List the backups in a repository, oldest first."""
+    with _repository(to) as repository:
+        manifests = repository.manifests()
+    rows = ((_plain(manifest), _row(manifest)) for manifest in manifests)
+    head = [["id", "begun", "logs", "records", "blobs", ""]]
+    session.answer_list(rows, "there is no backup here yet", head=head, right=[2, 3, 4])
+
+
+@command("verify", example="stratalog backup verify /mnt/backups")
+@click.argument("to")
+@id_option
+def verify(session: Session, to: str, id: str | None) -> None:
+    """Read every object of a backup back, hash it, and compute all histories anew."""
+    with _repository(to) as repository:
+        manifest = repository.manifest(id)
+        with progress(f"verifying {manifest.id}", None) as step:
+            report = verify_backup(repository, manifest, step)
+    read = f"{report.objects:,} objects with {size_text(report.stored_bytes)} and {report.histories:,} histories"
+    session.answer(report, f"backup {report.id}: {read} read, {len(report.findings):,} damaged")
+    _fail_for(session, report.findings, "damaged")
+
+
+@command("prune", example="stratalog backup prune /mnt/backups --retain 30")
+@click.argument("to")
+@click.option("--retain", type=click.IntRange(1), required=True, metavar="COUNT", help="Keep the newest so many.")
+@click.option("--dry-run", is_flag=True, help="Remove nothing, and say what would go.")
+def prune(session: Session, to: str, retain: int, dry_run: bool) -> None:
+    """Remove old backups, and what no other backup in the repository needs.
+
+    What is younger than seven days stays, since a backup may be running. Nothing but backups is looked at.
+    """
+    with _repository(to) as repository, progress(f"pruning {to}", None) as step:
+        pruned = prune_backups(repository, retain, dry_run=dry_run, progress=step)
+    done = "would remove" if dry_run else "removed"
+    line = f"{done} {len(pruned.backups):,} backups and {pruned.blobs:,} objects with {size_text(pruned.stored_bytes)}"
+    session.answer(pruned, line)
+
+
+@command("restore", example="stratalog restore /mnt/backups --store ./restored")
+@click.argument("from_", metavar="FROM")
+@id_option
+@click.option("--time", "time", metavar="TIME", help="As it was at this ISO time, which is before the backup.")
+@click.option("--name", metavar="ORGANISATION/NAME", help="Only this log or document, beside others.")
+@click.option("--version", type=click.IntRange(0), metavar="VERSION", help="As it was in this version; needs --name.")
+@click.option("--as", "new_name", metavar="NAME", help="Its name in the store.  [default: the same]")
+def restore(
+    session: Session,
+    from_: str,
+    id: str | None,
+    time: str | None,
+    name: str | None,
+    version: int | None,
+    new_name: str | None,
+) -> None:
+    """Restore a backup into a new store, or one log or document into a store with others.
+
+    With --time and no --backup the first backup that began after the time is taken: it holds all of it. A whole store
+    is restored into an empty one only; if that was interrupted, the same command goes on.
+    """
+    if name is None and (version is not None or new_name is not None):
+        raise click.UsageError("--version and --as are of one log or document: give its --name")
+    if version is not None and time is not None:
+        raise click.UsageError("give either --version or --time")
+    time_ms = None if time is None else milliseconds(time)
+    with _repository(from_) as repository:
+        manifest = _chosen(repository, id, time_ms)
+        source = store_over(BackupIndex(repository, manifest.root), repository, manifest)
+        if name is None:
+            _restore_all(session, repository, manifest, source, time_ms)
+        else:
+            _restore_single(session, repository, manifest, source, time_ms, name, version, new_name)
+
+
+def _restore_all(
+    session: Session, repository: BackupRepository, manifest: BackupManifest, source: Store, time_ms: int | None
+) -> None:
+    cut = f"{manifest.id} {time_ms}" if time_ms is not None else manifest.id
+    if time_ms is not None:
+        source = store_over(CutIndex(source.environment, time_ms=time_ms), repository, manifest)
+    with progress(f"restoring {manifest.id}", None) as step:
+        done = restore_store(source, session.open(create=True), cut, step)
+    restored = f"{done.logs:,} logs and {done.records:,} records of {done.organisations:,} organisations"
+    session.answer(
+        {"backup": manifest.id, "time_ms": time_ms, "restored": done},
+        f"restored backup {manifest.id} to {session.url}: {restored}, verified",
+    )
+
+
+def _restore_single(
+    session: Session,
+    repository: BackupRepository,
+    manifest: BackupManifest,
+    source: Store,
+    time_ms: int | None,
+    name: str,
+    version: int | None,
+    new_name: str | None,
+) -> None:
+    organisation, log = split_name(name)
+    index = source.environment.index
+    if time_ms is not None:
+        index = CutIndex(source.environment, time_ms=time_ms)
+    elif version is not None:
+        prefix = require_name(index, organisation, log).prefix
+        index = CutIndex(source.environment, prefix=prefix, version=version)
+    cut = store_over(index, repository, manifest)
+    with progress(f"restoring {name}", None) as step:
+        made = restore_log(cut, organisation, log, session.open(create=True), new_name or log, step)
+    head = session.open().log(organisation, made.name).head()
+    plain = {"backup": manifest.id, "name": f"{organisation}/{made.name}", "version": head.version}
+    session.answer(
+        plain, f"restored {name} of backup {manifest.id} as {organisation}/{made.name}: version {head.version}"
+    )
+
+
+def _chosen(repository: BackupRepository, id: str | None, time_ms: int | None) -> BackupManifest:
+    """The backup that is named; else the first one that holds all up to a time, or the newest. Raises NotFound."""
+    if id is None and time_ms is not None:
+        later = [manifest for manifest in repository.manifests() if manifest.started_ms > time_ms]
+        if later:
+            return later[0]
+        newest = repository.manifest()
+        note(f"no backup began after that time; the newest is of {local_time(newest.started_ms)}")
+        return newest
+    return repository.manifest(id)
+
+
+@contextmanager
+def _repository(url: str, *, create: bool = False) -> Iterator[BackupRepository]:
+    clock = SystemClock()
+    with closing(open_blobs(url, create=create, clock=clock)) as blobs:
+        yield BackupRepository(blobs, clock)
+
+
+def _fail_for(session: Session, failures: tuple[BackupFailure, ...], what: str) -> None:
+    if not failures:
+        return
+    if not session.json:
+        for failure in failures:
+            note(f"{what}: {failure.what}: {failure.reason}")
+    raise Failed(DAMAGED)
+
+
+def _plain(manifest: BackupManifest) -> dict[str, object]:
+    return {
+        "id": manifest.id,
+        "started_ms": manifest.started_ms,
+        "finished_ms": manifest.finished_ms,
+        "organisations": manifest.organisations,
+        "logs": manifest.logs,
+        "records": manifest.records,
+        "blobs": manifest.blobs,
+        "failures": list(manifest.failures),
+    }
+
+
+def _row(manifest: BackupManifest) -> list[str]:
+    failed = f"{len(manifest.failures)} not backed up" if manifest.failures else ""
+    counts = [f"{count:,}" for count in (manifest.logs, manifest.records, manifest.blobs)]
+    return [manifest.id, local_time(manifest.started_ms), *counts, failed]
+
+
+for subcommand in (make, list_, verify, prune):
+    backup.add_command(subcommand)
+
+COMMANDS = [backup, restore]

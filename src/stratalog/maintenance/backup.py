@@ -1,0 +1,205 @@
+"""Backups: a store as it was, in a folder or a bucket, made while its writers go on.
+
+Every log and record is in it as it was at a head that was read after the backup began, with all that this head needs.
+There are no transactions across logs, so there is none in a backup; but no fork is ahead of its parent. Messages in the
+queue are not part of it, nor what workers keep about them.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable
+
+import msgspec
+
+from stratalog.clock import Observation
+from stratalog.errors import Conflict, Corrupt, StratalogError
+from stratalog.keys import (
+    ORGANISATIONS_PARTITION,
+    REJECTED_PARTITION,
+    deleted_partition,
+    directory_partition,
+    family_partition,
+    name_partition,
+    names_partition,
+)
+from stratalog.log.directory import LOGS, directory_put, list_directory, list_organisations, name_line_put
+from stratalog.log.names import NameRecord, read_name
+from stratalog.maintenance.backup_catalogue import WORKERS, CatalogueWriter
+from stratalog.maintenance.backup_family import FamilyBackup, split_prefix
+from stratalog.maintenance.backup_format import BLOBS_ROW, HISTORY_ROW, ITEMS_ROW, BackupFailure, BackupManifest
+from stratalog.maintenance.backup_records import RecordsBackup
+from stratalog.maintenance.backup_repository import BackupRepository
+from stratalog.ports.index import Item
+from stratalog.store import Store
+from stratalog.tree.lookup import scan
+from stratalog.tree.nodes import EMPTY, Root
+
+__all__ = ["BackupReport", "back_up"]
+
+SAVE_SECONDS = 60
+Progress = Callable[[int], None]
+
+
+class BackupReport(msgspec.Struct, frozen=True):
+    """A backup, and what this run had to write for it."""
+
+    manifest: BackupManifest
+    written_blobs: int
+    written_bytes: int
+
+
+def back_up(
+    store: Store, repository: BackupRepository, progress: Progress | None = None, *, workers: int = WORKERS
+) -> BackupReport:
+    """Back up a store. One that was interrupted goes on. Everything acknowledged before the call is in the backup.
+
+    What is damaged in the store is among the manifest's failures, as it was in the backup before if there is one.
+    Raises Unavailable, OutcomeUnknown (call it again), Conflict (the backup that this one stands on was pruned),
+    Corrupt where the repository is damaged. There is no new backup then.
+    """
+    newest, unfinished = repository.newest(), repository.unfinished()
+    begun = unfinished if unfinished and (newest is None or unfinished.id > newest.id) else newest
+    root = EMPTY if begun is None else begun.root
+    report = progress or (lambda count: None)
+    with CatalogueWriter(repository, store.environment.blobs, root, report, workers) as catalogue:
+        return _Backup(store, catalogue, newest.id if newest else "").run()
+
+
+class _Backup:
+    def __init__(self, store: Store, catalogue: CatalogueWriter, base: str) -> None:
+        self._environment = store.environment
+        self._index = store.environment.index
+        self._catalogue = catalogue
+        self._repository = catalogue.repository
+        self._base = base
+        self._families = FamilyBackup(store.environment, catalogue)
+        self._started_ms = self._repository.clock.wall_ms()
+        self._id = self._repository.new_id(self._started_ms, base)
+        self._saved = Observation(self._repository.clock)
+        self._logs: dict[str, NameRecord] = {}
+        """The logs that are alive, by their prefixes."""
+        self._current: set[str] = set()
+        """The rows of logs that belong to this backup."""
+        self._records = 0
+
+    def run(self) -> BackupReport:
+        self._save()
+        organisations = list(list_organisations(self._index))
+        for organisation in organisations:
+            self._read_logs(organisation)
+            records = RecordsBackup(self._environment, self._catalogue, organisation)
+            records.read()
+            self._records += records.count
+            self._save_seldom()
+        self._put_names()
+        items = [Item(ORGANISATIONS_PARTITION, organisation, {}) for organisation in organisations]
+        self._catalogue.put_items(ORGANISATIONS_PARTITION, items)
+        self._catalogue.put_items(REJECTED_PARTITION, self._index.query(REJECTED_PARTITION))
+        self._catalogue.drop(self._is_of_a_gone_log)
+        manifest = self._manifest(len(organisations), self._count_blobs(self._catalogue.root))
+        self._repository.publish(manifest)
+        return BackupReport(manifest, self._repository.written_blobs, self._repository.written_bytes)
+
+    def _read_logs(self, organisation: str) -> None:
+        owners, deleted = set[str](), list[Item]()
+        for listing in list_directory(self._index, organisation, LOGS):
+            record = read_name(self._index, organisation, listing.id)
+            if record is not None and not record.deleted_ms and record.owner not in owners:
+                owners.add(record.owner)
+                deleted += self._read_family(record.owner)
+                self._save_seldom()
+        ours = [record for record in self._logs.values() if record.organisation == organisation]
+        lines = [directory_put(organisation, LOGS, record.name, record.kind, record.created_ms).item for record in ours]
+        self._catalogue.put_items(directory_partition(organisation, LOGS, 0), sorted(lines, key=_sort))
+        self._put_log_row(deleted_partition(organisation), sorted(deleted, key=_sort))
+
+    def _read_family(self, owner: str) -> list[Item]:
+        """Put the rows of a family; the lines of its deleted logs."""
+        try:
+            read = self._families.read(owner)
+        except (Corrupt, Conflict) as exc:
+            return self._retain_family(owner, exc)
+        for key, value in read.rows.items():
+            self._catalogue.put(key, value)
+        self._current.update(read.rows, read.retained)
+        self._logs.update((record.prefix, record) for record in read.logs)
+        return read.deleted
+
+    def _retain_family(self, owner: str, error: StratalogError) -> list[Item]:
+        """Leave the rows of a family that could not be read as the base has them."""
+        self._catalogue.failures.append(BackupFailure(owner, error.code, str(error)))
+        base, deleted = self._catalogue.base, list[Item]()
+        self._current |= {f"{BLOBS_ROW}{owner}"}
+        for member in base.query(family_partition(owner)):
+            organisation, name = split_prefix(member.sort)
+            record = read_name(base, organisation, name)
+            if record is not None and record.prefix == member.sort:
+                self._current |= {
+                    f"{kind}{name_partition(organisation, name)}" for kind in (ITEMS_ROW, f"{HISTORY_ROW}log/")
+                }
+                if not record.deleted_ms:
+                    self._logs[record.prefix] = record
+            rows = scan(self._repository.chunks, base.root, prefix=f"{ITEMS_ROW}{member.sort}/")
+            self._current.update(key for key, _ in rows)
+            line = base.get(deleted_partition(organisation), member.sort)
+            deleted += [line] if line else []
+        return deleted
+
+    def _put_names(self) -> None:
+        """The lines under a name: which organisations have a log of it."""
+        lines = defaultdict[str, list[Item]](list)
+        for record in self._logs.values():
+            lines[record.name].append(name_line_put(record.organisation, record.name, record.kind).item)
+        for name, items in lines.items():
+            self._put_log_row(names_partition(name), sorted(items, key=_sort))
+
+    def _put_log_row(self, partition: str, items: list[Item]) -> None:
+        if items:
+            self._catalogue.put_items(partition, items)
+            self._current.add(f"{ITEMS_ROW}{partition}")
+
+    def _is_of_a_gone_log(self, key: str) -> bool:
+        """Whether a row is a log's that is not in this backup. Records and organisations never go."""
+        return _is_of_a_log(key) and key not in self._current
+
+    def _count_blobs(self, root: Root) -> int:
+        rows = scan(self._repository.chunks, root, prefix=BLOBS_ROW)
+        return sum(sum(1 for _ in self._repository.items(key, slot.value)) for key, slot in rows)
+
+    def _save_seldom(self) -> None:
+        if self._saved.age_seconds() > SAVE_SECONDS:
+            self._save()
+
+    def _save(self) -> None:
+        """Note how far the backup came."""
+        self._catalogue.flush()
+        self._saved = Observation(self._repository.clock)
+        self._repository.note_unfinished(self._manifest(0, 0))
+
+    def _manifest(self, organisations: int, blobs: int) -> BackupManifest:
+        return BackupManifest(
+            id=self._id,
+            started_ms=self._started_ms,
+            finished_ms=self._repository.clock.wall_ms(),
+            root=self._catalogue.root,
+            organisations=organisations,
+            logs=len(self._logs),
+            records=self._records,
+            blobs=blobs,
+            failures=tuple(self._catalogue.failures),
+            base=self._base,
+        )
+
+
+def _is_of_a_log(key: str) -> bool:
+    if key.startswith((f"{HISTORY_ROW}log/", f"{ITEMS_ROW}!names/")):
+        return True
+    if key.startswith(HISTORY_ROW):
+        return False
+    parts = key.split("/")[1:]
+    return len(parts) > 1 and ("@" in parts[1] or parts[1] == "!deleted" or (len(parts) == 2 and parts[1][:1] != "!"))
+
+
+def _sort(item: Item) -> str:
+    return item.sort

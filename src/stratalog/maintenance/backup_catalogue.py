@@ -1,0 +1,155 @@
+"""Writes a catalogue: rows that are put in place of a base's, and the blobs that they need before them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from itertools import islice
+
+from stratalog.codec import sha256
+from stratalog.errors import Corrupt, NotFound
+from stratalog.limits import BODY_PART_BYTES
+from stratalog.log.bodies import BodyRef
+from stratalog.maintenance.backup_format import (
+    BLOBS_ROW,
+    ITEMS_ROW,
+    BackupFailure,
+    decode_row,
+    listed_packs,
+    pack_rows,
+)
+from stratalog.maintenance.backup_repository import BackupRepository
+from stratalog.maintenance.backup_view import BackupIndex
+from stratalog.ports.blobs import Blobs
+from stratalog.ports.index import Item
+from stratalog.tree.lookup import scan
+from stratalog.tree.nodes import Root, Slot
+from stratalog.tree.update import update
+
+__all__ = ["WORKERS", "CatalogueWriter", "packed"]
+
+WORKERS = 16
+GROUP = 128
+ROWS_MAX = 1000
+
+
+class CatalogueWriter:
+    """The catalogue of a backup that is being made, on top of another's.
+
+    ``root`` names what was written so far, and all that it needs is there. Use it in a ``with`` statement.
+    """
+
+    def __init__(
+        self,
+        repository: BackupRepository,
+        source: Blobs,
+        base: Root,
+        report: Callable[[int], None],
+        workers: int = WORKERS,
+    ) -> None:
+        """``workers`` threads copy blobs; with none the caller's own does."""
+        self.repository = repository
+        self.base = BackupIndex(repository, base)
+        self.root = base
+        self.failures: list[BackupFailure] = []
+        self.blobs = 0
+        self._source = source
+        self._report = report
+        self._patch: dict[str, Slot | None] = {}
+        self._changed: set[str] = set()
+        self._pool = ThreadPoolExecutor(workers, thread_name_prefix="stratalog-backup") if workers else None
+
+    def __enter__(self) -> CatalogueWriter:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        if self._pool is not None:
+            self._pool.shutdown(cancel_futures=True)
+
+    def pack(self, partition: str, items: Iterable[Item]) -> bytes:
+        """The row of a partition's items, whose packs are put. A pack that the base has is not put again."""
+        known = self._known_packs(f"{ITEMS_ROW}{partition}")
+        return pack_rows(items, lambda body: self._write_pack(body, known))
+
+    def put(self, key: str, value: bytes) -> None:
+        """Put a row; what it needs is there."""
+        if key in self._changed or self.base.row(key) != value:
+            self._changed.add(key)
+            self._patch[key] = Slot(value, 0)
+        self._report(1)
+        if len(self._patch) >= ROWS_MAX:
+            self.flush()
+
+    def put_items(self, partition: str, items: Iterable[Item]) -> None:
+        """Put the row of a partition."""
+        self.put(f"{ITEMS_ROW}{partition}", self.pack(partition, items))
+
+    def copy_blobs(self, owner: str, spared: Collection[str] = ()) -> bytes:
+        """Copy every blob of an owner that the base lacks; the row that lists them.
+
+        Call it after what refers to them was read: a blob that is referred to is there before what refers to it.
+        Those of a folder in ``spared`` are left out. A damaged one is among the failures.
+        """
+        known = self._known_packs(f"{BLOBS_ROW}{owner}")
+        return pack_rows(self._copied(owner, spared), lambda body: self._write_pack(body, known))
+
+    def flush(self) -> Root:
+        """Write the rows that were put; the root of the catalogue with them."""
+        self.root = update(self.repository.chunks, self.root, self._patch)
+        self._patch = {}
+        return self.root
+
+    def drop(self, is_dropped: Callable[[str], bool]) -> None:
+        """Remove rows by their keys."""
+        self.flush()
+        gone = [key for key, _ in scan(self.repository.chunks, self.root) if is_dropped(key)]
+        for start in range(0, len(gone), ROWS_MAX):
+            self.root = update(self.repository.chunks, self.root, dict.fromkeys(gone[start : start + ROWS_MAX]))
+
+    def _copied(self, owner: str, spared: Collection[str]) -> Iterator[Item]:
+        row = self.base.row(f"{BLOBS_ROW}{owner}")
+        known = iter(()) if row is None else self.repository.items(owner, row)
+        standing = next(known, None)
+        names = (stat.key.removeprefix(f"{owner}/") for stat in self._source.list(f"{owner}/"))
+        wanted = (name for name in names if name.split("/")[0] not in spared)
+        while group := list(islice(wanted, GROUP)):
+            lacking = []
+            for name in group:
+                while standing is not None and standing.sort < name:
+                    standing = next(known, None)
+                if standing is None or standing.sort != name:
+                    lacking.append(name)
+            copied = dict(zip(lacking, self._copy_all([f"{owner}/{name}" for name in lacking]), strict=True))
+            yield from (Item(owner, name, {}) for name in group if copied.get(name, True))
+
+    def _copy_all(self, keys: list[str]) -> list[bool]:
+        return list(self._pool.map(self._copy, keys) if self._pool else map(self._copy, keys))
+
+    def _copy(self, key: str) -> bool:
+        try:
+            body = self._source.get(key)
+        except NotFound:
+            return False  # freed since it was listed; whoever needs it is read again
+        except Corrupt as exc:
+            self.failures.append(BackupFailure(key, exc.code, exc.message))
+            return False
+        self.repository.put_copy(key, body)
+        self._report(1)
+        return True
+
+    def _known_packs(self, key: str) -> dict[bytes, BodyRef]:
+        row = self.base.row(key)
+        if row is None:
+            return {}
+        decoded = decode_row(row)
+        refs = [pack.ref for pack in listed_packs(decoded, self.repository.read_pack)]
+        return {ref.address: ref for ref in [*refs, *([decoded.listed] if decoded.listed else [])]}
+
+    def _write_pack(self, body: bytes, known: dict[bytes, BodyRef]) -> BodyRef:
+        ref = known.get(sha256(body)) if len(body) <= BODY_PART_BYTES else None
+        return ref or self.repository.write_pack(body)
+
+
+def packed(items: Iterable[Item]) -> bytes:
+    """The row that the items would have; nothing is put."""
+    return pack_rows(items, lambda body: BodyRef(sha256(body), len(body)))

@@ -1,0 +1,227 @@
+"""A backup as of a version or a time: every log and record ends there, and what began later is not there.
+
+A log is cut where the version ends: its segment is open again, and snapshots, checkpoints of projections and forks that
+came later are left out. Origin, incarnation and hashes stay, so the cut history is a beginning of the whole one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager
+from functools import lru_cache
+from itertools import islice
+
+import msgspec
+
+from stratalog.errors import Invalid, NotFound, VersionForgotten
+from stratalog.keys import parse_number, record_key, record_partition, segments_partition, unescape
+from stratalog.log import Environment, Log, open_log
+from stratalog.log.archive import open_archive
+from stratalog.log.names import NameRecord, name_put, read_name
+from stratalog.log.segments import segment_from_item
+from stratalog.maintenance.backup_family import split_prefix, unmarked
+from stratalog.ports.index import NO_BLOBS, Absent, Index, Item, Write, no_turn
+from stratalog.records.floor import FLOOR_SORT, floor_from_item
+from stratalog.records.versions import BEFORE_VERSIONS
+
+__all__ = ["CutIndex"]
+
+CUTS_HELD_MAX = 1024
+Change = Callable[[Item], Item | None]
+"""An item as it was at the cut; None where it was not there."""
+
+
+class _LogCut(msgspec.Struct, frozen=True):
+    """Where a log ends, and in which segment."""
+
+    version: int
+    segment: Item
+    record: NameRecord
+
+
+class CutIndex:
+    """What ``environment`` holds, as it was at ``time_ms``; with ``version`` only the log ``prefix`` is cut, there.
+
+    Its queries raise VersionForgotten for a log or record whose version at that time is not kept, and NotFound for a
+    version that is not there. Commits raise Invalid.
+    """
+
+    joint_commits = True
+    blob_bytes_max = 0
+
+    def __init__(
+        self, environment: Environment, *, time_ms: int | None = None, prefix: str = "", version: int = 0
+    ) -> None:
+        self._environment = environment
+        self._inner: Index = environment.index
+        self._time_ms = time_ms
+        self._prefix = prefix
+        self._version = version
+        self._cut = lru_cache(CUTS_HELD_MAX)(self._cut_log)
+
+    def get(self, partition: str, sort: str, *, consistent: bool = True) -> Item | None:
+        items = self._listed(partition)
+        if items is not None:
+            return next((item for item in items if item.sort == sort), None)
+        item, change = self._inner.get(partition, sort), self._change(partition)
+        return change(item) if item is not None and change is not None else item
+
+    def query(
+        self,
+        partition: str,
+        *,
+        after: str | None = None,
+        before: str | None = None,
+        reverse: bool = False,
+        limit: int | None = None,
+        consistent: bool = True,
+    ) -> Iterator[Item]:
+        return islice(self._items(partition, after, before, reverse), limit)
+
+    def commit(self, writes: Sequence[Write], blobs: Mapping[str, bytes] = NO_BLOBS) -> None:
+        raise Invalid("a backup is read, never written to; restore it")
+
+    def turn(self, partition: str) -> AbstractContextManager[bool]:
+        return no_turn()
+
+    def close(self) -> None:
+        """Nothing is held."""
+
+    def _items(self, partition: str, after: str | None, before: str | None, reverse: bool) -> Iterator[Item]:
+        items = self._listed(partition)
+        if items is not None:
+            for item in reversed(items) if reverse else items:
+                if (after is None or item.sort > after) and (before is None or item.sort < before):
+                    yield item
+            return
+        change = self._change(partition)
+        for item in self._inner.query(partition, after=after, before=before, reverse=reverse):
+            changed = item if change is None else change(item)
+            if changed is not None:
+                yield changed
+
+    def _listed(self, partition: str) -> list[Item] | None:
+        """The items of a partition that is not as it stands; None for one that is, or is changed item by item."""
+        prefix, _, part = partition.rpartition("/")
+        if "@" not in prefix or not part.isdecimal():
+            return None
+        cut = self._cut(prefix)
+        if cut is None or part == str(parse_number(cut.segment.sort)):
+            return None if cut is None or "a" not in cut.segment.attributes else self._unpacked(prefix, cut)
+        return [] if int(part) > parse_number(cut.segment.sort) else None
+
+    def _unpacked(self, prefix: str, cut: _LogCut) -> list[Item]:
+        """The entries of an archived segment that the cut opens again."""
+        items = open_archive(self._environment, prefix, cut.record.owner, segment_from_item(cut.segment))
+        return [item for item in items if parse_number(item.sort) <= cut.version]
+
+    def _change(self, partition: str) -> Change | None:
+        """What becomes of each item of a partition; None where they stay as they are."""
+        first, _, rest = partition.partition("/")
+        if first == "!names":
+            return lambda item: item if self._is_there(item.sort, unescape(rest)) else None
+        if "@" in rest:
+            prefix, _, part = partition.rpartition("/")
+            return self._change_of_log(prefix, part)
+        if not rest or first.startswith("!"):
+            return None
+        organisation = unescape(first)
+        if rest.startswith("!"):
+            return self._change_of_organisation(organisation, rest)
+        return lambda item: self._cut_name(organisation, unescape(rest), item)
+
+    def _change_of_organisation(self, organisation: str, rest: str) -> Change | None:
+        if rest.startswith("!logs/"):
+            return lambda item: item if self._is_there(organisation, item.sort) else None
+        if self._time_ms is None:
+            return None
+        if rest.startswith("!records/"):
+            return lambda item: item if self._has_record(organisation, item.sort) else None
+        if rest.startswith("!record/"):
+            return lambda item: item if item.sort <= BEFORE_VERSIONS or self._is_before(item, "c") else None
+        if rest in ("!failures", "!dead-letters"):
+            return lambda item: item if self._is_before(item, "f") else None
+        return None
+
+    def _change_of_log(self, prefix: str, part: str) -> Change | None:
+        if part in ("forks", "family"):
+            return lambda item: item if self._is_member(item.sort) else None
+        cut = self._cut(prefix)
+        if cut is None:
+            return None
+        if part == "segments":
+            return lambda item: self._cut_segment(cut, item)
+        if part == "checkpoints":
+            return lambda item: item if int(item.attributes["v"]) <= cut.version else None
+        if part == "snapshots" or part == str(parse_number(cut.segment.sort)):
+            return lambda item: item if parse_number(item.sort) <= cut.version else None
+        return None
+
+    def _cut_segment(self, cut: _LogCut, item: Item) -> Item | None:
+        if item.sort == cut.segment.sort:
+            return unmarked(item)
+        return item if item.sort < cut.segment.sort else None
+
+    def _cut_name(self, organisation: str, name: str, item: Item) -> Item | None:
+        record = read_name(self._inner, organisation, name)
+        if record is None or record.deleted_ms:
+            return item
+        if not self._is_there(organisation, name):
+            return None
+        cut = self._cut(record.prefix)
+        return item if cut is None else name_put(cut.record, Absent()).item
+
+    def _is_there(self, organisation: str, name: str) -> bool:
+        """Whether a log that is alive in the backup had begun."""
+        record = read_name(self._inner, organisation, name)
+        return record is not None and (self._time_ms is None or record.created_ms <= self._time_ms)
+
+    def _is_member(self, prefix: str) -> bool:
+        """Whether a log of a family is there: one that was deleted stays for its forks."""
+        record = read_name(self._inner, *split_prefix(prefix))
+        is_alive = record is not None and record.prefix == prefix and not record.deleted_ms
+        return not is_alive or self._is_there(*split_prefix(prefix))
+
+    def _is_before(self, item: Item, name: str) -> bool:
+        time_ms = item.attributes.get(name)
+        return self._time_ms is None or (isinstance(time_ms, int) and time_ms <= self._time_ms)
+
+    def _has_record(self, organisation: str, id: str) -> bool:
+        """Whether a record had a version. Raises VersionForgotten where that is not known or the version not kept."""
+        partition = record_partition(organisation, record_key(id))
+        floor = floor_from_item(self._inner.get(partition, FLOOR_SORT))
+        versions = self._inner.query(partition, after=BEFORE_VERSIONS, reverse=True)
+        latest = next((parse_number(item.sort) for item in versions if self._is_before(item, "c")), 0)
+        if latest < floor.version and floor.version > 1:
+            raise VersionForgotten(
+                "the record's version at that time is not kept", organisation=organisation, record=id
+            )
+        return latest > 0
+
+    def _cut_log(self, prefix: str) -> _LogCut | None:
+        """Where a log ends. None for one that ends as in the backup: a deleted one, or not the one that is cut."""
+        organisation, name = split_prefix(prefix)
+        record = read_name(self._inner, organisation, name)
+        if record is None or record.prefix != prefix or record.deleted_ms:
+            return None
+        if self._time_ms is None and prefix != self._prefix:
+            return None
+        log = open_log(self._environment, organisation, name)
+        version = self._version_of(log)
+        segments = list(self._inner.query(segments_partition(prefix)))
+        segment = next((item for item in reversed(segments) if parse_number(item.sort) <= version), segments[0])
+        first = parse_number(segment.sort)
+        try:
+            hash = log.hash_at(first - 1)
+        except VersionForgotten:
+            hash = record.hash  # nobody asks for it: the segment has an entry
+        cut = msgspec.structs.replace(record, segment=first, hash=hash)
+        return _LogCut(version, segment, cut)
+
+    def _version_of(self, log: Log) -> int:
+        version = self._version if self._time_ms is None else log.version_at(self._time_ms)
+        if version > log.head().version:
+            raise NotFound("no such version in the backup", log=log.record.name, version=version)
+        if version < max(log.floor(), log.first):
+            raise VersionForgotten("the backup does not keep the version", log=log.record.name, version=version)
+        return version

@@ -1,0 +1,277 @@
+"""Reads a family of logs for a backup, while its writers go on: each log as it was at a head that was read.
+
+The members are read first, so that no fork is there whose parent ends before the fork begins. A head is read before the
+entries up to it, and all items before the blobs. What refers to a blob is looked at again at the end: while it stands,
+so does the blob. Where a floor rose meanwhile, or a log was deleted, the family is read again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import msgspec
+
+from stratalog.errors import Conflict, Corrupt, NotFound
+from stratalog.keys import (
+    checkpoints_partition,
+    deleted_partition,
+    entries_partition,
+    family_partition,
+    forks_partition,
+    name_partition,
+    number,
+    parse_number,
+    segments_partition,
+    snapshots_partition,
+    unescape,
+)
+from stratalog.log.archive import open_archive
+from stratalog.log.entries import END, SEAL
+from stratalog.log.environment import Environment
+from stratalog.log.head import Head, find_head
+from stratalog.log.names import NameRecord, name_put, read_name
+from stratalog.log.segments import segment_from_item
+from stratalog.maintenance.backup_catalogue import CatalogueWriter
+from stratalog.maintenance.backup_format import BLOBS_ROW, HISTORY_ROW, ITEMS_ROW, BackupFailure
+from stratalog.maintenance.checkpoint import Checkpoint
+from stratalog.maintenance.verification import HistoryName
+from stratalog.ports.index import Absent, Item
+
+__all__ = ["FamilyBackup", "FamilyRead", "history_row", "split_prefix", "unmarked"]
+
+ATTEMPTS_MAX = 8
+COLLECTING = ("collecting",)
+
+
+class FamilyRead(msgspec.Struct):
+    """What was read of a family: the rows, and the logs of it that are alive."""
+
+    rows: dict[str, bytes] = {}
+    logs: list[NameRecord] = []
+    deleted: list[Item] = []
+    """Lines of deleted logs that a fork stands on."""
+
+    retained: set[str] = set()
+    """The keys of rows that are as in the base."""
+
+
+class _Log(msgspec.Struct, frozen=True):
+    """One log of a family. ``head`` is None for one that was deleted, and that stands still."""
+
+    prefix: str
+    member: Item
+    record: NameRecord | None
+    head: Head | None
+    segments: tuple[Item, ...]
+    snapshots: tuple[Item, ...]
+    checkpoints: tuple[Item, ...]
+
+
+class _Moved(Exception):
+    """Something was freed or changed while it was read."""
+
+
+class FamilyBackup:
+    """Reads families into the rows of a catalogue."""
+
+    def __init__(self, environment: Environment, catalogue: CatalogueWriter) -> None:
+        self._environment = environment
+        self._index = environment.index
+        self._catalogue = catalogue
+
+    def read(self, owner: str) -> FamilyRead:
+        """A family as it was at one head of each log. Raises Conflict where it never stood still, Corrupt."""
+        for _ in range(ATTEMPTS_MAX):
+            try:
+                return self._read(owner)
+            except _Moved:
+                self._environment.counters["family read again"] += 1
+        raise Conflict("the logs kept changing while they were read for a backup", owner=owner)
+
+    def _read(self, owner: str) -> FamilyRead:
+        logs = self._read_logs(owner)
+        read = FamilyRead()
+        if not logs:
+            return read
+        self._put(read, family_partition(owner), [log.member for log in logs])
+        for log in logs:
+            self._add(read, owner, log)
+        self._add_pins(read, logs)
+        if self._is_as_in_base(read, owner):
+            read.retained.add(f"{BLOBS_ROW}{owner}")
+        else:
+            read.rows[f"{BLOBS_ROW}{owner}"] = self._catalogue.copy_blobs(owner, COLLECTING)
+        for log in logs:
+            self._check_unchanged(log)
+        return read
+
+    def _read_logs(self, owner: str) -> list[_Log]:
+        """The logs that are alive, and those that one of them stands on, in the order of their prefixes."""
+        members = list(self._index.query(family_partition(owner)))
+        logs = {member.sort: self._read_log(member) for member in members}
+        alive = [log for log in logs.values() if log.head is not None]
+        needed = {log.prefix for log in alive}
+        for log in alive:
+            assert log.record is not None
+            needed.update(parent.prefix for parent in log.record.lineage)
+        if needed - logs.keys():
+            raise _Moved  # an ancestor was let go of and swept
+        return [log for prefix, log in sorted(logs.items()) if prefix in needed]
+
+    def _read_log(self, member: Item) -> _Log:
+        prefix = member.sort
+        record = read_name(self._index, *split_prefix(prefix))
+        record = record if record is not None and record.prefix == prefix else None
+        # Before the head, so that no checkpoint is of a version behind it.
+        checkpoints = tuple(self._index.query(checkpoints_partition(prefix)))
+        head = None
+        if record is not None and not record.deleted_ms:
+            try:
+                head = find_head(self._index, self._environment.clock, record)
+            except NotFound:
+                record = None  # deleted just now
+        before = number(head.segment + 1) if head else None
+        segments = tuple(self._index.query(segments_partition(prefix), before=before))
+        before = number(head.version + 1) if head else None
+        snapshots = tuple(self._index.query(snapshots_partition(prefix), before=before))
+        return _Log(prefix, member, record, head, segments, snapshots, checkpoints)
+
+    def _add(self, read: FamilyRead, owner: str, log: _Log) -> None:
+        organisation, name = split_prefix(log.prefix)
+        retained = list[Item]()
+        for position, item in enumerate(log.segments):
+            following = log.segments[position + 1] if position + 1 < len(log.segments) else None
+            segment = self._add_segment(read, owner, log, item, following)
+            if segment is not None:
+                retained.append(segment)
+        self._put(read, segments_partition(log.prefix), retained)
+        self._put(read, snapshots_partition(log.prefix), log.snapshots)
+        self._put(read, checkpoints_partition(log.prefix), log.checkpoints)
+        if log.record is not None:
+            self._put(read, name_partition(organisation, name), [name_put(log.record, Absent()).item])
+        if log.head is None:
+            line = self._index.get(deleted_partition(organisation), log.prefix)
+            read.deleted += [line] if line else []
+        else:
+            assert log.record is not None
+            read.logs.append(log.record)
+            history = HistoryName("log", organisation, name)
+            checkpoint = Checkpoint(history, log.record.origin, log.head.version, log.head.hash)
+            read.rows[history_row(history, name_partition(organisation, name))] = checkpoint.line().encode()
+
+    def _add_segment(self, read: FamilyRead, owner: str, log: _Log, item: Item, following: Item | None) -> Item | None:
+        """Add a segment's entries; its record as the backup holds it, None for one that is forgotten."""
+        first = parse_number(item.sort)
+        partition = entries_partition(log.prefix, first)
+        is_last = following is None and log.head is not None
+        if item.attributes["m"] and not is_last:
+            if "a" not in item.attributes:
+                return None
+            if self._is_archived(owner, log.prefix, item):
+                return _with(item, d=1)
+        key = f"{ITEMS_ROW}{partition}"
+        if following is not None and self._is_sealed_in_base(log.prefix, item):
+            read.retained.add(key)
+        else:
+            last = log.head.version if is_last and log.head else None
+            read.rows[key] = self._catalogue.pack(partition, self._entries(log, partition, first, following, last))
+        return unmarked(item)
+
+    def _entries(
+        self, log: _Log, partition: str, first: int, following: Item | None, last: int | None
+    ) -> Iterator[Item]:
+        """The entries of a segment up to its seal, or up to the head. Raises _Moved where one is missing."""
+        version, hash = first - 1, b""
+        for item in self._index.query(partition, before=None if last is None else number(last + 1)):
+            if parse_number(item.sort) != version + 1:
+                raise _Moved
+            kind = item.attributes.get("k")
+            if kind is None:
+                version, hash = version + 1, item.attributes["h"]  # type: ignore[assignment]
+            yield item
+            if kind in (SEAL, END):
+                break
+        if following is not None and version != parse_number(following.sort) - 1:
+            raise _Moved
+        if last is not None and (version, hash or log.head.hash) != (last, log.head.hash):  # type: ignore[union-attr]
+            raise _Moved
+
+    def _is_archived(self, owner: str, prefix: str, item: Item) -> bool:
+        """Whether the archive holds the segment; the index may hold it too where an archive is damaged or missing."""
+        base = self._catalogue.base.get(item.partition, item.sort)
+        if base is not None and base.attributes.get("a") == item.attributes["a"]:
+            return True
+        segment = segment_from_item(item)
+        try:
+            open_archive(self._environment, prefix, owner, segment)
+        except Corrupt as exc:
+            if not segment.freed:
+                return False
+            self._catalogue.failures.append(BackupFailure(f"{prefix}/{segment.first}", exc.code, exc.message))
+        return True
+
+    def _is_sealed_in_base(self, prefix: str, item: Item) -> bool:
+        """Whether the base has the segment whole: a redaction changes its record, and another one follows it."""
+        base = self._catalogue.base
+        if base.get(item.partition, item.sort) != unmarked(item):
+            return False
+        return next(base.query(segments_partition(prefix), after=item.sort, limit=1), None) is not None
+
+    def _add_pins(self, read: FamilyRead, logs: list[_Log]) -> None:
+        """The pins of the forks that are in the backup: another one would hold a floor for ever."""
+        pins: dict[str, list[Item]] = {log.prefix: [] for log in logs}
+        for log in logs:
+            for parent in log.record.lineage if log.record and log.head else ():
+                pins[parent.prefix].append(Item(forks_partition(parent.prefix), log.prefix, {"v": parent.version}))
+        for prefix, items in pins.items():
+            self._put(read, forks_partition(prefix), items)
+
+    def _put(self, read: FamilyRead, partition: str, items: list[Item] | tuple[Item, ...]) -> None:
+        if items:
+            read.rows[f"{ITEMS_ROW}{partition}"] = self._catalogue.pack(partition, items)
+
+    def _is_as_in_base(self, read: FamilyRead, owner: str) -> bool:
+        base = self._catalogue.base
+        if base.row(f"{BLOBS_ROW}{owner}") is None:
+            return False
+        return all(base.row(key) == value for key, value in read.rows.items())
+
+    def _check_unchanged(self, log: _Log) -> None:
+        """Raise _Moved unless all that was read of the log, and refers to blobs, still stands."""
+        if log.head is not None and log.record is not None:
+            again = read_name(self._index, *split_prefix(log.prefix))
+            if again is None or again.deleted_ms or _retention_of(again) != _retention_of(log.record):
+                raise _Moved
+        for partition, items in (
+            (segments_partition(log.prefix), log.segments),
+            (snapshots_partition(log.prefix), log.snapshots),
+        ):
+            standing = {item.sort: item for item in self._index.query(partition)}
+            if any(standing.get(item.sort) != item for item in items):
+                raise _Moved
+
+
+def history_row(history: HistoryName, name: str) -> str:
+    """The key of a history's row; ``name`` is its escaped organisation and name."""
+    return f"{HISTORY_ROW}{history.kind}/{name}"
+
+
+def split_prefix(prefix: str) -> tuple[str, str]:
+    """Organisation and name of a log."""
+    organisation, _, name = prefix.rpartition("@")[0].partition("/")
+    return unescape(organisation), unescape(name)
+
+
+def _retention_of(record: NameRecord) -> tuple[str, int, object]:
+    """What says which history is kept."""
+    return record.incarnation, record.floor, record.lineage
+
+
+def unmarked(item: Item) -> Item:
+    """A segment's record without marks: in the backup the entries are in the index."""
+    attributes = {name: value for name, value in item.attributes.items() if name not in ("l", "a", "d")}
+    return Item(item.partition, item.sort, {**attributes, "m": 0})
+
+
+def _with(item: Item, **attributes: int) -> Item:
+    return Item(item.partition, item.sort, {**item.attributes, **attributes})

@@ -1,0 +1,94 @@
+"""Removes old backups from a repository, and what no backup there needs. Nothing outside `!backup/` is looked at."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+
+import msgspec
+
+from stratalog.codec import sha256
+from stratalog.errors import Invalid
+from stratalog.log.bodies import BodyRef, blob_addresses
+from stratalog.maintenance.backup_format import BLOBS_ROW, HISTORY_ROW, PACKS, decode_manifest, decode_row, listed_packs
+from stratalog.maintenance.backup_repository import COPIES, MANIFESTS, ROOT, UNFINISHED, BackupRepository
+from stratalog.ports.blobs import BlobStat
+from stratalog.tree.lookup import scan
+from stratalog.tree.nodes import Root
+from stratalog.tree.reach import addresses
+
+__all__ = ["ABANDONED_SECONDS", "Pruned", "needed_keys", "prune_backups"]
+
+# What no manifest needs and is younger may belong to a backup that runs.
+ABANDONED_SECONDS = 7 * 86_400
+REMEMBERED_BYTES = 16
+
+
+class Pruned(msgspec.Struct, frozen=True):
+    """What a pruning removed, or would."""
+
+    backups: tuple[str, ...]
+    blobs: int
+    stored_bytes: int
+
+
+def prune_backups(
+    repository: BackupRepository, retain: int, *, dry_run: bool = False, progress: Callable[[int], None] | None = None
+) -> Pruned:
+    """Remove all but the newest ``retain`` backups, and what no other needs. Restartable.
+
+    What is younger than `ABANDONED_SECONDS` stays: a backup may be running.
+    Raises Invalid; Corrupt where a backup that stays cannot be read: no blob is removed then.
+    """
+    if retain < 1:
+        raise Invalid("the newest backup is never pruned", retain=retain)
+    keys = [stat.key for stat in repository.blobs.list(f"{MANIFESTS}/")]
+    gone = keys[:-retain]
+    if not dry_run:
+        for key in gone:
+            repository.remove(key)
+    # Listed again: one may have come since, and what it needs must stay.
+    needed = _needed(repository, {stat.key for stat in repository.blobs.list(f"{MANIFESTS}/")} - set(gone))
+    blobs = stored_bytes = 0
+    for stat in list(_removable(repository, needed)):
+        if dry_run or repository.blobs.delete(stat.key, stat.stamp):
+            blobs, stored_bytes = blobs + 1, stored_bytes + stat.stored_bytes
+            if progress:
+                progress(1)
+    return Pruned(tuple(key.split("/")[2] for key in gone), blobs, stored_bytes)
+
+
+def needed_keys(repository: BackupRepository, root: Root) -> Iterator[str]:
+    """The keys of all that a catalogue needs, its chunks included. A key may come more than once. Raises Corrupt."""
+    for address in addresses(repository.chunks, root):
+        yield f"{ROOT}/chunks/{address.hex()}"
+    for key, slot in scan(repository.chunks, root):
+        if key.startswith(HISTORY_ROW):
+            continue
+        row = decode_row(slot.value)
+        refs: list[BodyRef] = [pack.ref for pack in listed_packs(row, repository.read_pack)]
+        for ref in [*refs, *([row.listed] if row.listed else [])]:
+            yield from (f"{PACKS}/{address.hex()}" for address in blob_addresses(repository.blobs, PACKS, ref))
+        if key.startswith(BLOBS_ROW):
+            owner = key.removeprefix(BLOBS_ROW)
+            yield from (f"{COPIES}/{owner}/{item.sort}" for item in repository.items(owner, slot.value))
+
+
+def _needed(repository: BackupRepository, manifests: set[str]) -> set[bytes]:
+    """Digests of the keys that the manifests need, and of what an interrupted backup has already."""
+    needed = set[bytes]()
+    for manifest in sorted(manifests | {stat.key for stat in repository.blobs.list(f"{UNFINISHED}/")}):
+        root = decode_manifest(repository.blobs.get(manifest)).root
+        needed.update(_remembered(key) for key in needed_keys(repository, root))
+    return needed
+
+
+def _removable(repository: BackupRepository, needed: set[bytes]) -> Iterator[BlobStat]:
+    oldest_ms = repository.clock.wall_ms() - ABANDONED_SECONDS * 1000
+    for stat in repository.blobs.list(f"{ROOT}/"):
+        is_manifest = stat.key.startswith((f"{MANIFESTS}/", f"{UNFINISHED}/"))
+        if not is_manifest and stat.modified_ms < oldest_ms and _remembered(stat.key) not in needed:
+            yield stat
+
+
+def _remembered(key: str) -> bytes:
+    return sha256(key.encode())[:REMEMBERED_BYTES]

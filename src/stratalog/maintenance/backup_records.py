@@ -1,0 +1,150 @@
+"""Reads an organisation's records for a backup, while they are written: each up to the latest version that was read."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+from stratalog.errors import Conflict, Corrupt, StratalogError
+from stratalog.keys import (
+    RecordKey,
+    dead_letters_partition,
+    directory_partition,
+    escape,
+    failures_partition,
+    number,
+    parse_number,
+    record_key,
+    record_owner,
+    record_partition,
+)
+from stratalog.log.directory import RECORDS, SHARDS
+from stratalog.log.environment import Environment
+from stratalog.maintenance.backup_catalogue import CatalogueWriter, packed
+from stratalog.maintenance.backup_family import history_row
+from stratalog.maintenance.backup_format import BLOBS_ROW, ITEMS_ROW, BackupFailure
+from stratalog.maintenance.checkpoint import Checkpoint
+from stratalog.maintenance.verification import HistoryName
+from stratalog.ports.index import Attribute, Item
+from stratalog.records.floor import FLOOR_SORT, Floor, floor_from_item
+from stratalog.records.versions import BEFORE_VERSIONS, latest_item
+
+__all__ = ["RecordsBackup"]
+
+ATTEMPTS_MAX = 8
+
+
+class RecordsBackup:
+    """Reads the records of one organisation, and what failed there, into the rows of a catalogue."""
+
+    def __init__(self, environment: Environment, catalogue: CatalogueWriter, organisation: str) -> None:
+        self._index = environment.index
+        self._catalogue = catalogue
+        self._organisation = organisation
+        self.count = 0
+
+    def read(self) -> None:
+        """All of them. Raises what the ports raise; one that is damaged is among the failures."""
+        letters = {item.attributes["w"]: item for item in self._index.query(dead_letters_partition(self._organisation))}
+        failures = list(self._index.query(failures_partition(self._organisation)))
+        for item in failures:
+            if "x" in item.attributes:
+                self._copy_blobs(RecordKey(item.sort))
+        for shard in range(SHARDS[RECORDS]):
+            partition = directory_partition(self._organisation, RECORDS, shard)
+            self._catalogue.put_items(partition, self._read_shard(partition))
+        self._put_failures(failures, letters)
+
+    def _read_shard(self, partition: str) -> Iterator[Item]:
+        """The lines of a shard, each after its record: a record that is listed is there."""
+        for line in self._index.query(partition):
+            try:
+                self._read_record(line.sort)
+            except (Corrupt, Conflict) as exc:
+                if not self._retain(line.sort, exc):
+                    continue
+            self.count += 1
+            yield line
+
+    def _read_record(self, id: str) -> None:
+        key = record_key(id)
+        partition = record_partition(self._organisation, key)
+        for _ in range(ATTEMPTS_MAX):
+            latest = latest_item(self._index, partition)
+            if latest is None:
+                raise Corrupt("a record is listed and has no version", organisation=self._organisation, record=id)
+            versions = _Versions(self._index.query(partition, before=number(parse_number(latest.sort) + 1)))
+            row = self._catalogue.pack(partition, versions)
+            if not versions.is_gapless(latest):
+                continue
+            if not versions.has_blobs or self._catalogue.base.row(f"{ITEMS_ROW}{partition}") == row:
+                break
+            self._copy_blobs(key)
+            # What still refers to the blobs has kept them.
+            if packed(self._index.query(partition, before=number(parse_number(latest.sort) + 1))) == row:
+                break
+        else:
+            raise Conflict("a record kept changing while it was read for a backup", record=id)
+        self._catalogue.put(f"{ITEMS_ROW}{partition}", row)
+        history = HistoryName("record", self._organisation, id)
+        line = Checkpoint(history, versions.origin, parse_number(latest.sort), latest.attributes["ch"]).line()  # type: ignore[arg-type]
+        self._catalogue.put(history_row(history, f"{escape(self._organisation)}/{key}"), line.encode())
+
+    def _retain(self, id: str, error: StratalogError) -> bool:
+        """Note what is wrong with a record; whether the base has it, whose row stays then."""
+        self._catalogue.failures.append(BackupFailure(f"{self._organisation}/{id}", error.code, error.message))
+        partition = record_partition(self._organisation, record_key(id))
+        return self._catalogue.base.row(f"{ITEMS_ROW}{partition}") is not None
+
+    def _copy_blobs(self, key: RecordKey) -> None:
+        owner = record_owner(self._organisation, key)
+        self._catalogue.put(f"{BLOBS_ROW}{owner}", self._catalogue.copy_blobs(owner))
+
+    def _put_failures(self, failures: list[Item], letters: Mapping[Attribute, Item]) -> None:
+        """Failures as they were read and still are: what was resolved meanwhile has no body any more.
+
+        A dead letter stands in two partitions, which are not read at one moment: it needs both.
+        """
+        standing = {item.sort: item for item in self._index.query(failures_partition(self._organisation))}
+        retained = [item for item in failures if standing.get(item.sort) == item]
+        retained = [item for item in retained if not item.attributes["d"] or item.attributes["w"] in letters]
+        dead = {item.attributes["w"] for item in retained if item.attributes["d"]}
+        self._catalogue.put_items(failures_partition(self._organisation), retained)
+        self._catalogue.put_items(
+            dead_letters_partition(self._organisation),
+            sorted((letter for id, letter in letters.items() if id in dead), key=lambda item: item.sort),
+        )
+
+
+class _Versions:
+    """The items of a record on their way into a pack, and what must be known of them."""
+
+    def __init__(self, items: Iterator[Item]) -> None:
+        self._items = items
+        self._floor = Floor()
+        self._gap = False
+        self._next = 0
+        self.has_blobs = False
+        self.origin = ""
+
+    def __iter__(self) -> Iterator[Item]:
+        for item in self._items:
+            if item.sort == FLOOR_SORT:
+                self._floor = floor_from_item(item)
+                self.origin = self._floor.origin
+            elif item.sort > BEFORE_VERSIONS:
+                self._note(item)
+            yield item
+
+    def is_gapless(self, latest: Item) -> bool:
+        """Whether no version from the oldest retained to the latest is missing."""
+        return not self._gap and self._next == parse_number(latest.sort) + 1
+
+    def _note(self, item: Item) -> None:
+        version = parse_number(item.sort)
+        if version < self._floor.version:
+            return
+        self._gap = self._gap or version != (self._next or self._floor.version)
+        self._next = version + 1
+        self.has_blobs = self.has_blobs or "x" in item.attributes
+        if version == 1:
+            self.origin = str(item.attributes.get("og", ""))

@@ -1,0 +1,186 @@
+"""The repository of backups: a folder or a bucket. All of theirs stands under `!backup/`; nothing else is touched.
+
+A manifest is written last. What no manifest needs is removed by `prune_backups` alone.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left, bisect_right
+from collections import OrderedDict
+from collections.abc import Iterator
+from contextlib import suppress
+from threading import Lock
+
+import msgspec
+
+from stratalog.clock import Clock, new_id
+from stratalog.codec import sha256
+from stratalog.errors import Conflict, NotFound, Unavailable
+from stratalog.keys import number, parse_number
+from stratalog.log.bodies import BodyRef, read_body, write_body
+from stratalog.maintenance.backup_format import (
+    PACKS,
+    BackupManifest,
+    decode_manifest,
+    decode_row,
+    inline_items,
+    listed_packs,
+    read_pack,
+)
+from stratalog.ports.blobs import Blobs
+from stratalog.ports.index import Item
+from stratalog.tree.chunks import Chunks
+
+__all__ = ["COPIES", "MANIFESTS", "ROOT", "UNFINISHED", "BackupRepository"]
+
+ROOT = "!backup"
+COPIES = f"{ROOT}/blobs"
+MANIFESTS = f"{ROOT}/manifests"
+UNFINISHED = f"{ROOT}/unfinished"
+ID_CHARACTERS = 6
+PACKS_HELD_MAX = 64
+
+
+class BackupRepository:
+    """Backups behind the port of blobs. ``written`` counts the blobs and bytes that were put since it was made."""
+
+    def __init__(self, blobs: Blobs, clock: Clock) -> None:
+        self.blobs = blobs
+        self.clock = clock
+        self.chunks = Chunks(blobs, ROOT)
+        self.written_blobs = 0
+        self.written_bytes = 0
+        self._lock = Lock()
+        self._packs: OrderedDict[tuple[str, bytes], list[Item]] = OrderedDict()
+
+    def new_id(self, started_ms: int, before: str = "") -> str:
+        """An id for a backup. Ids are in order of time; it comes behind ``before``."""
+        number_before = parse_number(before.partition("-")[0]) if before else 0
+        return f"{number(max(started_ms, number_before + 1))}-{new_id(self.clock, ID_CHARACTERS)}"
+
+    def manifests(self) -> list[BackupManifest]:
+        """All backups, oldest first. Raises Corrupt, Unsupported."""
+        return [decode_manifest(self.blobs.get(stat.key)) for stat in self.blobs.list(f"{MANIFESTS}/")]
+
+    def manifest(self, id: str | None = None) -> BackupManifest:
+        """One backup, or the newest. Raises NotFound."""
+        keys = [stat.key for stat in self.blobs.list(f"{MANIFESTS}/{id}/" if id else f"{MANIFESTS}/")]
+        if not keys:
+            raise NotFound("no such backup" if id else "there is no backup", id=id or "")
+        return decode_manifest(self.blobs.get(keys[-1]))
+
+    def publish(self, manifest: BackupManifest) -> None:
+        """Write a manifest; the backup is there from then on.
+
+        Raises Conflict where the backup that it shares rows with was pruned meanwhile: what it needs may be gone.
+        """
+        key = self._put_json(f"{MANIFESTS}/{manifest.id}", manifest)
+        if manifest.base and not list(self.blobs.list(f"{MANIFESTS}/{manifest.base}/")):
+            self.remove(key)
+            raise Conflict("the backup that this one stands on was pruned meanwhile; run it again", base=manifest.base)
+        self._drop_unfinished()
+
+    def note_unfinished(self, manifest: BackupManifest) -> None:
+        """Remember how far a backup came; the next one goes on from there."""
+        self._drop_unfinished(but=self._put_json(UNFINISHED, manifest))
+
+    def unfinished(self) -> BackupManifest | None:
+        """How far the last backup came; also that of a finished one, where a bucket does not take it away."""
+        manifests = [decode_manifest(self.blobs.get(stat.key)) for stat in self.blobs.list(f"{UNFINISHED}/")]
+        return max(manifests, key=lambda manifest: manifest.id, default=None)
+
+    def newest(self) -> BackupManifest | None:
+        """The newest backup, if there is any."""
+        keys = [stat.key for stat in self.blobs.list(f"{MANIFESTS}/")]
+        return decode_manifest(self.blobs.get(keys[-1])) if keys else None
+
+    def put_copy(self, key: str, body: bytes) -> None:
+        """Store a blob of the store under its own key below `!backup/blobs`."""
+        self._count(len(body))
+        self.blobs.put(f"{COPIES}/{key}", body)
+
+    def write_pack(self, body: bytes) -> BodyRef:
+        """Store a pack."""
+        self._count(len(body))
+        return write_body(self.blobs, PACKS, body)
+
+    def read_pack(self, ref: BodyRef) -> bytes:
+        """A pack's bytes, verified. Raises Corrupt."""
+        return read_body(self.blobs, PACKS, ref)
+
+    def items(
+        self,
+        partition: str,
+        row: bytes,
+        *,
+        after: str | None = None,
+        before: str | None = None,
+        reverse: bool = False,
+    ) -> Iterator[Item]:
+        """The items of a row with ``after`` < sort < ``before``. Reads only the packs that may hold some."""
+        decoded = decode_row(row)
+        if decoded.items is not None:
+            yield from _within(inline_items(partition, decoded), after, before, reverse)
+            return
+        packs = listed_packs(decoded, self.read_pack)
+        first = bisect_right([pack.last for pack in packs], after or "")
+        stop = len(packs) if before is None else bisect_left([pack.last for pack in packs], before) + 1
+        chosen = packs[first:stop]
+        for pack in reversed(chosen) if reverse else chosen:
+            yield from _within(self._pack_items(partition, pack.ref), after, before, reverse)
+
+    def items_at(self, partition: str, row: bytes, sort: str) -> list[Item]:
+        """The item with that sort, in a list of none or one. Reads one pack."""
+        decoded = decode_row(row)
+        items = inline_items(partition, decoded)
+        if decoded.items is None:
+            packs = listed_packs(decoded, self.read_pack)
+            position = bisect_left([pack.last for pack in packs], sort)
+            items = self._pack_items(partition, packs[position].ref) if position < len(packs) else []
+        return [item for item in items if item.sort == sort]
+
+    def _pack_items(self, partition: str, ref: BodyRef) -> list[Item]:
+        key = (partition, ref.address)
+        with self._lock:
+            if key in self._packs:
+                self._packs.move_to_end(key)
+                return self._packs[key]
+        items = read_pack(partition, self.read_pack(ref))
+        with self._lock:
+            self._packs[key] = items
+            if len(self._packs) > PACKS_HELD_MAX:
+                self._packs.popitem(last=False)
+        return items
+
+    def _count(self, size: int) -> None:
+        with self._lock:
+            self.written_blobs += 1
+            self.written_bytes += size
+
+    def _put_json(self, folder: str, manifest: BackupManifest) -> str:
+        body = msgspec.json.encode(manifest)
+        key = f"{folder}/{sha256(body).hex()}"
+        self.blobs.put(key, body)
+        return key
+
+    def _drop_unfinished(self, but: str = "") -> None:
+        """A bucket that keeps no versions cannot delete safely, and does not; what is left does no harm."""
+        with suppress(Unavailable):
+            for stat in list(self.blobs.list(f"{UNFINISHED}/")):
+                if stat.key != but:
+                    self.blobs.delete(stat.key, stat.stamp)
+
+    def remove(self, key: str) -> None:
+        """Remove an object, whichever generation stands."""
+        stat = self.blobs.stat(key)
+        if stat is not None:
+            self.blobs.delete(key, stat.stamp)
+
+
+def _within(items: list[Item], after: str | None, before: str | None, reverse: bool) -> Iterator[Item]:
+    chosen = (
+        item
+        for item in (reversed(items) if reverse else items)
+        if (after is None or item.sort > after) and (before is None or item.sort < before)
+    )
+    yield from chosen

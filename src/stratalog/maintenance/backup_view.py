@@ -1,0 +1,127 @@
+"""A backup read as a store: its index and blobs behind the ports, for reading alone."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager
+from itertools import islice
+from typing import NoReturn
+
+from stratalog.errors import Invalid, NotFound, Unavailable
+from stratalog.log import Environment, LogSettings
+from stratalog.maintenance.backup_format import BLOBS_ROW, ITEMS_ROW, BackupManifest
+from stratalog.maintenance.backup_repository import COPIES, BackupRepository
+from stratalog.ports.blobs import BlobStat
+from stratalog.ports.index import NO_BLOBS, Index, Item, Write, no_turn
+from stratalog.ports.queue import Queue
+from stratalog.store import Store
+from stratalog.tree.lookup import get, scan
+from stratalog.tree.nodes import Root
+
+__all__ = ["BackupBlobs", "BackupIndex", "store_over"]
+
+
+class BackupIndex:
+    """The items of a catalogue, as `Index` gives them. Commits raise Invalid."""
+
+    joint_commits = True
+    blob_bytes_max = 0
+
+    def __init__(self, repository: BackupRepository, root: Root) -> None:
+        self._repository = repository
+        self.root = root
+
+    def get(self, partition: str, sort: str, *, consistent: bool = True) -> Item | None:
+        row = self.row(f"{ITEMS_ROW}{partition}")
+        return next(iter(self._repository.items_at(partition, row, sort)), None) if row is not None else None
+
+    def query(
+        self,
+        partition: str,
+        *,
+        after: str | None = None,
+        before: str | None = None,
+        reverse: bool = False,
+        limit: int | None = None,
+        consistent: bool = True,
+    ) -> Iterator[Item]:
+        row = self.row(f"{ITEMS_ROW}{partition}")
+        if row is None:
+            return iter(())
+        return islice(self._repository.items(partition, row, after=after, before=before, reverse=reverse), limit)
+
+    def commit(self, writes: Sequence[Write], blobs: Mapping[str, bytes] = NO_BLOBS) -> None:
+        _refuse()
+
+    def turn(self, partition: str) -> AbstractContextManager[bool]:
+        return no_turn()
+
+    def close(self) -> None:
+        """Nothing is held."""
+
+    def row(self, key: str) -> bytes | None:
+        """A row of the catalogue."""
+        slot = get(self._repository.chunks, self.root, key)
+        return None if slot is None else slot.value
+
+
+class BackupBlobs:
+    """The blobs that a catalogue lists. Puts and deletes raise Invalid."""
+
+    def __init__(self, repository: BackupRepository, index: BackupIndex) -> None:
+        self._repository = repository
+        self._index = index
+
+    def put(self, key: str, body: bytes) -> None:
+        _refuse()
+
+    def get(self, key: str) -> bytes:
+        if self._item(key) is None:
+            raise NotFound("no such blob in the backup", key=key)
+        return self._repository.blobs.get(f"{COPIES}/{key}")
+
+    def stat(self, key: str) -> BlobStat | None:
+        return None if self._item(key) is None else self._repository.blobs.stat(f"{COPIES}/{key}")
+
+    def list(self, prefix: str, *, after: str = "") -> Iterator[BlobStat]:
+        """Without sizes and ages, which the catalogue does not hold."""
+        for row_key, slot in scan(self._repository.chunks, self._index.root, prefix=f"{BLOBS_ROW}{_owner(prefix)}"):
+            owner = row_key.removeprefix(BLOBS_ROW)
+            for item in self._repository.items(owner, slot.value):
+                key = f"{owner}/{item.sort}"
+                if key.startswith(prefix) and key > after:
+                    yield BlobStat(key, 0, 0, "")
+
+    def delete(self, key: str, stamp: str) -> bool:
+        _refuse()
+
+    def close(self) -> None:
+        """Nothing is held."""
+
+    def _item(self, key: str) -> Item | None:
+        owner = _owner(key)
+        row = self._index.row(f"{BLOBS_ROW}{owner}")
+        name = key.removeprefix(f"{owner}/")
+        return next(iter(self._repository.items_at(owner, row, name)), None) if row is not None else None
+
+
+def store_over(
+    index: Index, repository: BackupRepository, manifest: BackupManifest, settings: LogSettings | None = None
+) -> Store:
+    """The backup as a store to read from. ``index`` is a `BackupIndex`, or a view of one."""
+    blobs = BackupBlobs(repository, BackupIndex(repository, manifest.root))
+    return Store(Environment(index, blobs, repository.clock, settings), _no_queue)
+
+
+def _owner(key: str) -> str:
+    """Whose a blob is, by its key or a prefix of keys that ends behind the owner."""
+    parts = key.split("/")
+    return "/".join(parts[: 3 if parts[1:2] == ["records"] else 2])
+
+
+def _refuse() -> NoReturn:
+    raise Invalid("a backup is read, never written to; restore it")
+
+
+def _no_queue() -> Queue:
+    raise Unavailable("a backup holds no queue")

@@ -1,0 +1,36 @@
+"""Restores a backup: the store that it holds, copied into an empty place, and proven there."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from stratalog.errors import Conflict
+from stratalog.keys import COPY_PARTITION
+from stratalog.log.commit import commit_once
+from stratalog.log.directory import list_organisations
+from stratalog.maintenance.store_copy import CopyReport, copy_store
+from stratalog.ports.index import Delete, Item, Put
+from stratalog.store import Store
+
+__all__ = ["restore_store"]
+
+RESTORE_SORT = "restore"
+
+
+def restore_store(backup: Store, target: Store, name: str, progress: Callable[[int], None] | None = None) -> CopyReport:
+    """Make the store that ``backup`` is read as in ``target``, which is empty. One that was interrupted goes on.
+
+    ``name`` says which backup it is, and where it is cut: only the same one goes on. Nobody may write to the target
+    meanwhile. Incarnations and origins stay, so that clients find out by (version, hash) whether they are on a lost
+    branch. Raises Conflict where something else is in the target; Corrupt where the backup is damaged.
+    """
+    mark = Item(COPY_PARTITION, RESTORE_SORT, {"n": name})
+    standing = target.environment.index.get(COPY_PARTITION, RESTORE_SORT)
+    if standing is None and next(list_organisations(target.environment.index), None) is not None:
+        raise Conflict("a backup is restored into an empty store only; one document goes beside others")
+    if standing is not None and standing != mark:
+        raise Conflict("another restoration was begun here; make a new store", restoring=standing.attributes["n"])
+    commit_once(target.environment, [Put(mark)], lambda: False)
+    report = copy_store(backup, target, progress)
+    commit_once(target.environment, [Delete(COPY_PARTITION, RESTORE_SORT)], lambda: False)
+    return report

@@ -1,0 +1,91 @@
+"""Backups by the command line: the guide's commands, as they stand there, and what goes wrong."""
+
+from __future__ import annotations
+
+import json
+import re
+import shlex
+from pathlib import Path
+
+import pytest
+
+from tests.cli.conftest import Run
+
+GUIDE = (Path(__file__).parents[2] / "docs" / "guides" / "backup.md").read_text()
+
+
+def commands() -> list[list[str]]:
+    """Every command in a block of the guide, without its comment."""
+    blocks = re.findall(r"^```sh\n(.*?)^```", GUIDE, re.DOTALL | re.MULTILINE)
+    return [shlex.split(line, comments=True)[1:] for block in blocks for line in block.splitlines()]
+
+
+def test_the_commands_of_the_guide_run(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    """In their order; the time is one before which nothing was, so that command restores an empty store."""
+    monkeypatch.setenv("STRATALOG_STORE", "./data")
+    for arguments in commands():
+        id = ids(run, "./backups")[0] if "ID" in arguments else ""
+        run(*[id if argument == "ID" else argument for argument in arguments])
+    assert json.loads(run("list", "--json", "--store", "./restored").stdout)["name"] == "acme/plan"
+    names = [json.loads(line)["name"] for line in run("list", "--json").stdout.splitlines()]
+    assert names == ["acme/plan", "acme/plan-1", "acme/plan-before"]
+    assert run("list", "--json", "--store", "./restored-4").stdout == ""
+
+
+def test_backups_are_listed_and_an_old_one_is_restored(budget: Run) -> None:
+    budget("backup", "b")
+    budget("create", "acme/later")
+    budget("backup", "make", "b", "--json")
+    first, second = ids(budget, "b")
+    assert first < second
+    budget("restore", "b", "--backup", first, "--store", "old")
+    budget("restore", "b", "--store", "new")
+    assert len(budget("list", "--store", "old", "--json").stdout.splitlines()) == 1
+    assert len(budget("list", "--store", "new", "--json").stdout.splitlines()) == 2
+    assert budget("log", "acme/budget", "--store", "new").stdout == budget("log", "acme/budget").stdout
+
+
+def test_a_version_is_restored_beside_the_document(budget: Run) -> None:
+    budget("backup", "b")
+    line = budget("restore", "b", "--name", "acme/budget", "--version", "1", "--as", "draft").stdout
+    assert "as acme/draft: version 1" in line
+    assert budget("show", "acme/draft", "cells/C2").stdout.strip() == "100"
+    budget("restore", "b", "--name", "acme/budget", "--as", "draft", code=4)
+    budget("restore", "b", "--name", "acme/nothing", code=3)
+    budget("restore", "b", "--name", "acme/budget", "--version", "9", "--as", "x", code=3)
+
+
+def test_what_is_not_possible_is_said(budget: Run) -> None:
+    assert "no such folder" in budget("backup", "list", "nowhere", code=2).stderr
+    assert "blobs alone" in budget("backup", "memory:", code=2).stderr
+    budget("backup", "b")
+    budget("restore", "b", code=4)
+    budget("restore", "b", "--version", "1", code=2)
+    budget("restore", "b", "--name", "acme/budget", "--version", "1", "--time", "2026-01-01", code=2)
+    budget("restore", "b", "--backup", "none", "--store", "x", code=3)
+    (Path("empty")).mkdir()
+    budget("restore", "empty", "--store", "x", code=3)
+    assert "no backup here" in budget("backup", "list", "empty").stderr
+
+
+def test_a_damaged_backup_ends_with_6_and_says_what(budget: Run) -> None:
+    budget("backup", "b")
+    [pack, *_] = Path("b/!backup/packs").iterdir()
+    pack.write_bytes(b"broken")
+    shown = budget("backup", "verify", "b", code=6)
+    assert "!backup/packs/" in shown.stderr
+    [answer] = [json.loads(budget("backup", "verify", "b", "--json", code=6).stdout)]
+    assert answer["findings"]
+
+
+def test_a_damaged_store_is_backed_up_and_ends_with_6(budget: Run) -> None:
+    Path("large").write_bytes(b"x" * 200_000)
+    budget("records", "put", "acme/large", "large")
+    [blob] = Path("store/blobs/acme/records/large/bodies").iterdir()
+    blob.write_bytes(b"broken")
+    assert "acme/records/large" in budget("backup", "b", code=6).stderr
+    budget("restore", "b", "--store", "new", code=6)
+
+
+def ids(run: Run, place: str) -> list[str]:
+    return [json.loads(line)["id"] for line in run("backup", "list", place, "--json").stdout.splitlines()]

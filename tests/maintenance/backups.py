@@ -1,0 +1,58 @@
+"""What tests of backups share: a repository in memory, and a backup read as a store."""
+
+from __future__ import annotations
+
+import stratalog
+from stratalog.backends.memory import MemoryBlobs
+from stratalog.clock import Clock
+from stratalog.maintenance.backup import BackupReport, back_up
+from stratalog.maintenance.backup_cut import CutIndex
+from stratalog.maintenance.backup_repository import BackupRepository
+from stratalog.maintenance.backup_view import BackupIndex, store_over
+from stratalog.maintenance.restore import restore_store
+from tests.maintenance.growing import SETTINGS
+
+__all__ = ["Backups"]
+
+
+class Backups:
+    """A place of backups in memory. Each call opens it anew, so that no cache hides what is not stored."""
+
+    def __init__(self, clock: Clock) -> None:
+        self.clock = clock
+        self.blobs = MemoryBlobs(clock)
+
+    def repository(self) -> BackupRepository:
+        return BackupRepository(self.blobs, self.clock)
+
+    def make(self, store: stratalog.Store) -> BackupReport:
+        return back_up(store, self.repository())
+
+    def view(self, id: str | None = None) -> stratalog.Store:
+        """A backup read as a store."""
+        repository = self.repository()
+        manifest = repository.manifest(id)
+        return store_over(BackupIndex(repository, manifest.root), repository, manifest, SETTINGS)
+
+    def view_at(self, time_ms: int, id: str | None = None) -> stratalog.Store:
+        """A backup as of a time."""
+        repository = self.repository()
+        return store_over(
+            CutIndex(self.view(id).environment, time_ms=time_ms), repository, repository.manifest(id), SETTINGS
+        )
+
+    def view_of(self, prefix: str, version: int) -> stratalog.Store:
+        """The newest backup, with one log as of a version."""
+        repository = self.repository()
+        return store_over(
+            CutIndex(self.view().environment, prefix=prefix, version=version),
+            repository,
+            repository.manifest(),
+            SETTINGS,
+        )
+
+    def restored(self, backup: stratalog.Store, name: str = "a") -> stratalog.Store:
+        """A new store, restored."""
+        target = stratalog.open("memory:", settings=SETTINGS, clock=self.clock)
+        restore_store(backup, target, name)
+        return target

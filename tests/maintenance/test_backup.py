@@ -1,0 +1,344 @@
+"""A backup holds what the store told, is written in steps of what is new, and is restored to the same store."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from random import Random
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import stratalog
+from stratalog.codec import sha256
+from stratalog.errors import Conflict, Invalid, NotFound
+from stratalog.keys import entries_partition, number
+from stratalog.log.retention import archive_segments
+from stratalog.maintenance.backup import back_up
+from stratalog.maintenance.backup_format import PACKS
+from stratalog.maintenance.backup_prune import ABANDONED_SECONDS, prune_backups
+from stratalog.maintenance.backup_repository import COPIES, ROOT
+from stratalog.maintenance.backup_verification import verify_backup
+from stratalog.maintenance.restore import restore_store
+from stratalog.maintenance.verification import list_histories, verify_history
+from stratalog.ports.index import Delete
+from stratalog.testing.clock import ManualClock
+from tests.maintenance.backups import Backups
+from tests.maintenance.growing import SETTINGS, grow, told
+
+pytestmark = pytest.mark.slow
+
+
+@settings(max_examples=25)
+@given(st.integers(0, 2**32), st.lists(st.integers(0, 20), min_size=1, max_size=4))
+def test_a_backup_tells_what_its_store_tells(seed: int, steps: list[int]) -> None:
+    """After each run of steps: read in place, restored, and written again without anything new."""
+    clock, chance = ManualClock(seed=seed), Random(seed)
+    store, backups = stratalog.open("memory:", settings=SETTINGS, clock=clock), Backups(clock)
+    wanted = []
+    for count in steps:
+        grow(store, chance, count)
+        wanted.append(told(store))
+        report = backups.make(store)
+        assert report.manifest.failures == ()
+        assert told(backups.restored(backups.view())) == wanted[-1]
+        assert backups.make(store).written_blobs == 0
+    ids = [manifest.id for manifest in backups.repository().manifests()]
+    assert ids == sorted(ids)
+    for id, what in zip(ids[::2], wanted, strict=True):
+        assert told(backups.view(id)) == what
+
+
+class Killed(BaseException):
+    """The process ends here."""
+
+
+class Dying:
+    """Blobs that end their process at one of the puts."""
+
+    def __init__(self, backups: Backups, left: int) -> None:
+        self.left = left
+        self.put_keys: list[str] = []
+        self._put = backups.blobs.put
+        backups.blobs.put = self.put  # type: ignore[method-assign]
+
+    def put(self, key: str, body: bytes) -> None:
+        self.left -= 1
+        if self.left < 0:
+            raise Killed
+        self.put_keys.append(key)
+        self._put(key, body)
+
+
+@settings(max_examples=25)
+@given(st.integers(0, 2**32), st.lists(st.integers(0, 12), max_size=6))
+def test_a_backup_that_is_killed_goes_on(seed: int, lives: list[int]) -> None:
+    clock, chance = ManualClock(seed=seed), Random(seed)
+    store, backups = stratalog.open("memory:", settings=SETTINGS, clock=clock), Backups(clock)
+    grow(store, chance, 25)
+    dying = Dying(backups, 0)
+    for dying.left in lives:
+        with suppress(Killed):
+            backups.make(store)
+    assert len(backups.repository().manifests()) <= len(lives)
+    dying.left = 10**9
+    backups.make(store)
+    assert told(backups.restored(backups.view())) == told(store)
+
+
+def test_a_backup_after_a_kill_writes_nothing_again_that_was_saved() -> None:
+    clock = ManualClock()
+    store, backups = stratalog.open("memory:", settings=SETTINGS, clock=clock), Backups(clock)
+    for count in range(10):
+        store.records("acme").put(f"r{count}", Random(count).randbytes(9000))
+    clock_ms = clock.wall_ms
+    clock.wall_ms = lambda: (clock.sleep(30), clock_ms())[1]  # type: ignore[assignment, func-returns-value]
+    dying = Dying(backups, 14)
+    with suppress(Killed):
+        backups.make(store)
+    copied = {key for key in dying.put_keys if key.startswith(COPIES)}
+    dying.left, dying.put_keys = 10**9, []
+    backups.make(store)
+    assert told(backups.view()) == told(store)
+    assert copied
+
+
+def test_what_was_deleted_is_in_the_backup_before_and_not_in_the_next(memory: stratalog.Store) -> None:
+    backups = Backups(memory.environment.clock)
+    memory.create("acme", "plan").mutate("put", {"key": "a/1", "value": 1})
+    first = backups.make(memory).manifest
+    memory.document("acme", "plan").delete()
+    second = backups.make(memory).manifest
+    assert [line.id for line in backups.view(first.id).list("acme")] == ["plan"]
+    assert [line.id for line in backups.view(second.id).list("acme")] == []
+    with pytest.raises(NotFound):
+        backups.view(second.id).document("acme", "plan")
+
+
+def test_a_fork_of_a_deleted_log_is_restored_with_what_it_stands_on(memory: stratalog.Store) -> None:
+    backups = Backups(memory.environment.clock)
+    plan = memory.create("acme", "plan")
+    for count in range(9):
+        plan.mutate("put", {"key": "a/1", "value": count})
+    plan.fork("copy", at=7)
+    plan.delete()
+    memory.create("acme", "plan").mutate("put", {"key": "b/1", "value": "another"})
+    backups.make(memory)
+    restored = backups.restored(backups.view())
+    assert restored.document("acme", "copy").at(7).to_dict() == {"a/1": 6}
+    assert told(restored) == told(memory)
+
+
+def test_a_sealed_segment_is_packed_once(memory: stratalog.Store) -> None:
+    backups = Backups(memory.environment.clock)
+    log = memory.create_log("acme", "events")
+    for count in range(40):
+        log.append(stratalog.Event("seen", count))
+    backups.make(memory)
+    read: list[str] = []
+    query = memory.environment.index.query
+
+    def watched(partition: str, **bounds: object) -> object:
+        read.append(partition)
+        return query(partition, **bounds)  # type: ignore[arg-type]
+
+    memory.environment.index.query = watched  # type: ignore[method-assign, assignment]
+    log.append(stratalog.Event("seen", 40))
+    backups.make(memory)
+    assert entries_partition(log.record.prefix, 1) not in read
+    assert entries_partition(log.record.prefix, 41) in read
+
+
+def test_what_is_redacted_is_not_in_the_next_backup(memory: stratalog.Store) -> None:
+    """A redaction changes a sealed segment, and the record of the segment says so."""
+    backups = Backups(memory.environment.clock)
+    log = memory.create_log("acme", "events")
+    for count in range(12):
+        log.append(stratalog.Event("secret", count))
+    backups.make(memory)
+    log.redact(2)
+    backups.make(memory)
+    assert backups.view().log("acme", "events").entry(2).redacted
+    assert told(backups.view()) == told(memory)
+
+
+def test_a_damaged_blob_is_named_and_the_rest_is_backed_up(memory: stratalog.Store) -> None:
+    backups = Backups(memory.environment.clock)
+    memory.records("acme").put("good", b"g" * 20_000)
+    memory.records("acme").put("bad", b"b" * 20_000)
+    [key] = [stat.key for stat in memory.environment.blobs.list("acme/records/bad/")]
+    damage(memory.environment.blobs, key)
+    [failure] = backups.make(memory).manifest.failures
+    assert (failure.what, failure.code) == (key, "corrupt")
+    assert backups.view().records("acme").get("good").body == b"g" * 20_000
+
+
+def test_a_damaged_record_stays_as_the_backup_before_has_it(memory: stratalog.Store) -> None:
+    backups = Backups(memory.environment.clock)
+    memory.records("acme").put("r", b"first")
+    backups.make(memory)
+    memory.environment.index.commit([Delete("acme/!record/r", number(1))])
+    [failure] = backups.make(memory).manifest.failures
+    assert failure.what == "acme/r"
+    assert backups.view().records("acme").get("r").body == b"first"
+
+
+def test_a_damaged_log_stays_as_the_backup_before_has_it(memory: stratalog.Store) -> None:
+    backups = Backups(memory.environment.clock)
+    log = memory.create_log("acme", "events")
+    for count in range(6):
+        log.append(stratalog.Event("seen", count))
+    backups.make(memory)
+    memory.environment.index.commit([Delete(entries_partition(log.record.prefix, 5), number(5))])
+    [failure] = backups.make(memory).manifest.failures
+    assert failure.what == log.record.owner
+    assert [entry.version for entry in backups.view().log("acme", "events").read()] == [1, 2, 3, 4, 5, 6]
+
+
+def test_a_store_is_restored_into_an_empty_one_only(memory: stratalog.Store) -> None:
+    backups = Backups(memory.environment.clock)
+    memory.create_log("acme", "events")
+    backups.make(memory)
+    with pytest.raises(Conflict):
+        restore_store(backups.view(), memory, "a")
+
+
+def test_a_restoration_that_was_killed_goes_on_and_another_does_not(memory: stratalog.Store) -> None:
+    backups = Backups(memory.environment.clock)
+    for count in range(5):
+        memory.create_log("acme", f"log-{count}").append(stratalog.Event("seen", 1))
+    backups.make(memory)
+    target = stratalog.open("memory:", settings=SETTINGS, clock=backups.clock)
+    commit, left = target.environment.index.commit, 9
+
+    def dying(*arguments: object) -> None:
+        nonlocal left
+        left -= 1
+        if left < 0:
+            raise Killed
+        commit(*arguments)  # type: ignore[arg-type]
+
+    target.environment.index.commit = dying  # type: ignore[method-assign, assignment]
+    with pytest.raises(Killed):
+        restore_store(backups.view(), target, "a")
+    left = 10**9
+    with pytest.raises(Conflict):
+        restore_store(backups.view(), target, "b")
+    restore_store(backups.view(), target, "a")
+    assert told(target) == told(memory)
+
+
+def test_nothing_is_written_to_a_backup(memory: stratalog.Store) -> None:
+    backups = Backups(memory.environment.clock)
+    memory.create("acme", "plan")
+    backups.make(memory)
+    with pytest.raises(Invalid):
+        backups.view().document("acme", "plan").mutate("put", {"key": "a/1", "value": 1})
+
+
+def test_a_backup_verifies_and_each_damage_is_named(memory: stratalog.Store) -> None:
+    backups = Backups(memory.environment.clock)
+    grow(memory, Random(5), 60)
+    for line in list(memory.list("acme")):
+        archive_segments(memory.log("acme", line.id))
+    backups.make(memory)
+    whole = verify_backup(backups.repository(), backups.repository().manifest())
+    assert whole.findings == ()
+    assert whole.histories == len(list(list_histories(memory)))
+    keys = [stat.key for stat in backups.blobs.list(f"{ROOT}/") if "/manifests/" not in stat.key]
+    assert {key.split("/")[1] for key in keys} >= {"blobs", "chunks", "packs"}
+    for key in keys:
+        body = backups.blobs.get(key)
+        for change in (damage, lose):
+            change(backups.blobs, key)
+            report = verify_backup(backups.repository(), backups.repository().manifest())
+            named = key.startswith((f"{COPIES}/", f"{PACKS}/"))
+            assert report.findings, key
+            assert not named or any(key in (finding.what, *finding.reason.split("key=")) for finding in report.findings)
+            backups.blobs.put(key, body)
+    assert verify_backup(backups.repository(), backups.repository().manifest()).findings == ()
+
+
+def test_the_histories_of_a_backup_are_compared_with_its_manifest(memory: stratalog.Store) -> None:
+    """A row that says another head is found, though every object has its hash."""
+    backups = Backups(memory.environment.clock)
+    log = memory.create_log("acme", "events")
+    log.append(stratalog.Event("seen", 1))
+    manifest = backups.make(memory).manifest
+    log.append(stratalog.Event("seen", 2))
+    backups.make(memory)
+    for line in verify_backup(backups.repository(), manifest).findings:
+        raise AssertionError(line)
+    restored = backups.restored(backups.view())
+    for history in list_histories(restored):
+        assert verify_history(restored, history).findings == ()
+
+
+def test_pruning_leaves_what_the_others_need(memory: stratalog.Store) -> None:
+    clock = memory.environment.clock
+    backups = Backups(clock)
+    chance, wanted = Random(3), []
+    for _ in range(4):
+        grow(memory, chance, 15)
+        backups.make(memory)
+        wanted.append(told(memory))
+    clock.sleep(ABANDONED_SECONDS + 1)
+    planned = prune_backups(backups.repository(), 2, dry_run=True)
+    pruned = prune_backups(backups.repository(), 2)
+    assert pruned == planned
+    assert len(pruned.backups) == 2
+    assert pruned.blobs > 0
+    for manifest, what in zip(backups.repository().manifests(), wanted[2:], strict=True):
+        assert told(backups.view(manifest.id)) == what
+        assert verify_backup(backups.repository(), manifest).findings == ()
+    assert prune_backups(backups.repository(), 2).blobs == 0
+
+
+def test_pruning_leaves_what_is_young_and_what_is_not_of_backups(memory: stratalog.Store) -> None:
+    backups = Backups(memory.environment.clock)
+    memory.records("acme").put("r", b"1" * 9000)
+    backups.make(memory)
+    memory.environment.clock.sleep(ABANDONED_SECONDS + 1)
+    other = b"not of a backup"
+    key = f"acme/{sha256(other).hex()}"
+    backups.blobs.put(key, other)
+    body = b"young"
+    young = f"{PACKS}/{sha256(body).hex()}"
+    backups.blobs.put(young, body)
+    assert prune_backups(backups.repository(), 1).blobs == 0
+    memory.environment.clock.sleep(ABANDONED_SECONDS + 1)
+    assert prune_backups(backups.repository(), 1).blobs == 1
+    assert backups.blobs.stat(young) is None
+    assert backups.blobs.get(key) == other
+
+
+def test_a_backup_whose_base_is_pruned_meanwhile_is_not_one(memory: stratalog.Store) -> None:
+    backups = Backups(memory.environment.clock)
+    memory.create_log("acme", "events")
+    first = backups.make(memory).manifest
+    repository = backups.repository()
+
+    def prune(count: int) -> None:
+        for stat in list(backups.blobs.list(f"{ROOT}/manifests/{first.id}/")):
+            backups.blobs.delete(stat.key, stat.stamp)
+
+    with pytest.raises(Conflict):
+        back_up(memory, repository, prune)
+    assert backups.repository().manifests() == []
+
+
+@pytest.fixture
+def memory() -> stratalog.Store:
+    return stratalog.open("memory:", settings=SETTINGS, clock=ManualClock())
+
+
+def damage(blobs: Any, key: str) -> None:
+    """Flip the first bit past the port."""
+    body = blobs._bodies[key]
+    blobs._bodies[key] = bytes([body[0] ^ 1]) + body[1:]
+
+
+def lose(blobs: Any, key: str) -> None:
+    """Remove it past the port."""
+    del blobs._bodies[key], blobs._stats[key]

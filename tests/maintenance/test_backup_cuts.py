@@ -1,0 +1,197 @@
+"""A backup is restored as of a time; one log of it as of a version, beside others; and clients find their way."""
+
+from __future__ import annotations
+
+from random import Random
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import stratalog
+from stratalog.errors import Conflict, NotFound, VersionForgotten
+from stratalog.log.retention import archive_segments, free_segments
+from stratalog.log.sweep import sweep_deleted
+from stratalog.maintenance.collection import collect
+from stratalog.maintenance.restored_log import restore_log
+from stratalog.maintenance.verification import HistoryName, list_histories, verify_history
+from stratalog.testing.clock import ManualClock
+from tests.maintenance.backups import Backups
+from tests.maintenance.growing import SETTINGS, grow, told
+
+pytestmark = pytest.mark.slow
+
+
+@settings(max_examples=25)
+@given(st.integers(0, 2**32), st.lists(st.integers(0, 12), min_size=2, max_size=5))
+def test_a_store_is_restored_as_it_was_at_a_time(seed: int, steps: list[int]) -> None:
+    """Or it is said which log or record is not kept back to that time."""
+    clock, chance = ManualClock(seed=seed), Random(seed)
+    store, backups = stratalog.open("memory:", settings=SETTINGS, clock=clock), Backups(clock)
+    moments = []
+    for count in steps:
+        grow(store, chance, count)
+        moments.append((clock.wall_ms(), entries_of(store)))
+        clock.sleep(5)
+    backups.make(store)
+    incarnations = {name: incarnation for name, (incarnation, _) in entries_of(store).items()}
+    for time_ms, wanted in moments:
+        try:
+            restored = backups.restored(backups.view_at(time_ms))
+        except VersionForgotten:
+            continue
+        found = entries_of(restored)
+        assert found.keys() <= wanted.keys()
+        for name, (incarnation, entries) in wanted.items():
+            if incarnations.get(name) == incarnation:
+                assert found[name][0] == incarnation
+                assert same(found[name][1], entries)
+        for history in list_histories(restored):
+            assert verify_history(restored, history).findings == ()
+
+
+@settings(max_examples=25)
+@given(st.integers(0, 2**32), st.integers(5, 50))
+def test_one_log_is_restored_beside_others_at_any_version(seed: int, steps: int) -> None:
+    clock, chance = ManualClock(seed=seed), Random(seed)
+    store, backups = stratalog.open("memory:", settings=SETTINGS, clock=clock), Backups(clock)
+    grow(store, chance, steps)
+    backups.make(store)
+    for line in list(backups.view().list("acme")):
+        log = backups.view().log("acme", line.id)
+        version = chance.randint(max(log.floor(), log.first), log.head().version)
+        made = restore_log(backups.view_of(log.record.prefix, version), "acme", line.id, store, f"{line.id} again")
+        assert made.incarnation != log.record.incarnation
+        assert made.origin == log.record.origin
+        again = store.log("acme", made.name)
+        assert (again.head().version, again.hash_at(version)) == (version, log.hash_at(version))
+        assert verify_history(store, HistoryName("log", "acme", made.name)).findings == ()
+        if line.kind == "document":
+            wanted = backups.view().document("acme", line.id).at(version)
+            assert store.document("acme", made.name).at(version).to_dict() == wanted.to_dict()
+            store.document("acme", made.name).mutate("put", {"key": "items/z", "value": 1})
+    clock.sleep(3000)
+    assert collect(store.environment, "acme").failures == ()
+    told(store)
+
+
+def test_a_log_restored_beside_its_own_shares_nothing_with_it(memory: stratalog.Store) -> None:
+    """The one is deleted and swept, and the other has all of its values and its ancestors' entries."""
+    backups = Backups(memory.environment.clock)
+    plan = memory.create("acme", "plan")
+    for number in range(6):
+        plan.mutate("put", {"key": "items/a", "value": f"{number}" * 2000})
+    copy = plan.fork("copy", at=5)
+    copy.mutate("put", {"key": "items/a", "value": "own"})
+    backups.make(memory)
+    restore_log(backups.view(), "acme", "copy", memory, "copy again")
+    assert [line.id for line in memory.list("acme")] == ["copy", "copy again", "plan"]
+    copy.delete()
+    plan.delete()
+    for _ in range(3):
+        memory.environment.clock.sleep(10_000)
+        sweep_deleted(memory.environment, "acme")
+        collect(memory.environment, "acme")
+    again = memory.document("acme", "copy again")
+    assert [again.at(version).to_dict()["items/a"] for version in (1, 5, 6)] == ["0" * 2000, "4" * 2000, "own"]
+    again.delete()
+    for _ in range(3):
+        memory.environment.clock.sleep(10_000)
+        sweep_deleted(memory.environment, "acme")
+    assert list(memory.environment.blobs.list("acme/")) == []
+
+
+def test_an_archived_segment_is_opened_again_by_a_cut_in_it(memory: stratalog.Store) -> None:
+    backups = Backups(memory.environment.clock)
+    log = memory.create_log("acme", "events")
+    for number in range(12):
+        log.append(stratalog.Event("seen", number))
+    archive_segments(log)
+    memory.environment.clock.sleep(1000)
+    free_segments(log)
+    backups.make(memory)
+    cut = backups.view_of(log.record.prefix, 6)
+    restore_log(cut, "acme", "events", memory, "again")
+    again = memory.log("acme", "again")
+    assert [entry.events[0].data for entry in again.read()] == [0, 1, 2, 3, 4, 5]
+    again.append(stratalog.Event("seen", "other"))
+    assert again.head().version == 7
+
+
+def test_what_is_not_kept_is_named(memory: stratalog.Store) -> None:
+    backups = Backups(memory.environment.clock)
+    plan = memory.create("acme", "plan")
+    times = []
+    for number in range(9):
+        plan.mutate("put", {"key": "items/a", "value": number})
+        times.append(memory.environment.clock.wall_ms())
+        memory.environment.clock.sleep(1)
+    plan.forget_below(6, lambda version: None)
+    backups.make(memory)
+    with pytest.raises(VersionForgotten, match="plan"):
+        backups.restored(backups.view_at(times[2]))
+    with pytest.raises(VersionForgotten, match="version=3"):
+        backups.view_of(plan.log.record.prefix, 3).document("acme", "plan")
+    with pytest.raises(NotFound, match="version=99"):
+        backups.view_of(plan.log.record.prefix, 99).document("acme", "plan")
+    assert backups.restored(backups.view_at(times[7])).document("acme", "plan").version == 8
+
+
+def test_a_record_is_cut_at_a_time_and_one_begun_later_is_not_there(memory: stratalog.Store) -> None:
+    backups, clock = Backups(memory.environment.clock), memory.environment.clock
+    records = memory.records("acme")
+    records.put("a", b"first")
+    time_ms = clock.wall_ms()
+    clock.sleep(5)
+    records.put("a", b"second")
+    records.put("b", b"later")
+    backups.make(memory)
+    restored = backups.restored(backups.view_at(time_ms)).records("acme")
+    assert restored.get("a").body == b"first"
+    assert [line.id for line in restored.list()] == ["a"]
+    records.prune("a", retain=1)
+    backups.make(memory)
+    with pytest.raises(VersionForgotten, match="record='a'"):
+        backups.restored(backups.view_at(time_ms))
+
+
+def test_a_name_that_lives_is_not_restored_over(memory: stratalog.Store) -> None:
+    backups = Backups(memory.environment.clock)
+    memory.create("acme", "plan")
+    backups.make(memory)
+    with pytest.raises(Conflict):
+        restore_log(backups.view(), "acme", "plan", memory, "plan")
+    memory.document("acme", "plan").delete()
+    assert restore_log(backups.view(), "acme", "plan", memory, "plan").name == "plan"
+
+
+@pytest.fixture
+def memory() -> stratalog.Store:
+    return stratalog.open("memory:", settings=SETTINGS, clock=ManualClock())
+
+
+def entries_of(store: stratalog.Store) -> dict[str, tuple[str, list[object]]]:
+    """Incarnation and entries of each log; None for one that is not kept."""
+    answers: dict[str, tuple[str, list[object]]] = {}
+    for organisation in store.organisations():
+        for line in store.list(organisation):
+            log = store.log(organisation, line.id)
+            entries = told_entries(log)
+            answers[f"{organisation}/{line.id}"] = (log.record.incarnation, entries)
+    return answers
+
+
+def told_entries(log: stratalog.Log) -> list[object]:
+    entries: list[object] = []
+    for version in range(1, log.head().version + 1):
+        try:
+            entries.append(log.entry(version))
+        except NotFound:
+            entries.append(None)
+    return entries
+
+
+def same(found: list[object], wanted: list[object]) -> bool:
+    """Equal, but for what was forgotten between."""
+    pairs = zip(found, wanted, strict=True)
+    return all(one is None or one == other for one, other in pairs)

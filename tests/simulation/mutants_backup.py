@@ -1,0 +1,101 @@
+"""Bugs planted in backups, one for each rule that makes them whole beside writers."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from stratalog.keys import family_partition, record_key
+from stratalog.maintenance import backup_family
+from stratalog.maintenance.backup import _Backup
+from stratalog.maintenance.backup_catalogue import CatalogueWriter
+from stratalog.maintenance.backup_family import FamilyBackup, FamilyRead, _Log
+from stratalog.maintenance.backup_records import RecordsBackup
+from stratalog.ports.index import Item
+from tests.simulation.mutants import Mutant, replaced
+from tests.simulation.world_backup import BackupWorld
+
+__all__ = ["MUTANTS"]
+
+_read: Callable[[FamilyBackup, str], FamilyRead] = FamilyBackup._read
+_run: Callable[[_Backup], Any] = _Backup.run
+
+
+def _read_blobs_first(self: FamilyBackup, owner: str) -> FamilyRead:
+    """The blobs are listed before what refers to them is read."""
+    row = self._catalogue.copy_blobs(owner, backup_family.COLLECTING)
+    copy, self._catalogue.copy_blobs = self._catalogue.copy_blobs, lambda *args: row  # type: ignore[method-assign]
+    try:
+        return _read(self, owner)
+    finally:
+        self._catalogue.copy_blobs = copy  # type: ignore[method-assign]
+
+
+def _read_members_last(self: FamilyBackup, owner: str) -> list[_Log]:
+    """Heads are read before it is asked which forks there are: one may begin behind its parent's head, slowly."""
+    members = list(self._index.query(family_partition(owner)))
+    logs = {member.sort: self._read_log(member) for member in members}
+    self._environment.clock.sleep(600)
+    for member in self._index.query(family_partition(owner)):
+        logs.setdefault(member.sort, self._read_log(member))
+    alive = [log for log in logs.values() if log.head is not None]
+    needed = {log.prefix for log in alive}
+    for log in alive:
+        needed.update(parent.prefix for parent in log.record.lineage if log.record)  # type: ignore[union-attr]
+    return [log for prefix, log in sorted(logs.items()) if prefix in needed]
+
+
+def _trust(self: FamilyBackup, log: _Log) -> None:
+    """Nobody looks whether what refers to the blobs still stands."""
+
+
+def _reuse_open_segment(self: FamilyBackup, prefix: str, item: Item) -> bool:
+    """The pack of a segment is used again though it was open when it was made."""
+    return self._catalogue.base.get(item.partition, item.sort) == backup_family.unmarked(item)
+
+
+def _publish_first(self: _Backup) -> Any:
+    """The manifest stands before what it needs."""
+    self._repository.publish(self._manifest(1, 0))
+    return _run(self)
+
+
+def _put_record_blobs_first(self: RecordsBackup, id: str) -> None:
+    """A record's blobs are listed before its versions are read."""
+    key = record_key(id)
+    self._copy_blobs(key)
+    copy, self._copy_blobs = self._copy_blobs, lambda key: None  # type: ignore[method-assign]
+    try:
+        _read_record(self, id)
+    finally:
+        self._copy_blobs = copy  # type: ignore[method-assign]
+
+
+_read_record: Callable[[RecordsBackup, str], None] = RecordsBackup._read_record
+
+
+def _skip_changed(self: CatalogueWriter, key: str, value: bytes) -> None:
+    """A row that the base has is never written again."""
+    if self.base.row(key) is None:
+        _put(self, key, value)
+
+
+_put: Callable[[CatalogueWriter, str, bytes], None] = CatalogueWriter.put
+
+
+def _mutant(name: str, owner: Any, attribute: str, bug: object, *caught_by: str) -> Mutant:
+    return Mutant(name, BackupWorld, replaced(owner, attribute, bug), caught_by)
+
+
+READS, COMPLETE = "backup reads back", "backup complete"
+MUTANTS = (
+    _mutant("backup: blobs listed before items", FamilyBackup, "_read", _read_blobs_first, READS),
+    _mutant("backup: fork ahead of its parent", FamilyBackup, "_read_logs", _read_members_last, READS, "backup cut"),
+    _mutant("backup: freed meanwhile", FamilyBackup, "_check_unchanged", _trust, READS),
+    _mutant(
+        "backup: open segment's pack reused", FamilyBackup, "_is_sealed_in_base", _reuse_open_segment, READS, COMPLETE
+    ),
+    _mutant("backup: manifest first", _Backup, "run", _publish_first, READS, COMPLETE),
+    _mutant("backup: record's blobs first", RecordsBackup, "_read_record", _put_record_blobs_first, READS),
+    _mutant("backup: changed rows kept", CatalogueWriter, "put", _skip_changed, READS, COMPLETE),
+)

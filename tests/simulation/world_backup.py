@@ -1,0 +1,314 @@
+"""The world of backups: documents, forks and records that change, are forgotten, deleted and collected while they are
+backed up again and again.
+
+After each backup it is read as a store, which is what a restoration copies. All that was acknowledged before the backup
+began is in it; every version of it can be read, value by value; and what the store still holds is the same there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from functools import partial
+from typing import ClassVar, NoReturn
+
+import msgspec
+
+from stratalog.backends.memory import MemoryBlobs
+from stratalog.documents import Document
+from stratalog.errors import Conflict, Corrupt, NotFound, OutcomeUnknown, StratalogError, Unavailable, VersionForgotten
+from stratalog.log import LogSettings, create_log, open_log
+from stratalog.log.directory import LOGS, RECORDS, list_directory
+from stratalog.log.retention import free_segments
+from stratalog.log.sweep import sweep_deleted
+from stratalog.maintenance.backup import back_up
+from stratalog.maintenance.backup_cut import CutIndex
+from stratalog.maintenance.backup_repository import BackupRepository
+from stratalog.maintenance.backup_view import BackupIndex, store_over
+from stratalog.maintenance.collection import collect
+from stratalog.maintenance.verification import HistoryName, list_histories, verify_history
+from stratalog.protocol import Mutation
+from stratalog.records import Records
+from stratalog.store import Store
+from stratalog.testing.checkers import Violation
+from stratalog.testing.faults import FAULT_RATES, draw_weather
+from stratalog.testing.scheduler import Scheduler
+from tests.simulation.actors import Turns, choose, log_place
+from tests.simulation.places import Place, Process
+
+__all__ = ["BackupWorld"]
+
+ORGANISATION = "acme"
+SETTINGS = LogSettings(segment_entries_target=4, snapshot_entries_interval=4, body_inline_bytes_max=400)
+NAMES = ("budget", "plan")
+KEYS = ("notes/a", "notes/b", "plans/c")
+RECORD_IDS = ("one", "two")
+TURNS = {"writer-a": 20, "writer-b": 20, "keeper": 16, "forker": 8, "collector": 12, "recorder": 16, "backer": 5}
+SLOW_RATE = 0.1
+SLOW_SECONDS_MAX = 600.0
+PAUSE_SECONDS_MAX = 900.0
+BURST_SECONDS_MAX = 0.2
+
+
+class BackupWorld:
+    """Writers, a keeper of history, a forker, a collector and a recorder beside one who makes backups."""
+
+    columns: ClassVar[tuple[str, ...]] = (
+        "backups",
+        "backups broken off",
+        "families read again",
+        "backed up logs",
+        "backed up forks",
+        "backed up records",
+        "backups cut at a time",
+    )
+
+    def __init__(self, scheduler: Scheduler) -> None:
+        self.scheduler = scheduler
+        weather = draw_weather(scheduler.random)
+        frozen = dict.fromkeys((rate for rate in FAULT_RATES if rate.startswith("freeze")), 0.0)
+        self.place = Place(scheduler, msgspec.structs.replace(weather, **frozen))
+        self.copies = MemoryBlobs(self.place.clock)
+        self.left = Turns(TURNS)
+        self.forks: list[str] = []
+        for name in NAMES:
+            document = Document(create_log(log_place(self.place, SETTINGS), ORGANISATION, name, "document"))
+            document.mutate("put", {"key": "notes/a", "value": "first"})
+        for name, main in self._actors().items():
+            self.place.start(name, main)
+
+    def _actors(self) -> Mapping[str, Callable[[Process], None]]:
+        return {
+            "writer-a": self.write,
+            "writer-b": self.write,
+            "keeper": self.keep,
+            "forker": self.fork,
+            "collector": self.collect,
+            "recorder": self.record,
+            "backer": self.back_up,
+        }
+
+    def write(self, process: Process) -> None:
+        """Put large and small values, now and then in a fork."""
+        while self._next(process):
+            name = choose(process.clock, (*NAMES, *self.forks))
+            key, large = choose(process.clock, KEYS), process.clock.random() < 0.5
+            value = f"{process.clock.random()} " * (100 if large else 1)
+            mutation = Mutation(client=process.name, name="put", args={"key": key, "value": value})
+            self._try(partial(_change, process, name, mutation))
+
+    def keep(self, process: Process) -> None:
+        """Snapshot, archive, free and forget."""
+        while self._next(process):
+            retained = self._open(process)
+            if retained is None:
+                continue
+            self._try(retained.archive)
+            self._try(partial(free_segments, retained.log))
+            if process.clock.random() < 0.5:
+                self._try(partial(self._forget, retained))
+            self._try(partial(sweep_deleted, log_place(process, SETTINGS), ORGANISATION))
+
+    def fork(self, process: Process) -> None:
+        """Fork the newest version of any of them, or delete a fork."""
+        while self._next(process):
+            if self.forks and process.clock.random() < 0.3:
+                name = self.forks.pop(0)
+                self._try(partial(_delete, process, name))
+                continue
+            name = f"copy-{self.left[process.name]}"
+            source = choose(process.clock, (*NAMES, *self.forks))
+            self._try(partial(_fork, process, source, name))
+            self.forks.append(name)
+
+    def collect(self, process: Process) -> None:
+        """Collect all that the organisation has."""
+        while self._next(process):
+            self._try(partial(collect, log_place(process, SETTINGS), ORGANISATION))
+
+    def record(self, process: Process) -> None:
+        """Put, delete, prune, free and redact records, some with bodies in blobs."""
+        while self._next(process):
+            records, id = Records(log_place(process, SETTINGS), ORGANISATION), choose(process.clock, RECORD_IDS)
+            size = choose(process.clock, (10, 9000, 9000))
+            body = f"{process.clock.random()}".encode() * (size // 10)
+            actions: tuple[Callable[[], object], ...] = (
+                partial(records.put, id, body),
+                partial(records.put, id, body),
+                partial(records.prune, id, retain=1),
+                partial(records.free, id),
+            )
+            self._try(choose(process.clock, actions))
+
+    def back_up(self, process: Process) -> None:
+        """Back up, again where it was broken off, and look at what came of it."""
+        while self._next(process):
+            begun = self._heads()
+            environment = log_place(process, SETTINGS)
+            place = BackupRepository(_SlowBlobs(self.copies, process), process.clock)
+            try:
+                manifest = back_up(Store(environment, _no_queue), place, workers=0).manifest
+            except (Unavailable, OutcomeUnknown, Conflict, NotFound):
+                self.scheduler.counts.bump("backups broken off")
+                continue
+            self.scheduler.counts.bump("families read again", environment.counters["family read again"])
+            for failure in manifest.failures:
+                if failure.code != Conflict.code:
+                    raise Violation("backup complete", f"{failure}")
+            self.scheduler.counts.bump("backups")
+            self._check_backup(begun, {failure.what for failure in manifest.failures})
+
+    def check(self) -> None:
+        """A backup of what is at rest holds all of it."""
+        begun = self._heads()
+        store = Store(log_place(self.place, SETTINGS), _no_queue)
+        back_up(store, BackupRepository(self.copies, self.place.clock), workers=0)
+        self._check_backup(begun, set())
+
+    def _heads(self) -> dict[HistoryName, tuple[str, int]]:
+        """What is acknowledged now: of each log and record the incarnation and the newest version."""
+        environment = log_place(self.place, SETTINGS)
+        heads: dict[HistoryName, tuple[str, int]] = {}
+        for line in list_directory(self.place.index, ORGANISATION, LOGS):
+            log = open_log(environment, ORGANISATION, line.id)
+            heads[HistoryName("log", ORGANISATION, line.id)] = (log.record.incarnation, log.head().version)
+        for line in list_directory(self.place.index, ORGANISATION, RECORDS):
+            latest = Records(environment, ORGANISATION).stat(line.id)
+            heads[HistoryName("record", ORGANISATION, line.id)] = ("", latest.version)
+        return heads
+
+    def _check_backup(self, begun: Mapping[HistoryName, tuple[str, int]], spared: set[str]) -> None:
+        place = BackupRepository(self.copies, self.place.clock)
+        manifest = place.manifest()
+        backup = store_over(BackupIndex(place, manifest.root), place, manifest, SETTINGS)
+        alive = self._heads()
+        try:
+            self._check_readable(backup)
+            for history, (incarnation, version) in begun.items():
+                if alive.get(history, ("", 0))[0] != incarnation or spared:
+                    continue  # deleted meanwhile
+                self._check_history(backup, history, version)
+            self._check_cut(backup, place)
+        except (Corrupt, NotFound) as exc:
+            raise Violation("backup reads back", f"{exc!r} {exc}") from exc
+
+    def _check_readable(self, backup: Store) -> None:
+        for history in list_histories(backup):
+            report = verify_history(backup, history)
+            if report.findings:
+                raise Violation("backup reads back", f"{history} {report.findings}")
+            if history.kind == "record":
+                self._check_bodies(backup, history)
+                continue
+            document = backup.document(ORGANISATION, history.name)
+            self.scheduler.counts.bump("backed up logs")
+            self.scheduler.counts.bump("backed up forks", 1 if document.log.record.lineage else 0)
+            for version in range(max(document.log.floor(), document.log.first, 1), document.version + 1):
+                document.at(version).to_dict()
+
+    def _check_bodies(self, backup: Store, history: HistoryName) -> None:
+        records = backup.records(ORGANISATION)
+        self.scheduler.counts.bump("backed up records")
+        for version in records.versions(history.name):
+            if not version.deleted:
+                records.get(history.name, version.version)
+
+    def _check_history(self, backup: Store, history: HistoryName, version: int) -> None:
+        """It is there up to the version that was acknowledged before the backup began, with the hashes of the store."""
+        try:
+            if history.kind == "record":
+                found = backup.records(ORGANISATION).stat(history.name).version
+            else:
+                copied = backup.log(ORGANISATION, history.name)
+                found = copied.head().version
+        except NotFound as exc:
+            raise Violation("backup complete", f"{history} is missing") from exc
+        if found < version:
+            raise Violation("backup complete", f"{history} ends at {found}, and {version} was acknowledged")
+        if history.kind == "log":
+            try:
+                now = open_log(log_place(self.place, SETTINGS), ORGANISATION, history.name).hash_at(found)
+            except VersionForgotten:
+                return
+            if now != copied.hash_at(found):
+                raise Violation("backup is the history", f"{history} has another hash at {found}")
+
+    def _check_cut(self, backup: Store, place: BackupRepository) -> None:
+        """As of a time in the middle, if all logs are kept back to it."""
+        logs = [backup.log(ORGANISATION, line.id) for line in backup.list(ORGANISATION)]
+        times = [entry.created_ms for log in logs for entry in log.read(max(log.floor(), log.first))]
+        if not times:
+            return
+        time_ms = sorted(times)[len(times) // 2]
+        cut = store_over(CutIndex(backup.environment, time_ms=time_ms), place, place.manifest(), SETTINGS)
+        try:
+            # Each is opened first: a log that is not kept back to the time is refused, and its forks with it.
+            documents = {line.id: cut.document(ORGANISATION, line.id) for line in cut.list(ORGANISATION)}
+            for name, document in documents.items():
+                wanted = backup.log(ORGANISATION, name).version_at(time_ms)
+                report = verify_history(cut, HistoryName("log", ORGANISATION, name))
+                if report.findings or document.version != wanted:
+                    raise Violation("backup cut", f"{name} ends at {document.version}, not {wanted}: {report.findings}")
+        except VersionForgotten:
+            return
+        self.scheduler.counts.bump("backups cut at a time")
+
+    def _open(self, process: Process) -> Document | None:
+        try:
+            return _document(process, choose(process.clock, (*NAMES, *self.forks)))
+        except StratalogError:
+            return None
+
+    def _forget(self, retained: Document) -> None:
+        version = retained.version - 2
+        if version > 0:
+            retained.forget_below(version, lambda floor: None)
+
+    def _next(self, process: Process) -> bool:
+        long = process.clock.random() < 0.3
+        process.clock.sleep((PAUSE_SECONDS_MAX if long else BURST_SECONDS_MAX) * process.clock.random())
+        return self.left.take(process.name)
+
+    def _try(self, action: Callable[[], object]) -> None:
+        """Faults end one try, not the actor."""
+        try:
+            action()
+        except (Unavailable, OutcomeUnknown, Conflict, NotFound):
+            self.scheduler.counts.bump("tries failed")
+
+
+class _SlowBlobs:
+    """The place of backups. Now and then a put takes so long that what was read before it is freed meanwhile."""
+
+    def __init__(self, copies: MemoryBlobs, process: Process) -> None:
+        self._copies = copies
+        self._clock = process.clock
+        self.get = copies.get
+        self.stat = copies.stat
+        self.list = copies.list
+        self.delete = copies.delete
+        self.close = copies.close
+
+    def put(self, key: str, body: bytes) -> None:
+        if self._clock.random() < SLOW_RATE:
+            self._clock.sleep(SLOW_SECONDS_MAX * self._clock.random())
+        self._copies.put(key, body)
+
+
+def _document(process: Process, name: str) -> Document:
+    return Document(open_log(log_place(process, SETTINGS), ORGANISATION, name))
+
+
+def _change(process: Process, name: str, mutation: Mutation) -> object:
+    return _document(process, name).apply([mutation])
+
+
+def _delete(process: Process, name: str) -> None:
+    _document(process, name).delete()
+
+
+def _fork(process: Process, source: str, name: str) -> object:
+    return _document(process, source).fork(name)
+
+
+def _no_queue() -> NoReturn:
+    raise Unavailable("there is no queue")
