@@ -1,7 +1,7 @@
 # `make` alone prints what there is. Every target installs what it needs into .venv first (see scripts/bootstrap).
 .DEFAULT_GOAL := help
 .PHONY: help demo demo-catalogue demo-core demo-sheet demo-sync simulate test test-quick test-aws check mutants bench docs clean
-.PHONY: mutation wheels soak soak-simulation soak-clients soak-histories soak-sheet soak-engine soak-table record ready-demo ready-dev ready-browser
+.PHONY: mutation wheels soak soak-simulation soak-clients soak-histories soak-backups soak-sheet soak-engine soak-table record ready-demo ready-dev ready-browser
 
 python := .venv/bin/python
 # A demo keeps its store in a folder; with STORE=aws-local on DynamoDB, SQS and S3, played on this machine until it ends.
@@ -15,6 +15,7 @@ RUNS_JSON ?= runs.json
 SEEDS ?= 200000
 SESSIONS ?= 1800
 HISTORIES ?= 10
+ROUNDS ?= 20
 TEST_SEEDS ?= 5000
 QUICK_SEEDS ?= 500
 # Fresh with every commit, and the same for everyone who tests that commit; a soak's are fresh every time.
@@ -86,7 +87,7 @@ mutants: ready-dev ## every planted bug; the result goes to runs.json
 mutation: ready-dev ## change a line of the library and see whether a test notices, MUTATIONS times; goes on where it stopped
 	$(recorded) $(python) -m tests.mutation --sample $(MUTATIONS) --seed $(MUTATION_SEED)
 
-soak: soak-simulation soak-clients soak-histories soak-sheet soak-engine soak-table ## all soaks: make soak SEEDS=1000 SESSIONS=100 HISTORIES=1 for less
+soak: soak-simulation soak-clients soak-histories soak-backups soak-sheet soak-engine soak-table ## all soaks: make soak SEEDS=1000 SESSIONS=100 HISTORIES=1 for less
 
 soak-simulation: ready-dev ## many seeds of the simulation; the result goes to runs.json, as do those of all soaks
 	$(recorded) $(python) -m tests.simulation.simulate --seeds $(SEEDS) --seed $(FRESH_SEED)
@@ -98,6 +99,10 @@ soak-clients: ready-dev ## many sessions of clients
 
 soak-histories: ready-dev ## histories of killed processes on AWS's emulators
 	$(recorded) $(python) -m tests.cloud.histories --histories $(HISTORIES) --seconds 30 --processes 8 --seed $(FRESH_SEED)
+
+soak-backups: ready-dev ## backups of stores that are written to, restored and compared; also on AWS's emulators
+	$(recorded) $(python) -m tests.backups.drill --rounds $(ROUNDS) --seed $(FRESH_SEED)
+	$(recorded) $(python) -m stratalog.testing.aws_local $(python) -m tests.backups.drill --aws --rounds 2 --seed $(FRESH_SEED)
 
 soak-sheet: ready-dev ## sessions of spreadsheets on real engines
 	$(recorded) $(python) -m apps.sheet.tests.convergence --runs $(SESSIONS) --seed $(FRESH_SEED)

@@ -342,3 +342,15 @@ def damage(blobs: Any, key: str) -> None:
 def lose(blobs: Any, key: str) -> None:
     """Remove it past the port."""
     del blobs._bodies[key], blobs._stats[key]
+
+
+def test_a_large_document_of_a_backup_is_verified(memory: stratalog.Store) -> None:
+    """Its tree has chunks, which a rebuild makes anew; nothing of that is written."""
+    backups = Backups(memory.environment.clock)
+    plan = memory.create("acme", "plan")
+    for item in range(30):
+        plan.mutate("put", {"key": f"items/{item}", "value": "x" * 900})
+    backups.make(memory)
+    count = len(list(backups.blobs.list("")))
+    assert verify_backup(backups.repository(), backups.repository().manifest()).findings == ()
+    assert len(list(backups.blobs.list(""))) == count

@@ -1,0 +1,200 @@
+"""A drill: back up stores that processes write to, restore them, and hold them against what was acknowledged.
+
+    python -m tests.backups.drill --rounds 20 --seed 1
+
+A round: writers, some of which are killed, and backups by the command line, some of which are killed too. Then the
+newest backup, an older one and a time are restored by the command line into new stores, and verified there. All that
+was acknowledged before a backup began is in it; every log of it is a beginning of the store's; at a time all is there
+up to it and nothing later. With ``--aws`` the stores are on DynamoDB and S3, the backups in S3:
+
+    python -m stratalog.testing.aws_local python -m tests.backups.drill --aws --rounds 2
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import signal
+import sys
+import time
+from collections import Counter
+from collections.abc import Callable, Iterable, Sequence
+from contextlib import ExitStack
+from datetime import UTC, datetime
+from pathlib import Path
+from random import Random
+from tempfile import TemporaryDirectory
+
+import msgspec
+
+import stratalog
+from stratalog.codec import sha256
+from tests.backups.writers import ORGANISATION, SETTINGS, Acknowledged, Task, read_notes
+from tests.processes import COMMAND_LINE, ChildProcess, run, start
+
+__all__ = ["Found", "main", "run_drill", "told"]
+
+WRITERS = 3
+SECONDS = 6.0
+KILL_SHARE = 0.3
+COMMAND_SECONDS_MAX = 300
+SHOWN_MAX = 10
+
+
+class Found(msgspec.Struct):
+    """What the drill did, and what was wrong."""
+
+    counts: Counter[str]
+    wrong: list[str]
+
+
+class Homes(msgspec.Struct, frozen=True):
+    """Where stores and backups of a round are."""
+
+    store: Callable[[str], str]
+    backups: str
+
+
+def run_drill(rounds: int, seed: int, *, seconds: float = SECONDS, aws: bool = False) -> Found:
+    """So many rounds."""
+    drill = Found(Counter(), [])
+    for number in range(rounds):
+        with TemporaryDirectory(prefix="stratalog-drill-") as folder:
+            homes = _aws_homes(f"drill-{seed + number}") if aws else _folders(Path(folder))
+            _Round(Path(folder), homes, seed + number, seconds, drill).run()
+        drill.counts["rounds"] += 1
+    return drill
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """The command. Returns the exit code."""
+    parser = argparse.ArgumentParser(prog="python -m tests.backups.drill", description=__doc__)
+    parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--seconds", type=float, default=SECONDS, help="how long the writers of a round write")
+    parser.add_argument("--aws", action="store_true", help="on the services of the environment")
+    options = parser.parse_args(arguments)
+    drill = run_drill(options.rounds, options.seed, seconds=options.seconds, aws=options.aws)
+    for name, count in sorted(drill.counts.items()):
+        print(f"{name:<40} {count:>12,}")
+    print("\n".join(drill.wrong[:SHOWN_MAX]) or "nothing was wrong")
+    return 1 if drill.wrong else 0
+
+
+class _Round:
+    def __init__(self, folder: Path, homes: Homes, seed: int, seconds: float, drill: Found) -> None:
+        self._notes = folder / "notes"
+        self._notes.mkdir()
+        self._homes = homes
+        self._seed = seed
+        self._seconds = seconds
+        self._drill = drill
+        self._chance = Random(seed)
+        self._url = homes.store("source")
+
+    def run(self) -> None:
+        _stratalog("init", self._url)
+        self._write_and_back_up()
+        self._back_up(killed=False)
+        backups = [
+            json.loads(line) for line in _stratalog("backup", "list", self._homes.backups, "--json").splitlines()
+        ]
+        self._drill.counts["backups"] += len(backups)
+        noted = list(read_notes(self._notes))
+        self._drill.counts["acknowledged"] += len(noted)
+        for name, backup in (("newest", backups[-1]), ("older", self._chance.choice(backups))):
+            _stratalog("backup", "verify", self._homes.backups, "--backup", backup["id"])
+            self._restore(name, ["--backup", backup["id"]])
+            before = [one for one in noted if one.at_ms < backup["started_ms"]]
+            self._check(name, before, until_ms=None)
+        moment_ms = self._chance.choice(noted).created_ms
+        time_text = datetime.fromtimestamp(moment_ms / 1000, tz=UTC).isoformat()
+        self._restore("cut", ["--time", time_text])
+        self._check("cut", [one for one in noted if one.created_ms <= moment_ms], until_ms=moment_ms)
+
+    def _write_and_back_up(self) -> None:
+        until = time.monotonic() + self._seconds
+        with ExitStack() as stack:
+            writers = [stack.enter_context(self._writer(number, until)) for number in range(WRITERS)]
+            while time.monotonic() < until:
+                self._back_up(killed=self._chance.random() < KILL_SHARE)
+                if self._chance.random() < KILL_SHARE and time.monotonic() < until - 1:
+                    number = self._chance.randrange(WRITERS)
+                    writers[number].signal(signal.SIGKILL)
+                    writers[number] = stack.enter_context(self._writer(len(writers) + number, until))
+                    self._drill.counts["writers killed"] += 1
+            for writer in writers:
+                writer.end(0, self._seconds + COMMAND_SECONDS_MAX)
+
+    def _writer(self, number: int, until: float) -> ChildProcess:
+        notes = self._notes / f"{number}-{time.monotonic_ns()}.jsonl"
+        seed = self._chance.randrange(2**20)
+        task = Task(self._url, str(notes), seed, max(0.1, until - time.monotonic()))
+        return start([sys.executable, "-m", "tests.backups.writers", msgspec.json.encode(task).decode()])
+
+    def _back_up(self, *, killed: bool) -> None:
+        with start([*COMMAND_LINE, "backup", self._homes.backups, "--store", self._url]) as backup:
+            if killed:
+                time.sleep(0.5 + self._chance.random())
+                backup.signal(signal.SIGKILL)
+                self._drill.counts["backups killed"] += 1
+            backup.end(None if killed else 0, COMMAND_SECONDS_MAX)
+
+    def _restore(self, name: str, options: list[str]) -> None:
+        target = self._homes.store(name)
+        _stratalog("restore", self._homes.backups, "--store", target, *options)
+        _stratalog("verify", "--store", target)
+        self._drill.counts[f"restored: {name}"] += 1
+
+    def _check(self, name: str, wanted: Iterable[Acknowledged], until_ms: int | None) -> None:
+        """All that is wanted is there; of the store's own histories nothing is later than the time."""
+        with stratalog.open(self._homes.store(name), settings=SETTINGS) as restored:
+            for one in wanted:
+                self._drill.counts["versions compared"] += 1
+                if (fact := told(restored, one)) != one.fact:
+                    self._drill.wrong.append(f"seed {self._seed}, {name}: {one} is {fact}")
+            with stratalog.open(self._url, settings=SETTINGS) as source:
+                for line in restored.list(ORGANISATION):
+                    self._check_log(name, source, restored.log(ORGANISATION, line.id), until_ms)
+
+    def _check_log(self, name: str, source: stratalog.Store, log: stratalog.Log, until_ms: int | None) -> None:
+        """The log is a beginning of the source's, and ends at the time."""
+        head = log.head()
+        original = source.log(ORGANISATION, log.record.name)
+        if original.hash_at(head.version) != head.hash:
+            self._drill.wrong.append(f"seed {self._seed}, {name}: {log.record.name} is no beginning of its source")
+        if until_ms is not None and head.version != original.version_at(until_ms):
+            self._drill.wrong.append(f"seed {self._seed}, {name}: {log.record.name} ends at {head.version}")
+
+
+def told(store: stratalog.Store, one: Acknowledged) -> str:
+    """What the store says of a version that was acknowledged."""
+    try:
+        if one.kind == "log":
+            return store.log(ORGANISATION, one.name).entry(one.version).hash.hex()
+        if one.kind == "record":
+            return sha256(store.records(ORGANISATION).get(one.name, one.version).body).hex()
+        value = store.document(ORGANISATION, one.name).at(one.version).get(one.key)
+        return sha256(value.encode()).hex()
+    except stratalog.NotFound as exc:
+        return str(exc)
+
+
+def _folders(folder: Path) -> Homes:
+    return Homes(lambda name: str(folder / name), str(folder / "backups"))
+
+
+def _aws_homes(name: str) -> Homes:
+    """A bucket for each store, and one for the backups."""
+    from stratalog.store import make_store
+
+    make_store(f"aws://{name}-backups")
+    return Homes(lambda store: f"aws://{name}-{store}", f"s3://{name}-backups/drill")
+
+
+def _stratalog(*arguments: str) -> str:
+    return run([*COMMAND_LINE, *arguments], seconds=COMMAND_SECONDS_MAX).stdout
+
+
+if __name__ == "__main__":
+    sys.exit(main())
