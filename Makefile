@@ -102,7 +102,7 @@ soak-histories: ready-dev ## histories of killed processes on AWS's emulators
 
 soak-backups: ready-dev ## backups of stores that are written to, restored and compared; also on AWS's emulators
 	$(recorded) $(python) -m tests.backups.drill --rounds $(ROUNDS) --seed $(FRESH_SEED)
-	$(recorded) $(python) -m stratalog.testing.aws_local $(python) -m tests.backups.drill --aws --rounds 2 --seed $(FRESH_SEED)
+	$(recorded) $(python) -m stratalog.testing.aws_local $(python) -m tests.backups.drill --aws --rounds 2 --seconds 30 --seed $(FRESH_SEED)
 
 soak-sheet: ready-dev ## sessions of spreadsheets on real engines
 	$(recorded) $(python) -m apps.sheet.tests.convergence --runs $(SESSIONS) --seed $(FRESH_SEED)

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from stratalog.backends.s3_versions import FREED, FREED_DAYS
 from stratalog.client import Client, HttpTransport
 from stratalog.documents.rejections import LAST_ATTEMPT, UNEXPECTED
 from stratalog.errors import Forbidden
@@ -89,7 +90,22 @@ def test_the_bucket_keeps_versions_encrypts_and_is_closed_to_the_public() -> Non
 def test_the_table_is_paid_by_request_and_can_be_put_back_to_any_moment() -> None:
     (table,) = resources("AWS::DynamoDB::Table").values()
     assert table["BillingMode"] == "PAY_PER_REQUEST"
-    assert table["PointInTimeRecoverySpecification"] == {"PointInTimeRecoveryEnabled": True}
+    assert table["PointInTimeRecoverySpecification"] == {
+        "PointInTimeRecoveryEnabled": True,
+        "RecoveryPeriodInDays": 35,
+    }
+
+
+def test_blobs_are_there_for_as_long_as_the_table_can_be_put_back() -> None:
+    """Versions that were replaced, and copies of what a collection deleted; maintenance is told to make these."""
+    [table], [bucket] = resources("AWS::DynamoDB::Table").values(), resources("AWS::S3::Bucket").values()
+    reach = table["PointInTimeRecoverySpecification"]["RecoveryPeriodInDays"]
+    rests, freed = bucket["LifecycleConfiguration"]["Rules"]
+    assert rests["NoncurrentVersionExpiration"]["NoncurrentDays"] > reach
+    assert (freed["Prefix"], freed["Status"]) == (FREED, "Enabled")
+    assert freed["ExpirationInDays"] == FREED_DAYS > reach
+    maintenance = resources("AWS::Lambda::Function")["Maintenance"]
+    assert maintenance["Environment"]["Variables"]["STRATALOG_STORE"]["Fn::Sub"].endswith("&freed=retain")
 
 
 @pytest.mark.parametrize(

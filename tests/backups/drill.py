@@ -7,7 +7,7 @@ newest backup, an older one and a time are restored by the command line into new
 was acknowledged before a backup began is in it; every log of it is a beginning of the store's; at a time all is there
 up to it and nothing later. With ``--aws`` the stores are on DynamoDB and S3, the backups in S3:
 
-    python -m stratalog.testing.aws_local python -m tests.backups.drill --aws --rounds 2
+    python -m stratalog.testing.aws_local python -m tests.backups.drill --aws --rounds 2 --seconds 30
 """
 
 from __future__ import annotations

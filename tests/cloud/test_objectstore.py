@@ -12,8 +12,8 @@ import zstandard
 
 from stratalog.backends import objectstore
 from stratalog.backends.memory import MemoryIndex, MemoryQueue
-from stratalog.backends.objectstore import ObjectBlobs
-from stratalog.backends.s3_versions import S3Versions, create_bucket
+from stratalog.backends.objectstore import ObjectBlobs, open_object_blobs
+from stratalog.backends.s3_versions import FREED, S3Versions, create_bucket
 from stratalog.clock import Clock, SystemClock
 from stratalog.codec import compress, encode, sha256
 from stratalog.documents import verify
@@ -26,7 +26,7 @@ from stratalog.store import Store
 from stratalog.testing.blobs_contract import BlobsContract, Change
 from stratalog.testing.clock import ManualClock
 from stratalog.testing.emulators import Emulator
-from tests.cloud.seaweed import PLAIN, VERSIONED, blobs_in, client
+from tests.cloud.seaweed import PLAIN, VERSIONED, blobs_in, client, session
 
 BODY = b"some bytes" * 100
 VALUE = {"title": "plan", "numbers": [*range(1000)]}
@@ -257,6 +257,22 @@ def test_making_a_bucket_again_is_fine(bucket: Emulator) -> None:
     create_bucket(client(bucket), VERSIONED)
     rules = client(bucket).get_bucket_lifecycle_configuration(Bucket=VERSIONED)["Rules"]
     assert rules[0]["NoncurrentVersionExpiration"]["NoncurrentDays"] == 1
+
+
+def test_what_is_deleted_can_be_brought_back_where_it_is_retained(bucket: Emulator) -> None:
+    """By a copy of the objects below `!freed/`, with header and bytes."""
+    s3 = client(bucket)
+    url = f"s3://{VERSIONED}/freed"
+    blobs = open_object_blobs(url, SystemClock(), endpoint=bucket.url, session=session(), retains_freed=True)
+    blobs.put(KEY, BODY)
+    blobs.put(KEY, BODY)
+    assert blobs.delete(KEY, stat_of(blobs, KEY).stamp)
+    assert blobs.stat(KEY) is None
+    assert list(blobs.list("")) == []
+    source = {"Bucket": VERSIONED, "Key": f"{FREED}freed/{KEY}"}
+    s3.copy_object(Bucket=VERSIONED, Key=f"freed/{KEY}", CopySource=source)
+    assert blobs.get(KEY) == BODY
+    assert blobs.delete(f"none/{sha256(b'none').hex()}", "any")
 
 
 def test_a_document_with_large_values_lives_on_it_and_its_garbage_goes(bucket: Emulator) -> None:

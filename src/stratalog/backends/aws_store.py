@@ -31,7 +31,7 @@ __all__ = ["Address", "AwsStore", "configured_endpoint", "open_bucket", "parse_a
 
 # A worker with nothing to do asks this seldom; each request is billed.
 QUEUE_WAIT_SECONDS = 2
-MAY_NAME = {"bucket", "queue", "region", "prefix"}
+MAY_NAME = {"bucket", "queue", "region", "prefix", "freed"}
 
 
 class Address(msgspec.Struct, frozen=True):
@@ -42,17 +42,19 @@ class Address(msgspec.Struct, frozen=True):
     queue: str
     region: str = ""
     prefix: str = ""
+    freed: str = ""
+    """``retain``: what is deleted is first copied below `!freed/`, where the bucket's lifecycle removes it."""
 
 
 def parse_address(url: str) -> Address:
-    """What `aws://NAME?bucket=…&queue=…&region=…&prefix=…` names; bucket and queue have the table's name by default.
+    """What `aws://NAME?bucket=…&queue=…&region=…&prefix=…&freed=…` names; bucket and queue are called like the table.
 
     Raises Invalid for an unknown part, and for a name that its service does not take.
     """
     parts = urlsplit(url)
     given = dict(pairs := parse_qsl(parts.query, keep_blank_values=True))
     if parts.path.strip("/") or parts.fragment or len(given) < len(pairs) or given.keys() - MAY_NAME:
-        raise Invalid("an address on AWS is aws://NAME?bucket=…&queue=…&region=…&prefix=…", url=url)
+        raise Invalid("an address on AWS is aws://NAME?bucket=…&queue=…&region=…&prefix=…&freed=…", url=url)
     address = Address(**{"table": parts.netloc, "bucket": parts.netloc, "queue": parts.netloc, **given})
     for part, (shape, rule) in SHAPES.items():
         value = getattr(address, part)
@@ -80,6 +82,7 @@ class AwsStore:
             endpoint=self._endpoint,
             session=self._session,
             meter=self.meter,
+            retains_freed=bool(address.freed),
         )
 
     def open_queue(self) -> SqsQueue:
@@ -155,6 +158,7 @@ SHAPES: dict[str, tuple[re.Pattern[str], str]] = {
     "table": (re.compile(r"[A-Za-z0-9_.-]{3,255}"), "3 to 255 letters, digits, underscores, dots and hyphens"),
     "bucket": (re.compile(r"[a-z0-9][a-z0-9.-]{1,61}[a-z0-9]"), "3 to 63 lower-case letters, digits and hyphens"),
     "queue": (re.compile(r"[A-Za-z0-9_-]{1,70}"), "up to 70 letters, digits, underscores and hyphens"),
+    "freed": (re.compile(r"(retain)?"), "retain, or left out"),
     "region": (re.compile(r"[a-z0-9-]*"), "lower-case letters, digits and hyphens"),
     "prefix": (re.compile(r"([A-Za-z0-9_-][A-Za-z0-9._-]*(/[A-Za-z0-9_-][A-Za-z0-9._-]*)*)?"), "a path of plain names"),
 }

@@ -173,11 +173,14 @@ def open_object_blobs(
     session: Any = None,
     policy: RequestPolicy | None = None,
     meter: Meter | None = None,
+    retains_freed: bool = False,
 ) -> ObjectBlobs:
     """The blobs at ``url``: ``s3://bucket/prefix``, ``gs://…`` or ``az://…``; no request is made.
 
     ``endpoint`` is the URL of a store that speaks S3, ``session`` a boto3 session with credentials and region; other
-    stores find their credentials in the environment. Raises Invalid, Unavailable where there are no credentials.
+    stores find their credentials in the environment. With ``retains_freed`` a copy of each blob that is
+    deleted stays below `!freed/`, until the bucket's lifecycle removes it. Raises Invalid, Unavailable where there are
+    no credentials.
     """
     policy, meter = policy or RequestPolicy(), meter or Meter()
     options: ClientConfig = {
@@ -209,7 +212,8 @@ def open_object_blobs(
         **({"endpoint": endpoint} if endpoint else {}),  # type: ignore[arg-type]
     )
     make_client = partial(aws_client, "s3", session, endpoint, policy)
-    versions = S3Versions(make_client, parts.netloc, f"{prefix}/" if prefix else "", clock, policy, meter)
+    base = f"{prefix}/" if prefix else ""
+    versions = S3Versions(make_client, parts.netloc, base, clock, policy, meter, retains_freed=retains_freed)
     return ObjectBlobs(store, clock, versions, bucket=parts.netloc, policy=policy, meter=meter)
 
 

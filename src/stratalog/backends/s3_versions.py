@@ -22,6 +22,10 @@ SKEW_SECONDS_MAX = 60
 # Stores that keep no versions refuse even the question.
 NO_VERSIONS = frozenset({"MethodNotAllowed", "NotImplemented"})
 NULL = "null"
+FREED = "!freed/"
+"""Where copies of deleted blobs are, by their keys. No organisation's keys begin so."""
+FREED_DAYS = 36
+"""A day longer than DynamoDB's point-in-time recovery reaches back at most."""
 NO_BUCKET = "NoSuchBucket"
 
 
@@ -32,7 +36,7 @@ class S3Versions:
     delete, and a function that starts cold need not wait for it.
 
     Removing a version brings the one before it to light, so a delete removes the oldest first and the current one last;
-    one that ends midway has changed nothing that a reader sees.
+    one that ends midway has changed nothing that a reader sees. With ``retains_freed`` it first makes a copy below `FREED`.
     """
 
     def __init__(
@@ -43,7 +47,10 @@ class S3Versions:
         clock: Clock,
         policy: RequestPolicy | None = None,
         meter: Meter | None = None,
+        *,
+        retains_freed: bool = False,
     ) -> None:
+        self._retains_freed = retains_freed
         self._make_client = make_client
         self._bucket = bucket
         self._base = base
@@ -91,6 +98,8 @@ class S3Versions:
             return current is None
         if any(version["VersionId"] == NULL for version in versions):
             raise Unavailable("a version from before the bucket kept versions cannot be told from a put", key=key)
+        if self._retains_freed:
+            self._copy_freed(key)
         for version in reversed(versions):
             self._remove(version["Key"], version["VersionId"])
         return True
@@ -115,6 +124,16 @@ class S3Versions:
     def _remove(self, key: str, version: str) -> None:
         request = {"Bucket": self._bucket, "Key": key, "VersionId": version}
         self._request("DeleteObject", partial(self._client.delete_object, **request), writes=True)
+
+    def _copy_freed(self, key: str) -> None:
+        """Copy a blob aside. All of its versions have the same bytes, whose hash the key ends in."""
+        target, source = f"{FREED}{self._base}{key}", {"Bucket": self._bucket, "Key": self._base + key}
+        request = {"Bucket": self._bucket, "Key": target, "CopySource": source}
+        try:
+            self._request("CopyObject", partial(self._client.copy_object, **request), writes=True)
+        except RequestRefused as exc:
+            if exc.reason != "NoSuchKey":  # another collector was first, and copied it
+                raise
 
     def _check_clock(self, answer: Any) -> None:
         """The store dates a blob, and who deletes judges its age by a clock of his own: both must agree."""
@@ -164,14 +183,21 @@ def bucket_is_ready(client: Any, bucket: str) -> bool:
 def create_bucket(client: Any, bucket: str) -> bool:
     """Make the bucket, if it is missing, have old versions and torn uploads expire in a day, and have it keep versions.
 
+    Copies of deleted blobs expire after `FREED_DAYS`.
+
     False: it was there already. Raises Invalid where somebody else has one of that name; Unavailable, OutcomeUnknown:
     call it again.
     """
     region = client.meta.region_name
     location = {} if region == "us-east-1" else {"CreateBucketConfiguration": {"LocationConstraint": region}}
+    rules = {"Rules": [EXPIRY, FREED_EXPIRY]}
     steps: list[Callable[[], Any]] = [
         partial(client.create_bucket, Bucket=bucket, **location),
-        partial(client.put_bucket_lifecycle_configuration, Bucket=bucket, LifecycleConfiguration={"Rules": [EXPIRY]}),
+        partial(
+            client.put_bucket_lifecycle_configuration,
+            Bucket=bucket,
+            LifecycleConfiguration=rules,
+        ),
         partial(client.put_bucket_versioning, Bucket=bucket, VersioningConfiguration={"Status": "Enabled"}),
     ]
     made = True
@@ -197,4 +223,10 @@ EXPIRY = {
     "NoncurrentVersionExpiration": {"NoncurrentDays": 1},
     "Expiration": {"ExpiredObjectDeleteMarker": True},
     "AbortIncompleteMultipartUpload": {"DaysAfterInitiation": 1},
+}
+FREED_EXPIRY = {
+    "ID": "freed",
+    "Status": "Enabled",
+    "Filter": {"Prefix": FREED},
+    "Expiration": {"Days": FREED_DAYS},
 }

@@ -19,7 +19,7 @@ __all__ = ["COMMANDS"]
 def init(session: Session, url: str | None) -> None:
     """Make a store, or leave the one that is there as it is; on AWS the table, bucket and queues that are missing.
 
-    URL is the same as --store: a folder, or aws://NAME?bucket=…&queue=…&region=…&prefix=…
+    URL is the same as --store: a folder, or aws://NAME?bucket=…&queue=…&region=…&prefix=…&freed=…
     """
     store = url or session.url
     made = make_store(store)

@@ -15,7 +15,7 @@ DAYS_A_MONTH = 30
 MINUTES_A_MONTH = DAYS_A_MONTH * 24 * 60
 
 # S3's classes of requests. Removing is free.
-PUTS = frozenset({"PutObject", "ListObjectsV2", "ListObjectVersions"})
+PUTS = frozenset({"CopyObject", "PutObject", "ListObjectsV2", "ListObjectVersions"})
 GETS = frozenset({"GetObject", "HeadObject", "GetBucketVersioning"})
 
 
