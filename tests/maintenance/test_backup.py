@@ -275,6 +275,34 @@ def test_the_histories_of_a_backup_are_compared_with_its_manifest(memory: strata
         assert verify_history(restored, history).findings == ()
 
 
+def test_what_was_damaged_in_the_store_and_is_well_again_is_in_the_next_backup(memory: stratalog.Store) -> None:
+    """Though nothing else changed since the backup that lacks it."""
+    backups = Backups(memory.environment.clock)
+    memory.records("acme").put("r", b"r" * 20_000)
+    memory.create("acme", "plan").mutate("put", {"key": "items/a", "value": "v" * 5000})
+    blobs = memory.environment.blobs
+    bodies = {stat.key: blobs.get(stat.key) for stat in blobs.list("acme/")}
+    for key in bodies:
+        damage(blobs, key)
+    assert len(backups.make(memory).manifest.failures) == len(bodies)
+    for key, body in bodies.items():
+        blobs.put(key, body)
+    assert backups.make(memory).manifest.failures == ()
+    assert told(backups.restored(backups.view())) == told(memory)
+
+
+def test_a_damaged_repository_is_written_anew(memory: stratalog.Store) -> None:
+    backups = Backups(memory.environment.clock)
+    grow(memory, Random(5), 40)
+    old = backups.make(memory).manifest
+    for key in [stat.key for stat in backups.blobs.list("!backup/") if "/manifests/" not in stat.key]:
+        damage(backups.blobs, key)
+    back_up(memory, backups.repository(), anew=True)
+    for manifest in backups.repository().manifests():
+        assert verify_backup(backups.repository(), manifest).findings == ()
+    assert told(backups.view(old.id)) == told(memory)
+
+
 def test_pruning_leaves_what_the_others_need(memory: stratalog.Store) -> None:
     clock = memory.environment.clock
     backups = Backups(clock)

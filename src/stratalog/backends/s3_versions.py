@@ -36,7 +36,7 @@ class S3Versions:
     delete, and a function that starts cold need not wait for it.
 
     Removing a version brings the one before it to light, so a delete removes the oldest first and the current one last;
-    one that ends midway has changed nothing that a reader sees. With ``retains_freed`` it first makes a copy below `FREED`.
+    one that ends midway has changed nothing that a reader sees. With ``retains_freed`` a copy is made below `FREED`.
     """
 
     def __init__(

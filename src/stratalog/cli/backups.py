@@ -45,14 +45,15 @@ def backup() -> None:
 
 @command("make", example="stratalog backup make /mnt/backups")
 @click.argument("to")
-def make(session: Session, to: str) -> None:
+@click.option("--anew", is_flag=True, help="Read and write everything, so that damaged objects there are replaced.")
+def make(session: Session, to: str, anew: bool) -> None:
     """Back up the whole store to a folder or to s3://BUCKET/PREFIX. `make` may be left out.
 
     Writers go on. What did not change since the last backup there is not written again, and a backup that was
     interrupted goes on. Queued pushes are not part of it.
     """
     with _repository(to, create=True) as repository, progress(f"backing up to {to}", None) as step:
-        report = back_up(session.open(), repository, step)
+        report = back_up(session.open(), repository, step, anew=anew)
     manifest = report.manifest
     held = f"{manifest.logs:,} logs, {manifest.records:,} records, {manifest.blobs:,} blobs"
     written = f"{report.written_blobs:,} objects with {size_text(report.written_bytes)} written"

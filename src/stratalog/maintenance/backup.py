@@ -50,32 +50,39 @@ class BackupReport(msgspec.Struct, frozen=True):
 
 
 def back_up(
-    store: Store, repository: BackupRepository, progress: Progress | None = None, *, workers: int = WORKERS
+    store: Store,
+    repository: BackupRepository,
+    progress: Progress | None = None,
+    *,
+    anew: bool = False,
+    workers: int = WORKERS,
 ) -> BackupReport:
     """Back up a store. One that was interrupted goes on. Everything acknowledged before the call is in the backup.
 
+    With ``anew`` it stands on no other: all is read and written, so damaged objects of the repository are replaced.
     What is damaged in the store is among the manifest's failures, as it was in the backup before if there is one.
     Raises Unavailable, OutcomeUnknown (call it again), Conflict (the backup that this one stands on was pruned),
     Corrupt where the repository is damaged. There is no new backup then.
     """
     newest, unfinished = repository.newest(), repository.unfinished()
     begun = unfinished if unfinished and (newest is None or unfinished.id > newest.id) else newest
-    root = EMPTY if begun is None else begun.root
+    root = EMPTY if begun is None or anew else begun.root
     report = progress or (lambda count: None)
     with CatalogueWriter(repository, store.environment.blobs, root, report, workers) as catalogue:
-        return _Backup(store, catalogue, newest.id if newest else "").run()
+        catalogue.is_base_whole = begun is None or not begun.failures
+        return _Backup(store, catalogue, newest.id if newest else "", is_anew=anew).run()
 
 
 class _Backup:
-    def __init__(self, store: Store, catalogue: CatalogueWriter, base: str) -> None:
+    def __init__(self, store: Store, catalogue: CatalogueWriter, newest: str, *, is_anew: bool) -> None:
         self._environment = store.environment
         self._index = store.environment.index
         self._catalogue = catalogue
         self._repository = catalogue.repository
-        self._base = base
+        self._base = "" if is_anew else newest
         self._families = FamilyBackup(store.environment, catalogue)
         self._started_ms = self._repository.clock.wall_ms()
-        self._id = self._repository.new_id(self._started_ms, base)
+        self._id = self._repository.new_id(self._started_ms, newest)
         self._saved = Observation(self._repository.clock)
         self._logs: dict[str, NameRecord] = {}
         """The logs that are alive, by their prefixes."""
@@ -88,7 +95,7 @@ class _Backup:
         organisations = list(list_organisations(self._index))
         for organisation in organisations:
             self._read_logs(organisation)
-            records = RecordsBackup(self._environment, self._catalogue, organisation)
+            records = RecordsBackup(self._environment, self._catalogue, organisation, self._save_seldom)
             records.read()
             self._records += records.count
             self._save_seldom()

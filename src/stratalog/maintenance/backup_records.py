@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 
 from stratalog.errors import Conflict, Corrupt, StratalogError
 from stratalog.keys import (
@@ -36,7 +36,11 @@ ATTEMPTS_MAX = 8
 class RecordsBackup:
     """Reads the records of one organisation, and what failed there, into the rows of a catalogue."""
 
-    def __init__(self, environment: Environment, catalogue: CatalogueWriter, organisation: str) -> None:
+    def __init__(
+        self, environment: Environment, catalogue: CatalogueWriter, organisation: str, step: Callable[[], None]
+    ) -> None:
+        """``step`` is called between two records."""
+        self._step = step
         self._index = environment.index
         self._catalogue = catalogue
         self._organisation = organisation
@@ -63,6 +67,7 @@ class RecordsBackup:
                 if not self._retain(line.sort, exc):
                     continue
             self.count += 1
+            self._step()
             yield line
 
     def _read_record(self, id: str) -> None:
@@ -76,7 +81,7 @@ class RecordsBackup:
             row = self._catalogue.pack(partition, versions)
             if not versions.is_gapless(latest):
                 continue
-            if not versions.has_blobs or self._catalogue.base.row(f"{ITEMS_ROW}{partition}") == row:
+            if not versions.has_blobs or self._is_as_in_base(partition, row):
                 break
             self._copy_blobs(key)
             # What still refers to the blobs has kept them.
@@ -88,6 +93,9 @@ class RecordsBackup:
         history = HistoryName("record", self._organisation, id)
         line = Checkpoint(history, versions.origin, parse_number(latest.sort), latest.attributes["ch"]).line()  # type: ignore[arg-type]
         self._catalogue.put(history_row(history, f"{escape(self._organisation)}/{key}"), line.encode())
+
+    def _is_as_in_base(self, partition: str, row: bytes) -> bool:
+        return self._catalogue.is_base_whole and self._catalogue.base.row(f"{ITEMS_ROW}{partition}") == row
 
     def _retain(self, id: str, error: StratalogError) -> bool:
         """Note what is wrong with a record; whether the base has it, whose row stays then."""
