@@ -69,7 +69,7 @@ def back_up(
     root = EMPTY if begun is None or anew else begun.root
     report = progress or (lambda count: None)
     with CatalogueWriter(repository, store.environment.blobs, root, report, workers) as catalogue:
-        catalogue.is_base_whole = begun is None or not begun.failures
+        catalogue.is_base_complete = begun is None or not begun.failures
         return _Backup(store, catalogue, newest.id if newest else "", is_anew=anew).run()
 
 

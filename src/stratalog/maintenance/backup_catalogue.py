@@ -52,7 +52,7 @@ class CatalogueWriter:
         self.base = BackupIndex(repository, base)
         self.root = base
         self.failures: list[BackupFailure] = []
-        self.is_base_whole = True
+        self.is_base_complete = True
         """Whether nothing is missing in the base, so that what did not change since needs no look at its blobs."""
         self.blobs = 0
         self._source = source

@@ -95,7 +95,7 @@ class RecordsBackup:
         self._catalogue.put(history_row(history, f"{escape(self._organisation)}/{key}"), line.encode())
 
     def _is_as_in_base(self, partition: str, row: bytes) -> bool:
-        return self._catalogue.is_base_whole and self._catalogue.base.row(f"{ITEMS_ROW}{partition}") == row
+        return self._catalogue.is_base_complete and self._catalogue.base.row(f"{ITEMS_ROW}{partition}") == row
 
     def _retain(self, id: str, error: StratalogError) -> bool:
         """Note what is wrong with a record; whether the base has it, whose row stays then."""
