@@ -126,7 +126,7 @@ def test_what_is_not_kept_is_named(memory: stratalog.Store) -> None:
         plan.mutate("put", {"key": "items/a", "value": number})
         times.append(memory.environment.clock.wall_ms())
         memory.environment.clock.sleep(1)
-    plan.forget_below(6, lambda version: None)
+    plan.forget_below(6)
     backups.make(memory)
     with pytest.raises(VersionForgotten, match="plan"):
         backups.restored(backups.view_at(times[2]))

@@ -18,7 +18,6 @@ from stratalog.documents import Document
 from stratalog.errors import Conflict, Corrupt, NotFound, OutcomeUnknown, StratalogError, Unavailable, VersionForgotten
 from stratalog.log import LogSettings, create_log, open_log
 from stratalog.log.directory import LOGS, RECORDS, list_directory
-from stratalog.log.retention import free_segments
 from stratalog.log.sweep import sweep_deleted
 from stratalog.maintenance.backup import back_up
 from stratalog.maintenance.backup_cut import CutIndex
@@ -103,7 +102,7 @@ class BackupWorld:
             if retained is None:
                 continue
             self._try(retained.archive)
-            self._try(partial(free_segments, retained.log))
+            self._try(retained.free_segments)
             if process.clock.random() < 0.5:
                 self._try(partial(self._forget, retained))
             self._try(partial(sweep_deleted, log_place(process, SETTINGS), ORGANISATION))
@@ -261,7 +260,7 @@ class BackupWorld:
     def _forget(self, retained: Document) -> None:
         version = retained.version - 2
         if version > 0:
-            retained.forget_below(version, lambda floor: None)
+            retained.forget_below(version)
 
     def _next(self, process: Process) -> bool:
         long = process.clock.random() < 0.3

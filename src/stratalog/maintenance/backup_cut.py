@@ -18,6 +18,7 @@ from stratalog.keys import parse_number, record_key, record_partition, segments_
 from stratalog.log import Environment, Log, open_log
 from stratalog.log.archive import open_archive
 from stratalog.log.names import NameRecord, name_put, read_name
+from stratalog.log.pins import pin_of
 from stratalog.log.segments import segment_from_item
 from stratalog.maintenance.backup_family import split_prefix, unmarked
 from stratalog.ports.index import NO_BLOBS, Absent, Index, Item, Write, no_turn
@@ -144,8 +145,10 @@ class CutIndex:
         return None
 
     def _change_of_log(self, prefix: str, part: str) -> Change | None:
-        if part in ("forks", "family"):
+        if part == "family":
             return lambda item: item if self._is_member(item.sort) else None
+        if part == "forks":
+            return lambda item: item if self._is_member(pin_of(item).prefix) else None
         cut = self._cut(prefix)
         if cut is None:
             return None

@@ -30,6 +30,7 @@ from stratalog.log.entries import END, SEAL
 from stratalog.log.environment import Environment
 from stratalog.log.head import Head, find_head
 from stratalog.log.names import NameRecord, name_put, read_name
+from stratalog.log.pins import Pin, pin_put
 from stratalog.log.segments import segment_from_item
 from stratalog.maintenance.backup_catalogue import CatalogueWriter
 from stratalog.maintenance.backup_format import BLOBS_ROW, HISTORY_ROW, ITEMS_ROW, BackupFailure
@@ -222,9 +223,9 @@ class FamilyBackup:
         pins: dict[str, list[Item]] = {log.prefix: [] for log in logs}
         for log in logs:
             for parent in log.record.lineage if log.record and log.head else ():
-                pins[parent.prefix].append(Item(forks_partition(parent.prefix), log.prefix, {"v": parent.version}))
+                pins[parent.prefix].append(pin_put(parent.prefix, Pin(parent.version, log.prefix)).item)
         for prefix, items in pins.items():
-            self._put(read, forks_partition(prefix), items)
+            self._put(read, forks_partition(prefix), sorted(items, key=lambda item: item.sort))
 
     def _put(self, read: FamilyRead, partition: str, items: list[Item] | tuple[Item, ...]) -> None:
         if items:

@@ -12,7 +12,6 @@ from stratalog.keys import (
     deleted_partition,
     entries_partition,
     family_partition,
-    forks_partition,
     log_prefix,
     parse_number,
     segments_partition,
@@ -22,6 +21,7 @@ from stratalog.log.commit import commit_once
 from stratalog.log.directory import LOGS, directory_put, name_line_put, organisation_put
 from stratalog.log.lifecycle import INCARNATION_CHARACTERS
 from stratalog.log.names import NameRecord, Parent, name_put, read_name, require_name
+from stratalog.log.pins import Pin, pin_put
 from stratalog.maintenance.mirror import Mirror
 from stratalog.ports.index import Absent, Attribute, Item, Put
 from stratalog.store import Store
@@ -68,7 +68,7 @@ class _Restoration:
         for depth, parent in enumerate(record.lineage):
             self._copy_log(parent.prefix)
             self._put(Item(family_partition(owner), self._new_prefix(parent.prefix), {"d": depth}))
-            self._put(Item(forks_partition(self._new_prefix(parent.prefix)), prefix, {"v": parent.version}))
+            self._put(pin_put(self._new_prefix(parent.prefix), Pin(parent.version, prefix)).item)
             self._put_deleted(owner, lineage[:depth], self._new_prefix(parent.prefix))
         self._copy_log(record.prefix)
         made = msgspec.structs.replace(
@@ -104,7 +104,7 @@ class _Restoration:
 
     def _put_deleted(self, owner: str, lineage: tuple[Parent, ...], prefix: str) -> None:
         """An ancestor is a deleted log, swept once nothing stands on it."""
-        ancestors = " ".join(parent.prefix for parent in lineage)
+        ancestors = " ".join(f"{parent.prefix} {parent.version}" for parent in lineage)
         gone: dict[str, Attribute] = {"m": self._mirror.target.clock.wall_ms(), "o": owner, "l": ancestors}
         self._put(Item(deleted_partition(self._record.organisation), prefix, gone))
 
