@@ -11,6 +11,7 @@ import msgspec
 
 from stratalog.codec import canonical, encode
 from stratalog.documents import Document, merge
+from stratalog.documents.rejections import RejectedMutation, write_rejection
 from stratalog.errors import KeyReused, MergeConflict
 from stratalog.keys import entries_partition
 from stratalog.log import Event, Log
@@ -23,7 +24,6 @@ from stratalog.records import NewBody, Records
 from stratalog.store import Store
 from stratalog.sync.push import push, reject
 from stratalog.testing.clock import ManualClock
-from stratalog.worker.attempt_record import RejectedMutation, write_rejection
 from stratalog.worker.dead_letters import edit_letter, redrive
 from stratalog.worker.execution import WORKER_REJECTION
 
