@@ -18,6 +18,7 @@ from stratalog.documents.snapshots import tree_roots
 from stratalog.log import Environment
 from stratalog.log.snapshots import put_snapshot
 from stratalog.store import BLOBS_FOLDER, INDEX_FILE
+from stratalog.tree.chunks import Chunks
 from stratalog.tree.nodes import Slot
 from stratalog.tree.update import build
 
@@ -94,6 +95,6 @@ def unsynced_store(folder: Path, settings: LogSettings | None = None) -> Store:
 
 
 def reopened(store: Store) -> Document:
-    """The document with nothing of it in memory."""
+    """The document with nothing of it in memory, nor any chunk that the store holds for all."""
     log = store.log(ORGANISATION, DOCUMENT)
-    return Document(log, store.rules)
+    return Document(log, store.rules, chunks=Chunks(log.environment.blobs, log.record.owner))

@@ -8,9 +8,9 @@ from typing import Any
 from stratalog.keys import family_partition, record_key
 from stratalog.maintenance import backup_family
 from stratalog.maintenance.backup import _Backup
-from stratalog.maintenance.backup_catalogue import CatalogueWriter
 from stratalog.maintenance.backup_family import FamilyBackup, FamilyRead, _Log
 from stratalog.maintenance.backup_records import RecordsBackup
+from stratalog.maintenance.backup_writer import BackupWriter
 from stratalog.ports.index import Item
 from tests.simulation.mutants import Mutant, replaced
 from tests.simulation.world_backup import BackupWorld
@@ -74,13 +74,13 @@ def _put_record_blobs_first(self: RecordsBackup, id: str) -> None:
 _read_record: Callable[[RecordsBackup, str], None] = RecordsBackup._read_record
 
 
-def _skip_changed(self: CatalogueWriter, key: str, value: bytes) -> None:
+def _skip_changed(self: BackupWriter, key: str, value: bytes) -> None:
     """A row that the base has is never written again."""
     if self.base.row(key) is None:
         _put(self, key, value)
 
 
-_put: Callable[[CatalogueWriter, str, bytes], None] = CatalogueWriter.put
+_put: Callable[[BackupWriter, str, bytes], None] = BackupWriter.put
 
 
 def _mutant(name: str, owner: Any, attribute: str, bug: object, *caught_by: str) -> Mutant:
@@ -95,5 +95,5 @@ MUTANTS = (
     _mutant("backup: open pack reused", FamilyBackup, "_is_sealed_in_base", _reuse_open_segment, READS, COMPLETE),
     _mutant("backup: manifest first", _Backup, "run", _publish_first, READS, COMPLETE),
     _mutant("backup: record's blobs first", RecordsBackup, "_read_record", _put_record_blobs_first, READS),
-    _mutant("backup: changed rows kept", CatalogueWriter, "put", _skip_changed, READS, COMPLETE),
+    _mutant("backup: changed rows kept", BackupWriter, "put", _skip_changed, READS, COMPLETE),
 )

@@ -16,7 +16,8 @@ from stratalog.codec import encode
 from stratalog.costs.bill import Functions, Units, units_of
 from stratalog.documents import Document
 from stratalog.limits import GRACE_SECONDS, OBSERVATION_SECONDS_MAX
-from stratalog.log import Event, LogSettings
+from stratalog.log import Environment, Event, LogSettings
+from stratalog.log.environment import InlineTasks
 from stratalog.log.retention import archive_segments, free_segments
 from stratalog.maintenance.collection import collect_family
 from stratalog.maintenance.store_pass import maintain
@@ -65,7 +66,9 @@ class Trial:
         self.clock = StandingClock()
         self.meter = Meter()
         self._settings = settings
+        # What is done beside commits is done at once, so that it is counted, and the same each time.
         self.store = open_store("memory:", settings=settings, clock=self.clock, meter=self.meter)
+        self.store = self.reopened()
 
     def spent(self, work: Callable[[], object]) -> Units:
         """What one call is billed."""
@@ -75,7 +78,9 @@ class Trial:
 
     def reopened(self) -> Store:
         """The same place as a process sees it that has just begun."""
-        return Store(self.store.environment, self.store.queue)
+        known = self.store.environment
+        environment = Environment(known.index, known.blobs, known.clock, known.settings, background=InlineTasks())
+        return Store(environment, self.store.queue)
 
 
 class Operation(msgspec.Struct, frozen=True):

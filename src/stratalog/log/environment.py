@@ -20,7 +20,7 @@ from stratalog.process_fork import close_in_child
 from stratalog.recent_reads import RecentReads
 from stratalog.retry import Pace, Retry, RetryPolicy
 
-__all__ = ["BackgroundTasks", "EnteredOrganisations", "Environment", "LogSettings", "Task", "Tasks"]
+__all__ = ["BackgroundTasks", "EnteredOrganisations", "Environment", "InlineTasks", "LogSettings", "Task", "Tasks"]
 
 ORGANISATIONS_REMEMBERED_MAX = 10_000
 
@@ -135,6 +135,31 @@ class BackgroundTasks:
     def _end_offer(self) -> None:
         with self._lock:
             self._offers -= 1
+
+
+class InlineTasks:
+    """Does all work at once, in the caller's thread, so that what is begun has ended."""
+
+    def start(self, work: Callable[[], None]) -> Task:
+        """Do ``work``."""
+        work()
+        return _Ended()
+
+    def offer(self, work: Callable[[], None]) -> bool:
+        """Do ``work``. True."""
+        work()
+        return True
+
+    def wait(self) -> None:
+        """Nothing is under way."""
+
+    def close(self) -> None:
+        """Nothing is under way."""
+
+
+class _Ended:
+    def join(self) -> None:
+        """It has ended."""
 
 
 class EnteredOrganisations:

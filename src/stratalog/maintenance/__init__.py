@@ -13,7 +13,7 @@ mirror           equal items and blobs in two stores
 backup           a whole store into a folder or a bucket, while it is written to
 backup_family    reads a family of logs for it
 backup_records   reads an organisation's records for it
-backup_catalogue  writes the rows of a backup, and copies blobs
+backup_writer    writes the rows of a backup, and copies blobs
 backup_format    manifests, rows and packs
 backup_repository  the folder or bucket with its backups
 backup_view      a backup read as a store

@@ -25,11 +25,11 @@ from stratalog.keys import (
 )
 from stratalog.log.directory import LOGS, directory_put, list_directory, list_organisations, name_line_put
 from stratalog.log.names import NameRecord, read_name
-from stratalog.maintenance.backup_catalogue import WORKERS, CatalogueWriter
 from stratalog.maintenance.backup_family import FamilyBackup, split_prefix
 from stratalog.maintenance.backup_format import BLOBS_ROW, HISTORY_ROW, ITEMS_ROW, BackupFailure, BackupManifest
 from stratalog.maintenance.backup_records import RecordsBackup
 from stratalog.maintenance.backup_repository import BackupRepository
+from stratalog.maintenance.backup_writer import WORKERS, BackupWriter
 from stratalog.ports.index import Item
 from stratalog.store import Store
 from stratalog.tree.lookup import scan
@@ -68,13 +68,13 @@ def back_up(
     begun = unfinished if unfinished and (newest is None or unfinished.id > newest.id) else newest
     root = EMPTY if begun is None or anew else begun.root
     report = progress or (lambda count: None)
-    with CatalogueWriter(repository, store.environment.blobs, root, report, workers) as catalogue:
+    with BackupWriter(repository, store.environment.blobs, root, report, workers) as catalogue:
         catalogue.is_base_complete = begun is None or not begun.failures
         return _Backup(store, catalogue, newest.id if newest else "", is_anew=anew).run()
 
 
 class _Backup:
-    def __init__(self, store: Store, catalogue: CatalogueWriter, newest: str, *, is_anew: bool) -> None:
+    def __init__(self, store: Store, catalogue: BackupWriter, newest: str, *, is_anew: bool) -> None:
         self._environment = store.environment
         self._index = store.environment.index
         self._catalogue = catalogue

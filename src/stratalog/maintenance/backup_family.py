@@ -32,8 +32,8 @@ from stratalog.log.head import Head, find_head
 from stratalog.log.names import NameRecord, name_put, read_name
 from stratalog.log.pins import Pin, pin_put
 from stratalog.log.segments import segment_from_item
-from stratalog.maintenance.backup_catalogue import CatalogueWriter
 from stratalog.maintenance.backup_format import BLOBS_ROW, HISTORY_ROW, ITEMS_ROW, BackupFailure
+from stratalog.maintenance.backup_writer import BackupWriter
 from stratalog.maintenance.checkpoint import Checkpoint
 from stratalog.maintenance.verification import HistoryName
 from stratalog.ports.index import Absent, Item
@@ -75,7 +75,7 @@ class _Moved(Exception):
 class FamilyBackup:
     """Reads families into the rows of a catalogue."""
 
-    def __init__(self, environment: Environment, catalogue: CatalogueWriter) -> None:
+    def __init__(self, environment: Environment, catalogue: BackupWriter) -> None:
         self._environment = environment
         self._index = environment.index
         self._catalogue = catalogue

@@ -19,9 +19,9 @@ from stratalog.keys import (
 )
 from stratalog.log.directory import RECORDS, SHARDS
 from stratalog.log.environment import Environment
-from stratalog.maintenance.backup_catalogue import CatalogueWriter, packed
 from stratalog.maintenance.backup_family import history_row
 from stratalog.maintenance.backup_format import BLOBS_ROW, ITEMS_ROW, BackupFailure
+from stratalog.maintenance.backup_writer import BackupWriter, packed
 from stratalog.maintenance.checkpoint import Checkpoint
 from stratalog.maintenance.verification import HistoryName
 from stratalog.ports.index import Attribute, Item
@@ -37,7 +37,7 @@ class RecordsBackup:
     """Reads the records of one organisation, and what failed there, into the rows of a catalogue."""
 
     def __init__(
-        self, environment: Environment, catalogue: CatalogueWriter, organisation: str, step: Callable[[], None]
+        self, environment: Environment, catalogue: BackupWriter, organisation: str, step: Callable[[], None]
     ) -> None:
         """``step`` is called between two records."""
         self._step = step

@@ -16,6 +16,7 @@ from stratalog.maintenance.damage import BLOB_KINDS, DamageList, blob_kind, item
 from stratalog.ports.blobs import Blobs, BlobStat, verified
 from stratalog.ports.index import NO_BLOBS, Index, Item, Write, no_turn
 from stratalog.ports.read_back import BlobDamage, read_blob_back
+from stratalog.process_fork import close_in_child
 
 __all__ = ["RecordingBlobs", "RecordingIndex", "Scratch", "ScratchFirst"]
 
@@ -25,6 +26,7 @@ class Scratch:
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
+        close_in_child(self, "_lock")
         self._database = sqlite3.connect("", check_same_thread=False)
         self._database.execute("CREATE TABLE blobs(key TEXT PRIMARY KEY, body BLOB NOT NULL) WITHOUT ROWID")
 

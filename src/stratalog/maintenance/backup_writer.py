@@ -26,14 +26,14 @@ from stratalog.tree.lookup import scan
 from stratalog.tree.nodes import Root, Slot
 from stratalog.tree.update import update
 
-__all__ = ["WORKERS", "CatalogueWriter", "packed"]
+__all__ = ["WORKERS", "BackupWriter", "packed"]
 
 WORKERS = 16
 GROUP = 128
 ROWS_MAX = 1000
 
 
-class CatalogueWriter:
+class BackupWriter:
     """The catalogue of a backup that is being made, on top of another's.
 
     ``root`` names what was written so far, and all that it needs is there. Use it in a ``with`` statement.
@@ -61,7 +61,7 @@ class CatalogueWriter:
         self._changed: set[str] = set()
         self._pool = ThreadPoolExecutor(workers, thread_name_prefix="stratalog-backup") if workers else None
 
-    def __enter__(self) -> CatalogueWriter:
+    def __enter__(self) -> BackupWriter:
         return self
 
     def __exit__(self, *error: object) -> None:
