@@ -59,6 +59,8 @@ class Traveller(Device):
                 gone = {(client, number) for above, upto in ranges for number in range(above + 1, upto + 1)}
                 if gone & pending:
                     raise Violation("lost", "a change that waits was named as lost", changes=sorted(gone & pending))
+                if gone - self._numbers.keys():
+                    raise Violation("lost", "a change that nobody made was named as lost", changes=sorted(gone))
                 self.lost.update((self._numbers[one], (self.place, pulled.cookie.version)) for one in sorted(gone))
         return taken
 
