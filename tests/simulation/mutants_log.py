@@ -217,7 +217,9 @@ MUTANTS = (
         "gapless",
         "dangling",
     ),
-    _mutant("next segment not read", replaced(head, "_walk", _walk_next_unread), "stale-answer", "real-time"),
+    _mutant(
+        "next segment not read", replaced(head, "_walk", _walk_next_unread), "stale-answer", "real-time", "honest-retry"
+    ),
     _mutant(
         "wrong incarnation",
         together(replaced(head, "require_name", _require_any), replaced(append, "require_name", _require_any)),
