@@ -2,57 +2,17 @@
 
 Modules
 -------
-simulate           runs many seeds: `make simulate`, `make mutants`
-worlds             what a world is, and how one seed runs
-world_index        writers on the index alone
-world_log          appenders, readers, retention, forks, deletion
-world_documents    clients of documents over several processes
-world_records      writers, readers and retention of records
-world_snapshots    commits while the blob store is away
-world_clients      clients that are forgotten, and come back
-world_collect      collectors beside documents
-world_decay        blobs that are damaged at rest, beside floors and collection
-world_backup       backups beside all that changes
-world_sync         devices that push and pull over a network
-world_branches     devices whose server goes back, or is a copy that went its own way
-world_queue        devices whose pushes are queued, and workers
-world_disk         SQLite and files under power failures
-world_threads      threads of one handle
-world_turns        processes that share a file
-healthy            inspects what other worlds leave, and while they go on
-actors             steps that actors of all worlds share
-faulty             mutators that fail, and the check of their dead letters
-hostile            writers who use keys and names that are not theirs
-devices            the clients of worlds `sync` and `queue`
-travellers         devices of the world `branches`
-places             backends in memory, and processes that reach them over faulty ports
-pool               thread pools on the scheduler
-threads_handle     a handle that checks each answer against earlier ones
-interleaving       yields at each access of a shared attribute
-racing             a class for the tests of interleaving
-log_truth          the model of a log
-records_truth      what hash each version of a record has, by its item alone
-documents_truth    the model of a document
-documents_jobs     clients and forks that outlive processes
-mutants            what a planted bug is, and the hunt
-mutants_log        bugs of the log
-mutants_documents  bugs of documents
-mutants_records    bugs of records
-mutants_collect    bugs of collection
-mutants_decay      bugs of forgetting, freeing and collecting over damage
-mutants_backup     bugs of backups
-mutants_disk       bugs of the SQLite file and the folder of blobs
-mutants_sync       bugs of push and pull
-mutants_branches   bugs of how clients of a lost branch go on
-mutants_queue      bugs of the queue path
-mutants_threads    bugs of shared handles
 simulate            runs many seeds: `make simulate`, `make mutants`
 worlds              what a world is, and how one seed runs
 world_index         writers on the index alone
 world_log           appenders, readers, retention, forks, deletion
 world_documents     clients of documents over several processes
 world_records       writers, readers and retention of records
+world_snapshots     commits while the blob store is away
+world_clients       clients that are forgotten, and come back
 world_collect       collectors beside documents
+world_decay         blobs that are damaged at rest, beside floors and collection
+world_backup        backups beside all that changes
 world_sync          devices that push and pull over a network
 world_branches      devices whose server goes back, or is a copy that went its own way
 world_queue         devices whose pushes are queued, and workers
@@ -60,6 +20,7 @@ world_disk          SQLite and files under power failures
 world_threads       threads of one handle
 world_turns         processes that share a file
 world_hosted_turns  processes that share a log at a hosted index
+healthy             inspects what other worlds leave, and while they go on
 actors              steps that actors of all worlds share
 faulty              mutators that fail, and the check of their dead letters
 hostile             writers who use keys and names that are not theirs
@@ -79,6 +40,8 @@ mutants_log         bugs of the log
 mutants_documents   bugs of documents
 mutants_records     bugs of records
 mutants_collect     bugs of collection
+mutants_decay       bugs of forgetting, freeing and collecting over damage
+mutants_backup      bugs of backups
 mutants_disk        bugs of the SQLite file and the folder of blobs
 mutants_sync        bugs of push and pull
 mutants_branches    bugs of how clients of a lost branch go on
