@@ -36,7 +36,7 @@ def test_a_version_that_was_lost_would_be_seen(tmp_path: Path) -> None:
 
 @pytest.mark.slow
 def test_a_client_of_a_restored_store_goes_on(tmp_path: Path) -> None:
-    """It was told of more than the backup holds: it gets the restored state, and its pending mutation arrives once."""
+    """It has seen more than the backup holds: it gets the restored state, and its pending mutation arrives once."""
     server = BranchServer(tmp_path / "store")
     server.create()
     server.start()

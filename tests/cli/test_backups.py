@@ -1,4 +1,4 @@
-"""Backups by the command line: the guide's commands, as they stand there, and what goes wrong."""
+"""Backups by the command line: the guide's commands, word for word, and their errors."""
 
 from __future__ import annotations
 

@@ -38,7 +38,7 @@ class DeadQueue:
         return {}
 
     def close(self) -> None:
-        """Nothing to let go of."""
+        """It holds nothing."""
 
     def _show(self, position: int, visible_ms: int) -> dict[str, Any]:
         self.visible_ms[position] = visible_ms

@@ -9,11 +9,11 @@ from typing import Any
 from stratalog.backends.memory import MemoryBlobs, MemoryIndex
 from stratalog.documents import Document, Rules
 from stratalog.log import Environment, Log, LogSettings, create_log, open_log
+from stratalog.log.tasks import InlineTasks
 from stratalog.ports.blobs import BlobStat
 from stratalog.ports.index import NO_BLOBS, Item, Put, Write
 from stratalog.protocol import Mutation
 from stratalog.testing.clock import ManualClock
-from stratalog.testing.tasks import InlineTasks
 
 Call = tuple[str, str]
 Hook = Callable[[str, str], None]

@@ -11,9 +11,9 @@ import pytest
 import stratalog
 from stratalog.documents.snapshot_schedule import BACKOFF
 from stratalog.errors import Unavailable
-from stratalog.log.environment import BackgroundTasks, Environment
+from stratalog.log.environment import Environment
 from stratalog.log.snapshots import list_snapshots
-from stratalog.testing.tasks import InlineTasks
+from stratalog.log.tasks import BackgroundTasks, InlineTasks
 from tests.documents.helpers import World, inc, put
 
 INTERVAL = 5
@@ -27,14 +27,16 @@ class HeldTasks(InlineTasks):
     def __init__(self) -> None:
         self.held: list[Callable[[], None]] = []
 
-    def offer(self, work: Callable[[], None]) -> bool:
+    def offer(self, work: Callable[[], None]) -> HeldTasks:
         self.held.append(work)
-        return True
+        return self
 
     def run(self) -> None:
         held, self.held = self.held, []
         for work in held:
             work()
+
+    join = run
 
 
 def snapshots(document: stratalog.Document) -> list[int]:
@@ -118,7 +120,7 @@ def test_a_store_takes_a_bounded_number_of_snapshots_at_once() -> None:
     def wait() -> None:
         released.wait(30)
 
-    assert [tasks.offer(wait) for _ in range(4)] == [True, True, False, False]
+    assert [tasks.offer(wait) is not None for _ in range(4)] == [True, True, False, False]
     released.set()
     tasks.wait()
     assert tasks.offer(released.set)
@@ -132,7 +134,7 @@ def test_an_offer_is_refused_where_the_system_has_no_thread_left(monkeypatch: py
 
     tasks = BackgroundTasks(offers_max=1)
     monkeypatch.setattr(threading.Thread, "start", refuse)
-    assert [tasks.offer(lambda: None) for _ in range(2)] == [False, False]
+    assert [tasks.offer(lambda: None) for _ in range(2)] == [None, None]
     monkeypatch.undo()
     assert tasks.offer(lambda: None)
     tasks.close()

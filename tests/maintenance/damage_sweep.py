@@ -194,7 +194,7 @@ def _plant(store: stratalog.Store, target: StoredObject, way: str, body: bytes |
         damages = inspect_all(store)
         if target.key not in {damage.key for damage in damages}:
             result.missed.append(f"{target.kind} {target.key}: {way}: {[damage.key for damage in damages]}")
-    except Exception as exc:  # noqa: BLE001 - whatever it is, the damage was not named
+    except Exception as exc:  # noqa: BLE001 - any error here means that the damage was not named
         result.missed.append(f"{target.kind} {target.key}: {way}: raised {exc!r}")
     finally:
         target.replace(target.body)

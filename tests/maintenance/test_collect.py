@@ -16,12 +16,12 @@ from stratalog.keys import collecting_partition, entries_partition
 from stratalog.limits import GRACE_SECONDS, OBSERVATION_SECONDS_MAX, QUEUED_SECONDS_MAX, UNKNOWN_OWNER_SECONDS_MAX
 from stratalog.log import Environment, LogSettings, create_log, open_log
 from stratalog.log.snapshots import list_snapshots
+from stratalog.log.tasks import InlineTasks
 from stratalog.maintenance.collection import collect, collect_family, owners
 from stratalog.ports.index import Item, Put
 from stratalog.protocol import Mutation
 from stratalog.records import Records
 from stratalog.testing.clock import ManualClock
-from stratalog.testing.tasks import InlineTasks
 from tests.damage import DAMAGES, damaged_blob
 
 LONG = "long " * 500

@@ -8,7 +8,7 @@ from typing import TypeVar
 from stratalog.clock import Clock
 from stratalog.log import Environment as LogPlace
 from stratalog.log import LogSettings
-from stratalog.testing.tasks import InlineTasks
+from stratalog.log.tasks import InlineTasks
 from tests.simulation.places import ActorTasks, Place, Process
 
 __all__ = ["Turns", "choose", "dawdle", "log_place"]

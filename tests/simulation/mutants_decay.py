@@ -29,7 +29,7 @@ _read_back = Chunks.read_back
 
 
 def _read_cached(self: Chunks, address: bytes) -> Any:
-    """What the handle knows is taken for what storage holds."""
+    """The check trusts the handle's cache and does not read storage."""
     cached = self._cache.get((self._owner, address))
     return _read_back(self, address) if cached is None else encode(cached)
 
@@ -45,7 +45,7 @@ def _proven_through_the_cache() -> Iterator[None]:
 
 
 def _prove_by_rebuilding(document: Any, base: Snapshot, progress: Any) -> None:
-    """What entries say is taken for what the snapshot holds."""
+    """The check trusts the entries and does not read the snapshot."""
     verify(document, base.version, progress=progress)
 
 

@@ -219,7 +219,7 @@ MUTANTS = (
         ("letters",),
     ),
     Mutant(
-        "documents: rule taken for a fault",
+        "documents: rule treated as a fault",
         DocumentWorld,
         replaced(run, "is_unexpected", lambda exc: True),
         ("letters",),

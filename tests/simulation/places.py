@@ -7,7 +7,6 @@ from contextlib import AbstractContextManager
 from copy import copy
 
 from stratalog.backends.memory import MemoryBlobs, MemoryIndex, MemoryQueue
-from stratalog.log import Task
 from stratalog.ports.index import NO_BLOBS, Item, Write, no_turn
 from stratalog.testing.faults import FaultyBlobs, FaultyIndex, FaultyLine, FaultyQueue, Weather, draw_weather
 from stratalog.testing.scheduler import Actor, Crash, Scheduler, SimulatedClock
@@ -166,21 +165,37 @@ class Place:
         self.scheduler.later(delay_ms, start)
 
 
+class ActorTask:
+    """Work that an actor does."""
+
+    def __init__(self, scheduler: Scheduler, work: Callable[[], None]) -> None:
+        self._scheduler = scheduler
+        self._work = work
+        self._has_ended = False
+
+    def run(self) -> None:
+        try:
+            self._work()
+        finally:
+            self._has_ended = True
+
+    def join(self) -> None:
+        while not self._has_ended:
+            self._scheduler.switch()
+
+
 class ActorTasks:
     """Work beside the callers' in actors of a process, as its threads would do it: they crash with the process."""
 
     def __init__(self, process: Process) -> None:
         self._process = process
 
-    def start(self, work: Callable[[], None]) -> Task:
-        """Nothing in the worlds joins a task."""
-        raise NotImplementedError
-
-    def offer(self, work: Callable[[], None]) -> bool:
+    def offer(self, work: Callable[[], None]) -> ActorTask:
         """Begin ``work`` in an actor of its own."""
         self._process.scheduler.counts.bump("tasks beside")
-        self._process.spawn(f"{self._process.name}-task", work)
-        return True
+        task = ActorTask(self._process.scheduler, work)
+        self._process.spawn(f"{self._process.name}-task", task.run)
+        return task
 
     def wait(self) -> None:
         """The run waits for every actor."""

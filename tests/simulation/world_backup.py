@@ -49,7 +49,7 @@ BURST_SECONDS_MAX = 0.2
 
 
 class BackupWorld:
-    """Writers, a keeper of history, a forker, a collector and a recorder beside one who makes backups."""
+    """Writers, a keeper of history, a forker, a collector and a recorder beside a maker of backups."""
 
     columns: ClassVar[tuple[str, ...]] = (
         "backups",

@@ -1,4 +1,4 @@
-"""The world of clients that are forgotten: groups that fall idle and come back, beside those who collect them.
+"""The world of clients that are forgotten: groups that fall idle and come back, beside their collectors.
 
 Servers push for clients of a few groups, now and then all over again from the first mutation. Another principal tries
 to join the groups. One role expires idle groups, another collects a client that may just be coming.
@@ -37,7 +37,7 @@ BURST_SECONDS_MAX = 0.1
 
 
 class ClientsWorld:
-    """Servers, an intruder, one who expires groups and one who collects clients."""
+    """Servers, an intruder, an actor that expires groups and one that collects clients."""
 
     columns: ClassVar[tuple[str, ...]] = (
         "applied",
@@ -149,7 +149,7 @@ class _Truth:
 
     def __init__(self) -> None:
         self.group_of: dict[str, str] = {}
-        self.buried: set[str] = set()
+        self.expired: set[str] = set()
         self.active_ms: dict[str, int] = {}
         self.applied: set[tuple[str, int]] = set()
 
@@ -164,14 +164,14 @@ class _Truth:
         """The rows that a state must have."""
         members = {f"\0m/{len(group)}/{group}/{client}" for client, group in self.group_of.items()}
         known = {key for client in self.group_of for key in (client, f"\0b/{client}")}
-        return members | known | {f"\0g/{group}" for group in self.buried}
+        return members | known | {f"\0g/{group}" for group in self.expired}
 
     def _commit(self, entry: Entry) -> None:
         mutations, _, bindings, *_ = entry.events[0].data
         self.group_of.update({client: group for client, group, _ in bindings})
         for client, id, *_ in mutations:
             group = self.group_of[client]
-            if group in self.buried:
+            if group in self.expired:
                 raise Violation("collected", "a collected group took effect", client=client, version=entry.version)
             if (client, id) in self.applied and not client.startswith("visitor"):
                 raise Violation("once", "a mutation stands twice", client=client, id=id, version=entry.version)
@@ -180,9 +180,9 @@ class _Truth:
 
     def _collect(self, clients: list[list[str]], groups: list[str], before_ms: int) -> None:
         active = {group for client, group in self.group_of.items() if self.active_ms[client] > before_ms}
-        if early := active.intersection(groups) - self.buried:
+        if early := active.intersection(groups) - self.expired:
             raise Violation("expired", "active groups were expired", groups=early)
-        self.buried |= set(groups)
+        self.expired |= set(groups)
         for client, _ in clients:
             self.group_of.pop(client, None)
 

@@ -182,7 +182,7 @@ class DecayWorld:
         self.scheduler.counts.bump("collected blobs", len(found.garbage))
 
     def decay(self, process: Process) -> None:
-        """Damage one blob, whatever it is for."""
+        """Damage one blob of any kind."""
         keys = sorted(set(self.place.blobs._bodies) - set(self.damaged))
         if keys:
             key, how = choose(process.clock, keys), choose(process.clock, DAMAGES)

@@ -361,7 +361,7 @@ MUTANTS = (
         caught_by=("lone writer",),
     ),
     _planted(
-        "hosted turns: turn taken for a fence",
+        "hosted turns: turn treated as a fence",
         apply=replaced(HostedTurns, "commit", _claim),
         caught_by=("acknowledged",),
     ),

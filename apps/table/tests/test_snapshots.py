@@ -15,6 +15,7 @@ from stratalog import Store
 from stratalog.documents import verify
 from stratalog.errors import Unavailable
 from stratalog.log.snapshots import list_snapshots
+from stratalog.log.tasks import BackgroundTasks
 from stratalog_table import Table, open_table, transaction_group
 
 WEIGHT = 16
@@ -30,7 +31,7 @@ class Later:
         self.done = 0
         self._work: list[Callable[[], None]] = []
 
-    def start(self, work: Callable[[], None]) -> Later:
+    def offer(self, work: Callable[[], None]) -> Later:
         self.begun += 1
         self._work.append(work)
         return self
@@ -85,6 +86,13 @@ def test_what_waits_for_a_snapshot_has_a_bound(later: Later) -> None:
     assert table.document.state().snapshot_version == max(snapshots(table))
     assert reopened(table).at().files(0) == table.at().files(0)
     verify(table.document)
+
+
+def test_commits_wait_for_a_snapshot_that_the_store_cannot_begin_beside_them(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(transaction_group, "SNAPSHOT_WEIGHT", WEIGHT)
+    table = slowly(memory_store(), BackgroundTasks(offers_max=0))
+    load(table, 0, WEIGHT // BATCH // 2)
+    assert snapshots(table) == [table.document.version]
 
 
 def test_a_snapshot_that_fails_beside_commits_fails_none_of_them_and_the_next_makes_it_up(

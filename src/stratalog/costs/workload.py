@@ -17,8 +17,8 @@ from stratalog.costs.bill import Functions, Units, units_of
 from stratalog.documents import Document
 from stratalog.limits import GRACE_SECONDS, OBSERVATION_SECONDS_MAX
 from stratalog.log import Environment, Event, LogSettings
-from stratalog.log.environment import InlineTasks
 from stratalog.log.retention import archive_segments, free_segments
+from stratalog.log.tasks import InlineTasks
 from stratalog.maintenance.collection import collect_family
 from stratalog.maintenance.store_pass import maintain
 from stratalog.ports.meter import Meter

@@ -151,11 +151,11 @@ class Document:
 
         A client without a group leaves none: its first mutation, sent again, is applied again. Raises Invalid.
         """
-        buried = sorted({check_identity(group, "group") for group in groups})
+        expired = sorted({check_identity(group, "group") for group in groups})
         wanted = sorted({check_identity(client, "client") for client in clients})
 
         def collect(state: State) -> Event:
-            return collection_of_clients(state, wanted, buried)
+            return collection_of_clients(state, wanted, expired)
 
         entry, _ = self._append_decided(collect)
         assert entry is not None, "a collection is an entry, even of nothing"

@@ -28,7 +28,7 @@ class IdleClients(msgspec.Struct, frozen=True):
     """Pairs of client and group."""
 
     groups: list[str]
-    """Theirs. A group of more clients than one entry forgets is buried with the first of them."""
+    """Theirs. A group of more clients than one entry forgets is marked with the first of them."""
 
     position: str
     """The row of the last one: the next search begins behind it."""

@@ -91,7 +91,7 @@ class SnapshotSchedule:
             return
         self._is_begun = True
         try:
-            if not self.log.environment.background.offer(self._run):
+            if self.log.environment.background.offer(self._run) is None:
                 self._is_begun = False
         except BaseException:
             self._is_begun = False
@@ -129,6 +129,7 @@ class SnapshotSchedule:
             self._states.drop_base(state.snapshot_version)
             self._fail()
         except Exception:
+            # A defect. The thread's hook reports it, and the pause keeps every later commit from meeting it again.
             self._fail()
             raise
         else:

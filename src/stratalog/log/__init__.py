@@ -3,6 +3,7 @@
 Modules
 -------
 environment         the ports, clock and settings that a log uses
+tasks               work beside the callers'
 log                 the handle of one incarnation
 entries             entries and events as index items
 bodies              large bodies as blobs
@@ -35,9 +36,10 @@ A log does not interpret its events. Documents do, and so do applications that u
 
 from stratalog.log.app_snapshots import AppSnapshot
 from stratalog.log.entries import Entry, Event, Upcasters
-from stratalog.log.environment import Environment, LogSettings, Task, Tasks
+from stratalog.log.environment import Environment, LogSettings
 from stratalog.log.lifecycle import create_log, delete_log, fork_log, open_log
 from stratalog.log.log import Log
+from stratalog.log.tasks import Task, Tasks
 
 __all__ = [
     "AppSnapshot",

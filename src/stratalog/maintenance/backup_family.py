@@ -116,7 +116,7 @@ class FamilyBackup:
             assert log.record is not None
             needed.update(parent.prefix for parent in log.record.lineage)
         if needed - logs.keys():
-            raise _Moved  # an ancestor was let go of and swept
+            raise _Moved  # the last fork of an ancestor went, and the ancestor was swept
         return [log for prefix, log in sorted(logs.items()) if prefix in needed]
 
     def _read_log(self, member: Item) -> _Log:

@@ -65,7 +65,7 @@ class BackupFailure(msgspec.Struct, frozen=True):
 
 
 class BackupManifest(msgspec.Struct, frozen=True, kw_only=True):
-    """One backup. It is written last, so whatever it names is there."""
+    """One backup. It is written last, so everything that it names is stored."""
 
     format: str = FORMAT
     format_version: int = FORMAT_VERSION

@@ -12,7 +12,7 @@ from contextlib import AbstractContextManager
 from typing import NoReturn
 
 from stratalog.errors import Corrupt, Invalid, NotFound
-from stratalog.maintenance.damage import BLOB_KINDS, DamageList, blob_kind, item_key, item_kind, shape_fault
+from stratalog.maintenance.damage import BLOB_KINDS, DamageList, Fault, blob_kind, item_key, item_kind, shape_fault
 from stratalog.ports.blobs import Blobs, BlobStat, verified
 from stratalog.ports.index import NO_BLOBS, Index, Item, Write, no_turn
 from stratalog.ports.read_back import BlobDamage, read_blob_back
@@ -123,10 +123,8 @@ class RecordingBlobs:
             self.bytes_read += len(body)
             return body
         known = self.derive(key)
-        fault = "missing" if body.is_missing else "damaged"
-        self._damages.add(
-            blob_kind(key), key, "missing" if body.is_missing else "damaged", body.reason, derivable=known is not None
-        )
+        fault: Fault = "missing" if body.is_missing else "damaged"
+        self._damages.add(blob_kind(key), key, fault, body.reason, derivable=known is not None)
         if known is not None:
             return known
         if fault == "missing":

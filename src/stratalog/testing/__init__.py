@@ -7,7 +7,6 @@ blobs_contract   the contract suite of a blob store
 commit_contract  the contract suite of an index and blobs together
 queue_contract   the contract suite of a queue
 clock            a clock that a test moves by hand
-tasks            work beside the callers', done at once
 scheduler        many actors in one thread, in an order that a seed decides
 locks            locks that wait in the scheduler
 faults           ports that fail in every way their contracts allow

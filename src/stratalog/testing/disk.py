@@ -126,7 +126,7 @@ class Disk:
                 self._names.setdefault(os.stat(other).st_ino, {}).update(moved)
 
     def _restore(self, source: str, folder: int, target: str, share: float, moved: dict[int, bool]) -> None:
-        """The folder of that number, which stood at ``source`` once: it may be removed, or another stand there."""
+        """The folder of that number, which was at ``source`` once: it may be removed by now, or replaced by another."""
         present = _names(source) if _is_folder(source, folder) else {}
         durable = self._names.get(folder, {})
         for name in sorted(name for name in {*present, *durable} if not name.endswith(SHARED_MEMORY)):

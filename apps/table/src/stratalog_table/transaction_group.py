@@ -116,18 +116,22 @@ class Committer:
     def _snapshot_when_due(self, weight: int) -> None:
         """Make a snapshot once large transactions changed much: versions do not say how much is in memory.
 
-        Commits go on beside it until as much has changed again: then they wait, so that memory has a bound.
+        Commits go on beside it until as much has changed again: then they wait, so that memory has a bound. They also
+        wait for one that the store cannot begin beside them.
         """
         self._weight += weight
         if self._weight >= SNAPSHOT_WEIGHT:
             if self._await_snapshot is not None:
                 self._await_snapshot()
             self._weight = 0
-            self._await_snapshot = self._document.log.environment.background.start(self._make_snapshot).join
+            task = self._document.log.environment.background.offer(self._make_snapshot)
+            self._await_snapshot = None if task is None else task.join
+            if task is None:
+                self._make_snapshot()
 
     def _make_snapshot(self) -> None:
-        """One that fails is made up by the next: the changes are in the log. Where a program ends, none is begun."""
-        with suppress(StratalogError, RuntimeError):
+        """One that fails is made up by the next: the changes are in the log."""
+        with suppress(StratalogError):
             self._document.snapshot()
 
     def _let_others_come(self) -> None:
