@@ -82,7 +82,7 @@ def test_a_call_in_a_forked_child_raises_closed_though_another_thread_held_every
     queue = store.queue
     queue.send("g", [b"m"])
     held = [
-        document._commit_lock,
+        document._writer._lock,
         document._snapshots._lock,
         document.log._appender._group_commit._leadership,
         document.log._appender.heads._lock,

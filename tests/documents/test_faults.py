@@ -134,7 +134,7 @@ def test_a_letter_whose_mutation_came_out_otherwise_is_not_used(monkeypatch: pyt
     store = opened(ValueError("once"))
     document = store.document("acme", "plan")
     with monkeypatch.context() as patch:
-        patch.setattr(document, "_append", lambda *arguments: (_ for _ in ()).throw(Unavailable("away")))
+        patch.setattr(document._writer, "_append", lambda *arguments: (_ for _ in ()).throw(Unavailable("away")))
         with pytest.raises(Unavailable):
             document.apply([WORK])
     assert store.environment.counters[UNEXPECTED] == 0
@@ -152,7 +152,7 @@ def test_no_rejection_is_committed_whose_letter_could_not_be_written(monkeypatch
     def lost(*arguments: Any) -> None:
         raise OutcomeUnknown("lost")
 
-    monkeypatch.setattr("stratalog.documents.document.write_letters", lost)
+    monkeypatch.setattr("stratalog.documents.writer.write_letters", lost)
     with pytest.raises(OutcomeUnknown):
         document.apply([WORK])
     assert document.version == 0

@@ -9,10 +9,11 @@ from typing import Any
 import msgspec
 
 from stratalog.codec import sha256
-from stratalog.documents import Document, projections, run, snapshots
+from stratalog.documents import Document, projections, rejections, run, snapshots, writer
 from stratalog.documents.commit_builder import commit_of
 from stratalog.documents.run import Run, _Running, run_batch
 from stratalog.documents.state import ClientState, Layer, Roots, State
+from stratalog.documents.writer import MutationBatch, Writer
 from stratalog.keys import number, snapshots_partition
 from stratalog.log import Entry, retention
 from stratalog.log.blob_batch import BlobBatch
@@ -28,13 +29,12 @@ __all__ = ["MUTANTS"]
 
 # The function `replay` stands in the package under the name of its module.
 replay: Any = import_module("stratalog.documents.replay")
-documents: Any = import_module("stratalog.documents.document")
 
 _run = _Running._run
 _status = _Running._status
-_commit_batch = Document._commit_batch
-_try_batch = Document._try_batch
-_write_letters = documents.write_letters
+_commit = Writer._commit
+_try = Writer._try
+_write_letters = rejections.write_letters
 _forget_below = retention._forget_below
 _own_mutations = replay._own_mutations
 
@@ -57,12 +57,10 @@ def _skip_gaps(running: _Running, mutation: Mutation, last: Any, id: int, args: 
     return None if status == "gap" else status
 
 
-def _answer_from_memory(
-    handle: Document, batch: list[Mutation], group: str, owner: str, author: str, approve: Any = None
-) -> Sequence[Outcome]:
-    state = handle._states.cached or handle._states.fresh()
-    found = run_batch(state, handle.values, handle.rules.mutators, batch, group, owner)
-    return _commit_batch(handle, batch, group, owner, author, approve) if found.ran else found.outcomes
+def _answer_from_memory(self: Writer, batch: MutationBatch, blob_batch: BlobBatch) -> Sequence[Outcome]:
+    state = self._states.cached or self._states.fresh()
+    found = run_batch(state, self._values, batch.mutators, batch.mutations, batch.group, batch.owner)
+    return _commit(self, batch, blob_batch) if found.ran else found.outcomes
 
 
 def _replace_newest(
@@ -113,13 +111,21 @@ class _Later(BlobBatch):
         return BodyRef(sha256(body), len(body))
 
 
-def _append_first(handle: Document, state: State, run: Run, owner: str, author: str, merged: Any = None) -> Entry:
-    later = _Later(handle.log.environment)
-    event = commit_of(state, run, handle.values, later, merged).event()
-    entry = handle.log.append(event, expected=state.version, author=author, principal=owner)
+def _append_first(
+    self: Writer, state: State, run: Run, batch: MutationBatch, merged: Any, blob_batch: BlobBatch
+) -> Entry:
+    later = _Later(self._log.environment)
+    event = commit_of(state, run, self._values, later, merged).event()
+    entry = self._log.append(event, expected=state.version, author=batch.author, principal=batch.owner)
     for prefix, body in later.waiting:
-        write_body(handle.log.environment.blobs, prefix, body)
+        write_body(self._log.environment.blobs, prefix, body)
     return entry
+
+
+def _forget_deferred(blob_batch: BlobBatch) -> None:
+    """What was deferred counts as put."""
+    deferred, blob_batch._deferred = blob_batch._deferred, None
+    blob_batch._ahead.update(deferred or {})
 
 
 ONCE = ("once", "answers", "acknowledged", "client-order")
@@ -129,12 +135,12 @@ def _no_letters(environment: Environment, record: Any, failed: Any) -> None:
     """Nothing is kept of a fault but the rejection."""
 
 
-def _letters_last(handle: Document, *arguments: Any) -> Run:
+def _letters_last(self: Writer, *arguments: Any) -> Run:
     """A process that ends between the two loses the letter."""
-    ran = _try_batch(handle, *arguments)
+    ran = _try(self, *arguments)
     if ran.failed:
         failed = [(one.mutation.client, one.id, one.reason or "") for one in ran.failed]
-        _write_letters(handle.log.environment, handle.log.record, failed)
+        _write_letters(self._log.environment, self._log.record, failed)
     return ran
 
 
@@ -150,7 +156,7 @@ MUTANTS = (
     Mutant(
         "documents: final answer from memory",
         DocumentWorld,
-        replaced(Document, "_commit_batch", _answer_from_memory),
+        replaced(Writer, "_commit", _answer_from_memory),
         ("answers",),
     ),
     Mutant(
@@ -209,13 +215,13 @@ MUTANTS = (
     Mutant(
         "documents: fault without a letter",
         DocumentWorld,
-        replaced(documents, "write_letters", _no_letters),
+        replaced(writer, "write_letters", _no_letters),
         ("letters",),
     ),
     Mutant(
         "documents: letter after the entry",
         DocumentWorld,
-        together(replaced(documents, "write_letters", _no_letters), replaced(Document, "_try_batch", _letters_last)),
+        together(replaced(writer, "write_letters", _no_letters), replaced(Writer, "_try", _letters_last)),
         ("letters",),
     ),
     Mutant(
@@ -224,7 +230,11 @@ MUTANTS = (
         replaced(run, "is_unexpected", lambda exc: True),
         ("letters",),
     ),
+    Mutant("documents: pointer before blob", DocumentWorld, replaced(Writer, "_append", _append_first), ("dangling",)),
     Mutant(
-        "documents: pointer before blob", DocumentWorld, replaced(Document, "_append", _append_first), ("dangling",)
+        "documents: deferred blob not put",
+        DocumentWorld,
+        replaced(BlobBatch, "put_deferred", _forget_deferred),
+        ("dangling",),
     ),
 )

@@ -100,7 +100,7 @@ class Handle:
         appender = self.log._appender
         locks: dict[str, Any] = {"leadership": appender._group_commit._leadership, "head": appender.heads._lock}
         if (document := self.document) is not None:
-            locks |= {"commit": document._commit_lock, "snapshots": document._snapshots._lock}
+            locks |= {"commit": document._writer._lock, "snapshots": document._snapshots._lock}
             locks |= {"state": document._states._shared._lock}
         return [name for name, lock in locks.items() if lock.locked()]
 

@@ -14,6 +14,7 @@ from stratalog.documents import Document, verify
 from stratalog.documents.commits import COLLECT, COMMIT
 from stratalog.documents.expiry import IdleClients
 from stratalog.documents.state import State
+from stratalog.documents.writer import Writer
 from stratalog.errors import Conflict, NotFound, OutcomeUnknown, Unavailable
 from stratalog.log import Entry, Event, LogSettings, create_log, open_log
 from stratalog.protocol import Mutation
@@ -191,11 +192,11 @@ def _push(client: str, id: int) -> Mutation:
     return Mutation(client=client, id=id, name="inc", args={"key": "count"})
 
 
-def _append_anyhow(handle: Document, decide: Callable[[State], Event | None], owner: str = "") -> tuple[Any, State]:
+def _append_anyhow(writer: Writer, decide: Callable[[State], Event | None], owner: str = "") -> tuple[Any, State]:
     """Decides on what was read, and appends wherever the log ends by then."""
-    state = handle._states.fresh()
+    state = writer._states.fresh()
     event = decide(state)
-    return (None if event is None else handle.log.append(event)), state
+    return (None if event is None else writer._log.append(event)), state
 
 
 def _bury_nobody(found: IdleClients) -> Event:
@@ -207,7 +208,7 @@ MUTANTS = (
     Mutant(
         "clients: collected on what was read before",
         ClientsWorld,
-        replaced(Document, "_append_decided", _append_anyhow),
+        replaced(Writer, "append_decided", _append_anyhow),
         ("members", "expired", "owner"),
     ),
     Mutant(

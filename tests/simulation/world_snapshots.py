@@ -15,6 +15,7 @@ from stratalog.documents.snapshot_schedule import BACKOFF, SnapshotSchedule
 from stratalog.errors import OutcomeUnknown, Unavailable
 from stratalog.log import Environment as LogPlace
 from stratalog.log import LogSettings, create_log, open_log
+from stratalog.log.blob_batch import BlobBatch
 from stratalog.log.snapshots import newest_snapshot
 from stratalog.ports.blobs import Blobs, BlobStat
 from stratalog.protocol import Mutation
@@ -102,7 +103,6 @@ class SnapshotWorld:
         self.turns = (self.away_until_ms // 4000) // WRITERS
         Document(create_log(log_place(self.place, self.settings), ORGANISATION, NAME, "document")).apply(FURNITURE)
         self.place.start("process", self.run)
-        self.place.start("large", self.put_large)
 
     def is_away(self) -> bool:
         """Whether the blob store is out of reach now."""
@@ -118,6 +118,7 @@ class SnapshotWorld:
             process.clock.sleep(1)
         for number in range(WRITERS):
             process.spawn(f"writer-{number}", partial(self.write, process, document, f"writer-{number}"))
+        process.spawn("large", partial(self.put_large, process, document))
 
     def write(self, process: Process, document: Document, client: str) -> None:
         """Small commits with pauses; at last one when all is well again."""
@@ -129,11 +130,8 @@ class SnapshotWorld:
         process.clock.sleep(BACKOFF.wait_seconds_max + self.failing_seconds)
         self._commit_small(document, client)
 
-    def put_large(self, process: Process) -> None:
-        """Large values, by another process: those wait for the blob store."""
-        blobs = AwayBlobs(process.blobs, self, process)
-        environment = LogPlace(process.index, blobs, process.clock, self.settings, background=ActorTasks(process))
-        document = Document(open_log(environment, ORGANISATION, NAME))
+    def put_large(self, process: Process, document: Document) -> None:
+        """Large values, by another thread of the handle: they wait for the blob store, and nobody waits with them."""
         for number in range(LARGE_TURNS):
             process.clock.sleep(80 * process.clock.random())
             try:
@@ -181,6 +179,10 @@ def _by_the_commit(tasks: ActorTasks, work: Callable[[], None]) -> bool:
     return True
 
 
+def _not_deferred(batch: BlobBatch) -> None:
+    """Large blobs are put while the handle's lock is held."""
+
+
 def _begun_for_ever(schedule: SnapshotSchedule) -> None:
     """The task ends, and the handle takes it to be under way."""
     _run(schedule)
@@ -195,6 +197,7 @@ _run = SnapshotSchedule._run
 
 MUTANTS = (
     _mutant("taken by the commit", ActorTasks, "offer", _by_the_commit, "waits"),
+    _mutant("large blobs put under the lock", BlobBatch, "defer", _not_deferred, "waits"),
     _mutant("failures do not back off", SnapshotSchedule, "_is_pausing", lambda handle: False, "hammered"),
     _mutant("a failure backs off for ever", SnapshotSchedule, "_is_pausing", lambda handle: handle._pause, "snapshots"),
     _mutant("begun for ever", SnapshotSchedule, "_run", _begun_for_ever, "snapshots"),

@@ -2,7 +2,8 @@
 
 Modules
 -------
-document           the handle: commits batches, and answers queries
+document           the handle: changes a document, and answers queries
+writer             commits batches and events, from many threads
 view               a state at one version, read like a mapping
 state              the trees of a snapshot and the changes since
 fold               what a run of entries changes in a state

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
@@ -10,43 +9,29 @@ import msgspec
 
 from stratalog.documents import history as past
 from stratalog.documents.base import prove_base, require_base
-from stratalog.documents.commit_builder import commit_of
-from stratalog.documents.commits import BASE, FLOOR, Merged
+from stratalog.documents.commits import BASE, FLOOR
 from stratalog.documents.expiry import IdleClients, collection_of_clients, idle_clients
-from stratalog.documents.rejections import UNEXPECTED, write_letters
 from stratalog.documents.resumption import resumption_of
-from stratalog.documents.run import Run, run_batch
 from stratalog.documents.snapshot_schedule import SnapshotSchedule
 from stratalog.documents.snapshots import base_digest, tree_roots
 from stratalog.documents.state import State
 from stratalog.documents.state_cache import StateCache
 from stratalog.documents.values import Values
 from stratalog.documents.view import View
-from stratalog.errors import (
-    ContentionError,
-    LimitExceeded,
-    MergeConflict,
-    Unavailable,
-    VersionConflict,
-)
+from stratalog.documents.writer import Approve, MutationBatch, Writer
+from stratalog.errors import LimitExceeded
 from stratalog.limits import MUTATIONS_PER_BATCH_MAX
 from stratalog.log import Entry, Event, Log
-from stratalog.log.blob_batch import BlobBatch
 from stratalog.log.lifecycle import delete_log, fork_log
 from stratalog.log.retention import Stop, archive_segments, free_segments_below, never, raise_floor_onto
 from stratalog.log.snapshots import Snapshot
-from stratalog.ports.index import no_turn
-from stratalog.process_fork import close_in_child
 from stratalog.protocol.messages import Mutation, Outcome, check_identity, check_mutation, check_unreserved
 from stratalog.protocol.mutators import BUILT_IN_MUTATORS, Mutators
-from stratalog.retry import Retry
 from stratalog.tree.chunks import Chunks
 
 __all__ = ["DEFAULT_CLIENT", "Approve", "Document", "Rules"]
 
 DEFAULT_CLIENT = "local"
-Approve = Callable[[State, Run], Merged]
-"""Given a batch's run and the state that it ran on, before a write: raises MergeConflict, or says what to keep."""
 
 
 class Rules(msgspec.Struct, frozen=True):
@@ -68,11 +53,8 @@ class Document:
         self.rules = rules or Rules()
         self.values = Values(log.environment.blobs, log.record.owner, self.rules.metadata_fields)
         self.chunks = chunks or Chunks(log.environment.blobs, log.record.owner, log.environment.chunk_cache)
-        # One thread of this handle commits at a time, so that threads do not lose races to each other. The lock is no
-        # fence: the conditional put stops a commit on an old version. Readers need no lock, see `StateCache`.
-        self._commit_lock = threading.Lock()
-        close_in_child(self, "_commit_lock")
         self._states = StateCache(log, self.chunks)
+        self._writer = Writer(log, self._states, self.values)
         self._snapshots = SnapshotSchedule(log, self._states)
 
     @property
@@ -130,10 +112,7 @@ class Document:
         batch = list(map(check_mutation, mutations))
         check_identity(group, "group", empty=True)
         check_identity(owner, "owner", empty=True)
-        with self._commit_lock:
-            outcomes = self._commit_batch(batch, group, owner, author)
-        self._snapshots.begin_if_due()
-        return outcomes
+        return self._commit(MutationBatch(batch, self.rules.mutators, group, owner, author))
 
     def apply_merge(self, mutations: Sequence[Mutation], approve: Approve, *, author: str = "") -> list[Outcome]:
         """Apply a batch of a merge as `apply` does, where ``approve`` lets it pass on the state that it is run on.
@@ -141,10 +120,7 @@ class Document:
         Raises what ``approve`` raises on a fresh state: nothing is written.
         """
         batch = [check_mutation(mutation) for mutation in mutations]
-        with self._commit_lock:
-            outcomes = self._commit_batch(batch, "", "", author, approve)
-        self._snapshots.begin_if_due()
-        return outcomes
+        return self._commit(MutationBatch(batch, self.rules.mutators, author=author, approve=approve))
 
     def collect_clients(self, clients: Sequence[str], groups: Sequence[str] = ()) -> Entry:
         """Forget clients, as an entry; each group leaves a tombstone, so that its late mutations have no effect.
@@ -157,7 +133,7 @@ class Document:
         def collect(state: State) -> Event:
             return collection_of_clients(state, wanted, expired)
 
-        entry, _ = self._append_decided(collect)
+        entry, _ = self._writer.append_decided(collect)
         assert entry is not None, "a collection is an entry, even of nothing"
         return entry
 
@@ -179,7 +155,7 @@ class Document:
             return None if idle is None or dry_run else idle.event()
 
         while not stop():
-            self._append_decided(expire)
+            self._writer.append_decided(expire)
             if idle is None:
                 break
             expired, position = expired + len(idle.clients), idle.position
@@ -196,7 +172,7 @@ class Document:
             raised = resumption_of(state, group, owner, reported, order, self.log.environment.clock.wall_ms())
             return None if raised is None else raised.event()
 
-        return self._append_decided(resume, owner)[1]
+        return self._writer.append_decided(resume, owner)[1]
 
     def delete(self) -> None:
         """Delete the document. Its name may be used again; that is another incarnation."""
@@ -286,7 +262,7 @@ class Document:
         """
         floor = raise_floor_onto(self.log, version, lambda floor: self._prove_base(floor, progress))
         if self.state().floor < floor:
-            self._append_event(Event(FLOOR, floor))
+            self._writer.append(Event(FLOOR, floor))
         return floor
 
     def free_segments(self, stop: Stop = never) -> int:
@@ -301,100 +277,10 @@ class Document:
         """Make the base, prove it, and name it in an entry, so that the chain covers what replaces the entries."""
         base = self._snapshots.take_base(floor)
         prove_base(self, base, progress)
-        self._append_event(Event(BASE, [floor, base_digest(tree_roots(self._states.load(floor)))]))
+        self._writer.append(Event(BASE, [floor, base_digest(tree_roots(self._states.load(floor)))]))
         return base
 
-    # Committing
-
-    def _commit_batch(
-        self, batch: list[Mutation], group: str, owner: str, author: str, approve: Approve | None = None
-    ) -> list[Outcome]:
-        """Run the batch on a state and append it, again on a fresh state as long as other writers are first.
-
-        The time budget begins with the first lost race.
-        """
-        retry: Retry | None = None
-        lost: VersionConflict | None = None
-        state = self._states.cached
-        fresh = state is None or self.log.is_behind()
-        while True:
-            # What must be read first is read inside the turn: a busy process would commit between the two.
-            with self.log.turn() if fresh else no_turn() as has_turn:
-                if retry and lost and not retry.wait(lost, has_turn=has_turn):
-                    raise ContentionError("others kept changing the document first", document=self.name) from lost
-                if state is None or fresh:
-                    state = self._states.fresh()
-                try:
-                    run = self._try_batch(state, batch, group, owner, author, approve)
-                    if run.ran or fresh:
-                        self._report(run)
-                        return run.outcomes
-                except VersionConflict as exc:
-                    lost, retry = exc, retry or self.log.retry()
-                except MergeConflict:
-                    if fresh:
-                        raise
-            fresh = True
-
-    def _try_batch(
-        self, state: State, batch: list[Mutation], group: str, owner: str, author: str, approve: Approve | None
-    ) -> Run:
-        """The batch run on ``state``, and committed where it has an effect. Raises VersionConflict."""
-        try:
-            run = run_batch(state, self.values, self.rules.mutators, batch, group, owner)
-            merged = approve(state, run) if approve else None
-            if run.failed:
-                failed = [(ran.mutation.client, ran.id, ran.reason or "") for ran in run.failed]
-                write_letters(self.log.environment, self.log.record, failed)
-            if run.ran:
-                entry = self._append(state, run, owner, author, merged)
-                self._states.offer(state.after([entry]))
-        except Unavailable:
-            # What failed may have been any port. The state stands unless a chunk beneath it is gone, and to read it
-            # anew takes all entries since the last snapshot: many, where the blob store has been away for long.
-            if state.stale:
-                self._states.drop(state)
-            raise
-        return run
-
-    def _report(self, run: Run) -> None:
-        for ran in run.failed:
-            of = {"document": self.name, "client": ran.mutation.client, "id": ran.id, "mutator": ran.mutation.name}
-            self.log.environment.report(UNEXPECTED, **of, kind=(ran.reason or "").partition(":")[0])
-
-    def _append(self, state: State, run: Run, owner: str, author: str, merged: Merged | None = None) -> Entry:
-        blob_batch = BlobBatch(self.log.environment)
-        event = commit_of(state, run, self.values, blob_batch, merged).event()
-        return self.log.append(
-            event, expected=state.version, author=author, principal=owner, blob_batch=blob_batch, checked=True
-        )
-
-    def _append_decided(self, decide: Callable[[State], Event | None], owner: str = "") -> tuple[Entry | None, State]:
-        """Append what ``decide`` makes of the newest state, as the version after it: the entry, and the state then.
-
-        It decides anew as long as other writers are first. Without an event nothing is committed.
-        """
-        retry: Retry | None = None
-        while True:
-            try:
-                with self._commit_lock, self.log.turn() if retry else no_turn() as has_turn:
-                    return self._try_decided(decide, owner)
-            except VersionConflict as exc:
-                retry = retry or self.log.retry()
-                if not retry.wait(exc, has_turn=has_turn):
-                    raise ContentionError("others kept changing the document first", document=self.name) from exc
-
-    def _try_decided(self, decide: Callable[[State], Event | None], owner: str) -> tuple[Entry | None, State]:
-        state = self._states.fresh()
-        event = decide(state)
-        if event is None:
-            return None, state
-        entry = self.log.append(event, expected=state.version, principal=owner)
-        return entry, self._states.offer(state.after([entry]))
-
-    def _append_event(self, event: Event) -> Entry:
-        with self._commit_lock:
-            state = self._states.cached
-            entry = self.log.append(event)
-            self._states.drop(state)
-        return entry
+    def _commit(self, batch: MutationBatch) -> list[Outcome]:
+        outcomes = self._writer.commit(batch)
+        self._snapshots.begin_if_due()
+        return outcomes

@@ -13,12 +13,16 @@ from stratalog.ports.blobs import Blobs
 from stratalog.ports.commit_blobs import TOGETHER_MIN, put_all
 from stratalog.ports.index import NO_BLOBS
 
-__all__ = ["HELD_BYTES_MAX", "BlobBatch"]
+__all__ = ["HELD_BYTES_MAX", "BlobBatch", "BlobsDeferred"]
 
 # Entries that share a commit may bring as much again, and then one more of them.
 HELD_BYTES_MAX = COMMIT_BLOB_BYTES_MAX // 2
 
 RENEWED_TOGETHER = 1024
+
+
+class BlobsDeferred(Exception):
+    """A commit is not sent, since blobs of it are still to be put: `BlobBatch.put_deferred`, then try it again."""
 
 
 class BlobBatch:
@@ -44,7 +48,30 @@ class BlobBatch:
         self._looked: Observation | None = None
         self._ahead: dict[str, bytes] = {}
         self._held: dict[str, bytes] = {}
+        self._deferred: dict[str, bytes] | None = None
         self.held_bytes = 0
+
+    def defer(self) -> None:
+        """From here on collect what would be put ahead, until `put_deferred`.
+
+        For a caller who holds a lock: others would wait for the blob store with it.
+        """
+        self._deferred = {}
+
+    def begin_try(self) -> None:
+        """The commit is made anew: it holds nothing yet. What was put ahead is not put again."""
+        self._held, self.held_bytes = {}, 0
+
+    def check_put(self) -> None:
+        """Raise BlobsDeferred where something was collected and not put."""
+        if self._deferred:
+            raise BlobsDeferred
+
+    def put_deferred(self) -> None:
+        """Put what was collected, and defer no more. Raises what ``Blobs.put`` raises."""
+        deferred, self._deferred = self._deferred, None
+        if deferred:
+            self._put_ahead(deferred)
 
     @property
     def blobs(self) -> Mapping[str, bytes]:
@@ -104,6 +131,12 @@ class BlobBatch:
             self._put_again(dict(bodies[start : start + size]))
 
     def _put_ahead(self, bodies: Mapping[str, bytes]) -> None:
+        bodies = {key: body for key, body in bodies.items() if key not in self._ahead}
+        if not bodies:
+            return
+        if self._deferred is not None:
+            self._deferred.update(bodies)
+            return
         self._looked = self._looked or Observation(self._environment.clock)
         self._ahead.update(bodies)
         self._put(bodies)

@@ -86,7 +86,7 @@ class Log:
         VersionConflict — nothing written; the log is not at ``expected``. NotFound — nothing written; the log is gone.
         KeyReused — nothing written; the write id stands for other events or another principal.
         ContentionError, Unavailable — nothing written within the time budget. OutcomeUnknown — it may be written.
-        Invalid, LimitExceeded — nothing written.
+        Invalid, LimitExceeded — nothing written. BlobsDeferred — nothing written; only where ``blob_batch`` defers.
         """
         wanted = [events] if isinstance(events, Event) else events
         pending = prepare_entry(
@@ -101,6 +101,8 @@ class Log:
             blob_batch=blob_batch,
             checked=checked,
         )
+        if blob_batch is not None:
+            blob_batch.check_put()
         return self._appender.append(pending)
 
     def head(self) -> Head:

@@ -1,0 +1,169 @@
+"""Writing to a document: batches that are run on a state, and events that are decided on it, from many threads."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Sequence
+
+import msgspec
+
+from stratalog.documents.commit_builder import commit_of
+from stratalog.documents.commits import Merged
+from stratalog.documents.rejections import UNEXPECTED, write_letters
+from stratalog.documents.run import Run, run_batch
+from stratalog.documents.state import State
+from stratalog.documents.state_cache import StateCache
+from stratalog.documents.values import Values
+from stratalog.errors import ContentionError, MergeConflict, Unavailable, VersionConflict
+from stratalog.log import Entry, Event, Log
+from stratalog.log.blob_batch import BlobBatch, BlobsDeferred
+from stratalog.ports.index import no_turn
+from stratalog.process_fork import close_in_child
+from stratalog.protocol.messages import Mutation, Outcome
+from stratalog.protocol.mutators import Mutators
+from stratalog.retry import Retry
+
+__all__ = ["Approve", "MutationBatch", "Writer"]
+
+Approve = Callable[[State, Run], Merged]
+"""Given a batch's run and the state that it ran on, before a write: raises MergeConflict, or says what to keep."""
+
+
+class MutationBatch(msgspec.Struct, frozen=True):
+    """Mutations to be committed as one entry, what runs them, and on whose behalf."""
+
+    mutations: Sequence[Mutation]
+    mutators: Mutators
+    group: str = ""
+    owner: str = ""
+    author: str = ""
+    approve: Approve | None = None
+
+
+class Writer:
+    """Writes to one document for a handle. Safe to share between threads."""
+
+    def __init__(self, log: Log, states: StateCache, values: Values) -> None:
+        self._log = log
+        self._states = states
+        self._values = values
+        # One thread of a handle commits at a time, so that threads do not lose races to each other. The lock is no
+        # fence: the conditional put stops a commit on an old version. Readers need no lock, see `StateCache`.
+        self._lock = threading.Lock()
+        close_in_child(self, "_lock")
+
+    def commit(self, batch: MutationBatch) -> list[Outcome]:
+        """Commit a batch as one entry; what became of each mutation. Raises what `Document.apply` raises.
+
+        Large blobs are put while no lock is held, so that other threads' commits do not wait for the blob store.
+        """
+        blob_batch = BlobBatch(self._log.environment)
+        blob_batch.defer()
+        try:
+            with self._lock:
+                return self._commit(batch, blob_batch)
+        except BlobsDeferred:
+            blob_batch.put_deferred()
+            with self._lock:
+                return self._commit(batch, blob_batch)
+
+    def append_decided(self, decide: Callable[[State], Event | None], owner: str = "") -> tuple[Entry | None, State]:
+        """Append what ``decide`` makes of the newest state, as the version after it: the entry, and the state then.
+
+        It decides anew as long as other writers are first. Without an event nothing is committed.
+        """
+        retry: Retry | None = None
+        while True:
+            try:
+                with self._lock, self._log.turn() if retry else no_turn() as has_turn:
+                    return self._try_decided(decide, owner)
+            except VersionConflict as exc:
+                retry = retry or self._log.retry()
+                if not retry.wait(exc, has_turn=has_turn):
+                    raise self._contention() from exc
+
+    def append(self, event: Event) -> Entry:
+        """Append an event that follows from no state. The held state is dropped."""
+        with self._lock:
+            state = self._states.cached
+            entry = self._log.append(event)
+            self._states.drop(state)
+        return entry
+
+    def _commit(self, batch: MutationBatch, blob_batch: BlobBatch) -> list[Outcome]:
+        """Run the batch on a state and append it, again on a fresh state as long as other writers are first.
+
+        The time budget begins with the first lost race.
+        """
+        retry: Retry | None = None
+        lost: VersionConflict | None = None
+        state = self._states.cached
+        fresh = state is None or self._log.is_behind()
+        while True:
+            # What must be read first is read inside the turn: a busy process would commit between the two.
+            with self._log.turn() if fresh else no_turn() as has_turn:
+                if retry and lost and not retry.wait(lost, has_turn=has_turn):
+                    raise self._contention() from lost
+                if state is None or fresh:
+                    state = self._states.fresh()
+                try:
+                    run = self._try(state, batch, blob_batch)
+                    if run.ran or fresh:
+                        self._report(run)
+                        return run.outcomes
+                except VersionConflict as exc:
+                    lost, retry = exc, retry or self._log.retry()
+                except MergeConflict:
+                    if fresh:
+                        raise
+            fresh = True
+
+    def _try(self, state: State, batch: MutationBatch, blob_batch: BlobBatch) -> Run:
+        """The batch run on ``state``, and committed where it has an effect. Raises VersionConflict, BlobsDeferred."""
+        try:
+            run = run_batch(state, self._values, batch.mutators, batch.mutations, batch.group, batch.owner)
+            merged = batch.approve(state, run) if batch.approve else None
+            if run.failed:
+                failed = [(ran.mutation.client, ran.id, ran.reason or "") for ran in run.failed]
+                write_letters(self._log.environment, self._log.record, failed)
+            if run.ran:
+                entry = self._append(state, run, batch, merged, blob_batch)
+                self._states.offer(state.after([entry]))
+        except Unavailable:
+            # What failed may have been any port. The state stands unless a chunk beneath it is gone, and to read it
+            # anew takes all entries since the last snapshot: many, where the blob store has been away for long.
+            if state.stale:
+                self._states.drop(state)
+            raise
+        return run
+
+    def _contention(self) -> ContentionError:
+        return ContentionError("others kept changing the document first", document=self._log.record.name)
+
+    def _report(self, run: Run) -> None:
+        for ran in run.failed:
+            of = {"client": ran.mutation.client, "id": ran.id, "mutator": ran.mutation.name}
+            kind = (ran.reason or "").partition(":")[0]
+            self._log.environment.report(UNEXPECTED, document=self._log.record.name, **of, kind=kind)
+
+    def _append(
+        self, state: State, run: Run, batch: MutationBatch, merged: Merged | None, blob_batch: BlobBatch
+    ) -> Entry:
+        blob_batch.begin_try()
+        event = commit_of(state, run, self._values, blob_batch, merged).event()
+        return self._log.append(
+            event,
+            expected=state.version,
+            author=batch.author,
+            principal=batch.owner,
+            blob_batch=blob_batch,
+            checked=True,
+        )
+
+    def _try_decided(self, decide: Callable[[State], Event | None], owner: str) -> tuple[Entry | None, State]:
+        state = self._states.fresh()
+        event = decide(state)
+        if event is None:
+            return None, state
+        entry = self._log.append(event, expected=state.version, principal=owner)
+        return entry, self._states.offer(state.after([entry]))

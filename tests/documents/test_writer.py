@@ -1,0 +1,72 @@
+"""Commits of several threads of a handle, and the blobs of a commit that is tried more than once."""
+
+from __future__ import annotations
+
+import threading
+from typing import Any
+
+from stratalog.backends.memory import MemoryIndex
+from stratalog.codec import encode, sha256
+from stratalog.documents import Document, Rules
+from stratalog.log import Environment, create_log, open_log
+from stratalog.protocol import Draft, Mutation
+from stratalog.protocol.mutators import BUILT_IN_MUTATORS
+from tests.documents.helpers import World, inc, put
+
+
+def test_a_small_commit_does_not_wait_for_a_large_one_of_the_same_handle() -> None:
+    world = World()
+    document = world.create()
+    reached, released = threading.Event(), threading.Event()
+
+    def hold(name: str, target: str) -> None:
+        if name == "blob put":
+            reached.set()
+            assert released.wait(30)
+
+    world.recorder.before = hold
+    thread = threading.Thread(target=document.apply, args=([put("items/large", "x" * 5000, client="bob")],))
+    thread.start()
+    assert reached.wait(30)
+    document.apply([inc()])
+    assert document.version == 1
+    released.set()
+    thread.join()
+    assert (document.get("n"), document.get("items/large")) == (1, "x" * 5000)
+
+
+def test_a_large_value_is_put_once_though_others_are_first() -> None:
+    world = World()
+    document, other = world.create(), world.open()
+    document.apply([inc()])
+
+    waiting = [inc(client="bob"), inc(client="bob")]
+
+    def commit_first(name: str, target: str) -> None:
+        if name == "commit" and waiting:
+            mutation, world.recorder.before = waiting.pop(), None
+            other.apply([mutation])
+            world.recorder.before = commit_first
+
+    world.watched().before = commit_first
+    (outcome,) = document.apply([put("items/large", "x" * 5000)])
+    assert (outcome.version, len(world.recorder.named("blob put"))) == (4, 1)
+
+
+def test_a_commit_takes_no_blob_along_that_only_an_earlier_try_named() -> None:
+    world = World()
+    index = MemoryIndex(world.blobs)
+
+    def name_itself(draft: Draft, args: Any) -> None:
+        draft.put("items/large", f"{draft.get('n')} " * 2000)
+
+    environment = Environment(index, world.blobs, world.clock)
+    document = Document(
+        create_log(environment, "acme", "doc", "document"), Rules({**BUILT_IN_MUTATORS, "name": name_itself})
+    )
+    other = Document(open_log(environment, "acme", "doc"), document.rules)
+    document.apply([inc()])
+    other.apply([inc(client="bob")])
+    document.apply([Mutation(client="ada", id=2, name="name")])
+    named = f"{document.log.record.owner}/items/items/{sha256(encode('2 ' * 2000)).hex()}"
+    assert world.blob_keys("/items/") == [named]
