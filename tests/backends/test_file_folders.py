@@ -217,3 +217,31 @@ def test_a_folder_that_stays_is_synced_once_with_those_above_it(tmp_path: Path) 
     another = f"organisation/document/items/{sha256(b'another').hex()}"
     blobs.put(another, b"another")
     assert len(synced) - before == 2  # the file, and its folder
+
+
+@pytest.mark.parametrize("error", [FileExistsError, FileNotFoundError])
+def test_a_folder_that_others_remove_while_it_is_made_is_made_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, error: type[OSError]
+) -> None:
+    """It stood at the attempt and is gone at the look; or the one above it went between the two attempts."""
+    blobs, mkdir, removed = made(tmp_path), os.mkdir, []
+
+    def beside_a_remover(path: str, *rest: Any) -> None:
+        if path not in removed:
+            removed.append(path)
+            raise error(path)
+        mkdir(path, *rest)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "mkdir", beside_a_remover)
+        blobs.put(KEY, BODY)
+    assert removed
+    assert blobs.get(KEY) == BODY
+
+
+def test_a_file_in_the_place_of_a_folder_is_an_error(tmp_path: Path) -> None:
+    (tmp_path / "organisation").write_text("not ours")
+    blobs = made(tmp_path)
+    with pytest.raises(Unavailable):
+        blobs.put(KEY, BODY)
+    assert (tmp_path / "organisation").read_text() == "not ours"

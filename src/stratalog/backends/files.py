@@ -13,7 +13,14 @@ from contextlib import suppress
 from itertools import islice
 from pathlib import Path
 
-from stratalog.backends.folders import DurableFolders, file_errors, make_folder, remove_empty, sync_descriptor
+from stratalog.backends.folders import (
+    DurableFolders,
+    file_errors,
+    make_folder,
+    make_shared_folder,
+    remove_empty,
+    sync_descriptor,
+)
 from stratalog.clock import Clock, Observation, new_id
 from stratalog.codec import ZSTD, codec_named, compress, decompress
 from stratalog.errors import Closed, Corrupt, Invalid, NotFound, OutcomeUnknown, Unavailable
@@ -174,7 +181,7 @@ class FileBlobs:
         try:
             with file_errors(), suppress(FileNotFoundError):
                 self._write_durably(temporary, data)
-                os.makedirs(os.path.dirname(path), exist_ok=True)
+                make_shared_folder(os.path.dirname(path))
                 if _link(temporary, path):
                     return self._make_durable(path)
         finally:
@@ -215,7 +222,7 @@ class FileBlobs:
         """Where the file stands now; None where there is none. Another process may remove the empty folder aside."""
         aside = self._aside(path)
         while os.path.exists(path):
-            os.makedirs(os.path.dirname(aside), exist_ok=True)
+            make_shared_folder(os.path.dirname(aside))
             with suppress(FileNotFoundError):
                 os.rename(path, aside)
                 return aside
@@ -241,7 +248,7 @@ class FileBlobs:
         """
         folder = os.path.dirname(path)
         while os.path.exists(aside):
-            os.makedirs(folder, exist_ok=True)
+            make_shared_folder(folder)
             with suppress(FileNotFoundError):  # removed just now: the empty folder, or the file aside
                 _link(aside, path)
                 if any(os.path.exists(f"{path}{kind}{ZSTD.suffix}") for kind in KINDS):

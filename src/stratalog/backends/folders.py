@@ -6,15 +6,16 @@ import errno
 import fcntl
 import os
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import NoReturn
 
 from stratalog.errors import StorageFull, StratalogError, Unavailable
 
-__all__ = ["DurableFolders", "file_errors", "make_folder", "remove_empty", "sync_descriptor"]
+__all__ = ["DurableFolders", "file_errors", "make_folder", "make_shared_folder", "remove_empty", "sync_descriptor"]
 
 FOLDERS_REMEMBERED_MAX = 10_000
+MAKE_TRIES_MAX = 100
 NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 Sync = Callable[[int], None]
 
@@ -64,6 +65,23 @@ def remove_empty(folder: str, root: str) -> None:
         except OSError:
             return
         folder = os.path.dirname(folder)
+
+
+def make_shared_folder(folder: str) -> None:
+    """Make ``folder`` and the missing ones above it, which others may remove at any moment, being empty. Syncs nothing.
+
+    `os.makedirs` fails where a folder stood at its attempt and was removed before its look, or one above it was.
+    Raises OSError.
+    """
+    for _ in range(MAKE_TRIES_MAX):
+        with suppress(FileNotFoundError):
+            try:
+                os.makedirs(folder, exist_ok=True)
+                return
+            except FileExistsError:
+                if os.path.lexists(folder) and not os.path.isdir(folder):
+                    raise
+    os.makedirs(folder, exist_ok=True)
 
 
 def make_folder(folder: str | Path, *, sync: Sync | None = None) -> None:
