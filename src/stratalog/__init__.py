@@ -11,7 +11,8 @@ client         replicas in Python; `web` holds the one in the browser, and our p
 worker         the consumer of the queue
 sync           what a server does with a push and a pull
 costs          billed units and prices
-maintenance    snapshots, retention, collection, copies, export and import
+backups        a store as it was, elsewhere, and back
+maintenance    snapshots, retention, collection, verify, copies, export and import
 store          a URL becomes an opened store
 documents      a log with state, history, forks and replay
 records        named values of any size with versions

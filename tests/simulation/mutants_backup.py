@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from stratalog.backups import family as backup_family
+from stratalog.backups.backup import _Backup
+from stratalog.backups.family import FamilyBackup, FamilyRead, _Log
+from stratalog.backups.records import RecordsBackup
+from stratalog.backups.writer import BackupWriter
 from stratalog.keys import family_partition, record_key
-from stratalog.maintenance import backup_family
-from stratalog.maintenance.backup import _Backup
-from stratalog.maintenance.backup_family import FamilyBackup, FamilyRead, _Log
-from stratalog.maintenance.backup_records import RecordsBackup
-from stratalog.maintenance.backup_writer import BackupWriter
 from stratalog.ports.index import Item
 from tests.simulation.mutants import Mutant, replaced
 from tests.simulation.world_backup import BackupWorld

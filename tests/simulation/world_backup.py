@@ -14,15 +14,15 @@ from typing import ClassVar, NoReturn
 import msgspec
 
 from stratalog.backends.memory import MemoryBlobs
+from stratalog.backups.backup import back_up
+from stratalog.backups.cut import CutIndex
+from stratalog.backups.repository import BackupRepository
+from stratalog.backups.view import BackupIndex, store_over
 from stratalog.documents import Document
 from stratalog.errors import Conflict, Corrupt, NotFound, OutcomeUnknown, StratalogError, Unavailable, VersionForgotten
 from stratalog.log import LogSettings, create_log, open_log
 from stratalog.log.directory import LOGS, RECORDS, list_directory
 from stratalog.log.sweep import sweep_deleted
-from stratalog.maintenance.backup import back_up
-from stratalog.maintenance.backup_cut import CutIndex
-from stratalog.maintenance.backup_repository import BackupRepository
-from stratalog.maintenance.backup_view import BackupIndex, store_over
 from stratalog.maintenance.collection import collect
 from stratalog.maintenance.verification import HistoryName, list_histories, verify_history
 from stratalog.protocol import Mutation

@@ -7,21 +7,21 @@ from contextlib import closing, contextmanager
 
 import click
 
+from stratalog.backups.backup import back_up
+from stratalog.backups.cut import CutIndex
+from stratalog.backups.format import BackupFailure, BackupManifest
+from stratalog.backups.prune import prune_backups
+from stratalog.backups.repository import BackupRepository
+from stratalog.backups.restore import restore_store
+from stratalog.backups.restored_log import restore_log
+from stratalog.backups.verification import verify_backup
+from stratalog.backups.view import BackupIndex, store_over
 from stratalog.cli.naming import milliseconds, split_name
 from stratalog.cli.output import local_time, note, progress, size_text
 from stratalog.cli.program import DAMAGED, Failed
 from stratalog.cli.session import Session, command
 from stratalog.clock import SystemClock
 from stratalog.log.names import require_name
-from stratalog.maintenance.backup import back_up
-from stratalog.maintenance.backup_cut import CutIndex
-from stratalog.maintenance.backup_format import BackupFailure, BackupManifest
-from stratalog.maintenance.backup_prune import prune_backups
-from stratalog.maintenance.backup_repository import BackupRepository
-from stratalog.maintenance.backup_verification import verify_backup
-from stratalog.maintenance.backup_view import BackupIndex, store_over
-from stratalog.maintenance.restore import restore_store
-from stratalog.maintenance.restored_log import restore_log
 from stratalog.store import Store, open_blobs
 
 __all__ = ["COMMANDS"]

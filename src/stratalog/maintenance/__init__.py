@@ -10,18 +10,6 @@ marks            the blobs that a family of logs refers to
 progress         how far a collection came, kept in the index
 store_copy       a whole store into another place
 mirror           equal items and blobs in two stores
-backup           a whole store into a folder or a bucket, while it is written to
-backup_family    reads a family of logs for it
-backup_records   reads an organisation's records for it
-backup_writer    writes the rows of a backup, and copies blobs
-backup_format    manifests, rows and packs
-backup_repository  the folder or bucket with its backups
-backup_view      a backup read as a store
-backup_cut       a backup as of a version or a time
-backup_verification  reads a backup back
-backup_prune     removes old backups
-restore          a backup into an empty store
-restored_log     one log of a backup beside others
 verification     computes the chains of logs and records anew
 scrub            reads some blobs in each pass
 inspection       reads everything that a history refers to, and compares

@@ -6,11 +6,11 @@ from collections.abc import Callable, Iterator
 
 import msgspec
 
+from stratalog.backups.format import HISTORY_ROW, BackupFailure, BackupManifest
+from stratalog.backups.prune import needed_keys
+from stratalog.backups.repository import BackupRepository
+from stratalog.backups.view import BackupIndex, store_over
 from stratalog.errors import Corrupt, NotFound, StratalogError
-from stratalog.maintenance.backup_format import HISTORY_ROW, BackupFailure, BackupManifest
-from stratalog.maintenance.backup_prune import needed_keys
-from stratalog.maintenance.backup_repository import BackupRepository
-from stratalog.maintenance.backup_view import BackupIndex, store_over
 from stratalog.maintenance.checkpoint import Checkpoint, prove_descent, read_line
 from stratalog.store import Store
 from stratalog.tree.lookup import scan

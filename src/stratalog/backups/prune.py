@@ -6,11 +6,11 @@ from collections.abc import Callable, Iterator
 
 import msgspec
 
+from stratalog.backups.format import BLOBS_ROW, HISTORY_ROW, PACKS, decode_manifest, decode_row, listed_packs
+from stratalog.backups.repository import COPIES, MANIFESTS, ROOT, UNFINISHED, BackupRepository
 from stratalog.codec import sha256
 from stratalog.errors import Invalid
 from stratalog.log.bodies import BodyRef, blob_addresses
-from stratalog.maintenance.backup_format import BLOBS_ROW, HISTORY_ROW, PACKS, decode_manifest, decode_row, listed_packs
-from stratalog.maintenance.backup_repository import COPIES, MANIFESTS, ROOT, UNFINISHED, BackupRepository
 from stratalog.ports.blobs import BlobStat
 from stratalog.tree.lookup import scan
 from stratalog.tree.nodes import Root

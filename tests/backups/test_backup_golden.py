@@ -11,10 +11,10 @@ from typing import Any
 import pytest
 
 import stratalog
+from stratalog.backups.verification import verify_backup
 from stratalog.log.retention import archive_segments, free_segments
-from stratalog.maintenance.backup_verification import verify_backup
 from stratalog.testing.clock import ManualClock
-from tests.maintenance.backups import Backups
+from tests.backups.stores import Backups
 from tests.maintenance.growing import SETTINGS, told
 
 FILE = Path(__file__).parents[2] / "formats/golden/backup-v1.json"

@@ -7,10 +7,10 @@ from contextlib import AbstractContextManager
 from itertools import islice
 from typing import NoReturn
 
+from stratalog.backups.format import BLOBS_ROW, ITEMS_ROW, BackupManifest
+from stratalog.backups.repository import COPIES, BackupRepository
 from stratalog.errors import Invalid, NotFound, Unavailable
 from stratalog.log import Environment, LogSettings
-from stratalog.maintenance.backup_format import BLOBS_ROW, ITEMS_ROW, BackupManifest
-from stratalog.maintenance.backup_repository import COPIES, BackupRepository
 from stratalog.ports.blobs import BlobStat
 from stratalog.ports.index import NO_BLOBS, Index, Item, Write, no_turn
 from stratalog.ports.queue import Queue

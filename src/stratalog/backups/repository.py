@@ -13,12 +13,7 @@ from threading import Lock
 
 import msgspec
 
-from stratalog.clock import Clock, new_id
-from stratalog.codec import sha256
-from stratalog.errors import Conflict, NotFound, Unavailable
-from stratalog.keys import number, parse_number
-from stratalog.log.bodies import BodyRef, read_body, write_body
-from stratalog.maintenance.backup_format import (
+from stratalog.backups.format import (
     PACKS,
     BackupManifest,
     decode_manifest,
@@ -27,6 +22,11 @@ from stratalog.maintenance.backup_format import (
     listed_packs,
     read_pack,
 )
+from stratalog.clock import Clock, new_id
+from stratalog.codec import sha256
+from stratalog.errors import Conflict, NotFound, Unavailable
+from stratalog.keys import number, parse_number
+from stratalog.log.bodies import BodyRef, read_body, write_body
 from stratalog.ports.blobs import Blobs
 from stratalog.ports.index import Item
 from stratalog.tree.chunks import Chunks

@@ -11,6 +11,8 @@ from collections.abc import Iterator
 
 import msgspec
 
+from stratalog.backups.format import BLOBS_ROW, HISTORY_ROW, ITEMS_ROW, BackupFailure
+from stratalog.backups.writer import BackupWriter
 from stratalog.errors import Conflict, Corrupt, NotFound
 from stratalog.keys import (
     checkpoints_partition,
@@ -32,8 +34,6 @@ from stratalog.log.head import Head, find_head
 from stratalog.log.names import NameRecord, name_put, read_name
 from stratalog.log.pins import Pin, pin_put
 from stratalog.log.segments import segment_from_item
-from stratalog.maintenance.backup_format import BLOBS_ROW, HISTORY_ROW, ITEMS_ROW, BackupFailure
-from stratalog.maintenance.backup_writer import BackupWriter
 from stratalog.maintenance.checkpoint import Checkpoint
 from stratalog.maintenance.verification import HistoryName
 from stratalog.ports.index import Absent, Item

@@ -11,20 +11,20 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import stratalog
+from stratalog.backups.backup import back_up
+from stratalog.backups.format import PACKS
+from stratalog.backups.prune import ABANDONED_SECONDS, prune_backups
+from stratalog.backups.repository import COPIES, ROOT
+from stratalog.backups.restore import restore_store
+from stratalog.backups.verification import verify_backup
 from stratalog.codec import sha256
 from stratalog.errors import Conflict, Invalid, NotFound
 from stratalog.keys import entries_partition, number
 from stratalog.log.retention import archive_segments
-from stratalog.maintenance.backup import back_up
-from stratalog.maintenance.backup_format import PACKS
-from stratalog.maintenance.backup_prune import ABANDONED_SECONDS, prune_backups
-from stratalog.maintenance.backup_repository import COPIES, ROOT
-from stratalog.maintenance.backup_verification import verify_backup
-from stratalog.maintenance.restore import restore_store
 from stratalog.maintenance.verification import list_histories, verify_history
 from stratalog.ports.index import Delete
 from stratalog.testing.clock import ManualClock
-from tests.maintenance.backups import Backups
+from tests.backups.stores import Backups
 from tests.maintenance.growing import SETTINGS, grow, told
 
 pytestmark = pytest.mark.slow

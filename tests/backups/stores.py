@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import stratalog
 from stratalog.backends.memory import MemoryBlobs
+from stratalog.backups.backup import BackupReport, back_up
+from stratalog.backups.cut import CutIndex
+from stratalog.backups.repository import BackupRepository
+from stratalog.backups.restore import restore_store
+from stratalog.backups.view import BackupIndex, store_over
 from stratalog.clock import Clock
-from stratalog.maintenance.backup import BackupReport, back_up
-from stratalog.maintenance.backup_cut import CutIndex
-from stratalog.maintenance.backup_repository import BackupRepository
-from stratalog.maintenance.backup_view import BackupIndex, store_over
-from stratalog.maintenance.restore import restore_store
 from tests.maintenance.growing import SETTINGS
 
 __all__ = ["Backups"]

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 
+from stratalog.backups.family import history_row
+from stratalog.backups.format import BLOBS_ROW, ITEMS_ROW, BackupFailure
+from stratalog.backups.writer import BackupWriter, packed
 from stratalog.errors import Conflict, Corrupt, StratalogError
 from stratalog.keys import (
     RecordKey,
@@ -19,9 +22,6 @@ from stratalog.keys import (
 )
 from stratalog.log.directory import RECORDS, SHARDS
 from stratalog.log.environment import Environment
-from stratalog.maintenance.backup_family import history_row
-from stratalog.maintenance.backup_format import BLOBS_ROW, ITEMS_ROW, BackupFailure
-from stratalog.maintenance.backup_writer import BackupWriter, packed
 from stratalog.maintenance.checkpoint import Checkpoint
 from stratalog.maintenance.verification import HistoryName
 from stratalog.ports.index import Attribute, Item

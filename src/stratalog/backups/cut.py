@@ -13,6 +13,7 @@ from itertools import islice
 
 import msgspec
 
+from stratalog.backups.family import split_prefix, unmarked
 from stratalog.errors import Invalid, NotFound, VersionForgotten
 from stratalog.keys import parse_number, record_key, record_partition, segments_partition, unescape
 from stratalog.log import Environment, Log, open_log
@@ -20,7 +21,6 @@ from stratalog.log.archive import open_archive
 from stratalog.log.names import NameRecord, name_put, read_name
 from stratalog.log.pins import pin_of
 from stratalog.log.segments import segment_from_item
-from stratalog.maintenance.backup_family import split_prefix, unmarked
 from stratalog.ports.index import NO_BLOBS, Absent, Index, Item, Write, no_turn
 from stratalog.records.floor import FLOOR_SORT, floor_from_item
 from stratalog.records.versions import BEFORE_VERSIONS

@@ -6,11 +6,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from itertools import islice
 
-from stratalog.codec import sha256
-from stratalog.errors import Corrupt, NotFound
-from stratalog.limits import BODY_PART_BYTES
-from stratalog.log.bodies import BodyRef
-from stratalog.maintenance.backup_format import (
+from stratalog.backups.format import (
     BLOBS_ROW,
     ITEMS_ROW,
     BackupFailure,
@@ -18,8 +14,12 @@ from stratalog.maintenance.backup_format import (
     listed_packs,
     pack_rows,
 )
-from stratalog.maintenance.backup_repository import BackupRepository
-from stratalog.maintenance.backup_view import BackupIndex
+from stratalog.backups.repository import BackupRepository
+from stratalog.backups.view import BackupIndex
+from stratalog.codec import sha256
+from stratalog.errors import Corrupt, NotFound
+from stratalog.limits import BODY_PART_BYTES
+from stratalog.log.bodies import BodyRef
 from stratalog.ports.blobs import Blobs
 from stratalog.ports.index import Item
 from stratalog.tree.lookup import scan

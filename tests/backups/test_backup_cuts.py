@@ -9,14 +9,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import stratalog
+from stratalog.backups.restored_log import restore_log
 from stratalog.errors import Conflict, NotFound, VersionForgotten
 from stratalog.log.retention import archive_segments, free_segments
 from stratalog.log.sweep import sweep_deleted
 from stratalog.maintenance.collection import collect
-from stratalog.maintenance.restored_log import restore_log
 from stratalog.maintenance.verification import HistoryName, list_histories, verify_history
 from stratalog.testing.clock import ManualClock
-from tests.maintenance.backups import Backups
+from tests.backups.stores import Backups
 from tests.maintenance.growing import SETTINGS, grow, told
 
 pytestmark = pytest.mark.slow

@@ -12,6 +12,11 @@ from collections.abc import Callable
 
 import msgspec
 
+from stratalog.backups.family import FamilyBackup, split_prefix
+from stratalog.backups.format import BLOBS_ROW, HISTORY_ROW, ITEMS_ROW, BackupFailure, BackupManifest
+from stratalog.backups.records import RecordsBackup
+from stratalog.backups.repository import BackupRepository
+from stratalog.backups.writer import WORKERS, BackupWriter
 from stratalog.clock import Observation
 from stratalog.errors import Conflict, Corrupt, StratalogError
 from stratalog.keys import (
@@ -25,11 +30,6 @@ from stratalog.keys import (
 )
 from stratalog.log.directory import LOGS, directory_put, list_directory, list_organisations, name_line_put
 from stratalog.log.names import NameRecord, read_name
-from stratalog.maintenance.backup_family import FamilyBackup, split_prefix
-from stratalog.maintenance.backup_format import BLOBS_ROW, HISTORY_ROW, ITEMS_ROW, BackupFailure, BackupManifest
-from stratalog.maintenance.backup_records import RecordsBackup
-from stratalog.maintenance.backup_repository import BackupRepository
-from stratalog.maintenance.backup_writer import WORKERS, BackupWriter
 from stratalog.ports.index import Item
 from stratalog.store import Store
 from stratalog.tree.lookup import scan
