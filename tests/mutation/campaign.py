@@ -6,30 +6,19 @@ Results are lines of JSON in a file. A later run with the same file goes on wher
 from __future__ import annotations
 
 import ast
-import os
-import resource
-import shutil
-import signal
-import subprocess
 import time
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
-from contextlib import contextmanager
 from pathlib import Path
-from queue import SimpleQueue
 from random import Random
-from tempfile import TemporaryDirectory
 
 import msgspec
 
+from tests.mutation.copies import SECONDS_MAX, copies_of, status_of
 from tests.mutation.plan import commands_for, modules_of
 from tests.mutation.sites import Mutant, count_mutants, mutant_of
 
 __all__ = ["Trial", "check_unchanged", "draw_sample", "read_trials", "run_campaign"]
-
-LEFT_BEHIND = (".git", ".venv", ".*_cache", ".hypothesis", "__pycache__", "node_modules", "mutation*.jsonl")
-MEMORY_BYTES_MAX = 6 * 1024**3
-SECONDS_MAX = 420
 
 
 class Trial(msgspec.Struct, frozen=True):
@@ -59,7 +48,7 @@ def draw_sample(root: Path, size: int, seed: int) -> list[Mutant]:
 
 def check_unchanged(root: Path, mutants: Sequence[Mutant], seed: int) -> None:
     """Try one module of each part as Python writes it, without a change. Raises RuntimeError if that is noticed."""
-    with _copies(root, 1) as copies:
+    with copies_of(root, 1) as copies:
         copy = copies.get()
         for path in {Path(mutant.path).parts[2]: mutant.path for mutant in mutants}.values():
             source = ast.unparse(ast.parse((copy / path).read_text()))
@@ -72,7 +61,7 @@ def run_campaign(root: Path, mutants: Sequence[Mutant], results: Path, processes
     """Try those of the mutants that ``results`` has not; each trial is in the file before it is given."""
     done = {trial.name for trial in _drop_cut_line(results)}
     waiting = [mutant for mutant in mutants if mutant.name not in done]
-    with _copies(root, processes) as copies, ThreadPoolExecutor(processes) as pool:
+    with copies_of(root, processes) as copies, ThreadPoolExecutor(processes) as pool:
 
         def attempt(mutant: Mutant) -> Trial:
             copy = copies.get()
@@ -119,45 +108,7 @@ def try_mutant(copy: Path, mutant: Mutant, seed: int) -> Trial:
 
 def _fails(copy: Path, command: Sequence[str]) -> str:
     """How the command fails in the copy; empty if it does not."""
-    environment = {**os.environ, "PYTHONPATH": f"{copy / 'src'}{os.pathsep}{copy}", "PYTHONDONTWRITEBYTECODE": "1"}
-    process = subprocess.Popen(
-        command,
-        cwd=copy,
-        env=environment,
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.DEVNULL,
-        start_new_session=True,
-        preexec_fn=_bound_memory,
-    )
-    try:
-        status = process.wait(SECONDS_MAX)
-    except subprocess.TimeoutExpired:
+    status = status_of(copy, command)
+    if status is None:
         return f"still runs after {SECONDS_MAX} s"
-    finally:
-        _end_group(process.pid)
-        process.wait()
     return f"exit code {status}" if status else ""
-
-
-def _bound_memory() -> None:
-    resource.setrlimit(resource.RLIMIT_AS, (MEMORY_BYTES_MAX, MEMORY_BYTES_MAX))
-
-
-def _end_group(pid: int) -> None:
-    """End what a command left, so that no process of one mutant meets the next."""
-    try:
-        os.killpg(pid, signal.SIGKILL)
-    except ProcessLookupError:
-        return
-
-
-@contextmanager
-def _copies(root: Path, count: int) -> Iterator[SimpleQueue[Path]]:
-    with TemporaryDirectory() as folder:
-        copies: SimpleQueue[Path] = SimpleQueue()
-        for number in range(count):
-            copy = Path(folder, str(number))
-            shutil.copytree(root, copy, ignore=shutil.ignore_patterns(*LEFT_BEHIND))
-            copies.put(copy)
-        yield copies

@@ -1,0 +1,75 @@
+"""Copies of the checkout that are changed, and commands that judge the change. The checkout itself stays as it is."""
+
+from __future__ import annotations
+
+import os
+import resource
+import shutil
+import signal
+import subprocess
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from queue import SimpleQueue
+from tempfile import TemporaryDirectory
+
+__all__ = ["SECONDS_MAX", "copies_of", "status_of"]
+
+LEFT_BEHIND = (".git", ".venv", ".*_cache", ".hypothesis", "__pycache__", "node_modules", "mutation*.jsonl")
+LINKED = ("node_modules",)
+MEMORY_BYTES_MAX = 6 * 1024**3
+SECONDS_MAX = 420
+
+
+@contextmanager
+def copies_of(root: Path, count: int) -> Iterator[SimpleQueue[Path]]:
+    """``count`` copies of the checkout at ``root``, each taken by one judge at a time. They go at the end."""
+    with TemporaryDirectory() as folder:
+        copies: SimpleQueue[Path] = SimpleQueue()
+        for number in range(count):
+            copy = Path(folder, str(number))
+            shutil.copytree(root, copy, ignore=shutil.ignore_patterns(*LEFT_BEHIND))
+            for name in LINKED:
+                if (root / name).exists():
+                    (copy / name).symlink_to(root / name)
+            copies.put(copy)
+        yield copies
+
+
+def status_of(copy: Path, command: Sequence[str]) -> int | None:
+    """The exit status of a command that judges the copy's own sources; None where it still ran after `SECONDS_MAX`."""
+    sources = [copy / "src", *sorted(copy.glob("apps/*/src")), copy]
+    environment = {
+        **os.environ,
+        "PYTHONPATH": os.pathsep.join(map(str, sources)),
+        "PYTHONDONTWRITEBYTECODE": "1",
+    }
+    process = subprocess.Popen(
+        command,
+        cwd=copy,
+        env=environment,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+        start_new_session=True,
+        preexec_fn=_bound_memory,
+    )
+    try:
+        return process.wait(SECONDS_MAX)
+    except subprocess.TimeoutExpired:
+        return None
+    finally:
+        _end_group(process.pid)
+        process.wait()
+
+
+def _bound_memory() -> None:
+    resource.setrlimit(resource.RLIMIT_AS, (MEMORY_BYTES_MAX, MEMORY_BYTES_MAX))
+
+
+def _end_group(pid: int) -> None:
+    """End what a command left, so that no process of one change meets the next."""
+    try:
+        os.killpg(pid, signal.SIGKILL)
+    except ProcessLookupError:
+        return

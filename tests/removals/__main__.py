@@ -1,0 +1,69 @@
+"""Take each fix out and see what keeps its bug out fail: ``python -m tests.removals [B17 B18]``.
+
+Without names all bugs of docs/guarantees.md are tried, their planted bugs too. The exit code is 0 where everything that
+the page names failed as it should.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ProcessPoolExecutor
+
+from tests.removals.collection import REMOVALS
+from tests.removals.page import bugs
+from tests.removals.trials import Trial, run_trials
+from tests.simulation.mutants import Catch, hunt
+from tests.simulation.simulate import MUTANTS
+from tests.sources import ROOT
+
+SEEDS = 2000
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    chosen = parser().parse_args(arguments)
+    rows = [bug for bug in bugs() if not chosen.bugs or bug.name in chosen.bugs]
+    names = {bug.name for bug in rows}
+    failures = count = 0
+    for trial in run_trials(ROOT, [one for one in REMOVALS if one.bug in names], chosen.processes):
+        good = trial.failed and trial.passes_unchanged
+        count, failures = count + 1, failures + (not good)
+        print(trial_line(trial), flush=True)
+    for catch in hunts(sorted({name for bug in rows for name in bug.mutants}), chosen.processes):
+        count, failures = count + 1, failures + (not catch.good)
+        print(f"planted bug {catch.mutant}: {'caught' if catch.good else 'NOT CAUGHT'}", flush=True)
+    unheld = [bug.name for bug in rows if bug.is_open]
+    print(f"{count} tests and planted bugs of {len(rows)} bugs: {failures} did not notice; not held: {unheld}")
+    return 1 if failures else 0
+
+
+def trial_line(trial: Trial) -> str:
+    """A trial as people read it."""
+    if not trial.passes_unchanged:
+        return f"{trial.bug} {trial.judge}: FAILS WITH THE FIX TOO"
+    return f"{trial.bug} {trial.judge}: {'fails without the fix' if trial.failed else 'NOT NOTICED'}"
+
+
+def hunts(names: Sequence[str], processes: int) -> Iterator[Catch]:
+    """How the hunts for planted bugs of those names ended."""
+    with ProcessPoolExecutor(processes) as pool:
+        yield from pool.map(hunt_named, names)
+
+
+def hunt_named(name: str) -> Catch:
+    """Hunt one planted bug, in a process of its own."""
+    (mutant,) = (one for one in MUTANTS if one.name == name)
+    return hunt(mutant, range(SEEDS))
+
+
+def parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(prog="python -m tests.removals", description=__doc__)
+    parser.add_argument("bugs", nargs="*", metavar="BUG", help="names of rows, such as B17; all where none is named")
+    parser.add_argument("--processes", type=int, default=os.cpu_count() or 1)
+    return parser
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,33 @@
+"""All removals, in the order of the page's parts."""
+
+from __future__ import annotations
+
+from tests.removals import (
+    of_clients,
+    of_collector,
+    of_documents,
+    of_laboratory,
+    of_log,
+    of_queue,
+    of_records,
+    of_server,
+    of_storage,
+    of_tables,
+)
+from tests.removals.removal import Removal
+
+__all__ = ["REMOVALS"]
+
+_PARTS = (
+    of_storage,
+    of_log,
+    of_documents,
+    of_collector,
+    of_records,
+    of_server,
+    of_clients,
+    of_queue,
+    of_tables,
+    of_laboratory,
+)
+REMOVALS: tuple[Removal, ...] = tuple(removal for part in _PARTS for removal in part.REMOVALS)

@@ -1,0 +1,9 @@
+"""Removals of fixes: documents."""
+
+from __future__ import annotations
+
+from tests.removals.removal import Removal
+
+__all__ = ["REMOVALS"]
+
+REMOVALS: tuple[Removal, ...] = ()

@@ -1,0 +1,73 @@
+"""The removals fit the checkout, and each thing that keeps a bug out has one."""
+
+from __future__ import annotations
+
+import ast
+import shutil
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.removals import trials
+from tests.removals.collection import REMOVALS
+from tests.removals.page import Bug, bugs
+from tests.removals.removal import Edit, Removal, RemovalError
+from tests.sources import ROOT
+
+ROWS = {bug.name: bug for bug in bugs()}
+
+each_removal = pytest.mark.parametrize("removal", REMOVALS, ids=lambda removal: removal.bug)
+each_bug = pytest.mark.parametrize("bug", ROWS.values(), ids=lambda bug: bug.name)
+
+
+@each_removal
+def test_a_removal_fits_the_checkout(removal: Removal, tmp_path: Path) -> None:
+    for path in {edit.path for edit in removal.edits}:
+        (tmp_path / path).parent.mkdir(parents=True, exist_ok=True)
+        shutil.copy(ROOT / path, tmp_path / path)
+    for edit in removal.edits:
+        edit.apply(tmp_path)
+        if edit.path.endswith(".py"):
+            ast.parse((tmp_path / edit.path).read_text())
+
+
+@each_removal
+def test_a_removal_names_what_its_row_names(removal: Removal) -> None:
+    row = ROWS[removal.bug]
+    assert set(removal.fails) <= {*row.tests, *(f"world {name}" for name in row.worlds)}
+
+
+@each_bug
+def test_all_that_keeps_a_bug_out_has_a_removal(bug: Bug) -> None:
+    judged = {judge for removal in REMOVALS if removal.bug == bug.name for judge in removal.fails}
+    assert set(bug.tests) <= judged
+    worlds = judged & {f"world {name}" for name in bug.worlds}
+    assert bug.is_open or bug.tests or bug.mutants or worlds
+
+
+def test_the_bugs_are_numbered_without_a_gap() -> None:
+    assert [*ROWS] == [f"B{number}" for number in range(1, len(ROWS) + 1)]
+
+
+def test_a_row_is_read_whole() -> None:
+    (bug,) = bugs("| B7 | a `x` bug | world `log`, seed 1 | mutants `a: b`, `c`; world `log`; `tests/a.py::test_b` |\n")
+    assert bug == Bug("B7", "a `x` bug", ("tests/a.py::test_b",), ("a: b", "c"), ("log",), False)
+
+
+def test_a_text_that_is_not_there_once_is_an_error(tmp_path: Path) -> None:
+    (tmp_path / "a.py").write_text("x = 1\nx = 1\n")
+    for text in ("y", "x = 1"):
+        with pytest.raises(RemovalError):
+            Edit("a.py", text, "").apply(tmp_path)
+
+
+def test_a_test_that_would_not_notice_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "fix.txt").write_text("fixed")
+    command = [sys.executable, "-c", "import sys; sys.exit(open('fix.txt').read() != 'fixed')"]
+    blind = [sys.executable, "-c", ""]
+    monkeypatch.setattr(trials, "command_for", lambda judge, root: command if judge == "sees" else blind)
+    removal = Removal("B1", (Edit("fix.txt", "fixed", "broken"),), ("sees", "blind"))
+    found = [(one.judge, one.failed, one.passes_unchanged) for one in trials.run_trials(tmp_path, [removal], 1)]
+    assert found == [("sees", True, True), ("blind", False, True)]
+    assert (tmp_path / "fix.txt").read_text() == "fixed"

@@ -1,0 +1,74 @@
+"""Removals tried beside each other in copies of the checkout."""
+
+from __future__ import annotations
+
+import re
+import sys
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import msgspec
+
+from tests.mutation.copies import copies_of, status_of
+from tests.removals.removal import Removal
+
+__all__ = ["Trial", "command_for", "run_trials"]
+
+PYTEST = (sys.executable, "-m", "pytest", "-q", "-x", "-p", "no:cacheprovider", "-p", "no:xdist")
+SEEDS = 2000
+CONTRACTS = "src/stratalog/testing/"
+TESTS_FAILED = 1
+"""pytest's exit status where tests ran and failed. A module that cannot be imported has another."""
+
+
+class Trial(msgspec.Struct, frozen=True):
+    """What became of one judge of one removal: ``failed`` is what it should have done."""
+
+    bug: str
+    judge: str
+    failed: bool
+    status: int | None
+    passes_unchanged: bool
+
+
+def command_for(judge: str, root: Path) -> list[str]:
+    """The command that runs a test, a contract's test at every backend, or a world."""
+    if judge.startswith("world "):
+        seeds = ["--seeds", str(SEEDS), "--seed", "1", "--processes", "1"]
+        return [sys.executable, "-m", "tests.simulation.simulate", "--world", judge.removeprefix("world "), *seeds]
+    path, name = judge.split("::")
+    if path.startswith(CONTRACTS):
+        return [*PYTEST, "tests/backends", "-k", name]
+    if re.search(rf"^def {name}\(", (root / path).read_text(), re.MULTILINE):
+        return [*PYTEST, judge]
+    return [*PYTEST, path, "-k", name]
+
+
+def run_trials(root: Path, removals: Sequence[Removal], processes: int) -> Iterator[Trial]:
+    """Try each judge without and with its removals, in order. Raises RemovalError where a text is not there once."""
+    with copies_of(root, processes) as copies, ThreadPoolExecutor(processes) as pool:
+
+        def attempt(removal: Removal) -> list[Trial]:
+            copy = copies.get()
+            try:
+                return list(_try(copy, removal))
+            finally:
+                copies.put(copy)
+
+        for trials in pool.map(attempt, removals):
+            yield from trials
+
+
+def _try(copy: Path, removal: Removal) -> Iterator[Trial]:
+    passing = {judge: status_of(copy, command_for(judge, copy)) == 0 for judge in removal.fails}
+    originals = {edit.path: (copy / edit.path).read_bytes() for edit in removal.edits}
+    try:
+        for edit in removal.edits:
+            edit.apply(copy)
+        for judge in removal.fails:
+            status = status_of(copy, command_for(judge, copy))
+            yield Trial(removal.bug, judge, status in (TESTS_FAILED, None), status, passing[judge])
+    finally:
+        for path, content in originals.items():
+            (copy / path).write_bytes(content)
