@@ -1,9 +1,173 @@
-"""Removals of fixes: storage."""
+"""Removals of fixes: files of blobs, SQLite's file, turns, and the ports in memory."""
 
 from __future__ import annotations
 
-from tests.removals.removal import Removal
+from tests.removals.removal import Edit, Removal
 
 __all__ = ["REMOVALS"]
 
-REMOVALS: tuple[Removal, ...] = ()
+FILES = "src/stratalog/backends/files.py"
+FOLDERS = "src/stratalog/backends/folders.py"
+MEMORY = "src/stratalog/backends/memory.py"
+
+REMOVALS: tuple[Removal, ...] = (
+    Removal(
+        "B2",
+        (Edit("src/stratalog/backends/sqlite_file.py", '    connection.pragma("wal_checkpoint")\n', ""),),
+        ("tests/simulation/test_world_disk.py::test_what_is_found_in_the_log_is_durable_before_it_is_shown",),
+    ),
+    Removal(
+        "B3",
+        (Edit(FILES, "make_folder(self._folder, sync=sync)", "os.makedirs(self._folder, exist_ok=True)"),),
+        ("tests/simulation/test_world_disk.py::test_a_blob_survives_though_its_folder_was_new",),
+    ),
+    Removal(
+        "B4",
+        (
+            Edit(
+                "src/stratalog/store.py", "    make_folder(folder)\n", "    folder.mkdir(parents=True, exist_ok=True)\n"
+            ),
+        ),
+        ("tests/test_store.py::test_a_new_store_and_the_folders_above_it_survive_a_power_failure",),
+    ),
+    Removal(
+        "B4",
+        (Edit(FOLDERS, "        _make_folder(above, sync)\n        os.makedirs", "        os.makedirs"),),
+        ("tests/test_store.py::test_a_new_store_and_the_folders_above_it_survive_a_power_failure",),
+    ),
+    Removal(
+        "B5",
+        (Edit(FILES, "            is_put_back = self._put_back_blob(paths)\n", "            is_put_back = False\n"),),
+        (
+            "tests/backends/test_file_folders.py::"
+            "test_a_blob_that_a_killed_process_had_aside_is_there_for_processes_that_run",
+        ),
+    ),
+    Removal(
+        "B5",
+        (
+            Edit(
+                FILES,
+                "        with file_errors():\n            self._put_back_all()\n        for key",
+                "        for key",
+            ),
+        ),
+        (
+            "tests/backends/test_file_folders.py::"
+            "test_a_blob_that_a_killed_process_had_aside_is_there_for_processes_that_run",
+        ),
+    ),
+    Removal(
+        "B6",
+        (
+            Edit(
+                FILES,
+                "        with suppress(FileNotFoundError):\n            if _stat(",
+                "        if key:\n            if _stat(",
+            ),
+        ),
+        ("tests/backends/test_file_folders.py::test_a_delete_goes_on_beside_a_process_that_opens_the_folder",),
+    ),
+    Removal(
+        "B6",
+        (Edit(FILES, "return _stat(key, os.stat(path)).stamp != stamp", "pass"),),
+        ("tests/backends/test_file_folders.py::test_a_delete_goes_on_beside_a_process_that_opens_the_folder",),
+    ),
+    Removal(
+        "B7",
+        (Edit(FILES, "            self._remove_unfinished()\n", ""),),
+        (
+            "tests/backends/test_file_folders.py::test_what_killed_processes_began_to_write_goes_when_the_folder_is_opened",
+        ),
+    ),
+    Removal(
+        "B7",
+        (Edit(FILES, "            remove_empty(os.path.dirname(path), self._folder)\n", ""),),
+        ("tests/backends/test_file_folders.py::test_folders_go_with_their_last_blob",),
+    ),
+    Removal(
+        "B7",
+        (Edit(FOLDERS, "if self._durable.get(folder) == changed:", "if folder in self._durable:"),),
+        (
+            "tests/backends/test_file_folders.py::"
+            "test_a_folder_that_others_removed_and_made_again_is_made_durable_again",
+        ),
+    ),
+    Removal(
+        "B8",
+        (
+            Edit(
+                FILES,
+                "            fcntl.flock(file, fcntl.LOCK_EX)\n            os.utime",
+                "            os.utime",
+            ),
+        ),
+        ("tests/backends/test_files.py::test_a_put_that_was_frozen_makes_no_blob_older_than_a_later_put_did",),
+    ),
+    Removal(
+        "B8",
+        (
+            Edit(
+                FILES,
+                "            os.utime(file.fileno(), ns=self._times())\n            renewed",
+                "            os.utime(path, ns=self._times())\n            renewed",
+            ),
+            Edit(FILES, "if renewed.st_ino != os.stat(path).st_ino:", "if not os.path.exists(path):"),
+        ),
+        ("tests/backends/test_files.py::test_a_put_that_was_frozen_makes_no_blob_older_that_was_deleted_and_put_anew",),
+    ),
+    Removal(
+        "B9",
+        (Edit("src/stratalog/log/append.py", "(before if hash == head.hash else head.version)", "head.version"),),
+        ("tests/log/test_contention.py::test_own_readers_do_not_make_a_writer_think_that_others_write",),
+    ),
+    Removal(
+        "B10",
+        (
+            Edit(
+                "src/stratalog/backends/hosted_turns.py",
+                "        if traffic.stop:\n            self._stop(traffic, first)\n",
+                "",
+            ),
+        ),
+        ("tests/backends/test_hosted_turns.py::test_a_commit_a_second_gets_its_turn_beside_busy_writers",),
+    ),
+    Removal(
+        "B12",
+        (
+            Edit(
+                "src/stratalog/log/conditional_append.py",
+                "with self._turn() if isinstance(before, RaceLost) or self._reads_first() else no_turn() as has_turn:",
+                "with no_turn() as has_turn:",
+            ),
+        ),
+        ("tests/log/test_turns.py::test_a_writer_beside_a_busy_one_commits_at_its_second_try",),
+    ),
+    Removal(
+        "B13",
+        (Edit(MEMORY, "copied = Item(item.partition, item.sort, dict(item.attributes))", "copied = item"),),
+        ("src/stratalog/testing/index_contract.py::test_an_item_is_kept_apart_from_the_caller_s_dictionary",),
+    ),
+    Removal(
+        "B14",
+        (
+            Edit(
+                MEMORY,
+                "for queued in list(waiting):\n            if len",
+                "for queued in waiting[:limit]:\n            if len",
+            ),
+        ),
+        ("src/stratalog/testing/queue_contract.py::test_a_message_given_out_too_often_is_moved_aside",),
+    ),
+    Removal(
+        "B14",
+        (
+            Edit(
+                MEMORY,
+                "sorted((letter for letter in self._dead if letter.id > after), key=lambda letter: letter.id)",
+                "[letter for letter in self._dead if letter.id > after]",
+            ),
+        ),
+        ("src/stratalog/testing/queue_contract.py::test_dead_letters_are_listed_oldest_first_after_an_id",),
+    ),
+)
