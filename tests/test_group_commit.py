@@ -41,7 +41,14 @@ def test_who_comes_first_has_the_turn() -> None:
 def test_one_who_waits_is_handed_the_turn() -> None:
     group: GroupCommit[Caller] = GroupCommit()
     enter(group, Caller())
-    assert enter(group, Caller(group.leave))
+    leads_again: list[bool] = []
+
+    def leave_and_come_back() -> None:
+        group.leave()
+        leads_again.append(enter(group, Caller()))
+
+    assert enter(group, Caller(leave_and_come_back))
+    assert leads_again == [False]
 
 
 def test_one_who_was_served_has_no_turn() -> None:

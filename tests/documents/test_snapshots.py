@@ -388,3 +388,24 @@ def test_chunks_are_put_again_with_patience_and_without_those_they_were_made_fro
     world.recorder.before = None
     assert (failures, snapshots(document)) == ([], [1, 2])
     assert world.open().at(2).get("c/1") == "changed"
+
+
+def test_a_snapshot_that_is_never_answered_puts_its_chunks_again() -> None:
+    """Its record may stand, and a collection under way may have listed them as old before that."""
+    world = World(snapshot_entries_interval=1000)
+    document = world.create()
+    document.apply([put(f"c/{n}", f"{n} " * 200) for n in range(50)])
+
+    def late(name: str, target: str) -> None:
+        if name == "commit" and "/snapshots" in target:
+            world.clock.sleep(OBSERVATION_SECONDS_MAX + GRACE_SECONDS + 1)
+            raise OutcomeUnknown("scripted")
+        if name == "get" and "/snapshots" in target:
+            raise Unavailable("scripted")
+
+    world.recorder.before = late
+    with pytest.raises(OutcomeUnknown):
+        document.snapshot()
+    stats = [stat for stat in world.blobs.list("") if "/chunks/" in stat.key]
+    assert len(stats) > 1
+    assert all(world.clock.wall_ms() - stat.modified_ms < GRACE_SECONDS * 1000 for stat in stats)

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import pytest
 
-from stratalog.errors import Corrupt
+from stratalog.errors import Corrupt, OutcomeUnknown, Unavailable
 from stratalog.keys import entries_partition, number
 from stratalog.log import Log, delete_log, open_log
 from stratalog.log.pending_entry import prepare_entry
@@ -12,11 +14,12 @@ from stratalog.log.retention import archive_segments, free_segments, raise_floor
 from stratalog.log.segments import Segment, list_segments, segment_put
 from stratalog.log.snapshots import put_snapshot
 from stratalog.log.sweep import sweep_deleted
-from stratalog.ports.index import Absent, Delete, Item, Put
+from stratalog.ports.index import Absent, Delete, Item, Put, Write
 from tests.log.helpers import (
     DUE_SECONDS,
     NAME,
     ORGANISATION,
+    ScriptedIndex,
     after,
     another,
     answered_late,
@@ -190,6 +193,44 @@ def test_an_archiver_overtaken_by_another_reports_no_damage() -> None:
     assert archive_segments(slow) == 0
 
 
+def test_an_archive_whose_mark_is_never_answered_is_put_again() -> None:
+    """The mark may stand, and a collection under way may have listed the archive as old before that."""
+    log = new_log(segment_entries_target=4)
+    fill(log, 6)
+
+    def late(index: ScriptedIndex, writes: Sequence[Write]) -> None:
+        clock_of(log.environment).sleep(DUE_SECONDS)
+        lost_answer(index, writes)
+
+    scripted(log.environment).script = [late]
+    with pytest.raises(OutcomeUnknown):
+        archive_segments(log)
+    (stat,) = log.environment.blobs.list("")
+    assert clock_of(log.environment).wall_ms() - stat.modified_ms < 1000
+
+
+def test_a_segment_that_is_forgotten_while_its_archive_is_read_is_not_freed_and_not_damaged() -> None:
+    log = new_log(segment_entries_target=4)
+    fill(log, 10)
+    archive_segments(log)
+    clock_of(log.environment).sleep(DUE_SECONDS)
+    blobs = log.environment.blobs
+
+    def forgotten(key: str) -> bytes:
+        """Another process raises the floor and frees what is below, and a collection takes the archives."""
+        vars(blobs).pop("get")
+        raise_floor(other(log), 9)
+        clock_of(log.environment).sleep(DUE_SECONDS)
+        free_segments(other(log))
+        for stat in list(blobs.list("")):
+            blobs.delete(stat.key, stat.stamp)
+        return blobs.get(key)
+
+    vars(blobs)["get"] = forgotten
+    assert free_segments(log) == 0
+    assert data(log, after=9) == expected_data(10)[9:]
+
+
 def test_an_archiver_leaves_the_base_where_a_raised_floor_has_named_it() -> None:
     log = new_log(segment_entries_target=4)
     fill(log, 10)
@@ -277,10 +318,12 @@ def test_a_writer_whose_entry_was_archived_and_freed_finds_it_there() -> None:
     assert data(other(log)).count("once") == 1
 
 
-def test_a_writer_frozen_before_a_roll_over_does_not_lead_the_name_back() -> None:
-    log = new_log(segment_entries_target=4)
-    fill(log, 4)
-    rival = other(log)
+@pytest.mark.parametrize("joint_commits", [True, False], ids=["commits check the head", "commits do not"])
+def test_a_writer_frozen_before_a_roll_over_does_not_lead_the_name_back(joint_commits: bool) -> None:
+    rival = new_log(segment_entries_target=4)
+    fill(rival, 4)
+    log = open_log(another(rival.environment, joint_commits=joint_commits), ORGANISATION, NAME)
+    log.head()
     original = log.environment.index.get
 
     def frozen(*where: str, consistent: bool = True) -> Item | None:
@@ -300,6 +343,25 @@ def test_a_late_entrys_large_body_is_put_again() -> None:
     log.append(event("x" * 100))
     (stat,) = log.environment.blobs.list("")
     assert clock_of(log.environment).wall_ms() - stat.modified_ms < 1000
+
+
+def test_a_late_entry_whose_body_can_be_put_again_only_later_is_appended_once() -> None:
+    """Its answer came in time, but so late that the head is read anew and its body put again, at first in vain."""
+    log = new_log(body_inline_bytes_max=64, append_seconds_max=1000)
+    blobs = vars(log.environment.blobs)
+
+    def fail_once(key: str, body: bytes) -> None:
+        blobs.pop("put")
+        raise Unavailable("scripted")
+
+    def late(index: ScriptedIndex, writes: Sequence[Write]) -> None:
+        answered_late(clock_of(log.environment), 200)(index, writes)
+        blobs["put"] = fail_once
+
+    scripted(log.environment).script = [late]
+    assert log.append(event("x" * 100)).version == 1
+    assert "put" not in blobs
+    assert log.head().version == 1
 
 
 def test_a_gap_below_the_head_is_corrupt_and_never_skipped() -> None:

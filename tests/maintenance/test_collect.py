@@ -11,8 +11,8 @@ import pytest
 from stratalog.backends.memory import MemoryBlobs, MemoryIndex
 from stratalog.codec import sha256
 from stratalog.documents import Document, verify
-from stratalog.errors import Corrupt, NotFound
-from stratalog.keys import collecting_partition, entries_partition
+from stratalog.errors import Corrupt, NotFound, OutcomeUnknown, Unavailable
+from stratalog.keys import collecting_partition, entries_partition, segments_partition
 from stratalog.limits import GRACE_SECONDS, OBSERVATION_SECONDS_MAX, QUEUED_SECONDS_MAX, UNKNOWN_OWNER_SECONDS_MAX
 from stratalog.log import Environment, LogSettings, create_log, open_log
 from stratalog.log.snapshots import list_snapshots
@@ -267,6 +267,89 @@ def test_a_fork_made_while_the_family_is_marked_keeps_what_its_parent_lets_go() 
     collect_family(environment, owner(document))
     environment.index = environment.index.backend
     assert Document(open_log(environment, "acme", "second")).get("notes/a") == f"handed on {LONG}"
+
+
+def test_a_value_that_moves_into_the_base_while_its_log_is_marked_stays() -> None:
+    """Where the snapshots were read first: none had the value, and then the segment that had it was forgotten."""
+    document = a_document()
+    put(document, "notes/a", LONG)
+    age(document)
+    environment = document.log.environment
+
+    def forget() -> None:
+        for number in range(8):
+            put(document, "notes/z", number)
+        document.forget_below(document.version)
+
+    environment.index = Amid(environment.index, segments_partition(document.log.record.prefix), forget)
+    collect_family(environment, owner(document))
+    environment.index = environment.index.backend
+    assert document.log.floor() == 9
+    assert document.get("notes/a") == LONG
+
+
+def with_a_full_segment() -> Document:
+    document = a_document(segment_entries_target=8)
+    for number in range(9):
+        put(document, "notes/a", f"{number} {LONG}")
+    return document
+
+
+def lose_the_archive(document: Document) -> None:
+    """The writer sleeps, and a collection takes the archive that nothing names."""
+    age(document)
+    assert any("/archive/" in key for key in collect_family(document.log.environment, owner(document)).garbage)
+
+
+def refuse(key: str, body: bytes) -> None:
+    raise Unavailable("scripted")
+
+
+def test_an_archive_whose_writer_slept_is_put_again_before_a_mark_names_it() -> None:
+    """The writer slept once it had read the archive back, and cannot put anything once the mark is on its way."""
+    document = with_a_full_segment()
+    index, blobs = document.log.environment.index, document.log.environment.blobs
+
+    def read_and_sleep(key: str) -> bytes:
+        del vars(blobs)["get"]
+        body = blobs.get(key)
+        lose_the_archive(document)
+        return body
+
+    def commit(*writes: Any) -> None:
+        del vars(index)["commit"]
+        vars(blobs)["put"] = refuse
+        index.commit(*writes)
+
+    vars(index)["commit"], vars(blobs)["get"] = commit, read_and_sleep
+    assert document.archive() == 1
+    assert any("/archive/" in key for key in keys(document))
+
+
+def test_an_archive_that_was_collected_before_its_mark_landed_is_made_anew() -> None:
+    """The mark took long, and its writer cannot put the archive again."""
+    document = with_a_full_segment()
+    index, blobs = document.log.environment.index, document.log.environment.blobs
+
+    def land_late(*writes: Any) -> None:
+        del vars(index)["commit"]
+        lose_the_archive(document)
+        vars(blobs)["put"] = refuse
+        index.commit(*writes)
+
+    vars(index)["commit"] = land_late
+    with pytest.raises(OutcomeUnknown):
+        document.archive()
+    del vars(blobs)["put"]
+    assert not any("/archive/" in key for key in keys(document))
+    assert reopened(document).get("notes/a", at=1) == f"0 {LONG}"
+    age(document)
+    assert document.free_segments() == 1
+    assert reopened(document).get("notes/a", at=1) == f"0 {LONG}"
+
+
+def reopened(document: Document) -> Document:
+    return Document(open_log(document.log.environment, "acme", "budget"))
 
 
 def test_snapshots_are_asked_for_one_by_one() -> None:

@@ -1,9 +1,258 @@
-"""Removals of fixes: documents."""
+"""Removals of fixes: documents, their snapshots, bases, forks and verification."""
 
 from __future__ import annotations
 
-from tests.removals.removal import Removal
+from tests.removals.removal import Edit, Removal
 
 __all__ = ["REMOVALS"]
 
-REMOVALS: tuple[Removal, ...] = ()
+BLOB_BATCH = "src/stratalog/log/blob_batch.py"
+DOCUMENT = "src/stratalog/documents/document.py"
+REPLAY = "src/stratalog/documents/replay.py"
+RUN = "src/stratalog/documents/run.py"
+SNAPSHOT_SCHEDULE = "src/stratalog/documents/snapshot_schedule.py"
+STATE_CACHE = "src/stratalog/documents/state_cache.py"
+
+LOWEST_PIN = "    return next((pin_of(item) for item in index.query(forks_partition(ancestor), limit=1)), None)\n"
+LOWEST_PIN_BY_PAGES = """\
+    pins, after = [], ""
+    while later := [pin for pin in list_pins(index, ancestor) if pin.prefix > after]:
+        pins.append(min(later, key=lambda pin: pin.prefix))
+        after = pins[-1].prefix
+    return min(pins, key=lambda pin: pin.version, default=None)
+"""
+
+REMOVALS: tuple[Removal, ...] = (
+    Removal(
+        "B39",
+        (Edit("src/stratalog/newest.py", "rank >= self._bar", "rank is not None"),),
+        ("tests/documents/test_handle.py::test_what_another_thread_learns_amid_a_call_is_not_lost",),
+    ),
+    Removal(
+        "B40",
+        (
+            Edit(
+                BLOB_BATCH,
+                'raise OutcomeUnknown("the blobs of a commit that may stand could not be put again") from exc',
+                "raise",
+            ),
+        ),
+        ("tests/documents/test_apply.py::test_a_commit_whose_blobs_could_not_be_put_again_is_not_called_unwritten",),
+    ),
+    Removal(
+        "B41",
+        (
+            Edit(
+                STATE_CACHE,
+                "return self.load(head.version, head) if state.snapshot_version < state.floor else state",
+                "return state",
+            ),
+        ),
+        ("tests/documents/test_history.py::test_a_reader_whose_snapshot_was_forgotten_finds_the_new_one",),
+    ),
+    Removal(
+        "B41",
+        (Edit("src/stratalog/documents/state.py", "        self.stale = True\n", ""),),
+        ("tests/documents/test_history.py::test_a_view_of_a_forgotten_snapshot_says_that_it_is_to_be_read_again",),
+    ),
+    Removal(
+        "B42",
+        (
+            Edit(
+                SNAPSHOT_SCHEDULE,
+                "            self._states.drop_base(state.snapshot_version)\n            self._fail()\n",
+                "            raise\n",
+            ),
+        ),
+        ("tests/documents/test_snapshots.py::test_a_snapshot_that_fails_fails_no_commit_and_a_later_one_makes_it",),
+    ),
+    Removal(
+        "B43",
+        (
+            Edit(
+                SNAPSHOT_SCHEDULE,
+                "                self._follow(taken)\n"
+                "                taken = take_snapshot(self.log, self._states.load(state.version))\n",
+                "                return state.version\n",
+            ),
+        ),
+        ("tests/documents/test_forks.py::test_a_fork_goes_on_after_the_snapshot_it_stood_on_went",),
+    ),
+    Removal(
+        "B44",
+        (
+            Edit(
+                "src/stratalog/documents/base.py",
+                "    require_state(document.chunks, document.values, roots_of(base))\n",
+                "",
+            ),
+        ),
+        ("tests/documents/test_base.py::test_a_chunk_that_no_forgotten_entry_changed_is_read_back_too",),
+    ),
+    Removal(
+        "B45",
+        (Edit("src/stratalog/log/pins.py", LOWEST_PIN, LOWEST_PIN_BY_PAGES),),
+        ("tests/log/test_base.py::test_a_pin_that_moves_is_never_missed_whenever_it_does",),
+    ),
+    Removal(
+        "B46",
+        (
+            Edit(
+                "src/stratalog/log/redaction.py",
+                "environment.index.commit([retired, unchanged])",
+                "environment.index.commit([retired])",
+            ),
+        ),
+        ("tests/documents/test_redaction.py::test_a_snapshot_that_became_the_base_meanwhile_is_not_deleted",),
+    ),
+    Removal(
+        "B47",
+        (Edit(SNAPSHOT_SCHEDULE, "if base is None or base.version < floor:", "if base is None:"),),
+        ("tests/documents/test_snapshots.py::test_an_older_snapshot_is_no_base",),
+    ),
+    Removal(
+        "B48",
+        (
+            Edit(
+                "src/stratalog/documents/rebuild.py",
+                "first = max(log.floor(), log.first)",
+                "first = max(log.record.floor, log.first)",
+            ),
+        ),
+        ("tests/documents/test_snapshots.py::test_verify_begins_at_a_raised_floor_that_no_entry_tells_yet",),
+    ),
+    Removal(
+        "B49",
+        (
+            Edit(
+                "src/stratalog/maintenance/marks.py",
+                "mutations, patch, *_ = event.data",
+                "mutations, patch, _bindings, _fields_bytes = event.data",
+            ),
+        ),
+        ("tests/maintenance/test_verification.py::test_the_blobs_of_a_merge_are_marked",),
+    ),
+    Removal(
+        "B50",
+        (
+            Edit(
+                "src/stratalog/log/reader.py",
+                "yield from page if in_order else self._sought(items, first, last)",
+                "yield from (item for item in items if number(first) <= item.sort <= number(last))",
+            ),
+        ),
+        ("tests/maintenance/test_verification.py::test_an_archive_that_lacks_a_version_is_no_shorter_history",),
+    ),
+    Removal(
+        "B51",
+        (Edit(REPLAY, "target.rules.mutators, unnumbered,", "target.rules.mutators, waiting,"),),
+        ("tests/documents/test_forks.py::test_a_replay_of_the_later_mutations_runs_them",),
+    ),
+    Removal(
+        "B52",
+        (Edit(REPLAY, "self._ran = run.ran", "self._ran = self._ran or run.ran"),),
+        ("tests/documents/test_forks.py::test_the_report_of_a_merge_is_of_what_was_committed",),
+    ),
+    Removal(
+        "B53",
+        (Edit(RUN, "            raise self._failure\n", "            self._failure = None\n"),),
+        ("tests/documents/test_apply.py::test_a_mutator_that_catches_a_port_error_commits_nothing_made_from_it",),
+    ),
+    Removal(
+        "B54",
+        (Edit(RUN, "        if size > PATCH_BYTES_MAX:\n", "        if size < 0:\n"),),
+        ("tests/documents/test_apply.py::test_a_mutation_that_no_entry_could_hold_blocks_nobody",),
+    ),
+    Removal(
+        "B55",
+        (
+            Edit(DOCUMENT, '        check_identity(group, "group", empty=True)\n', ""),
+            Edit(DOCUMENT, '        check_identity(owner, "owner", empty=True)\n', ""),
+        ),
+        ("tests/documents/test_apply.py::test_a_group_or_owner_that_no_snapshot_could_hold_is_refused",),
+    ),
+    Removal(
+        "B56",
+        (
+            Edit(
+                DOCUMENT,
+                'check_identity(group, "group") for group in groups',
+                'check_identity(group, "group", empty=True) for group in groups',
+            ),
+        ),
+        ("tests/documents/test_apply.py::test_those_without_a_group_cannot_be_collected_all_at_once",),
+    ),
+    Removal(
+        "B57",
+        (Edit(RUN, "return self._slot(key) is not None", "return self._load(key) is not None"),),
+        ("tests/documents/test_apply.py::test_a_deletion_does_not_open_the_value_so_a_damaged_one_can_go",),
+    ),
+    Removal(
+        "B58",
+        (Edit("src/stratalog/maintenance/document_check.py", "            self._read_back(snapshot)\n", ""),),
+        ("tests/maintenance/test_inspection.py::test_what_cannot_be_read_is_not_verified",),
+    ),
+    Removal(
+        "B58",
+        (
+            Edit(
+                "src/stratalog/maintenance/recording_ports.py",
+                "self.scratch.put(key, verified(key, body))",
+                "self._blobs.put(key, body)",
+            ),
+        ),
+        ("tests/maintenance/test_inspection.py::test_an_inspection_writes_nothing",),
+    ),
+    Removal(
+        "B59",
+        (
+            Edit(
+                "src/stratalog/log/entries.py",
+                "    except (KeyError, msgspec.DecodeError, UnicodeDecodeError) as exc:",
+                "    except (KeyError, msgspec.DecodeError) as exc:",
+            ),
+        ),
+        ("tests/maintenance/test_inspection.py::test_damage_of_every_kind_is_found_and_named_in_a_folder",),
+    ),
+    Removal(
+        "B59",
+        (
+            Edit(
+                "src/stratalog/tree/nodes.py",
+                "    except (msgspec.DecodeError, UnicodeDecodeError) as exc:",
+                "    except msgspec.DecodeError as exc:",
+            ),
+        ),
+        ("tests/maintenance/test_inspection.py::test_damage_of_every_kind_is_found_and_named_in_a_folder",),
+    ),
+    Removal(
+        "B59",
+        (
+            Edit(
+                "src/stratalog/backends/sqlite.py",
+                "    except (msgspec.DecodeError, UnicodeDecodeError) as exc:",
+                "    except msgspec.DecodeError as exc:",
+            ),
+        ),
+        ("tests/maintenance/test_inspection.py::test_damage_of_every_kind_is_found_and_named_in_a_folder",),
+    ),
+    Removal(
+        "B60",
+        (
+            Edit(
+                "src/stratalog/log/verification.py",
+                "            start = parent.version\n",
+                "            start = parent.version\n        else:\n            break\n",
+            ),
+        ),
+        ("tests/simulation/test_healthy.py::test_a_fork_of_forks_verifies_that_forgot_differently",),
+    ),
+    Removal(
+        "B61",
+        (
+            Edit("src/stratalog/log/bodies.py", "        if len(body) != ref.size:\n", "        if not ref.address:\n"),
+            Edit("src/stratalog/log/bodies.py", "is_other = len(body) != ref.size", "is_other = False"),
+        ),
+        ("tests/maintenance/test_inspection.py::test_damage_of_every_kind_is_found_and_named_in_memory",),
+    ),
+)

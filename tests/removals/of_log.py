@@ -1,9 +1,278 @@
-"""Removals of fixes: log."""
+"""Removals of fixes: appends, segments, lifecycles, group commits, forked processes and names."""
 
 from __future__ import annotations
 
-from tests.removals.removal import Removal
+from tests.removals.removal import Edit, Removal
 
 __all__ = ["REMOVALS"]
 
-REMOVALS: tuple[Removal, ...] = ()
+APPEND = "src/stratalog/log/append.py"
+BLOB_BATCH = "src/stratalog/log/blob_batch.py"
+DIRECTORY = "src/stratalog/log/directory.py"
+GROUP_COMMIT = "src/stratalog/group_commit.py"
+HEAD = "src/stratalog/log/head.py"
+LIFECYCLE = "src/stratalog/log/lifecycle.py"
+PUSH_THREADS = "src/stratalog/server/push_threads.py"
+RETENTION = "src/stratalog/log/retention.py"
+SEGMENTS = "src/stratalog/log/segments.py"
+
+REMOVALS: tuple[Removal, ...] = (
+    Removal(
+        "B15",
+        (
+            Edit(
+                HEAD,
+                "if head is not None and head.seen.age_seconds() <= OBSERVATION_SECONDS_MAX:",
+                "if head is not None:",
+            ),
+            Edit(
+                HEAD, "return current if head.seen.age_seconds() <= OBSERVATION_SECONDS_MAX else None", "return current"
+            ),
+        ),
+        ("tests/log/test_segments.py::test_a_frozen_writers_stray_is_found_by_nobody",),
+    ),
+    Removal(
+        "B16",
+        (Edit(APPEND, "if (item is None or ours) and self._is_answered_at", "if ours and self._is_answered_at"),),
+        ("tests/log/test_segments.py::test_a_writer_whose_entry_was_archived_and_freed_finds_it_there",),
+    ),
+    Removal(
+        "B17",
+        (Edit(APPEND, "        if name.segment == head.segment:\n            return True\n", "        return True\n"),),
+        ("tests/log/test_segments.py::test_a_writer_frozen_before_a_roll_over_does_not_lead_the_name_back",),
+    ),
+    Removal(
+        "B18",
+        (
+            Edit(
+                LIFECYCLE,
+                "        record = require_name(environment.index, record.organisation",
+                "        head = log.head()\n        record = require_name(environment.index, record.organisation",
+            ),
+            Edit(
+                LIFECYCLE,
+                "record.incarnation)\n        head = log.head()\n",
+                "record.incarnation)\n",
+            ),
+        ),
+        ("tests/log/test_lifecycle.py::test_a_deletion_frozen_before_a_roll_over_ends_the_log_where_it_is",),
+    ),
+    Removal(
+        "B19",
+        (Edit("src/stratalog/log/reader.py", "        if late:\n", "        if late and not version:\n"),),
+        ("tests/log/test_slow_reads.py::test_an_entry_read_too_slowly_is_unavailable_not_absent",),
+    ),
+    Removal(
+        "B20",
+        (Edit(APPEND, "        if item is None and version > head.version:\n            return False\n", ""),),
+        ("tests/log/test_append.py::test_giving_up_says_unknown_while_a_lost_write_may_still_come",),
+    ),
+    Removal(
+        "B21",
+        (
+            Edit(BLOB_BATCH, "if not retry.wait(exc):", "if retry:"),
+            Edit(
+                APPEND, "                self._mark_in_doubt(plan)\n                raise\n", "                raise\n"
+            ),
+        ),
+        ("tests/log/test_segments.py::test_a_late_entry_whose_body_can_be_put_again_only_later_is_appended_once",),
+    ),
+    Removal(
+        "B21",
+        (
+            Edit(
+                "src/stratalog/log/pending_entry.py",
+                "        if self.blob_batch is not None:\n            self.blob_batch.renew()\n        self.entry",
+                "        self.entry",
+            ),
+        ),
+        ("tests/log/test_segments.py::test_a_late_entrys_large_body_is_put_again",),
+    ),
+    Removal(
+        "B22",
+        (Edit(APPEND, "if head.version < self._appender.ask_again_at:", "if over % max(1, target // 8):"),),
+        ("tests/log/test_segments.py::test_a_group_of_appends_seals_a_segment_it_steps_over",),
+    ),
+    Removal(
+        "B23",
+        (
+            Edit(
+                SEGMENTS,
+                "return segment_put(prefix, changed, segment_unchanged(segment))",
+                'return segment_put(prefix, changed, Equals("c", segment.created_ms))',
+            ),
+        ),
+        ("tests/log/test_segments.py::test_an_archiver_leaves_the_base_where_a_raised_floor_has_named_it",),
+    ),
+    Removal(
+        "B24",
+        (
+            Edit(
+                RETENTION,
+                "            if _changed(environment.index, prefix, segment):\n                continue\n",
+                "",
+            ),
+        ),
+        ("tests/log/test_segments.py::test_an_archiver_overtaken_by_another_reports_no_damage",),
+    ),
+    Removal(
+        "B24",
+        (Edit("src/stratalog/log/sweep.py", "        forget_segment(environment, prefix, segment)\n", ""),),
+        ("tests/log/test_lifecycle.py::test_a_reader_amid_a_sweep_is_told_that_the_log_is_gone",),
+    ),
+    Removal(
+        "B25",
+        (
+            Edit(
+                RETENTION, "                    _forget_below(self._log.environment, record.prefix, record.floor)\n", ""
+            ),
+        ),
+        ("tests/log/test_retention.py::test_what_a_crash_left_unforgotten_is_forgotten_the_next_time",),
+    ),
+    Removal(
+        "B26",
+        (Edit(LIFECYCLE, "max(environment.clock.wall_ms(), created_ms_min)", "environment.clock.wall_ms()"),),
+        ("tests/log/test_lifecycle.py::test_a_forks_time_begins_no_earlier_than_its_parents_end",),
+    ),
+    Removal(
+        "B27",
+        (Edit("src/stratalog/log/commit.py", "cause = _cause(exc, in_doubt)", "cause = exc"),),
+        ("tests/log/test_retention.py::test_a_commit_in_doubt_never_ends_as_unavailable",),
+    ),
+    Removal(
+        "B28",
+        (
+            Edit(
+                LIFECYCLE,
+                'stored.attributes.get("w") == seal.attributes["w"]',
+                'stored.attributes.get("c") == seal.attributes["c"]',
+            ),
+        ),
+        ("tests/log/test_lifecycle.py::test_of_two_who_delete_in_one_millisecond_without_an_answer_one_is_told",),
+    ),
+    Removal(
+        "B29",
+        (
+            Edit(
+                "src/stratalog/log/log.py",
+                "            except VersionForgotten as exc:\n                later, gone_here = False, exc\n",
+                "            except VersionForgotten:\n                raise\n",
+            ),
+        ),
+        ("tests/log/test_read.py::test_the_version_at_a_time_above_the_floor_is_still_found",),
+    ),
+    Removal(
+        "B30",
+        (
+            Edit(
+                GROUP_COMMIT,
+                "                _release(successor, is_leader=True)\n",
+                "                self._leadership.release()\n                _release(successor, is_leader=True)\n",
+            ),
+            Edit(
+                GROUP_COMMIT,
+                "return waiter.is_leader is True\n",
+                "return waiter.is_leader is True and self._leadership.acquire(timeout=1)\n",
+            ),
+        ),
+        ("tests/test_group_commit.py::test_one_who_waits_is_handed_the_turn",),
+    ),
+    Removal(
+        "B31",
+        (Edit(APPEND, "head = self.heads.offer(read)", "head = self.heads.value = read"),),
+        ("tests/log/test_handle.py::test_a_slow_look_at_the_head_does_not_replace_a_newer_one",),
+    ),
+    Removal(
+        "B32",
+        (
+            Edit(
+                APPEND,
+                "            append.interrupt()\n            raise\n",
+                "            append.interrupt()\n"
+                "            for pending in batch:\n"
+                "                pending.error = None if pending.entry else exc\n"
+                "            raise\n",
+            ),
+            Edit(APPEND, "        except BaseException:\n", "        except BaseException as exc:\n"),
+        ),
+        ("tests/log/test_interrupts.py::test_the_others_of_an_interrupted_leader_are_written_once",),
+    ),
+    Removal(
+        "B33",
+        (
+            Edit(
+                GROUP_COMMIT,
+                'raise OutcomeUnknown("the thread that committed for others was interrupted")',
+                "return None  # type: ignore[return-value]",
+            ),
+        ),
+        (
+            (
+                "tests/backends/test_sqlite.py::"
+                "test_an_interrupt_anywhere_in_the_leaders_work_answers_nobody_for_a_write_that_is_not_there"
+            ),
+        ),
+    ),
+    Removal(
+        "B34",
+        (Edit(APPEND, "pending.fail(exc.copy())", "pending.fail(exc)"),),
+        ("tests/log/test_interrupts.py::test_those_who_share_a_failed_commit_raise_errors_of_their_own",),
+    ),
+    Removal(
+        "B35",
+        (Edit(GROUP_COMMIT, '        close_in_child(self, "_leadership")\n', ""),),
+        (
+            (
+                "tests/test_process_fork.py::"
+                "test_a_call_in_a_forked_child_raises_closed_though_another_thread_held_every_lock"
+            ),
+        ),
+    ),
+    Removal(
+        "B35",
+        (Edit("src/stratalog/newest.py", '        close_in_child(self, "_lock")\n', ""),),
+        ("tests/test_process_fork.py::test_every_lock_of_an_object_is_closed_in_a_child",),
+    ),
+    Removal(
+        "B36",
+        (
+            Edit(
+                "src/stratalog/keys.py",
+                "return f\"{escape(organisation, 'organisation')}/{escape(log)}\"",
+                "return escape(log)",
+            ),
+        ),
+        ("tests/server/test_api_names.py::test_a_name_of_another_organisation_is_free_and_tells_nothing",),
+    ),
+    Removal(
+        "B37",
+        (
+            Edit(
+                PUSH_THREADS, "self._turns.setdefault(name, _Turn())", 'self._turns.setdefault("/".join(name), _Turn())'
+            ),
+            Edit(PUSH_THREADS, "self._turns.pop(name, None)", 'self._turns.pop("/".join(name), None)'),
+        ),
+        ("tests/server/test_api_names.py::test_pushes_do_not_queue_behind_another_organisation_s",),
+    ),
+    Removal(
+        "B37",
+        (Edit("src/stratalog/maintenance/policy.py", 'organisation.replace("/", "%2F")', "organisation"),),
+        (
+            (
+                "tests/maintenance/test_maintain.py::"
+                "test_an_exception_of_a_document_is_none_of_an_organisation_that_is_called_alike"
+            ),
+        ),
+    ),
+    Removal(
+        "B38",
+        (
+            Edit(DIRECTORY, "    if environment.entered_organisations.knows(organisation):\n        return []\n", ""),
+            Edit(DIRECTORY, "sort, consistent=False) is None:", "sort, consistent=False) or True:"),
+        ),
+        (
+            "tests/log/test_lifecycle.py::test_an_organisation_is_entered_by_the_first_that_it_creates_and_by_no_other",
+            "tests/records/test_put.py::test_an_organisation_is_entered_by_its_first_record_alone",
+        ),
+    ),
+)

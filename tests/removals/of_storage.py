@@ -39,8 +39,10 @@ REMOVALS: tuple[Removal, ...] = (
         "B5",
         (Edit(FILES, "            is_put_back = self._put_back_blob(paths)\n", "            is_put_back = False\n"),),
         (
-            "tests/backends/test_file_folders.py::"
-            "test_a_blob_that_a_killed_process_had_aside_is_there_for_processes_that_run",
+            (
+                "tests/backends/test_file_folders.py::"
+                "test_a_blob_that_a_killed_process_had_aside_is_there_for_processes_that_run"
+            ),
         ),
     ),
     Removal(
@@ -53,8 +55,10 @@ REMOVALS: tuple[Removal, ...] = (
             ),
         ),
         (
-            "tests/backends/test_file_folders.py::"
-            "test_a_blob_that_a_killed_process_had_aside_is_there_for_processes_that_run",
+            (
+                "tests/backends/test_file_folders.py::"
+                "test_a_blob_that_a_killed_process_had_aside_is_there_for_processes_that_run"
+            ),
         ),
     ),
     Removal(
@@ -89,8 +93,10 @@ REMOVALS: tuple[Removal, ...] = (
         "B7",
         (Edit(FOLDERS, "if self._durable.get(folder) == changed:", "if folder in self._durable:"),),
         (
-            "tests/backends/test_file_folders.py::"
-            "test_a_folder_that_others_removed_and_made_again_is_made_durable_again",
+            (
+                "tests/backends/test_file_folders.py::"
+                "test_a_folder_that_others_removed_and_made_again_is_made_durable_again"
+            ),
         ),
     ),
     Removal(
