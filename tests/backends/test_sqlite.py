@@ -175,6 +175,23 @@ def test_a_page_overwritten_is_corrupt_when_read(tmp_path: Path) -> None:
         list(_open(path).index.query("p"))
 
 
+def test_a_flipped_bit_in_a_text_of_an_item_is_corrupt(tmp_path: Path) -> None:
+    """It is no UTF-8 then, which is another error of the decoder's than bytes of another shape."""
+    path = tmp_path / "store.db"
+    database = _open(path)
+    database.index.commit([Put(Item("p", "s", {"a": "text"}))])
+    database.close()
+    connection = apsw.Connection(str(path))
+    [(body,)] = connection.execute("SELECT body FROM items WHERE partition = 'p'").fetchall()
+    connection.execute("UPDATE items SET body = ? WHERE partition = 'p'", (body.replace(b"text", b"\xf4ext"),))
+    connection.close()
+    index = _open(path).index
+    with pytest.raises(Corrupt):
+        index.get("p", "s")
+    with pytest.raises(Corrupt):
+        list(index.query("p"))
+
+
 def test_garbage_is_corrupt(tmp_path: Path) -> None:
     path = tmp_path / "store.db"
     path.write_bytes(b"this is no database at all. " * 1000)

@@ -169,6 +169,22 @@ def test_replay_reports_and_changes_nothing() -> None:
     assert document.version == version
 
 
+@pytest.mark.parametrize("asked", [True, False], ids=["asked for", "due"])
+def test_a_fork_whose_state_stands_on_a_snapshot_that_went_makes_its_own(asked: bool) -> None:
+    world = World(snapshot_entries_interval=4)
+    document = grown(world, 30)
+    fork = document.fork("copy", at=30)
+    fork.apply([inc()])
+    assert fork.state().snapshot_version == 28
+    document.forget_below(30)
+    if asked:
+        assert fork.forget_below(31) == 31
+    else:
+        for _ in range(4):
+            fork.apply([inc()])
+    assert [one.version for one in list_snapshots(world.backend, fork.log.record.prefix)] == [31 if asked else 35]
+
+
 def test_a_replay_of_the_later_mutations_runs_them() -> None:
     world = World()
     fork, document = two_sides(world, most=20)

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 import stratalog
 from stratalog.documents import Document
-from stratalog.errors import Corrupt, HistoryChanged
+from stratalog.errors import Corrupt, HistoryChanged, VersionForgotten
 from stratalog.keys import entries_partition, number
 from stratalog.log import Log, fork_log, open_log
 from stratalog.log.append import JOINT_ENTRIES_MAX
@@ -20,6 +20,7 @@ from stratalog.log.chain import checked_entries, genesis
 from stratalog.log.pending_entry import prepare_entry
 from stratalog.log.retention import raise_floor
 from stratalog.log.snapshots import newest_snapshot
+from stratalog.log.verification import verify_log
 from stratalog.ports.index import Delete, Item, Put
 from tests.log.helpers import another, event, fill, new_log, scripted
 
@@ -54,6 +55,21 @@ def test_a_fork_continues_the_history_of_its_parent() -> None:
     assert (fork.record.origin, again.record.lineage[-1].hash) == (log.record.origin, fork.head().hash)
     assert [entry.hash for entry in fork.read()][:2] == [entry.hash for entry in log.read()][:2]
     assert len(list(checked_entries(log.hash_at(0), again.read()))) == 3
+
+
+def test_a_fork_verifies_one_of_whose_ancestors_forgot_what_an_older_one_keeps() -> None:
+    log = new_log(segment_entries_target=2)
+    fill(log, 4)
+    middle = fork_log(log, "middle", 4)
+    fill(middle, 6)
+    fork = fork_log(middle, "fork", 10)
+    fill(fork, 2)
+    assert raise_floor(middle, 10) == 10
+    assert fork.entry(4).version == 4
+    with pytest.raises(VersionForgotten):
+        fork.entry(5)
+    report = verify_log(fork)
+    assert (report.findings, report.start, report.version) == ((), 10, 12)
 
 
 def test_a_floor_keeps_the_hash_that_it_stands_on() -> None:

@@ -173,3 +173,19 @@ def test_a_last_item_that_is_no_entry_is_corrupt() -> None:
     scripted(log.environment).backend.commit([Put(Item(partition, number(3), {"x": "?"}))])
     with pytest.raises(Corrupt, match="no entry"):
         open_log(log.environment, ORGANISATION, NAME).head()
+
+
+def test_a_flipped_bit_in_a_text_of_an_entry_is_corrupt() -> None:
+    """It is no UTF-8 then, which is another error of the decoder's than bytes of another shape."""
+    log = new_log()
+    log.append(event("text"))
+    item = log.environment.index.get(entries_partition(log.record.prefix, 1), number(1))
+    assert item is not None
+    body = item.attributes["b"]
+    assert isinstance(body, bytes)
+    flipped = body.replace(b"text", b"\xf4ext")
+    log.environment.index.commit([Put(Item(item.partition, item.sort, {**item.attributes, "b": flipped}))])
+    with pytest.raises(Corrupt):
+        log.entry(1)
+    with pytest.raises(Corrupt):
+        list(other(log).read())

@@ -1,9 +1,151 @@
-"""Removals of fixes: collector."""
+"""Removals of fixes: marking and collecting, and what writers put again."""
 
 from __future__ import annotations
 
-from tests.removals.removal import Removal
+from tests.removals.removal import Edit, Removal
 
 __all__ = ["REMOVALS"]
 
-REMOVALS: tuple[Removal, ...] = ()
+APPEND = "src/stratalog/log/append.py"
+APP_SNAPSHOTS = "src/stratalog/log/app_snapshots.py"
+ARCHIVE = "src/stratalog/log/archive.py"
+BLOB_BATCH = "src/stratalog/log/blob_batch.py"
+MARKS = "src/stratalog/maintenance/marks.py"
+RETENTION = "src/stratalog/log/retention.py"
+SNAPSHOTS = "src/stratalog/documents/snapshots.py"
+
+SEGMENTS_MARKED = """\
+            for segment in list_segments(index, prefix, first=reached.segment):
+                self._mark_segment(prefix, segment)
+                reached.segment = segment.first + 1
+"""
+SEGMENTS_MARKED_LAST = """\
+        for segment in list_segments(index, prefix, first=reached.segment):
+            self._mark_segment(prefix, segment)
+            reached.segment = segment.first + 1
+        reached.done.append(prefix)
+"""
+MADE_ANEW = "write_archive(environment, prefix, owner, segment, segment.last, BlobBatch(environment, held_bytes_max=0))"
+
+REMOVALS: tuple[Removal, ...] = (
+    Removal(
+        "B62",
+        (
+            Edit(MARKS, SEGMENTS_MARKED, ""),
+            Edit(MARKS, "        reached.done.append(prefix)\n", SEGMENTS_MARKED_LAST),
+        ),
+        ("tests/maintenance/test_collect.py::test_a_value_that_moves_into_the_base_while_its_log_is_marked_stays",),
+    ),
+    Removal(
+        "B63",
+        (
+            Edit(
+                MARKS,
+                "while unread := self._unread():\n            for prefix in unread:\n                self._mark_log",
+                "for prefix in self._unread():\n            self._mark_log",
+            ),
+        ),
+        (
+            "tests/maintenance/test_collect.py::test_a_fork_made_while_the_family_is_marked_keeps_what_its_parent_lets_go",
+        ),
+    ),
+    Removal(
+        "B64",
+        (
+            Edit(
+                MARKS,
+                "while (snapshot := next(list_snapshots(index, prefix, first=reached.snapshot, limit=1), None)) "
+                "is not None:",
+                "for snapshot in list_snapshots(index, prefix, first=reached.snapshot):",
+            ),
+        ),
+        ("tests/maintenance/test_collect.py::test_snapshots_are_asked_for_one_by_one",),
+    ),
+    Removal(
+        "B65",
+        (Edit(SNAPSHOTS, "    except OutcomeUnknown:\n        blob_batch.renew()\n        raise\n", ""),),
+        ("tests/documents/test_snapshots.py::test_a_snapshot_that_is_never_answered_puts_its_chunks_again",),
+    ),
+    Removal(
+        "B65",
+        (
+            Edit(
+                RETENTION,
+                "        finally:\n            blob_batch.renew()",
+                "        except ConditionFailed:\n            raise\n        blob_batch.renew()",
+            ),
+        ),
+        ("tests/log/test_segments.py::test_an_archive_whose_mark_is_never_answered_is_put_again",),
+    ),
+    Removal(
+        "B66",
+        (Edit(SNAPSHOTS, "    blob_batch.refresh()\n", ""),),
+        (
+            "tests/documents/test_snapshots.py::test_a_snapshot_whose_writer_slept_puts_its_chunks_again_before_it_is_made",
+        ),
+    ),
+    Removal(
+        "B66",
+        (Edit(SNAPSHOTS, "    blob_batch.renew()\n    return", "    tree_roots(state)\n    return"),),
+        (
+            "tests/documents/test_snapshots.py::test_chunks_are_put_again_with_patience_and_without_those_they_were_made_from",
+        ),
+    ),
+    Removal(
+        "B66",
+        (Edit(BLOB_BATCH, "if not retry.wait(exc):", "if retry:"),),
+        (
+            "tests/documents/test_snapshots.py::test_chunks_are_put_again_with_patience_and_without_those_they_were_made_from",
+        ),
+    ),
+    Removal(
+        "B66",
+        (
+            Edit(
+                APPEND,
+                "if pending.blob_batch is not None and pending.blob_batch.refresh():",
+                "if pending.blob_batch is not None and pending.settled:",
+            ),
+        ),
+        (
+            "tests/log/test_upload.py::test_what_was_collected_while_its_writer_slept_is_put_again_before_anything_names_it",
+            "tests/log/test_upload.py::test_what_cannot_be_put_again_is_not_named",
+        ),
+    ),
+    Removal(
+        "B66",
+        (Edit(APP_SNAPSHOTS, "            blob_batch.refresh()\n", ""),),
+        (
+            "tests/log/test_upload.py::test_what_was_collected_while_its_writer_slept_is_put_again_before_anything_names_it",
+            "tests/log/test_upload.py::test_what_cannot_be_put_again_is_not_named",
+        ),
+    ),
+    Removal(
+        "B67",
+        (
+            Edit(
+                RETENTION,
+                "        if _changed(environment.index, prefix, segment):\n            return False\n",
+                "",
+            ),
+        ),
+        (
+            "tests/log/test_segments.py::test_a_segment_that_is_forgotten_while_its_archive_is_read_is_not_freed_and_not_damaged",
+        ),
+    ),
+    Removal(
+        "B68",
+        (Edit(RETENTION, "        blob_batch.refresh()\n", ""),),
+        ("tests/maintenance/test_collect.py::test_an_archive_whose_writer_slept_is_put_again_before_a_mark_names_it",),
+    ),
+    Removal(
+        "B68",
+        (Edit(ARCHIVE, "        if segment.freed:\n            raise\n", "        raise\n"),),
+        ("tests/maintenance/test_collect.py::test_an_archive_that_was_collected_before_its_mark_landed_is_made_anew",),
+    ),
+    Removal(
+        "B68",
+        (Edit(RETENTION, MADE_ANEW, "raise"),),
+        ("tests/maintenance/test_collect.py::test_an_archive_that_was_collected_before_its_mark_landed_is_made_anew",),
+    ),
+)

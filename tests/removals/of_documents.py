@@ -8,6 +8,7 @@ __all__ = ["REMOVALS"]
 
 BLOB_BATCH = "src/stratalog/log/blob_batch.py"
 DOCUMENT = "src/stratalog/documents/document.py"
+ENTRIES = "src/stratalog/log/entries.py"
 REPLAY = "src/stratalog/documents/replay.py"
 RUN = "src/stratalog/documents/run.py"
 SNAPSHOT_SCHEDULE = "src/stratalog/documents/snapshot_schedule.py"
@@ -76,7 +77,18 @@ REMOVALS: tuple[Removal, ...] = (
                 "                return state.version\n",
             ),
         ),
-        ("tests/documents/test_forks.py::test_a_fork_goes_on_after_the_snapshot_it_stood_on_went",),
+        ("tests/documents/test_forks.py::test_a_fork_whose_state_stands_on_a_snapshot_that_went_makes_its_own",),
+    ),
+    Removal(
+        "B43",
+        (
+            Edit(
+                SNAPSHOT_SCHEDULE,
+                "            self._states.drop_base(taken.snapshot_version)\n            return",
+                "            return",
+            ),
+        ),
+        ("tests/documents/test_forks.py::test_a_fork_whose_state_stands_on_a_snapshot_that_went_makes_its_own",),
     ),
     Removal(
         "B44",
@@ -88,6 +100,17 @@ REMOVALS: tuple[Removal, ...] = (
             ),
         ),
         ("tests/documents/test_base.py::test_a_chunk_that_no_forgotten_entry_changed_is_read_back_too",),
+    ),
+    Removal(
+        "B44",
+        (
+            Edit(
+                "src/stratalog/documents/read_back.py",
+                "                blobs += _read_values(values, chunk.node, read, key)\n",
+                "",
+            ),
+        ),
+        ("tests/documents/test_base.py::test_no_floor_rises_onto_a_base_that_does_not_read_back",),
     ),
     Removal(
         "B45",
@@ -207,23 +230,28 @@ REMOVALS: tuple[Removal, ...] = (
         "B59",
         (
             Edit(
-                "src/stratalog/log/entries.py",
+                ENTRIES,
                 "    except (KeyError, msgspec.DecodeError, UnicodeDecodeError) as exc:",
                 "    except (KeyError, msgspec.DecodeError) as exc:",
             ),
         ),
-        ("tests/maintenance/test_inspection.py::test_damage_of_every_kind_is_found_and_named_in_a_folder",),
+        ("tests/log/test_read.py::test_a_flipped_bit_in_a_text_of_an_entry_is_corrupt",),
     ),
     Removal(
         "B59",
         (
             Edit(
-                "src/stratalog/tree/nodes.py",
-                "    except (msgspec.DecodeError, UnicodeDecodeError) as exc:",
-                "    except msgspec.DecodeError as exc:",
+                ENTRIES,
+                "    except (KeyError, msgspec.DecodeError, UnicodeDecodeError):\n",
+                "    except (KeyError, msgspec.DecodeError):\n",
             ),
         ),
-        ("tests/maintenance/test_inspection.py::test_damage_of_every_kind_is_found_and_named_in_a_folder",),
+        ("tests/log/test_read.py::test_a_flipped_bit_in_a_text_of_an_entry_is_corrupt",),
+    ),
+    Removal(
+        "B59",
+        (Edit("src/stratalog/tree/nodes.py", "(msgspec.DecodeError, UnicodeDecodeError)", "msgspec.DecodeError"),),
+        ("tests/tree/test_tree.py::test_bytes_of_another_shape_are_corrupt",),
     ),
     Removal(
         "B59",
@@ -234,7 +262,7 @@ REMOVALS: tuple[Removal, ...] = (
                 "    except msgspec.DecodeError as exc:",
             ),
         ),
-        ("tests/maintenance/test_inspection.py::test_damage_of_every_kind_is_found_and_named_in_a_folder",),
+        ("tests/backends/test_sqlite.py::test_a_flipped_bit_in_a_text_of_an_item_is_corrupt",),
     ),
     Removal(
         "B60",
@@ -245,14 +273,22 @@ REMOVALS: tuple[Removal, ...] = (
                 "            start = parent.version\n        else:\n            break\n",
             ),
         ),
-        ("tests/simulation/test_healthy.py::test_a_fork_of_forks_verifies_that_forgot_differently",),
+        ("tests/log/test_chain.py::test_a_fork_verifies_one_of_whose_ancestors_forgot_what_an_older_one_keeps",),
     ),
-    Removal(
-        "B61",
-        (
-            Edit("src/stratalog/log/bodies.py", "        if len(body) != ref.size:\n", "        if not ref.address:\n"),
-            Edit("src/stratalog/log/bodies.py", "is_other = len(body) != ref.size", "is_other = False"),
-        ),
-        ("tests/maintenance/test_inspection.py::test_damage_of_every_kind_is_found_and_named_in_memory",),
+    *(
+        Removal(
+            "B61",
+            (Edit("src/stratalog/log/bodies.py", fixed, unfixed),),
+            ("tests/log/test_bodies.py::test_a_reference_that_names_another_size_is_corrupt",),
+        )
+        for fixed, unfixed in (
+            ("        if len(body) != ref.size:\n", "        if not ref.address:\n"),
+            ("- 1 and (digest.digest(), size) != (ref.digest, ref.size):", "- 1 and digest.digest() != ref.digest:"),
+            ("is_other = len(body) != ref.size", "is_other = False"),
+            (
+                "is_intact and (digest.digest(), size) != (ref.digest, ref.size)",
+                "is_intact and digest.digest() != ref.digest",
+            ),
+        )
     ),
 )

@@ -18,10 +18,6 @@ def test_healthy_stores_verify() -> None:
     assert result.live > 100
 
 
-def test_a_fork_of_forks_verifies_that_forgot_differently() -> None:
-    assert run_seed(HEALTHY_WORLDS["CollectWorld"], 1800).details == ""
-
-
 def test_an_inspection_that_looks_once_calls_healthy_stores_damaged(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(inspection, "LOOKS_MAX", 0)
     checkers = {run_seed(HEALTHY_WORLDS["CollectWorld"], seed).checker for seed in range(12)}

@@ -210,6 +210,7 @@ def test_a_newer_format_asks_for_an_upgrade(body: bytes) -> None:
         encode([1, 1, [], [], [], []]),
         encode([1, 0, ["a"], [b"\x01"], [1]])[:-1],
         encode([1, 0, [], [], []]) + b"\x00",
+        encode([1, 0, ["a"], [b"\x01"], [1]]).replace(b"a", b"\xe1"),  # a flipped bit: no UTF-8
     ],
 )
 def test_bytes_of_another_shape_are_corrupt(body: bytes) -> None:
