@@ -82,10 +82,11 @@ def test_listeners_are_told_of_their_own_organisation_s_commits(client: Client) 
 @pytest.mark.parametrize("other", ["/v1/organisations/globex/documents/budget", "/v1/organisations/a/documents/b%2Fc"])
 def test_pushes_do_not_queue_behind_another_organisation_s(other: str) -> None:
     mine = "/v1/organisations/a%2Fb/documents/c" if "%2F" in other else BUDGET
-    held = threading.Event()
+    began, held = threading.Event(), threading.Event()
 
     def hold(document: Document, request: Push, owner: str, author: str) -> Pushed:
         if document.organisation in ("acme", "a/b"):
+            began.set()
             assert held.wait(SECONDS_MAX)
         return push_directly(document, request, owner, author)
 
@@ -98,6 +99,7 @@ def test_pushes_do_not_queue_behind_another_organisation_s(other: str) -> None:
         )
         waiting.start()
         try:
+            assert began.wait(SECONDS_MAX)
             assert push(client, mutation("c", 1, key="k", value=1), path=other)[0]["status"] == "applied"
         finally:
             held.set()
