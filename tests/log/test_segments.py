@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import pytest
 
@@ -184,6 +184,12 @@ def free_all(log: Log) -> None:
     free_segments(log)
 
 
+def forget_all(log: Log) -> None:
+    raise_floor(log, log.head().version)
+    clock_of(log.environment).sleep(DUE_SECONDS)
+    free_segments(log)
+
+
 def test_an_archiver_overtaken_by_another_reports_no_damage() -> None:
     log = new_log(segment_entries_target=4)
     fill(log, 6)
@@ -319,7 +325,10 @@ def test_a_writer_whose_entry_was_archived_and_freed_finds_it_there() -> None:
 
 
 @pytest.mark.parametrize("joint_commits", [True, False], ids=["commits check the head", "commits do not"])
-def test_a_writer_frozen_before_a_roll_over_does_not_lead_the_name_back(joint_commits: bool) -> None:
+@pytest.mark.parametrize(("free", "left"), [(free_all, [1, 5, 9]), (forget_all, [9])], ids=["archived", "forgotten"])
+def test_a_writer_frozen_before_a_roll_over_does_not_lead_the_name_back(
+    free: Callable[[Log], None], left: list[int], joint_commits: bool
+) -> None:
     rival = new_log(segment_entries_target=4)
     fill(rival, 4)
     log = open_log(another(rival.environment, joint_commits=joint_commits), ORGANISATION, NAME)
@@ -329,12 +338,12 @@ def test_a_writer_frozen_before_a_roll_over_does_not_lead_the_name_back(joint_co
     def frozen(*where: str, consistent: bool = True) -> Item | None:
         vars(log.environment.index).pop("get")
         fill(rival, 5)
-        free_all(rival)
+        free(rival)
         return original(*where)
 
     vars(log.environment.index)["get"] = frozen
     assert log.append(event("late")).version == 10
-    assert firsts(other(log)) == [1, 5, 9]
+    assert firsts(other(log)) == left
 
 
 def test_a_late_entrys_large_body_is_put_again() -> None:

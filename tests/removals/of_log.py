@@ -220,7 +220,7 @@ REMOVALS: tuple[Removal, ...] = (
     ),
     Removal(
         "B35",
-        (Edit(GROUP_COMMIT, '        close_in_child(self, "_leadership")\n', ""),),
+        (Edit("src/stratalog/process_fork.py", "os.register_at_fork(after_in_child=_close_all)\n", ""),),
         (
             (
                 "tests/test_process_fork.py::"
