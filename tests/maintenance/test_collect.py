@@ -352,6 +352,43 @@ def reopened(document: Document) -> Document:
     return Document(open_log(document.log.environment, "acme", "budget"))
 
 
+def test_what_a_newer_base_took_over_stays_though_the_one_being_read_went() -> None:
+    """The base is forgotten and another collection takes its chunks, once the list of snapshots was read."""
+    document = a_document()
+    fill_notes(document, "before")
+    put(document, "notes/a", LONG)
+    forget_all(document)
+    environment = document.log.environment
+    blobs = environment.blobs
+
+    def move_on(key: str) -> bytes:
+        del vars(blobs)["get"]
+        fill_notes(document, "after")
+        forget_all(document)
+        assert any("/chunks/" in key for key in collect_family(environment, owner(document)).garbage)
+        return blobs.get(key)
+
+    vars(blobs)["get"] = move_on
+    collect_family(environment, owner(document))
+    assert "get" not in vars(blobs)
+    assert reopened(document).get("notes/a") == LONG
+
+
+def fill_notes(document: Document, text: str) -> None:
+    for number in range(40):
+        put(document, f"notes/{number:02}", text * 30)
+
+
+def forget_all(document: Document) -> None:
+    """What is old is named by the newest snapshot alone then."""
+    for _ in range(4):
+        put(document, "notes/z", 0)
+    document.forget_below(document.version)
+    age(document)
+    document.free_segments()
+    age(document)
+
+
 def test_snapshots_are_asked_for_one_by_one() -> None:
     """A page would leave out one that took over from the one that is being walked, which is then forgotten."""
     document = a_document(segment_entries_target=100)
