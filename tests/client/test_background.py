@@ -132,9 +132,11 @@ def test_a_round_that_hangs_keeps_no_client_open(monkeypatch: pytest.MonkeyPatch
     monkeypatch.setattr(background, "CLOSE_SECONDS_MAX", 0.01)
     transport, hanging, release = InProcess(new_document()), threading.Event(), threading.Event()
 
+    ended: list[bool] = []
+
     def hang(request: Push) -> Pushed:
         hanging.set()
-        release.wait(SECONDS_MAX)
+        ended.append(release.wait(SECONDS_MAX))
         return InProcess.push(transport, request)
 
     monkeypatch.setattr(transport, "push", hang)
@@ -142,6 +144,7 @@ def test_a_round_that_hangs_keeps_no_client_open(monkeypatch: pytest.MonkeyPatch
     client.mutate("put", {"key": "k", "value": 1})
     assert hanging.wait(SECONDS_MAX)
     client.close()
+    assert ended == []
     release.set()
     with pytest.raises(Closed):
         client.get("k")

@@ -272,3 +272,22 @@ def test_a_client_that_may_only_read_still_hears_what_is_new(document: Document)
             client.sync()
         document.mutate("inc", {"key": "theirs"})
     assert (client.get("theirs"), handle.status) == (3, "pending")
+
+
+def test_a_push_that_was_too_large_is_made_smaller_and_later_ones_grow_again() -> None:
+    sizes: list[int] = []
+
+    class Narrow(InProcess):
+        """Takes no push of more than five, until it took one."""
+
+        def serve_push(self, request: Push) -> Pushed:
+            if len(request.mutations) > 5 and sizes == []:
+                raise LimitExceeded("too many mutations at once")
+            sizes.append(len(request.mutations))
+            return super().serve_push(request)
+
+    client = Client(Narrow(new_document()))
+    for number in range(40):
+        client.mutate("put", {"key": f"k{number}", "value": number})
+    client.sync()
+    assert sizes == [5, 10, 20, 5]

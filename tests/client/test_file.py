@@ -11,6 +11,7 @@ import apsw
 import pytest
 
 from stratalog.client import Client
+from stratalog.client.file import ClientFile
 from stratalog.errors import Closed, Corrupt, Invalid, Unavailable, Unsupported
 from tests.client.helpers import InProcess, new_document
 from tests.processes import start
@@ -136,3 +137,30 @@ def test_a_file_that_could_not_be_opened_is_not_left_locked(tmp_path: Path) -> N
         Client(InProcess(new_document()), str(path))
     path.unlink()
     Client(InProcess(new_document()), str(path)).close()
+
+
+def test_a_child_that_outlives_a_killed_parent_locks_nothing(tmp_path: Path) -> None:
+    path = str(tmp_path / "plan.sqlite")
+    until, done = os.pipe()
+    parent = os.fork()
+    if parent == 0:
+        client = Client(InProcess(new_document()), path)
+        if os.fork() == 0:
+            os.close(done)
+            os.read(until, 1)
+        del client
+        os._exit(0)  # as if killed: nothing is closed
+    os.waitpid(parent, 0)
+    Client(InProcess(new_document()), path).close()
+    os.close(done)
+    os.close(until)
+
+
+def test_closing_unlocks_what_a_child_holds_that_has_not_run_yet(tmp_path: Path) -> None:
+    path = str(tmp_path / "plan.sqlite")
+    file = ClientFile(path)
+    assert file._lock_file is not None
+    inherited = os.dup(file._lock_file)
+    file.close()
+    ClientFile(path).close()
+    os.close(inherited)

@@ -444,3 +444,19 @@ def test_a_copy_that_knows_the_client_takes_the_rest(document: Document, transpo
         client.sync()
     assert (lost.status, unsent.status) == ("unknown", "applied")
     assert items(copy) == client.get("list") == ["lost", "unsent"]
+
+
+def test_a_round_that_fails_before_the_first_pull_leaves_that_to_the_next(document: Document) -> None:
+    """Who pushes without a cookie, and loses the answer, is told of no rejection: a first pull tells of none."""
+    document.mutate("put", {"key": "k", "value": "text"})
+    transport = InProcess(document)
+    client = Client(transport)
+    handle = client.mutate("inc", {"key": "k"})
+    transport.faults = ["unreached"]
+    with pytest.raises(Unreached):
+        client.sync()
+    transport.faults = ["", "lost-answer"]
+    with pytest.raises(OutcomeUnknown):
+        client.sync()
+    client.sync()
+    assert (handle.status, handle.reason is not None and handle.reason != UNREPORTED) == ("rejected", True)

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -167,3 +168,25 @@ def test_the_documents_of_a_store_share_one_cache_of_chunks() -> None:
         assert sum(1 for _ in handle.scan()) == 200
         held.append(environment.chunk_cache.held_bytes)
     assert 0 < held[0] < held[1] == held[2] == held[3]
+
+
+def test_the_group_of_a_newcomer_is_found_without_a_walk_over_all_clients() -> None:
+    document = World(snapshot_entries_interval=10**9).create()
+    for n in range(20):
+        document.apply([inc(client=f"c{n}-{m}", id=1) for m in range(100)], group=f"g{n}", owner="ann")
+    state, looked = document.state(), 0
+
+    class Keys(list[str]):
+        def __getitem__(self, position: Any) -> Any:
+            nonlocal looked
+            looked += 1
+            return super().__getitem__(position)
+
+        def __iter__(self) -> Iterator[str]:
+            return (self[position] for position in range(len(self)))
+
+    for run in state.clients._runs:
+        run._keys = Keys(sorted(run.slots))
+    assert state.group_owner("new") is None
+    assert state.group_owner("g7") == "ann"
+    assert 0 < looked <= 100

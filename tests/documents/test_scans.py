@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import random
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
 
 from stratalog.documents import Rules
+from stratalog.documents.state import State
 from stratalog.protocol import BUILT_IN_MUTATORS, Draft
+from stratalog.tree.nodes import Slot
 from tests.documents.helpers import World
 
 COLLECTIONS = ("a", "b", "bb")
@@ -48,9 +51,15 @@ def test_a_scan_is_what_a_dictionary_says(seed: int) -> None:
         assert {key: view.get(key) for key in keys if key in view} == truth
 
 
-def test_a_draft_tells_what_was_there_without_opening_it() -> None:
+def test_a_draft_tells_what_was_there_without_opening_it(monkeypatch: pytest.MonkeyPatch) -> None:
     world = World(snapshot_entries_interval=2)
     told: list[bool] = []
+    scanned: list[str] = []
+    scan = State.scan
+
+    def noted(self: State, prefix: str = "", after: str | None = None) -> Iterator[tuple[str, Slot]]:
+        scanned.append(prefix)
+        return scan(self, prefix, after)
 
     def ask(draft: Draft, args: Any) -> None:
         told.extend(["c/large" in draft, "c/none" in draft, draft.delete("c/none"), draft.delete("c/large")])
@@ -60,6 +69,8 @@ def test_a_draft_tells_what_was_there_without_opening_it() -> None:
     document.mutate("put", {"key": "c/large", "value": "x" * 3000})
     fresh = world.open(rules=document.rules)
     recorder = world.watched()
+    monkeypatch.setattr(State, "scan", noted)
     fresh.mutate("ask")
+    assert scanned == []
     assert told == [True, False, False, True, False]
     assert [target for target in recorder.named("blob get") if "chunks" not in target] == []

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -180,6 +180,45 @@ def test_a_body_whose_commit_was_slow_is_put_again(world: World, when: str) -> N
     world.records.put("b1", LARGE)
     world.handle().free("b1")
     assert world.records.get("b1").body == LARGE
+
+
+def test_a_body_whose_upload_was_slow_is_put_again_before_its_commit(world: World) -> None:
+    """Its age is that of the beginning: a collector that looks while the commit is on its way must find it young."""
+    puts: list[int] = []
+
+    def be_slow() -> None:
+        world.blobs.before_put = None
+        world.pass_seconds()
+
+    def count(commit: object) -> None:
+        puts.append(world.blobs.calls["put"])
+        assert callable(commit)
+        commit()
+
+    world.index.blob_bytes_max = 0  # so that the body is put first
+    world.blobs.before_put = be_slow
+    world.index.script = [count]
+    world.records.put("b1", LARGE)
+    assert puts == [2]
+
+
+def test_a_body_whose_writer_gave_up_is_there_when_the_commit_lands_late(world: World) -> None:
+    """The commit freezes, the body is collected, and the writer has no time left to look (seed 1468)."""
+    late: list[Callable[[], None]] = []
+
+    def freeze(commit: Callable[[], None]) -> None:
+        world.pass_seconds()
+        world.handle().free("b1")
+        late.append(commit)
+        raise OutcomeUnknown("no answer yet")
+
+    world.records.put("b1", b"start")
+    world.index.blob_bytes_max = 0  # so that the body is put first
+    world.index.script = [freeze]
+    with pytest.raises(OutcomeUnknown):
+        world.records.put("b1", LARGE)
+    late.pop()()
+    assert world.handle().get("b1").body == LARGE
 
 
 @pytest.mark.slow

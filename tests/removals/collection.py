@@ -5,6 +5,7 @@ from __future__ import annotations
 from tests.removals import (
     of_clients,
     of_collector,
+    of_commits,
     of_documents,
     of_laboratory,
     of_log,
@@ -25,6 +26,7 @@ _PARTS = (
     of_collector,
     of_records,
     of_server,
+    of_commits,
     of_clients,
     of_queue,
     of_tables,

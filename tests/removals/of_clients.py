@@ -1,9 +1,200 @@
-"""Removals of fixes: clients."""
+"""Removals of fixes: clients, in Python and in the browser."""
 
 from __future__ import annotations
 
-from tests.removals.removal import Removal
+from tests.removals.removal import Edit, Removal
 
 __all__ = ["REMOVALS"]
 
-REMOVALS: tuple[Removal, ...] = ()
+LOCAL = "src/stratalog/client/local.py"
+CYCLE = "src/stratalog/client/sync_cycle.py"
+FILE = "src/stratalog/client/file.py"
+BROWSER_LOCAL = "src/stratalog/web/client/local.js"
+BROWSER_CYCLE = "src/stratalog/web/client/syncCycle.js"
+REFUSALS = "tests/client/test_refusals.py"
+IN_NODE = ("tests/web/test_node.py::test_the_parts_that_need_no_browser",)
+
+PULLS_FIRST = """\
+        if self._must_pull_first():
+            self._pull()
+        self._met = True
+"""
+MEETS_FIRST = """\
+        must_pull_first, self._met = self._must_pull_first(), True
+        if must_pull_first:
+            self._pull()
+"""
+
+REMOVALS: tuple[Removal, ...] = (
+    Removal(
+        "B100",
+        (
+            Edit(
+                "src/stratalog/sync/pull.py",
+                "if not clients or state.version - since > REJECTIONS_SHOWN_VERSIONS:",
+                "if not clients or state.version - since > 1:",
+            ),
+        ),
+        ("tests/server/test_pull.py::test_rejections_of_long_ago_are_not_looked_for",),
+    ),
+    Removal(
+        "B100",
+        (Edit(LOCAL, "not _is_complete(pulled) and passed <= REJECTIONS_SHOWN_VERSIONS", "not _is_complete(pulled)"),),
+        (f"{REFUSALS}::test_a_rejection_nobody_tells_any_more_is_not_taken_for_applied",),
+    ),
+    Removal(
+        "B101",
+        (Edit(LOCAL, "            if elsewhere and self.client not in pulled.last:\n", "            if False:\n"),),
+        (f"{REFUSALS}::test_a_copy_that_does_not_know_the_client_gets_nothing_twice",),
+    ),
+    Removal(
+        "B102",
+        (
+            Edit(
+                CYCLE,
+                "            # A server that takes nothing from this client may still tell it what is new.\n"
+                "            self._pull()\n",
+                "",
+            ),
+        ),
+        ("tests/client/test_client.py::test_a_client_that_may_only_read_still_hears_what_is_new",),
+    ),
+    Removal(
+        "B103",
+        (Edit("src/stratalog/client/background.py", "self._thread.join(CLOSE_SECONDS_MAX)", "self._thread.join()"),),
+        ("tests/client/test_background.py::test_a_round_that_hangs_keeps_no_client_open",),
+    ),
+    Removal(
+        "B104",
+        (
+            Edit(
+                FILE,
+                "                os.close(self._lock_file)\n\n    def _roll_back",
+                "                pass\n\n    def _roll_back",
+            ),
+            Edit(FILE, "            fcntl.flock(self._lock_file, fcntl.LOCK_UN)\n", ""),
+        ),
+        ("tests/client/test_file.py::test_a_forked_child_neither_uses_nor_locks_its_parents_file",),
+    ),
+    Removal(
+        "B104",
+        (
+            Edit(
+                FILE,
+                "                os.close(self._lock_file)\n\n    def _roll_back",
+                "                pass\n\n    def _roll_back",
+            ),
+        ),
+        ("tests/client/test_file.py::test_a_child_that_outlives_a_killed_parent_locks_nothing",),
+    ),
+    Removal(
+        "B104",
+        (Edit(FILE, "            fcntl.flock(self._lock_file, fcntl.LOCK_UN)\n", ""),),
+        ("tests/client/test_file.py::test_closing_unlocks_what_a_child_holds_that_has_not_run_yet",),
+    ),
+    Removal(
+        "B105",
+        (Edit(CYCLE, "            size = min(2 * size, MUTATIONS_PER_BATCH_MAX)\n", ""),),
+        ("tests/client/test_client.py::test_a_push_that_was_too_large_is_made_smaller_and_later_ones_grow_again",),
+    ),
+    Removal(
+        "B106",
+        (
+            Edit(CYCLE, PULLS_FIRST, MEETS_FIRST),
+            Edit(
+                CYCLE,
+                "return local.cookie is None or (not self._met and local.has_unsent())",
+                "return not self._met and (local.cookie is None or local.has_unsent())",
+            ),
+        ),
+        (f"{REFUSALS}::test_a_round_that_fails_before_the_first_pull_leaves_that_to_the_next",),
+    ),
+    Removal(
+        "B107",
+        (Edit(BROWSER_CYCLE, "      if (!LOST.has(error.code)) await this.#pull();\n", ""),),
+        IN_NODE,
+    ),
+    Removal(
+        "B107",
+        (
+            Edit(
+                BROWSER_LOCAL,
+                "const REJECTIONS_SHOWN_VERSIONS = 1000;",
+                "const REJECTIONS_SHOWN_VERSIONS = 1001;",
+            ),
+        ),
+        IN_NODE,
+    ),
+    Removal(
+        "B107",
+        (
+            Edit(
+                BROWSER_LOCAL,
+                "    if (elsewhere && !Object.hasOwn(pulled.last, this.client)) "
+                "return this.#reset([], () => false, pulled.patch);\n",
+                "",
+            ),
+        ),
+        IN_NODE,
+    ),
+    Removal(
+        "B108",
+        (
+            Edit(
+                LOCAL,
+                "if self.cookie != asked or (asked is not None and pulled.cookie.order < asked.order):",
+                "if self.cookie != asked:",
+            ),
+        ),
+        (f"{REFUSALS}::test_a_pull_older_than_the_state_changes_nothing",),
+    ),
+    Removal(
+        "B108",
+        (
+            Edit(
+                LOCAL,
+                "if self.cookie != asked or (asked is not None and pulled.cookie.order < asked.order):",
+                "if asked is not None and pulled.cookie.order < asked.order:",
+            ),
+        ),
+        (f"{REFUSALS}::test_an_answer_to_another_cookie_changes_nothing",),
+    ),
+    Removal(
+        "B108",
+        (
+            Edit(
+                LOCAL,
+                "\"UPDATE pending SET answer = '' WHERE answer = 'queued'\")\n        if self._fact",
+                "\"UPDATE pending SET answer = '', sent = 0\")\n        if self._fact",
+            ),
+        ),
+        (f"{REFUSALS}::test_a_copy_that_does_not_know_the_client_gets_nothing_twice",),
+    ),
+    Removal(
+        "B109",
+        (
+            Edit(
+                "src/stratalog/sync/replicache.py",
+                '    if "collected" in statuses:\n',
+                '    if statuses & {"collected", "unknown-client"}:\n',
+            ),
+        ),
+        ("tests/branches/test_scenarios.py::test_a_client_that_began_after_the_backup_goes_on",),
+    ),
+    Removal(
+        "B110",
+        (Edit(LOCAL, '        connection.execute("DELETE FROM confirmed")  #', "        #"),),
+        (f"{REFUSALS}::test_what_a_former_client_confirmed_is_forgotten",),
+    ),
+    Removal(
+        "B116",
+        (
+            Edit(
+                BROWSER_LOCAL,
+                "    if (this.#fault) throw this.#fault;\n    for (const waiting of some)",
+                "    for (const waiting of some)",
+            ),
+        ),
+        IN_NODE,
+    ),
+)

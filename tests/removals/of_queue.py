@@ -1,9 +1,123 @@
-"""Removals of fixes: queue."""
+"""Removals of fixes: pushes that wait in a queue, listeners behind API Gateway, and stores in trouble."""
 
 from __future__ import annotations
 
-from tests.removals.removal import Removal
+from tests.removals.removal import Edit, Removal
 
 __all__ = ["REMOVALS"]
 
-REMOVALS: tuple[Removal, ...] = ()
+WORKER = "src/stratalog/worker/worker.py"
+LISTENERS = "src/stratalog/aws/listeners.py"
+QUEUE = "tests/server/test_queue.py"
+SOCKETS = "tests/aws/test_sockets.py"
+
+RECEIVES_IN_TURN = "        if hand is None and (self._is_news_turn or not due) and self._receive():\n"
+HANGS_UP_AS_FAR_AS_IT_GOES = """\
+        try:
+            self.connections.close(listener.id)
+            self._forget(name, listener.id)
+        except StratalogError as exc:
+            _log.info("a listener of %s/%s was not hung up on: %s", *name, exc)
+"""
+HANGS_UP = """\
+        self.connections.close(listener.id)
+        self._forget(name, listener.id)
+"""
+
+REMOVALS: tuple[Removal, ...] = (
+    Removal(
+        "B112",
+        (
+            Edit(
+                "src/stratalog/worker/execution.py",
+                "        if carried.refused or not self._would_run(carried):\n",
+                "        if carried.refused:\n",
+            ),
+        ),
+        (f"{QUEUE}::test_a_mutation_behind_a_gap_does_not_hide_the_one_that_ends_the_process",),
+    ),
+    Removal(
+        "B113",
+        (
+            Edit(
+                "src/stratalog/worker/queued_pushes.py",
+                "_final(document, state, request, owner, OPEN if mendable else RUNNABLE)",
+                "_final(document, state, request, owner, OPEN)",
+            ),
+        ),
+        (
+            f"{QUEUE}::test_who_sends_all_that_is_unconfirmed_is_told_at_once_what_cannot_be_mended",
+            "tests/e2e/test_replicache_queue.py::test_the_real_client",
+        ),
+    ),
+    Removal(
+        "B114",
+        (
+            Edit(
+                "src/stratalog/worker/settlement.py",
+                "            if claim_check_exists(self._store.environment.blobs, envelope):\n"
+                "                raise\n"
+                "            return []\n",
+                "            raise\n",
+            ),
+        ),
+        (f"{QUEUE}::test_a_claim_that_another_worker_removes_meanwhile_is_settled",),
+    ),
+    Removal(
+        "B115",
+        (Edit(WORKER, RECEIVES_IN_TURN, "        if hand is None and not due and self._receive():\n"),),
+        (f"{QUEUE}::test_documents_out_of_reach_do_not_stop_another",),
+    ),
+    Removal(
+        "B115",
+        (Edit(WORKER, RECEIVES_IN_TURN, "        if hand is None and self._receive():\n"),),
+        (f"{QUEUE}::test_what_is_new_does_not_stop_a_document_that_is_tried_again",),
+    ),
+    Removal(
+        "B117",
+        (
+            Edit(
+                "src/stratalog/backends/sqs.py",
+                "self._living([self._behind(message, first[message.group]) for message in messages])",
+                "self._living(messages)",
+            ),
+        ),
+        (
+            "tests/aws/test_processor.py"
+            "::test_a_message_that_nobody_can_read_becomes_a_dead_letter_and_its_group_goes_on",
+        ),
+    ),
+    Removal(
+        "B126",
+        (Edit(LISTENERS, HANGS_UP_AS_FAR_AS_IT_GOES, HANGS_UP),),
+        (f"{SOCKETS}::test_one_that_cannot_be_hung_up_on_keeps_nobody_from_being_told",),
+    ),
+    Removal(
+        "B127",
+        (
+            Edit(
+                LISTENERS,
+                "        item = self._index.get(listeners_partition(*name), escape(id)) if name else None\n",
+                "        found = self._index.query(listeners_partition(*name), consistent=False) if name else ()\n"
+                "        item = next((one for one in found if one.sort == escape(id)), None)\n",
+            ),
+        ),
+        (f"{SOCKETS}::test_what_is_shown_at_once_is_taken_though_reads_at_half_price_lag",),
+    ),
+    Removal(
+        "B127",
+        (
+            Edit(
+                LISTENERS,
+                "        living = self._living(name, consistent=True)\n",
+                "        living = self._living(name, consistent=False)\n",
+            ),
+        ),
+        (f"{SOCKETS}::test_what_is_shown_at_once_is_taken_though_reads_at_half_price_lag",),
+    ),
+    Removal(
+        "B128",
+        (Edit("src/stratalog/retry.py", "        if isinstance(cause, Conflict):\n", "        if True:\n"),),
+        ("tests/log/test_contention.py::test_a_store_in_trouble_is_not_asked_more_often_towards_the_end",),
+    ),
+)

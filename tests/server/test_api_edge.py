@@ -17,6 +17,7 @@ from litestar.types import Receive, Scope, Send
 from stratalog.backends.memory import MemoryIndex
 from stratalog.errors import Corrupt, OutcomeUnknown, Unavailable
 from stratalog.ports.meter import Meter
+from stratalog.server import bodies
 from stratalog.server.app import create_app
 from stratalog.server.application import Application, ServerLimits
 from stratalog.server.errors import Refused
@@ -279,3 +280,34 @@ def test_metrics_count_without_naming_anybody(client: Client) -> None:
     assert "{document}/push" in text
     for name in ("acme", "budget", "ada", "BREW"):
         assert name not in text
+
+
+def test_behind_a_proxy_with_tls_the_pages_of_the_server_are_its_own(client: Client) -> None:
+    """The proxy speaks HTTP to the server, and the browser's page has the scheme of the proxy."""
+    for origin in (f"https://{HOST}", f"http://{HOST}"):
+        assert client.get("/health", headers={"Host": HOST, "Origin": origin}).status_code == 200
+    assert problem(client.get("/health", headers={"Host": HOST, "Origin": PAGE})) == (403, "forbidden")
+
+
+def test_what_is_large_is_neither_read_nor_written_on_the_event_loop(
+    client: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    is_on_loop: dict[str, list[bool]] = {"decode_body": [], "encode_body": []}
+
+    def watch(name: str) -> None:
+        function = getattr(bodies, name)
+
+        def watched(*arguments: Any, **options: Any) -> Any:
+            is_on_loop[name].append(asyncio._get_running_loop() is not None)
+            return function(*arguments, **options)
+
+        monkeypatch.setattr(bodies, name, watched)
+
+    client.put(BUDGET)
+    watch("decode_body")
+    watch("encode_body")
+    push(client, *(mutation("c1", id, key=f"c/{id}", value="x" * 60_000) for id in (1, 2)))
+    assert is_on_loop["decode_body"] == [False]
+    is_on_loop["encode_body"].clear()
+    assert len(client.post(f"{BUDGET}/pull", json={"group": "g"}).content) > 100_000
+    assert is_on_loop["encode_body"] == [False]

@@ -13,8 +13,10 @@ import pytest
 from litestar.exceptions import WebSocketDisconnect
 
 from stratalog.errors import LimitExceeded, Unavailable
+from stratalog.limits import PRESENCE_SECONDS_MIN
 from stratalog.log.head import Head
 from stratalog.protocol.live import SUBPROTOCOL, FromClient, FromServer, Gone, Heartbeat, Here, Poke, Ready
+from stratalog.server import live
 from stratalog.server.application import Application, ServerLimits
 from stratalog.server.errors import Refused
 from stratalog.server.hub import Hub
@@ -324,3 +326,31 @@ async def _first_events(store: Store) -> list[bytes]:
     gone.set()
     await asyncio.wait_for(serving_it, timeout=20)
     return bodies
+
+
+def test_what_a_listener_shows_is_taken_no_faster_than_the_others_are_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    done: list[object] = []
+    messages = ['{"type": "presence", "state": 1}'] * 2
+
+    class Speaking:
+        async def receive_data(self, mode: str) -> str:
+            if not messages:
+                raise WebSocketDisconnect(detail="", code=1000)
+            return messages.pop()
+
+    class Shown:
+        def show(self, state: object) -> None:
+            done.append("shown")
+
+    async def pause(seconds: float) -> None:
+        done.append(seconds)
+
+    async def hear() -> None:
+        socket: Any = Speaking()
+        listener: Any = Shown()
+        with pytest.raises(WebSocketDisconnect):
+            await live._hear(socket, listener)
+
+    monkeypatch.setattr("stratalog.server.live.anyio.sleep", pause)
+    asyncio.run(hear())
+    assert done == ["shown", PRESENCE_SECONDS_MIN] * 2

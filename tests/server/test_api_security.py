@@ -243,6 +243,27 @@ def test_keys_are_fetched_over_https_or_from_this_machine() -> None:
         web_tokens(keys="http://id.example/jwks.json")
 
 
+def test_a_token_whose_key_is_known_waits_for_no_fetch() -> None:
+    found: list[Principal | None] = []
+    in_time: list[int] = []
+
+    def fetch() -> Mapping[str, Any]:
+        if found:
+            reader = Thread(target=lambda: found.append(tokens(token())), daemon=True)
+            reader.start()
+            reader.join(10)
+            in_time.append(len(found))
+        return key_set()
+
+    clock = ManualClock()
+    tokens = web_tokens(keys=fetch, clock=clock)
+    found.append(tokens(token()))
+    clock.sleep(61)
+    assert tokens(token(kid="unknown")) is None
+    assert in_time == [2]
+    assert found == [tokens(token())] * 2
+
+
 class Issuer(BaseHTTPRequestHandler):
     """Gives out keys at one address, and leads from another to it."""
 

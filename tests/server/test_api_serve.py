@@ -151,3 +151,15 @@ def test_the_default_store_is_found_without_any_option(tmp_path: Path, monkeypat
     monkeypatch.chdir(tmp_path)
     monkeypatch.delenv("STRATALOG_STORE", raising=False)
     assert CliRunner().invoke(main, ["init"]).output == "made folder data\nstore ready at ./data\n"
+
+
+def test_a_signal_ends_a_stream_of_events_and_then_the_server(tmp_path: Path) -> None:
+    with served(tmp_path) as (url, process):
+        assert httpx.put(url + BUDGET).status_code == 201
+        with httpx.stream("GET", f"{url}{BUDGET}/events", timeout=SECONDS_MAX) as stream:
+            lines = stream.iter_lines()
+            assert next(lines) == "event: ready"
+            process.signal(signal.SIGTERM)
+            assert "event: gone" not in list(lines)
+        process.end()
+        assert process.stderr == ""

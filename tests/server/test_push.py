@@ -226,3 +226,17 @@ def test_a_steady_push_costs_no_read() -> None:
     calls = world.watched().calls
     pushed(document, inc(id=2))
     assert [name for name, _ in calls] == ["commit"]
+
+
+def test_of_two_who_found_a_group_at_once_it_is_the_first_ones() -> None:
+    world = World()
+    document = world.create()
+
+    def found_first(name: str, target: str) -> None:
+        if name == "commit":
+            world.recorder.before = None
+            assert statuses(pushed(world.open(), inc(client="tab", id=1), owner="eve").outcomes) == ["applied"]
+
+    world.recorder.before = found_first
+    assert statuses(pushed(document, inc(id=1), owner="ada").outcomes) == ["wrong-group"]
+    assert [*document.state().members("g")] == ["tab"]

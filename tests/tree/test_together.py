@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from itertools import count
+from threading import Barrier
 
 import pytest
 
@@ -36,3 +37,16 @@ def test_one_chunk_of_many_that_cannot_be_stored_fails_the_whole_tree(monkeypatc
     monkeypatch.setattr(MemoryBlobs, "put", fail_once)
     with pytest.raises(Unavailable):
         update(chunks, EMPTY, {f"key-{number:06}": Slot(b"\x01", 1) for number in range(20_000)})
+
+
+def test_the_chunks_of_a_tree_wait_for_the_disk_beside_each_other(monkeypatch: pytest.MonkeyPatch) -> None:
+    put, calls, both = MemoryBlobs.put, count(1), Barrier(2)
+
+    def meet(self: MemoryBlobs, key: str, body: bytes) -> None:
+        if next(calls) <= both.parties:
+            both.wait(10)
+        put(self, key, body)
+
+    monkeypatch.setattr(MemoryBlobs, "put", meet)
+    update(new_chunks(), EMPTY, {f"key-{number:06}": Slot(b"\x01", 1) for number in range(20_000)})
+    assert not both.broken

@@ -1,0 +1,144 @@
+"""Removals of fixes: commits, what goes on beside them, and what a store holds."""
+
+from __future__ import annotations
+
+from tests.removals.removal import Edit, Removal
+
+__all__ = ["REMOVALS"]
+
+DOCUMENT = "src/stratalog/documents/document.py"
+STATE = "src/stratalog/documents/state.py"
+SQLITE_QUEUE = "src/stratalog/backends/sqlite_queue.py"
+BESIDE = "tests/documents/test_beside_commits.py"
+
+COLLECTS_ON_WHAT_IT_DECIDES_ON = """\
+        def collect(state: State) -> Event:
+            return collection_of_clients(state, wanted, expired)
+"""
+COLLECTS_ON_WHAT_WAS_READ_BEFORE = """\
+        read = self.state()
+
+        def collect(state: State) -> Event:
+            return collection_of_clients(read, wanted, expired)
+"""
+LISTS_TO_THE_END = """\
+                    letters[letter.id], receipts[letter.id] = letter, record["ReceiptHandle"]
+"""
+ENDS_AT_ONE_SHOWN_AGAIN = """\
+                    if letter.id in letters:
+                        records = []
+                    letters[letter.id], receipts[letter.id] = letter, record["ReceiptHandle"]
+                if not records:
+                    break
+"""
+
+REMOVALS: tuple[Removal, ...] = (
+    Removal(
+        "B90",
+        (
+            Edit(
+                DOCUMENT,
+                "        return self._states.at(version)\n",
+                "        with self._commit_lock:\n            return self._states.at(version)\n",
+            ),
+        ),
+        ("tests/documents/test_apply.py::test_a_reader_does_not_wait_for_a_commit",),
+    ),
+    Removal(
+        "B91",
+        (
+            Edit(
+                "src/stratalog/documents/snapshot_schedule.py",
+                "if self.log.environment.background.offer(self._run) is None:",
+                "if self._run() is None:",
+            ),
+        ),
+        (f"{BESIDE}::test_small_commits_go_on_for_ten_minutes_while_the_blob_store_is_away_and_a_snapshot_is_due",),
+    ),
+    Removal(
+        "B92",
+        (Edit(DOCUMENT, COLLECTS_ON_WHAT_IT_DECIDES_ON, COLLECTS_ON_WHAT_WAS_READ_BEFORE),),
+        ("tests/documents/test_expiry.py::test_a_client_that_comes_while_it_is_collected_leaves_no_row_in_its_group",),
+    ),
+    Removal(
+        "B93",
+        (
+            Edit(
+                STATE,
+                "        start = bisect_left(self._keys, prefix)\n",
+                "        start = sum(key < prefix for key in self._keys)\n",
+            ),
+        ),
+        (f"{BESIDE}::test_the_group_of_a_newcomer_is_found_without_a_walk_over_all_clients",),
+    ),
+    Removal(
+        "B93",
+        (
+            Edit(
+                STATE,
+                "    while rest and len(rest[0].slots) < max(RUN_MIN, RUN_GROWTH * len(newest)):\n",
+                "    while rest:\n",
+            ),
+        ),
+        (f"{BESIDE}::test_a_commit_costs_the_same_however_late_the_snapshot_is",),
+    ),
+    Removal(
+        "B94",
+        (
+            Edit(
+                DOCUMENT,
+                "chunks or Chunks(log.environment.blobs, log.record.owner, log.environment.chunk_cache)",
+                "chunks or Chunks(log.environment.blobs, log.record.owner)",
+            ),
+        ),
+        (f"{BESIDE}::test_the_documents_of_a_store_share_one_cache_of_chunks",),
+    ),
+    Removal(
+        "B95",
+        (
+            Edit(
+                "src/stratalog/documents/projections.py",
+                "                return max(checkpoint, upto)\n",
+                "                return max(checkpoint, upto)\n            return self.catch_up(version_min)\n",
+            ),
+        ),
+        ("tests/documents/test_projections.py::test_a_follower_that_always_loses_ends_at_the_head",),
+    ),
+    Removal(
+        "B96",
+        (
+            Edit(
+                SQLITE_QUEUE,
+                '"SELECT name FROM message_groups WHERE visible_ms = 0 ORDER BY first LIMIT ?"',
+                '"SELECT name FROM messages GROUP BY name HAVING max(hidden_until_ms) = 0 ORDER BY min(id) LIMIT ?"',
+            ),
+        ),
+        ("tests/backends/test_sqlite_queue.py::test_a_poll_costs_the_same_whatever_stands_in_the_queue",),
+    ),
+    Removal(
+        "B97",
+        (
+            Edit("src/stratalog/backends/sqs.py", LISTS_TO_THE_END, ENDS_AT_ONE_SHOWN_AGAIN),
+            Edit(
+                "src/stratalog/backends/sqs.py",
+                "    return min(LISTING_SECONDS_MIN + 2 * age_seconds, VISIBILITY_SECONDS_MAX)\n",
+                "    return LISTING_SECONDS_MIN\n",
+            ),
+        ),
+        (
+            "tests/cloud/test_sqs_listing.py"
+            "::test_all_dead_letters_are_listed_though_that_takes_longer_than_they_are_hidden",
+        ),
+    ),
+    Removal(
+        "B98",
+        (
+            Edit(
+                "src/stratalog/store.py",
+                "            if len(self._documents) > DOCUMENTS_HELD_MAX:\n",
+                "            if False:\n",
+            ),
+        ),
+        ("tests/test_store.py::test_only_so_many_documents_are_held_and_those_used_last_stay",),
+    ),
+)

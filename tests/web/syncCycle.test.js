@@ -1,0 +1,116 @@
+import assert from "node:assert/strict";
+import { test } from "node:test";
+
+import { Local } from "../../src/stratalog/web/client/local.js";
+import { SyncCycle } from "../../src/stratalog/web/client/syncCycle.js";
+import { StratalogError } from "../../src/stratalog/web/client/errors.js";
+
+/** A store that takes everything, until `fails` is set. */
+class Database {
+  fails = false;
+
+  async write(change) {
+    if (this.fails) throw new StratalogError("storage-full", "the browser could not keep it");
+    const store = { put() {}, delete() {} };
+    change({ tabLeases: store, items: store, pending: store, confirmed: store, failures: store });
+  }
+}
+
+globalThis.IDBKeyRange ??= { bound: (lower, upper) => [lower, upper] };
+
+const cookie = (version, origin = "here") => ({ order: version, origin, version, hash: "", group: "g", last: {} });
+const pulled = (version, more = {}) => ({
+  cookie: cookie(version),
+  last: {},
+  patch: [],
+  rejected: [],
+  lost: {},
+  ...more,
+});
+
+function newLocal(database, known = null) {
+  return new Local(database, { tabLease: "t", sequence: 0, cookie: known, client: "me", group: "g", next: 1 });
+}
+
+/** A cycle on a server that answers with `answers`; `asked` is what it was asked. */
+function newCycle(local, answers) {
+  const asked = [];
+  const settle = async (change) => {
+    await change(local).durable;
+  };
+  const request = async (what) => {
+    asked.push(what);
+    return answers[what]();
+  };
+  return { asked, cycle: new SyncCycle({ local, settle, note() {} }, { request }) };
+}
+
+/** A client at version 1 whose mutation was sent, and not answered. */
+async function withOneSent() {
+  const asked = cookie(1);
+  const local = newLocal(new Database(), asked);
+  const { waiting, durable } = local.add("put", { key: "k", value: 1 });
+  await durable;
+  await local.noteSending([waiting]);
+  return { local, asked };
+}
+
+test("after a push that is refused a pull brings what is new", async () => {
+  const local = newLocal(new Database());
+  await local.add("put", { key: "mine", value: 1 }).durable;
+  let version = 0;
+  const { asked, cycle } = newCycle(local, {
+    pull: () => pulled(++version, { patch: [{ op: "clear" }, { op: "put", key: "theirs", value: version }] }),
+    push: () => {
+      throw new StratalogError("forbidden", "the token may only read");
+    },
+  });
+  await assert.rejects(cycle.run(), { code: "forbidden" });
+  assert.deepEqual(asked, ["pull", "push", "pull"]);
+  assert.equal(local.state.value("theirs"), 2);
+});
+
+test("what is committed counts as applied only as far back as rejections are told", async () => {
+  for (const [version, status] of [
+    [1001, "applied"],
+    [1002, "unknown"],
+  ]) {
+    const { local, asked } = await withOneSent();
+    const { settled } = local.apply(asked, pulled(version, { last: { me: 1 } }));
+    assert.deepEqual(
+      settled.map((mutation) => mutation.status),
+      [status],
+    );
+  }
+});
+
+test("a copy of the former document that does not know the client is not taken for its heir", async () => {
+  const { local, asked } = await withOneSent();
+  const answer = pulled(7, { cookie: cookie(7, "elsewhere"), patch: [{ op: "clear" }] });
+  const { settled } = local.apply(asked, answer);
+  assert.deepEqual(
+    settled.map((mutation) => mutation.status),
+    ["unknown"],
+  );
+  assert.notEqual(local.client, "me");
+  assert.deepEqual(local.pending, []);
+});
+
+test("a client that cannot keep any more sends nothing, however often it tries", async () => {
+  const database = new Database();
+  const local = newLocal(database, cookie(1));
+  await local.add("put", { key: "k", value: 1 }).durable;
+  const { asked, cycle } = newCycle(local, {
+    pull: () => pulled(1),
+    push: () => ({ outcomes: [{ client: "me", id: 1, status: "applied" }], queued: false }),
+  });
+  await cycle.run().catch(() => {});
+  const before = asked.length;
+  assert.deepEqual(asked, ["pull", "push", "pull"]);
+  await local.add("put", { key: "k", value: 2 }).durable;
+  database.fails = true;
+  for (let attempt = 0; attempt < 2; attempt++) {
+    await assert.rejects(cycle.run(), { code: "storage-full" });
+  }
+  assert.ok(!asked.slice(before).includes("push"));
+});
