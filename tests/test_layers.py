@@ -45,8 +45,9 @@ MAY_BE_IMPORTED_BY = {"backends": {"aws", "store", "testing"}, "testing": set[st
 
 def test_the_contracts_of_import_linter_hold() -> None:
     """In a process of its own, since import-linter disables the loggers of the process that it runs in."""
+    logger = logging.getLogger("stratalog.server")
     run([program("lint-imports"), "--no-cache"], cwd=ROOT)
-    assert not logging.getLogger("stratalog.server").disabled
+    assert not logger.disabled
 
 
 @pytest.mark.parametrize("module", sorted(GROUND))

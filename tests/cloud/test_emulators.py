@@ -10,12 +10,14 @@ import urllib.error
 import urllib.request
 from collections.abc import Sequence
 from pathlib import Path
+from urllib.parse import urlsplit
 
 import pytest
 
 from stratalog.testing.emulators import (
     SEAWEED_SOCKETS,
     Command,
+    Emulator,
     dynamodb_local,
     ministack,
     program,
@@ -68,6 +70,8 @@ def test_a_reserved_port_is_for_the_server_that_names_it_also_after_a_restart() 
                 socket.create_connection(server.getsockname()).close()
             with pytest.raises(ConnectionRefusedError):
                 socket.create_connection(("127.0.0.1", port))
+            with socket.socket() as another, pytest.raises(OSError, match="in use"):
+                another.bind(("127.0.0.1", port))
 
 
 def test_an_emulator_that_ends_at_once_says_why(tmp_path: Path) -> None:
@@ -142,3 +146,19 @@ class Handler(BaseHTTPRequestHandler):
 assert "-inMemory" in sys.argv and "-disableTelemetry" in sys.argv
 HTTPServer(("127.0.0.1", int(sys.argv[sys.argv.index("-port") + 1])), Handler).serve_forever()
 """
+
+
+def test_the_object_store_listens_on_the_ports_that_were_reserved_for_it(bucket: Emulator) -> None:
+    command = Path(f"/proc/{bucket.pid}/cmdline").read_text().split("\0")
+    named = {int(argument.rpartition("=")[2]) for argument in command if ".port" in argument}
+    assert {urlsplit(bucket.url).port} < listening_ports(bucket.pid) <= named
+
+
+def listening_ports(pid: int) -> set[int]:
+    """The TCP ports on which a process listens."""
+    sockets = {os.readlink(descriptor) for descriptor in Path(f"/proc/{pid}/fd").iterdir() if descriptor.is_symlink()}
+    rows = [
+        line.split() for name in ("tcp", "tcp6") for line in Path(f"/proc/{pid}/net/{name}").read_text().splitlines()
+    ]
+    listening = [row for row in rows if row[3] == "0A" and f"socket:[{row[9]}]" in sockets]
+    return {int(row[1].rpartition(":")[2], 16) for row in listening}

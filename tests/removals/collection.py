@@ -12,6 +12,7 @@ from tests.removals import (
     of_queue,
     of_records,
     of_server,
+    of_sheets,
     of_storage,
     of_tables,
 )
@@ -30,6 +31,7 @@ _PARTS = (
     of_clients,
     of_queue,
     of_tables,
+    of_sheets,
     of_laboratory,
 )
 REMOVALS: tuple[Removal, ...] = tuple(removal for part in _PARTS for removal in part.REMOVALS)

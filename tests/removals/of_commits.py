@@ -126,8 +126,10 @@ REMOVALS: tuple[Removal, ...] = (
             ),
         ),
         (
-            "tests/cloud/test_sqs_listing.py"
-            "::test_all_dead_letters_are_listed_though_that_takes_longer_than_they_are_hidden",
+            (
+                "tests/cloud/test_sqs_listing.py"
+                "::test_all_dead_letters_are_listed_though_that_takes_longer_than_they_are_hidden"
+            ),
         ),
     ),
     Removal(

@@ -1,9 +1,82 @@
-"""Removals of fixes: laboratory."""
+"""Removals of fixes: the simulation, and the tests' own machinery."""
 
 from __future__ import annotations
 
-from tests.removals.removal import Removal
+from tests.removals.removal import Edit, Removal
 
 __all__ = ["REMOVALS"]
 
-REMOVALS: tuple[Removal, ...] = ()
+DISK = "src/stratalog/testing/disk.py"
+EMULATORS = "src/stratalog/testing/emulators.py"
+WORLD_DISK = "tests/simulation/test_world_disk.py"
+LAYERS = "tests/test_layers.py"
+
+PARTS_WITH_GRPC = """\
+SEAWEED_PORTS = (*(f"{part}.port" for part in SEAWEED_PARTS), *(f"{part}.port.grpc" for part in SEAWEED_PARTS))
+"""
+PARTS = """\
+SEAWEED_PORTS = tuple(f"{part}.port" for part in SEAWEED_PARTS)
+"""
+
+REMOVALS: tuple[Removal, ...] = (
+    Removal(
+        "B138",
+        (Edit(DISK, " if not name.endswith(SHARED_MEMORY)):\n", "):\n"),),
+        (f"{WORLD_DISK}::test_what_sqlites_processes_share_is_gone_after_a_failure",),
+    ),
+    Removal(
+        "B139",
+        (Edit(DISK, "present + synced[len(present) :]\n", 'present.ljust(lengths[1], b"\\0")\n'),),
+        (f"{WORLD_DISK}::test_a_file_that_was_cut_holds_no_zeros",),
+    ),
+    Removal(
+        "B140",
+        (
+            Edit(
+                LAYERS,
+                '    run([program("lint-imports"), "--no-cache"], cwd=ROOT)\n',
+                '    import_module("importlinter.cli").lint_imports(no_cache=True)\n',
+            ),
+        ),
+        (f"{LAYERS}::test_the_contracts_of_import_linter_hold",),
+    ),
+    Removal(
+        "B141",
+        (
+            Edit(
+                EMULATORS,
+                "        yield [reserved.getsockname()[1] for reserved in sockets]\n",
+                "        ports = [reserved.getsockname()[1] for reserved in sockets]\n"
+                "        stack.close()\n        yield ports\n",
+            ),
+        ),
+        ("tests/cloud/test_emulators.py::test_a_reserved_port_is_for_the_server_that_names_it_also_after_a_restart",),
+    ),
+    Removal(
+        "B141",
+        (Edit(EMULATORS, PARTS_WITH_GRPC, PARTS),),
+        ("tests/cloud/test_emulators.py::test_the_object_store_listens_on_the_ports_that_were_reserved_for_it",),
+    ),
+    Removal(
+        "B142",
+        (
+            Edit(
+                "tests/crashes.py",
+                "    report.longrepr = f\"{report.longrepr}: {ended}\\n{stacks or 'no stacks were written'}\"\n",
+                "",
+            ),
+        ),
+        ("tests/test_processes.py::test_a_worker_that_crashes_is_named_with_its_test_its_signal_and_its_stacks",),
+    ),
+    Removal(
+        "B142",
+        (
+            Edit(
+                "tests/crashes.py",
+                '        report.sections += [("process that died", text) for text in unexpected_ends()]\n',
+                "        pass\n",
+            ),
+        ),
+        ("tests/test_processes.py::test_a_process_that_died_is_in_the_report_of_a_test_that_fails_meanwhile",),
+    ),
+)

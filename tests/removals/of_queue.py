@@ -47,7 +47,7 @@ REMOVALS: tuple[Removal, ...] = (
         ),
         (
             f"{QUEUE}::test_who_sends_all_that_is_unconfirmed_is_told_at_once_what_cannot_be_mended",
-            "tests/e2e/test_replicache_queue.py::test_the_real_client",
+            "tests/e2e/test_replicache_queue.py::test_the_real_client[aDocumentMadeAnewReplacesTheState]",
         ),
     ),
     Removal(
@@ -83,8 +83,10 @@ REMOVALS: tuple[Removal, ...] = (
             ),
         ),
         (
-            "tests/aws/test_processor.py"
-            "::test_a_message_that_nobody_can_read_becomes_a_dead_letter_and_its_group_goes_on",
+            (
+                "tests/aws/test_processor.py"
+                "::test_a_message_that_nobody_can_read_becomes_a_dead_letter_and_its_group_goes_on"
+            ),
         ),
     ),
     Removal(

@@ -123,12 +123,11 @@ REMOVALS: tuple[Removal, ...] = (
         "B84",
         (
             Edit(
-                "src/stratalog/server/sync.py",
-                "        return encoded(request, pull(service.document(organisation, document), data, who.id, may_write))\n\n"
-                "    return await service.run(run)\n",
-                "        return pull(service.document(organisation, document), data, who.id, may_write)\n\n"
-                "    return Encoded(await service.run(run))\n",
+                SYNC,
+                "return encoded(request, pull(service.document(organisation, document), data, who.id, may_write))",
+                "return pull(service.document(organisation, document), data, who.id, may_write)",
             ),
+            Edit(SYNC, "    return await service.run(run)\n", "    return Encoded(await service.run(run))\n"),
         ),
         (f"{API_EDGE}::test_what_is_large_is_neither_read_nor_written_on_the_event_loop",),
     ),

@@ -37,7 +37,7 @@ def command_for(judge: str, root: Path) -> list[str]:
     if judge.startswith("world "):
         seeds = ["--seeds", str(SEEDS), "--seed", "1", "--processes", "1"]
         return [sys.executable, "-m", "tests.simulation.simulate", "--world", judge.removeprefix("world "), *seeds]
-    path, name = judge.split("::")
+    path, _, name = judge.partition("[")[0].partition("::")
     if path.startswith(CONTRACTS):
         return [*PYTEST, "tests/backends", "-k", name]
     if re.search(rf"^def {name}\(", (root / path).read_text(), re.MULTILINE):
@@ -60,6 +60,11 @@ def run_trials(root: Path, removals: Sequence[Removal], processes: int) -> Itera
             yield from trials
 
 
+def is_noticed(status: int | None) -> bool:
+    """Whether tests that ended so have noticed: they failed, still ran, or were ended by a signal, as by a crash."""
+    return status is None or status == TESTS_FAILED or status < 0
+
+
 def _try(copy: Path, removal: Removal) -> Iterator[Trial]:
     passing = {judge: status_of(copy, command_for(judge, copy)) == 0 for judge in removal.fails}
     originals = {edit.path: (copy / edit.path).read_bytes() for edit in removal.edits}
@@ -68,7 +73,7 @@ def _try(copy: Path, removal: Removal) -> Iterator[Trial]:
             edit.apply(copy)
         for judge in removal.fails:
             status = status_of(copy, command_for(judge, copy))
-            yield Trial(removal.bug, judge, status in (TESTS_FAILED, None), status, passing[judge])
+            yield Trial(removal.bug, judge, is_noticed(status), status, passing[judge])
     finally:
         for path, content in originals.items():
             (copy / path).write_bytes(content)

@@ -135,3 +135,25 @@ def test_seeds_pass_and_leave_nothing_behind(tmp_path: Path, monkeypatch: pytest
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
     assert [run_seed(DiskWorld, seed).details for seed in range(30)] == [""] * 30
     assert list(tmp_path.iterdir()) == []
+
+
+def test_what_sqlites_processes_share_is_gone_after_a_failure(tmp_path: Path) -> None:
+    """It holds random numbers, and memory outlives no failure."""
+
+    def change(disk: Disk, folder: Path) -> None:
+        write(folder / "store.db-shm", OLD)
+        sync(disk, folder)
+
+    assert contents(tmp_path, change, "store.db-shm") == {None}
+
+
+def test_a_file_that_was_cut_holds_no_zeros(tmp_path: Path) -> None:
+    def change(disk: Disk, folder: Path) -> None:
+        write(folder / "file", OLD)
+        sync(disk, folder / "file")
+        sync(disk, folder)
+        os.truncate(folder / "file", SECTOR_BYTES)
+
+    found = contents(tmp_path, change)
+    assert {OLD, OLD[:SECTOR_BYTES]} < found
+    assert all(content is not None and set(content) == set(OLD) for content in found)

@@ -325,6 +325,7 @@ def test_many_threads_make_and_use_engines_at_once(made: Callable[..., EnginePoo
     pool = made(engines_max=3)
     with ThreadPoolExecutor(6) as threads:
         pids = set(threads.map(lambda number: lent_pid(pool, f"sheet-{number}"), range(60)))
+    assert None not in pids
     assert len(pids) <= 3
 
 

@@ -245,6 +245,21 @@ async def _wait_in_turn() -> None:
     assert await turns.run(("acme", "plan"), gate.wait)
 
 
+def test_a_sheet_whose_engine_is_at_work_holds_up_no_other() -> None:
+    asyncio.run(_ask_beside_a_slow_one())
+
+
+async def _ask_beside_a_slow_one() -> None:
+    turns, gate = EngineTurns(EngineSettings(engines_max=2, waiting_max=20)), threading.Event()
+    slow = [asyncio.ensure_future(turns.run(("acme", "slow"), gate.wait)) for _ in range(3)]
+    await asyncio.sleep(0)
+    try:
+        assert await asyncio.wait_for(turns.run(("acme", "fine"), lambda: "answer"), 10) == "answer"
+    finally:
+        gate.set()
+        await asyncio.gather(*slow)
+
+
 def test_one_sheet_has_half_of_the_places() -> None:
     asyncio.run(_wait_for_one())
 

@@ -62,7 +62,7 @@ export const titles = ({ url, story, two, folder }) => ({
     const page = await person(browser, "Ada Lace");
     await page.addInitScript(() => {
       globalThis.toasts = [];
-      const isShown = (node) => node.className === "told" && node.checkVisibility();
+      const isShown = (node) => node.matches?.("p[role=status], p[role=alert]") && node.checkVisibility();
       const note = (node) => isShown(node) && globalThis.toasts.push(node.textContent);
       const observer = new MutationObserver((changes) => changes.forEach(({ addedNodes }) => addedNodes.forEach(note)));
       observer.observe(document, { childList: true, subtree: true });
