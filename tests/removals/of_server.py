@@ -9,6 +9,7 @@ __all__ = ["REMOVALS"]
 PUSH = "src/stratalog/sync/push.py"
 MIDDLEWARE = "src/stratalog/server/middleware.py"
 HUB = "src/stratalog/server/hub.py"
+SYNC = "src/stratalog/server/sync.py"
 SERVE = "src/stratalog/cli/serve.py"
 TOKENS = "src/stratalog/server/web_tokens.py"
 API_SECURITY = "tests/server/test_api_security.py"
