@@ -16,7 +16,7 @@ from tempfile import TemporaryDirectory
 __all__ = ["SECONDS_MAX", "copies_of", "status_of"]
 
 LEFT_BEHIND = (".git", ".venv", ".*_cache", ".hypothesis", "__pycache__", "node_modules", "mutation*.jsonl")
-LINKED = ("node_modules",)
+LINKED = ("apps/sheet/tests/e2e/node_modules", "tests/e2e/browser/node_modules", "tests/e2e/replicache/node_modules")
 MEMORY_BYTES_MAX = 6 * 1024**3
 SECONDS_MAX = 420
 

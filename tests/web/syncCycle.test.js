@@ -16,7 +16,7 @@ class Database {
   }
 }
 
-globalThis.IDBKeyRange ??= { bound: (lower, upper) => [lower, upper] };
+Object.assign(globalThis, { IDBKeyRange: { bound: (lower, upper) => [lower, upper] } });
 
 const cookie = (version, origin = "here") => ({ order: version, origin, version, hash: "", group: "g", last: {} });
 const pulled = (version, more = {}) => ({
