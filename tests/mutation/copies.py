@@ -64,7 +64,8 @@ def status_of(copy: Path, command: Sequence[str]) -> int | None:
 
 
 def _bound_memory() -> None:
-    resource.setrlimit(resource.RLIMIT_AS, (MEMORY_BYTES_MAX, MEMORY_BYTES_MAX))
+    # What is written, and not the address space, of which Node and Chromium reserve far more than they use.
+    resource.setrlimit(resource.RLIMIT_DATA, (MEMORY_BYTES_MAX, MEMORY_BYTES_MAX))
 
 
 def _end_group(pid: int) -> None:
