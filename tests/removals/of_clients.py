@@ -179,7 +179,7 @@ REMOVALS: tuple[Removal, ...] = (
                 '    if statuses & {"collected", "unknown-client"}:\n',
             ),
         ),
-        ("tests/branches/test_scenarios.py::test_a_client_that_began_after_the_backup_goes_on",),
+        ("tests/branches/test_scenarios.py::test_a_client_that_began_after_the_backup_goes_on[replicache]",),
     ),
     Removal(
         "B110",
