@@ -416,14 +416,14 @@ def test_documents_out_of_reach_do_not_stop_another() -> None:
 def test_what_is_new_does_not_stop_a_document_that_is_tried_again() -> None:
     path = QueuePath()
     path.push(put("ada", 1))
-    other = path.store.create("acme", "other")
     path.document.apply = lambda *arguments, **options: raises(Unavailable("simulated"))  # type: ignore[method-assign]
     path.worker.step()
     path.worker.step()
     del path.document.apply
-    path.clock.sleep(31)
-    for id in range(1, 20):
-        path.push(put("ada", id), document=other)
+    path.clock.sleep(1)  # and not so long that the queue gives it out again
+    for number in range(60):
+        path.push(put("ada", 1), document=path.store.create("acme", f"other-{number}"))
+    for _ in range(30):
         path.worker.step()
     assert path.document.version == 1
 
