@@ -39,7 +39,7 @@ REMOVALS: tuple[Removal, ...] = (
             Edit(
                 DOCUMENT,
                 "        return self._states.at(version)\n",
-                "        with self._commit_lock:\n            return self._states.at(version)\n",
+                "        with self._writer._lock:\n            return self._states.at(version)\n",
             ),
         ),
         ("tests/documents/test_apply.py::test_a_reader_does_not_wait_for_a_commit",),
