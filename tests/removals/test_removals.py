@@ -55,6 +55,23 @@ def test_a_row_is_read_whole() -> None:
     assert bug == Bug("B7", "a `x` bug", ("tests/a.py::test_b",), ("a: b", "c"), ("log",), False)
 
 
+def test_a_row_may_name_one_parameter_of_a_test() -> None:
+    (bug,) = bugs("| B7 | bug | reading | `tests/a.py::test_b[aStory]`, `tests/a.py::test_c` |\n")
+    assert bug.tests == ("tests/a.py::test_b[aStory]", "tests/a.py::test_c")
+
+
+def test_a_parameter_of_a_test_runs_alone(tmp_path: Path) -> None:
+    (tmp_path / "test_a.py").write_text("def test_b(story):\n    pass\n")
+    assert trials.command_for("test_a.py::test_b[aStory]", tmp_path)[-1] == "test_a.py::test_b[aStory]"
+
+
+@pytest.mark.parametrize(
+    ("status", "expected"), [(0, False), (1, True), (2, False), (4, False), (None, True), (-11, True)]
+)
+def test_what_fails_hangs_or_crashes_has_noticed(status: int | None, expected: bool) -> None:
+    assert trials.is_noticed(status) is expected
+
+
 def test_a_text_that_is_not_there_once_is_an_error(tmp_path: Path) -> None:
     (tmp_path / "a.py").write_text("x = 1\nx = 1\n")
     for text in ("y", "x = 1"):

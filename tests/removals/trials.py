@@ -13,7 +13,7 @@ import msgspec
 from tests.mutation.copies import copies_of, status_of
 from tests.removals.removal import Removal
 
-__all__ = ["Trial", "command_for", "run_trials"]
+__all__ = ["Trial", "command_for", "is_noticed", "run_trials"]
 
 PYTEST = (sys.executable, "-m", "pytest", "-q", "-x", "-p", "no:cacheprovider", "-p", "no:xdist")
 SEEDS = 2000
