@@ -325,8 +325,8 @@ def test_many_threads_make_and_use_engines_at_once(made: Callable[..., EnginePoo
     pool = made(engines_max=3)
     with ThreadPoolExecutor(6) as threads:
         pids = set(threads.map(lambda number: lent_pid(pool, f"sheet-{number}"), range(60)))
-    assert None not in pids
     assert len(pids) <= 3
+    assert not any(name.startswith("py_mini_racer") for name in sys.modules)
 
 
 @pytest.mark.filterwarnings("ignore:.*fork:DeprecationWarning")
