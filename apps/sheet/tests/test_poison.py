@@ -234,13 +234,15 @@ async def _wait_in_turn() -> None:
     waiting = [asyncio.ensure_future(turns.run(("acme", "plan"), gate.wait)) for _ in range(2)]
     waiting += [asyncio.ensure_future(turns.run(("acme", name), gate.wait)) for name in ("second", "third")]
     await asyncio.sleep(0)
-    for name in ("plan", "fourth"):
-        with pytest.raises(Unavailable, match="too many"):
-            await turns.run(("acme", name), gate.wait)
-    while not set(threading.enumerate()) - before:
-        await asyncio.sleep(0)
-    assert len(set(threading.enumerate()) - before) == 1
-    gate.set()
+    try:
+        for name in ("plan", "fourth"):
+            with pytest.raises(Unavailable, match="too many"):
+                await turns.run(("acme", name), gate.wait)
+        while not set(threading.enumerate()) - before:
+            await asyncio.sleep(0)
+        assert len(set(threading.enumerate()) - before) == 1
+    finally:
+        gate.set()
     assert all(await asyncio.gather(*waiting))
     assert await turns.run(("acme", "plan"), gate.wait)
 
