@@ -20,6 +20,7 @@ world_disk          SQLite and files under power failures
 world_threads       threads of one handle
 world_turns         processes that share a file
 world_hosted_turns  processes that share a log at a hosted index
+inspected           the check that a store verifies
 healthy             inspects what other worlds leave, and while they go on
 actors              steps that actors of all worlds share
 faulty              mutators that fail, and the check of their dead letters
@@ -34,6 +35,7 @@ racing              a class for the tests of interleaving
 log_truth           the model of a log
 records_truth       what hash each version of a record has, by its item alone
 documents_truth     the model of a document
+disk_document       a document of the world `disk`
 documents_jobs      clients and forks that outlive processes
 mutants             what a planted bug is, and the hunt
 mutants_log         bugs of the log

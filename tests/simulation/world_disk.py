@@ -1,6 +1,6 @@
 """The world of one machine's disk: threads that share a SQLite database and a folder of blobs, and power failures.
 
-What was answered must be durable. So every seed ends with a failure nobody expects, and only then the checkers look.
+A client changes a document of theirs. What was answered must be durable. So every seed ends with a failure nobody expects, and only then the checkers look.
 """
 
 from __future__ import annotations
@@ -27,6 +27,7 @@ from stratalog.testing.checkers import Answered, Violation
 from stratalog.testing.disk import Disk, SimulatedMachine, draw_disk_weather
 from stratalog.testing.scheduler import Scheduler, SimulatedClock
 from tests.simulation.actors import Turns, choose
+from tests.simulation.disk_document import DiskDocument
 
 __all__ = ["DiskWorld"]
 
@@ -37,6 +38,7 @@ PUTS = 14
 DELETES = 4
 READS = 8
 REOPENS = 2
+CHANGES = 6
 CONTESTED = 25
 RESTART_MS_MAX = 5_000
 BODIES = tuple(
@@ -84,6 +86,8 @@ class DiskWorld:
         "reopened",
         "blobs put",
         "blobs deleted",
+        "changes",
+        "inspected",
     )
 
     def __init__(self, scheduler: Scheduler) -> None:
@@ -95,9 +99,11 @@ class DiskWorld:
         self.puts: list[BlobPut] = []
         self.looked: dict[str, int] = {}
         self.opened: list[SqliteDatabase] = []
+        self.document = DiskDocument()
         writers = scheduler.random.randrange(2, 7)
         self.left = Turns({f"writer-{position}": WRITES // writers for position in range(writers)})
         self.left |= {"reader": READS, "reopener": REOPENS, "putter-a": PUTS, "putter-b": PUTS, "deleter": DELETES}
+        self.left["client"] = CHANGES
         self._root = tempfile.mkdtemp(prefix="stratalog-disk-")
         self._remove = weakref.finalize(self, shutil.rmtree, self._root, ignore_errors=True)
         self._lives = 0
@@ -113,6 +119,7 @@ class DiskWorld:
             life.open()
             self._check_index({item.sort: item for item in life.database.index.query("p")}, life.blobs)
             self._check_blobs(life.blobs)
+            self.document.check(life.database, life.blobs, self.clock, self.scheduler.counts)
         finally:
             for database in self.opened:
                 database.close()
@@ -181,6 +188,7 @@ class _Life:
             "putter-a": self.put,
             "putter-b": self.put,
             "deleter": self.delete,
+            "client": self.change,
         }
         for name in self.world.left:
             self.machine.spawn(name, partial(self._go_on, name, actors.get(name, self.write)))
@@ -259,6 +267,12 @@ class _Life:
             self.world.looked[key] = self.world.scheduler.steps
             self._pause()
             self.world.scheduler.counts.bump("blobs deleted", self.blobs.delete(key, stat.stamp))
+
+    def change(self) -> None:
+        """Change the document."""
+        self._pause()
+        self.world.document.write(self.database, self.blobs, self.clock)
+        self.world.scheduler.counts.bump("changes")
 
     def _told(self, commit: Commit) -> Answered:
         try:

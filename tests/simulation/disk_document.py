@@ -1,0 +1,88 @@
+"""A document on the simulated disk: its client, who sends each change until it is answered, and what must be left."""
+
+from __future__ import annotations
+
+from stratalog.backends.sqlite import SqliteDatabase
+from stratalog.clock import Clock
+from stratalog.documents import Document
+from stratalog.errors import Corrupt, NotFound
+from stratalog.log import Environment, Log, LogSettings, create_log, open_log
+from stratalog.log.tasks import InlineTasks
+from stratalog.ports.blobs import Blobs
+from stratalog.protocol import Mutation
+from stratalog.store import Store
+from stratalog.testing.checkers import Violation
+from stratalog.testing.scheduler import Counts
+from tests.simulation.inspected import check_healthy
+
+__all__ = ["DiskDocument"]
+
+ORGANISATION = "acme"
+NAME = "plan"
+CLIENT = "client"
+KEYS = 3
+SIZES = (20, 800, 4000)
+"""Inside the entry, a row of the database, a file."""
+
+SETTINGS = LogSettings(
+    segment_entries_target=3, snapshot_entries_interval=2, body_inline_bytes_max=256, append_seconds_max=1
+)
+
+
+class DiskDocument:
+    """What its client sent and was told, over all lives of the machine."""
+
+    def __init__(self) -> None:
+        self.done = 0
+        """The newest change that was answered."""
+
+    def write(self, database: SqliteDatabase, blobs: Blobs, clock: Clock) -> None:
+        """Send the next change, which may be there already. Raises what the document raises."""
+        Document(self._opened(database, blobs, clock)).apply([_change(self.done + 1)])
+        self.done += 1
+
+    def check(self, database: SqliteDatabase, blobs: Blobs, clock: Clock, counts: Counts) -> None:
+        """Every change that was answered is there and at most one more, and all of the store verifies."""
+        environment = _environment(database, blobs, clock)
+        try:
+            document = Document(open_log(environment, ORGANISATION, NAME))
+            client = document.state().client(CLIENT)
+            last, content = client.id if client else 0, document.at().to_dict()
+        except NotFound:
+            last, content = 0, {}
+        except Corrupt as exc:
+            raise Violation("document", str(exc)) from exc
+        if last < self.done:
+            raise Violation("document", "an answered change is lost", last=last, answered=self.done)
+        if last > self.done + 1 or content != _content(last):
+            raise Violation("document", "the document is not what was sent", last=last, answered=self.done)
+        check_healthy(Store(environment, database.queue), "inspected", counts)
+
+    def _opened(self, database: SqliteDatabase, blobs: Blobs, clock: Clock) -> Log:
+        environment = _environment(database, blobs, clock)
+        try:
+            return open_log(environment, ORGANISATION, NAME)
+        except NotFound:
+            return create_log(environment, ORGANISATION, NAME, "document")
+
+
+def _environment(database: SqliteDatabase, blobs: Blobs, clock: Clock) -> Environment:
+    return Environment(database.index, blobs, clock, SETTINGS, background=InlineTasks())
+
+
+def _change(number: int) -> Mutation:
+    args = {"key": _key(number), "value": _value(number)}
+    return Mutation(client=CLIENT, id=number, name="put", args=args)
+
+
+def _content(last: int) -> dict[str, str]:
+    """What the document holds after so many changes."""
+    return {_key(number): _value(number) for number in range(1, last + 1)}
+
+
+def _key(number: int) -> str:
+    return f"items/{number % KEYS}"
+
+
+def _value(number: int) -> str:
+    return f"{number} ".ljust(SIZES[number % len(SIZES)], "v")
