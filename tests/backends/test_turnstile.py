@@ -120,6 +120,25 @@ def test_the_one_that_left_does_not_overtake_the_one_that_waits(
     assert tried == [False]
 
 
+def test_who_waits_for_a_turn_while_the_file_is_closed_has_none(
+    turnstile: Turnstile, other: Turnstile, clock: Watched
+) -> None:
+    assert other.enter()
+    clock.acts = [lambda: None, turnstile.close]
+    with turnstile.turn() as has_turn:
+        assert not has_turn
+    assert turnstile._turn.closed
+
+
+def test_a_turn_outlives_the_closing_of_its_file_and_frees_the_room(turnstile: Turnstile, other: Turnstile) -> None:
+    with turnstile.turn() as has_turn:
+        assert has_turn
+        turnstile.close()
+        assert not turnstile._turn.closed  # its numbers may not stand for another file before it ends
+    assert turnstile._turn.closed
+    assert other.enter()
+
+
 def test_transactions_of_a_process_go_on_inside_its_turn(turnstile: Turnstile, clock: Watched) -> None:
     began = clock.boot_ms()
     with turnstile.turn() as has_turn:
@@ -195,7 +214,7 @@ def test_a_forked_child_frees_no_lock_of_its_parent(tmp_path: Path, turnstile: T
     with turnstile.turn():
         child = os.fork()
         if not child:
-            turnstile.close()
+            turnstile.leave_to_parent()
             os._exit(0)
         assert os.waitpid(child, 0)[1] == 0
         assert not other.enter()

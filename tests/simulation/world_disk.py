@@ -1,6 +1,7 @@
 """The world of one machine's disk: threads that share a SQLite database and a folder of blobs, and power failures.
 
-A client changes a document of theirs. What was answered must be durable. So every seed ends with a failure nobody expects, and only then the checkers look.
+A client changes a document there. What was answered must be durable. So every seed ends with a failure nobody expects,
+and only then the checkers look.
 """
 
 from __future__ import annotations
@@ -33,12 +34,12 @@ __all__ = ["DiskWorld"]
 
 LOG_BYTES = 64 * 1024
 BLOB_BYTES_MAX = 1500
-WRITES = 60
+WRITES = 50
 PUTS = 14
 DELETES = 4
 READS = 8
 REOPENS = 2
-CHANGES = 6
+CHANGES = 4
 CONTESTED = 25
 RESTART_MS_MAX = 5_000
 BODIES = tuple(

@@ -265,7 +265,7 @@ def _keep_door(self: Any, locks: Any, ended: Callable[[], bool]) -> bool:
 
 def _shared_locks(self: Any) -> bool:
     """The mutant of `Turnstile.enter` whose transactions do not know of their own process's turn."""
-    return bool(self._wait(self._turn, turnstile._never))
+    return bool(self._wait(self._turn, self._is_closed))
 
 
 _planted: Callable[..., Mutant] = partial(Mutant, world=TurnsWorld)

@@ -130,7 +130,7 @@ class SqliteFile:
         """For a forked child: close the lock files without unlocking them."""
         if not self._closed:
             self._closed = True
-            self._turnstile.close()
+            self._turnstile.leave_to_parent()
 
     def _open_reader(self) -> apsw.Connection:
         reader = apsw.Connection(self._path, flags=apsw.SQLITE_OPEN_READWRITE, vfs=self._vfs)

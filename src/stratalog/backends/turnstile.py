@@ -44,6 +44,7 @@ class Turnstile:
         close_in_child(self, "_owner")
         self._in_turn = False
         self._overdue = False
+        self._closed = False
 
     def enter(self) -> bool:
         """Wait for the room; whether the caller must `leave`. False: inside a turn, or waited in vain."""
@@ -63,18 +64,39 @@ class Turnstile:
             yield self._in_turn
             return
         try:
-            self._in_turn = self._wait(self._turn, _never)
+            self._in_turn = not self._closed and self._wait(self._turn, self._is_closed)
             yield self._in_turn
         finally:
             if self._in_turn:
                 self._in_turn = False
                 flock(self._turn.room, LOCK_UN)
             self._owner.release()
+            if self._closed and not self._turn.closed:
+                self._close_turn()
 
     def close(self) -> None:
-        """Close the lock files, which frees what this process holds. In a forked child it frees nothing."""
+        """Close the lock files, which frees what this process holds. No transaction may be under way.
+
+        The files of a turn that a thread has, or waits for, are closed by that thread when it ends: by then their
+        numbers could stand for other files. Who waits is told that it has no turn.
+        """
+        self._closed = True
+        self._transaction.close()
+        self._close_turn()
+
+    def leave_to_parent(self) -> None:
+        """For a forked child: close the lock files without unlocking them."""
+        self._closed, self._in_turn = True, False
         self._transaction.close()
         self._turn.close()
+
+    def _close_turn(self) -> None:
+        """Unless a thread has the turn: that one comes here after it."""
+        if self._owner.acquire(blocking=False):
+            try:
+                self._turn.close()
+            finally:
+                self._owner.release()
 
     def _wait(self, locks: _Locks, ended: Callable[[], bool]) -> bool:
         """Pass the door and take the room. False where ``ended`` says so, or after `TURN_WAIT_MS_MAX`.
@@ -101,6 +123,9 @@ class Turnstile:
     def _has_turn(self) -> bool:
         return self._in_turn
 
+    def _is_closed(self) -> bool:
+        return self._closed
+
     def _poll(self, file: int, deadline: int, ended: Callable[[], bool]) -> bool:
         while not self._overdue and not ended():
             self._clock.sleep(POLL_SECONDS * (0.5 + self._clock.random()))
@@ -113,15 +138,19 @@ class Turnstile:
 class _Locks:
     """Descriptors of the two lock files."""
 
-    __slots__ = ("door", "room")
+    __slots__ = ("closed", "door", "room")
 
     def __init__(self, path: str) -> None:
+        self.closed = False
         self.door = open_lock_file(path + ".door")
         self.room = open_lock_file(path + ".room")
 
     def close(self) -> None:
-        os.close(self.door)
-        os.close(self.room)
+        """Closing twice is fine."""
+        if not self.closed:
+            self.closed = True
+            os.close(self.door)
+            os.close(self.room)
 
 
 def open_lock_file(path: str) -> int:
@@ -138,7 +167,3 @@ def _try_lock(file: int) -> bool:
     except BlockingIOError:
         return False
     return True
-
-
-def _never() -> bool:
-    return False
