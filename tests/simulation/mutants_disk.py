@@ -14,6 +14,7 @@ from stratalog.backends.files import FileBlobs
 from stratalog.backends.folders import DurableFolders
 from stratalog.backends.sqlite import SqliteIndex
 from stratalog.errors import ConditionFailed, StratalogError, Unavailable
+from stratalog.log.blob_batch import BlobBatch
 from stratalog.ports.index import NO_BLOBS, Write
 from tests.simulation.mutants import Mutant, replaced, together
 from tests.simulation.world_disk import DiskWorld
@@ -92,6 +93,16 @@ def _store_new(rows: Sequence[Any], clock: Any, connection: apsw.Connection) -> 
             _store_blobs([row], clock, connection)
 
 
+def _hold_all(self: BlobBatch, bodies: Mapping[str, bytes]) -> None:
+    """The mutant of `BlobBatch._put_ahead` that puts nothing yet."""
+    self._ahead.update(bodies)
+
+
+def _put_held(self: BlobBatch) -> None:
+    """The mutant of `BlobBatch.renew`, which is called once the commit was answered."""
+    self._put(self._ahead)
+
+
 _commit = SqliteIndex.commit
 _store_blobs = sqlite_blobs.store_blobs
 _open_writer = sqlite_file._open_writer
@@ -104,7 +115,7 @@ MUTANTS = (
         "answer given before the group's COMMIT",
         DiskWorld,
         _settle_early(object, release=True),
-        LOST,
+        (*LOST, "acknowledged blob"),
     ),
     Mutant(
         "conflict answered before COMMIT",
@@ -140,7 +151,13 @@ MUTANTS = (
         "blob's name not made durable",
         DiskWorld,
         replaced(DurableFolders, "sync_up", lambda self, folder: None),
-        ("acknowledged blob",),
+        ("acknowledged blob", "document"),
+    ),
+    Mutant(
+        "file of a blob written after the entry",
+        DiskWorld,
+        together(replaced(BlobBatch, "_put_ahead", _hold_all), replaced(BlobBatch, "renew", _put_held)),
+        ("document", "corrupt"),
     ),
     Mutant("older blob put over a younger", DiskWorld, replaced(files, "_link", _link_over), ("blob's age",)),
     Mutant(
