@@ -34,9 +34,13 @@ class Answer(msgspec.Struct, frozen=True, gc=False):
 
 
 class LogTruth:
-    """One incarnation: which write became which version, and at which commit."""
+    """One incarnation: which write became which version, and at which commit. Moments count commits."""
 
-    def __init__(self, first: int, before: bytes) -> None:
+    def __init__(self, name: tuple[str, str], created: int, first: int, floor: int, before: bytes) -> None:
+        self.name = name
+        """Its organisation and its name, as keys have them."""
+
+        self.created = created
         self.first = first
         self.before = before
         """The hash that the first entry continues."""
@@ -46,7 +50,9 @@ class LogTruth:
         self.found: list[LoggedEntry] = []
         self.moments: list[int] = []
         self.deleted: int | None = None
-        self.floor = 0
+        self.floor = self.first_floor = floor
+        self.floors: list[tuple[int, int]] = []
+        """When it rose, and to what."""
 
     def hash_at(self, version: int) -> bytes:
         """The hash of one of its versions, or of the one before the first."""
@@ -60,6 +66,14 @@ class LogTruth:
     def head_at(self, moment: int) -> int:
         """The newest version once that many commits had taken effect."""
         return self.first - 1 + bisect_right(self.moments, moment)
+
+    def floor_at(self, moment: int) -> int:
+        """The floor once that many commits had taken effect."""
+        return max((floor for rose, floor in self.floors if rose <= moment), default=self.first_floor)
+
+    def lived(self, since: int, until: int) -> bool:
+        """Whether the log was there at some moment of that time."""
+        return self.created <= until and (self.deleted is None or self.deleted > since)
 
 
 class Truth:
@@ -86,15 +100,29 @@ class Truth:
     def _learn(self, item: Item, moment: int) -> None:
         attributes: Any = item.attributes
         if item.sort == "name":
-            own = self.logs.get(f"{item.partition}@{attributes['i']}")
-            if own is not None:
-                own.floor = attributes["f"]
-            else:
-                self.logs[f"{item.partition}@{attributes['i']}"] = LogTruth(
-                    attributes["s"], self._beginning(attributes)
-                )
+            self._learn_name(item.partition, attributes, moment)
         elif match := ENTRIES.fullmatch(item.partition):
             self._learn_entry(self.logs[match[1]], int(match[2]), int(item.sort), attributes, moment)
+
+    def _learn_name(self, partition: str, attributes: Any, moment: int) -> None:
+        prefix = f"{partition}@{attributes['i']}"
+        own = self.logs.get(prefix)
+        if own is None:
+            organisation, _, name = partition.partition("/")
+            log = LogTruth(
+                (organisation, name), moment, attributes["s"], attributes["f"], self._beginning(attributes)
+            )
+            if any(other.name == log.name and other.deleted is None for other in self.logs.values()):
+                raise Violation("created", "a log was created where another lives", log=prefix)
+            self.logs[prefix] = log
+            return
+        if attributes["f"] < own.floor:
+            raise Violation("floor", "a floor went down", log=prefix, floor=attributes["f"], before=own.floor)
+        if attributes["f"] > own.floor:
+            own.floor = attributes["f"]
+            own.floors.append((moment, own.floor))
+        if own.deleted != (moment if "d" in attributes else None):
+            raise Violation("deleted", "a name and the end marker of its log do not agree", log=prefix, moment=moment)
 
     def _beginning(self, attributes: Any) -> bytes:
         """The hash that a new log continues: that of its origin, or of the version it was forked from."""

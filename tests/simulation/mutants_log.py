@@ -5,8 +5,16 @@ from __future__ import annotations
 from functools import partial
 from typing import Any
 
+from stratalog.clock import Observation, new_id
 from stratalog.codec import sha256
-from stratalog.errors import NotFound, StratalogError
+from stratalog.errors import (
+    ConditionFailed,
+    ContentionError,
+    NotFound,
+    OutcomeUnknown,
+    StratalogError,
+    Unavailable,
+)
 from stratalog.keys import entries_partition, number, parse_number
 from stratalog.limits import OBSERVATION_SECONDS_MAX
 from stratalog.log import Entry, append, commit, conditional_append, directory, head, lifecycle, plan, retention
@@ -18,8 +26,10 @@ from stratalog.log.head import Head, follow_head
 from stratalog.log.names import NameRecord, require_name
 from stratalog.log.pending_entry import PendingEntry, same_request
 from stratalog.log.reader import Reader, Run
-from stratalog.ports.index import NO_BLOBS, Delete, Put
+from stratalog.log.retention import _Raising
+from stratalog.ports.index import NO_BLOBS, Delete, Item, Put
 from stratalog.testing.faults import FaultyIndex
+from tests.simulation import world_log
 from tests.simulation.mutants import Mutant, Planting, replaced, together
 from tests.simulation.world_log import ORGANISATION, OTHER, LogWorld
 
@@ -151,6 +161,52 @@ def _pin_unfenced(source: Any, record: Any) -> list[Any]:
     return _pin(source, record)[:-1]
 
 
+def _delete_head_first(log: Any) -> None:
+    """The mutant of `delete_log` that reads the head, and then the name whose revision is to fence a roll-over."""
+    environment, record = log.environment, log.record
+    for _ in range(lifecycle.ATTEMPTS_MAX):
+        head = log.head()
+        record = require_name(environment.index, record.organisation, record.name, record.incarnation)
+        attributes = {"c": head.created_ms, "k": END, "w": new_id(environment.clock)}
+        marker = Item(entries_partition(record.prefix, head.segment), number(head.version + 1), attributes)
+        try:
+            environment.index.commit(lifecycle._deletion(record, marker, environment.clock.wall_ms()))
+        except ConditionFailed:
+            continue
+        return
+    raise ContentionError("the log to delete kept changing", log=record.name)
+
+
+def _commit_without_second_look(environment: Any, writes: Any, landed: Any) -> None:
+    """The mutant of `commit_once` that takes a failed condition for somebody else's doing, also when in doubt."""
+    retry = environment.retry()
+    in_doubt = False
+    while not (in_doubt and landed()):
+        try:
+            return environment.index.commit(writes)
+        except (OutcomeUnknown, Unavailable) as exc:
+            in_doubt = in_doubt or isinstance(exc, OutcomeUnknown)
+            if not retry.wait(exc):
+                raise OutcomeUnknown("mutant") if in_doubt else exc from exc
+    return None
+
+
+def _end_unsure(self: Any, floor: int) -> int:
+    """The mutant of `_Raising._end` that says of a floor that rose what it says of one that did not."""
+    retention._forget_below(self._log.environment, self._log.record.prefix, floor)
+    self._log.environment.counters["floor"] += 1
+    return int(self._log.floor())
+
+
+def _age_by_wall(self: Observation) -> float:
+    """The mutant of `Observation.age_seconds` for which a clock that is put back makes what was read young."""
+    return (self._clock.wall_ms() - self.wall_ms) / 1000
+
+
+def _seconds_by_wall(self: Observation, later: Observation) -> float:
+    return (later.wall_ms - self.wall_ms) / 1000
+
+
 _faulty_commit = FaultyIndex.commit
 _write = BlobBatch.write
 _landed = LogAppend._landed
@@ -186,6 +242,7 @@ MUTANTS = (
         "freed at once",
         replaced(retention, "free_time_reached", lambda clock, marked_ms: True),
         "acknowledged",
+        "honest-retry",
         "history-changed",
         "real-time",
     ),
@@ -216,6 +273,8 @@ MUTANTS = (
         "real-time",
         "gapless",
         "dangling",
+        "honest-retry",
+        "deleted",
     ),
     _mutant(
         "next segment not read", replaced(head, "_walk", _walk_next_unread), "stale-answer", "real-time", "honest-retry"
@@ -253,4 +312,25 @@ MUTANTS = (
     ),
     _mutant("name entered after the creation", replaced(lifecycle, "commit_once", _create_then_name), "names"),
     _mutant("fork not fenced against a raised floor", replaced(lifecycle, "_pin", _pin_unfenced), "fork", "dangling"),
+    _mutant(
+        "observation aged by the wall clock alone",
+        together(
+            replaced(Observation, "age_seconds", _age_by_wall), replaced(Observation, "seconds_until", _seconds_by_wall)
+        ),
+        "acknowledged",
+        "stale-answer",
+        "real-time",
+        "gapless",
+        "honest-retry",
+    ),
+    _mutant(
+        "deletion reads the head before the name", replaced(world_log, "delete_log", _delete_head_first), "deleted"
+    ),
+    _mutant(
+        "commit without its second look",
+        replaced(lifecycle, "commit_once", _commit_without_second_look),
+        "created",
+        "deleted",
+    ),
+    _mutant("floor that rose told as refused", replaced(_Raising, "_end", _end_unsure), "floor"),
 )

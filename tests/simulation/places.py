@@ -138,10 +138,19 @@ class Place:
             process.end()
 
     def start(
-        self, name: str, main: Callable[[Process], None], *, restart: bool = True, background: bool = False
+        self,
+        name: str,
+        main: Callable[[Process], None],
+        *,
+        restart: bool = True,
+        background: bool = False,
+        frees: bool = True,
     ) -> None:
-        """Run ``main`` in a process of its own; after a crash, again in a new one that remembers nothing."""
-        process = Process(self, name)
+        """Run ``main`` in a process of its own; after a crash, again in a new one that remembers nothing.
+
+        The clock of one that neither marks nor frees anything (``frees``) may be hours off.
+        """
+        process = Process(self, name, far_clock=not frees)
         self._processes.append(process)
 
         def run() -> None:
@@ -149,18 +158,18 @@ class Place:
                 main(process)
             except Crash:
                 if restart and not self._stopped:
-                    self._restart(name, main, background)
+                    self._restart(name, main, background, frees)
                 raise
 
         process.spawn(name, run, background=background)
 
-    def _restart(self, name: str, main: Callable[[Process], None], background: bool) -> None:
+    def _restart(self, name: str, main: Callable[[Process], None], background: bool, frees: bool) -> None:
         self.scheduler.counts.bump("restarts")
         delay_ms = int(self.scheduler.random.random() * RESTART_MS_MAX)
 
         def start() -> None:
             if not self._stopped:
-                self.start(name, main, background=background)
+                self.start(name, main, background=background, frees=frees)
 
         self.scheduler.later(delay_ms, start)
 
@@ -207,17 +216,19 @@ class ActorTasks:
 class Process:
     """One process: its clock and its ports. It may run several actors, which crash together."""
 
-    def __init__(self, place: Place, name: str) -> None:
+    def __init__(self, place: Place, name: str, *, far_clock: bool = False) -> None:
         draw = place.scheduler.random.random
         weather = place.weather
+        far_ms_max = weather.far_skew_ms_max if far_clock else 0
+        place.scheduler.counts.bump("clocks hours off", bool(far_ms_max))
         self.name = name
         self.place = place
         self.scheduler = place.scheduler
         self.clock = SimulatedClock(
             place.scheduler,
             boot_ms=int(draw() * BOOT_MS_MAX),
-            skew_ms=int((2 * draw() - 1) * weather.skew_ms_max),
-            jump_ms_max=weather.jump_ms_max,
+            skew_ms=int((2 * draw() - 1) * (far_ms_max or weather.skew_ms_max)),
+            jump_ms_max=far_ms_max or weather.jump_ms_max,
         )
         line = FaultyLine(place.scheduler, weather, self.crash)
         self.index = FaultyIndex(line, place.index)

@@ -74,9 +74,9 @@ class CollectWorld:
         self.forks: list[str] = []
         self._furnish(Document(create_log(log_place(self.place, SETTINGS), ORGANISATION, NAME, "document")))
         for name in ("writer-a", "writer-b"):
-            self.place.start(name, self.write)
+            self.place.start(name, self.write, frees=False)
         self.place.start("keeper", self.keep)
-        self.place.start("forker", self.fork)
+        self.place.start("forker", self.fork, frees=False)
         for name in ("collector-a", "collector-b"):
             self.place.start(name, self.collect)
 

@@ -84,6 +84,7 @@ class DocumentWorld:
         "lost answer",
         "freeze before",
         "crash after",
+        "clocks hours off",
     )
 
     def __init__(self, scheduler: Scheduler) -> None:
@@ -106,12 +107,12 @@ class DocumentWorld:
         made = create_log(log_place(self.place, self.settings), ORGANISATION, MAIN, "document")
         Document(made, RULES).apply(FURNITURE)
         for position in range(draw.choice((2, 3))):
-            self.place.start(f"server-{position}", self.serve)
+            self.place.start(f"server-{position}", self.serve, frees=False)
         for name, turn, turns in self._roles():
             self.left[name] = turns
             self.place.start(name, partial(self._repeat, turn))
         for fork in self.forks[: draw.randrange(0, 3)]:
-            self.place.start(fork.name, partial(self.branch, fork))
+            self.place.start(fork.name, partial(self.branch, fork), frees=False)
 
     def serve(self, process: Process) -> None:
         """Push batches of any client nobody pushes for, and now and then what was pushed before, or too early."""

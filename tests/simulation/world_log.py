@@ -23,7 +23,7 @@ from stratalog.errors import (
     VersionConflict,
     VersionForgotten,
 )
-from stratalog.log import Entry, Event, Log, LogSettings, create_log, delete_log, fork_log, open_log
+from stratalog.log import Entry, Environment, Event, Log, LogSettings, create_log, delete_log, fork_log, open_log
 from stratalog.log.directory import LOGS, NameHolder, list_directory, organisations_of
 from stratalog.log.names import Parent, read_name
 from stratalog.log.retention import archive_segments, free_segments, raise_floor
@@ -33,6 +33,7 @@ from stratalog.testing.history import APPEND_COLUMNS, History
 from stratalog.testing.scheduler import Scheduler
 from tests.simulation.actors import Turns, choose, dawdle, log_place
 from tests.simulation.hostile import reuse_append
+from tests.simulation.log_outcomes import Change, check_changes
 from tests.simulation.log_truth import Answer, Truth, check_answers
 from tests.simulation.places import Place, Process
 
@@ -70,6 +71,7 @@ class LogWorld:
         "swept log",
         "keys reused",
         "honest retries",
+        "clocks hours off",
     )
 
     def __init__(self, scheduler: Scheduler) -> None:
@@ -88,10 +90,11 @@ class LogWorld:
         self.counters: list[Counter[str]] = []
         self.numbers: Counter[str] = Counter()
         self.left = Turns()
-        create_log(log_place(self.place, self.settings), ORGANISATION, MAIN, draw.choice(("log", "model")))
+        self.changes: list[Change] = []
+        self._create(log_place(self.place, self.settings), ORGANISATION, MAIN, draw.choice(("log", "model")))
         for role in self._roles():
             self.left[role.name] = role.turns
-            self.place.start(role.name, partial(self._run, role))
+            self.place.start(role.name, partial(self._run, role), frees=role.frees)
 
     def check(self) -> None:
         """Compare what was answered, and what can be read in the end, with what was committed."""
@@ -100,6 +103,7 @@ class LogWorld:
         for prefix, log in truth.logs.items():
             self.histories[prefix].check(log.found, log.first - 1)
         check_answers(self.answers, truth)
+        check_changes(self.changes, truth)
         for (prefix, version), write_id in self.seen.items():
             if truth.write_ids(prefix, self.lineages.get(prefix, ())).get(version) != write_id:
                 raise Violation("read", "a reader saw what was never so", log=prefix, version=version, read=write_id)
@@ -140,7 +144,11 @@ class LogWorld:
         """Fork the log or a fork, append to the fork and read it whole."""
         source = self._any_log(process, log)
         at = int(process.clock.random() * (source.head().version + 1))
-        forked = fork_log(source, f"fork-{self.left[process.name]}", at)
+        name = f"fork-{self.left[process.name]}"
+        change = self._change("fork", ORGANISATION, name)
+        change.value = at
+        forked = change.run(lambda: fork_log(source, name, at))
+        change.prefix = forked.record.prefix
         self.scheduler.counts.bump("fork")
         self._append(process, forked)
         self._append(process, forked)
@@ -149,12 +157,14 @@ class LogWorld:
     def forget(self, process: Process, log: Log) -> None:
         """Raise the floor of the log or a fork to somewhere below the head."""
         target = self._any_log(process, log)
-        raise_floor(target, int(process.clock.random() ** 0.5 * (target.head().version + 1)))
+        version = int(process.clock.random() ** 0.5 * (target.head().version + 1))
+        change = self._change("floor", ORGANISATION, target.record.name, target.record.prefix)
+        change.value = change.run(lambda: raise_floor(target, version))
 
     def delete(self, process: Process, log: Log) -> None:
         """Delete the log or a fork, and create the log anew where it is gone."""
-        delete_log(self._any_log(process, log))
-        create_log(log.environment, ORGANISATION, MAIN, log.record.kind)
+        self._delete(self._any_log(process, log))
+        self._create(log.environment, ORGANISATION, MAIN, log.record.kind)
 
     def namesake(self, process: Process, log: Log) -> None:
         """Another organisation's log of the same name: create it where there is none, append to it, delete it."""
@@ -162,27 +172,28 @@ class LogWorld:
         try:
             theirs = open_log(environment, OTHER, MAIN)
         except NotFound:
-            theirs = create_log(environment, OTHER, MAIN, log.record.kind)
+            theirs = self._create(environment, OTHER, MAIN, log.record.kind)
         self.scheduler.counts.bump("namesake")
         self._append(process, theirs)
         if process.clock.random() < 0.4:
-            delete_log(theirs)
+            self._delete(theirs)
         sweep_deleted(environment, OTHER)
 
     def _roles(self) -> list[_Role]:
         draw = self.scheduler.random.random
         appenders = 2 + int(draw() * 3)
         roles = [
-            _Role(f"appender-{position}", self.append, APPENDS // appenders, 0.06) for position in range(appenders)
+            _Role(f"appender-{position}", self.append, APPENDS // appenders, 0.06, frees=False)
+            for position in range(appenders)
         ]
         roles += [
-            _Role("reader", self.read, 8, 0.2),
-            _Role("hostile", self.reuse, 6, 0.3),
+            _Role("reader", self.read, 8, 0.2, frees=False),
+            _Role("hostile", self.reuse, 6, 0.3, frees=False),
             _Role("archivist", self.archive, 6, 0.7),
         ]
         rare = [
-            (0.5, [_Role("snapshotter", self.snapshot, 6, 0.2)]),
-            (0.5, [_Role("forker", self.fork, 6, 0.05), _Role("forgetter", self.forget, 6, 0.05)]),
+            (0.5, [_Role("snapshotter", self.snapshot, 6, 0.2, frees=False)]),
+            (0.5, [_Role("forker", self.fork, 6, 0.05, frees=False), _Role("forgetter", self.forget, 6, 0.05)]),
             (0.3, [_Role("deleter", self.delete, 2, 0.8)]),
             (0.4, [_Role(f"namesake-{position}", self.namesake, 4, 0.2) for position in range(2)]),
         ]
@@ -205,6 +216,21 @@ class LogWorld:
                 log = None
             except StratalogError as exc:
                 self.scheduler.counts.bump(f"turn ended by {exc.code}")
+
+    def _change(self, kind: str, organisation: str, name: str, prefix: str = "") -> Change:
+        self.changes.append(Change(kind, (organisation, name), self._moment, prefix))
+        return self.changes[-1]
+
+    def _create(self, environment: Environment, organisation: str, name: str, kind: str) -> Log:
+        change = self._change("create", organisation, name)
+        created = change.run(lambda: create_log(environment, organisation, name, kind))
+        change.prefix = created.record.prefix
+        return created
+
+    def _delete(self, log: Log) -> None:
+        record = log.record
+        change = self._change("delete", record.organisation, record.name, record.prefix)
+        change.run(lambda: delete_log(log))
 
     def _append(self, process: Process, log: Log) -> None:
         prefix = log.record.prefix
@@ -323,12 +349,13 @@ class LogWorld:
 
 
 class _Role(msgspec.Struct, frozen=True):
-    """What an actor does with each turn, how many it has, and how often it pauses before one."""
+    """What an actor does with each turn, how many it has, how often it pauses before one, whether it marks or frees."""
 
     name: str
     turn: Callable[[Process, Log], None]
     turns: int
     pause: float
+    frees: bool = True
 
 
 def content(write_id: str) -> Event:

@@ -197,7 +197,7 @@ class RecordsWorld:
 
     def _start(self, name: str, turn: Callable[[Process, Records], None], turns: int, pause: float) -> None:
         self.left[name] = turns
-        self.place.start(name, partial(self._run, turn, pause))
+        self.place.start(name, partial(self._run, turn, pause), frees=turn in (self.prune, self.redact))
 
     def _run(self, turn: Callable[[Process, Records], None], pause: float, process: Process) -> None:
         """One process: its turns, all on one handle."""

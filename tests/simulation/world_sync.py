@@ -104,7 +104,7 @@ class SyncWorld:
         self.turns = Turns({"keeper": 8, "collector": 1, "mallory": 6, "maker": draw.choice((0, 1, 2)), "forker": 1})
         self._know(Document(create_log(log_place(self.place, self.settings), ORGANISATION, MAIN, "document")))
         for position in range(2):
-            self.place.start(f"server-{position}", self.serve)
+            self.place.start(f"server-{position}", self.serve, frees=False)
         for device in self.devices:
             scheduler.spawn(device.name, partial(self.live, device))
         for name in self.turns:

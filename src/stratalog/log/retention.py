@@ -13,7 +13,7 @@ from itertools import islice
 import msgspec
 
 from stratalog.clock import Clock
-from stratalog.errors import ConditionFailed, ContentionError, Corrupt, Invalid, NotFound, Unavailable
+from stratalog.errors import ConditionFailed, ContentionError, Corrupt, Invalid, NotFound, OutcomeUnknown, Unavailable
 from stratalog.keys import entries_partition, segments_partition, snapshots_partition
 from stratalog.keys import number as fixed
 from stratalog.limits import COMMIT_WRITES_MAX, GRACE_SECONDS, OBSERVATION_SECONDS_MAX
@@ -96,7 +96,8 @@ def raise_floor(log: Log, version: int) -> int:
     what a log without states forgets.
 
     Raises NotFound for a version beyond the head, Invalid for a document, ContentionError and Unavailable: the floor is
-    as it was. Corrupt where a snapshot is damaged: the floor is as it was, or rose to an older one.
+    as it was. OutcomeUnknown: it is as it was or rose, and the next call goes on from there. Corrupt where a snapshot
+    is damaged: the floor is as it was, or rose to an older one.
     """
     if log.record.kind == "document":
         raise Invalid("a document is forgotten by Document.forget_below, which proves its base", log=log.record.name)
@@ -189,9 +190,13 @@ class _Raising:
         return True
 
     def _end(self, floor: int) -> int:
-        _forget_below(self._log.environment, self._log.record.prefix, floor)
+        """The floor stands. Nothing that fails from here on may be told as if it did not."""
         self._log.environment.counters["floor"] += 1
-        return self._log.floor()
+        try:
+            _forget_below(self._log.environment, self._log.record.prefix, floor)
+            return self._log.floor()
+        except Unavailable as exc:
+            raise OutcomeUnknown("the floor rose, and what is below it is not all marked: call it again") from exc
 
 
 class _Plan(msgspec.Struct, frozen=True):

@@ -29,6 +29,7 @@ from typing import Any, TypeVar
 import msgspec
 
 from stratalog.errors import ConditionFailed, OutcomeUnknown, StratalogError, Unavailable
+from stratalog.limits import GRACE_SECONDS, OBSERVATION_SECONDS_MAX
 from stratalog.ports.blobs import Blobs, BlobStat
 from stratalog.ports.index import NO_BLOBS, Index, Item, Write
 from stratalog.ports.queue import DeadMessage, Message, Queue
@@ -46,6 +47,9 @@ __all__ = [
 ]
 
 T = TypeVar("T")
+EXTREME_RATE = 0.05
+LATE_MS_LIMIT = (OBSERVATION_SECONDS_MAX + GRACE_SECONDS - 10) * 1000
+FAR_SKEW_MS_MAX = 6 * 3600 * 1000
 
 
 class Weather(msgspec.Struct, frozen=True):
@@ -69,6 +73,9 @@ class Weather(msgspec.Struct, frozen=True):
     stale_ms_max: int = 2_000
     skew_ms_max: int = 0
     jump_ms_max: int = 0
+    far_skew_ms_max: int = 0
+    """How far the clock of a process may be off, and may jump, where nothing is marked or freed by it."""
+
     page_items_max: int = 100
 
 
@@ -84,7 +91,21 @@ def draw_weather(random: Random) -> Weather:
         jump_ms_max=random.choice((0, 0, 1_000, 60_000)),
         page_items_max=random.choice((2, 5, 20, 100)),
     )
-    return msgspec.structs.replace(surroundings, **rates)
+    # The extremes are drawn apart, so that all other seeds keep their stories.
+    return _with_extremes(msgspec.structs.replace(surroundings, **rates), Random(force))
+
+
+def _with_extremes(weather: Weather, random: Random) -> Weather:
+    """Now and then effects come as late as the observation rule allows, or clocks are hours off.
+
+    The grace covers late effects and clocks that disagree, but each of them alone.
+    """
+    chance = random.random()
+    if chance < EXTREME_RATE:
+        return msgspec.structs.replace(weather, late_ms_max=LATE_MS_LIMIT, skew_ms_max=0, jump_ms_max=0)
+    if chance < 2 * EXTREME_RATE:
+        return msgspec.structs.replace(weather, far_skew_ms_max=FAR_SKEW_MS_MAX)
+    return weather
 
 
 FAULT_RATES = (

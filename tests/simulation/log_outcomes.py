@@ -1,0 +1,124 @@
+"""Creations, forks, deletions and raised floors: what their callers were told, held against the journal of commits."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from typing import TypeVar
+
+from stratalog.errors import Conflict, NotFound, OutcomeUnknown, StratalogError, VersionForgotten
+from stratalog.testing.checkers import Answered, Violation
+from tests.simulation.log_truth import LogTruth, Truth
+
+__all__ = ["Change", "check_changes"]
+
+T = TypeVar("T")
+CREATIONS = ("create", "fork")
+
+
+class Change:
+    """One call that creates, forks or deletes a log or raises its floor, as its caller saw it.
+
+    ``moment`` answers how many commits have taken effect. ``outcome`` is None as long as there is no answer, and for
+    ever where the caller's process ended. ``value`` is the version of a fork, or the floor that was answered.
+    """
+
+    def __init__(self, kind: str, name: tuple[str, str], moment: Callable[[], int], prefix: str = "") -> None:
+        self.kind = kind
+        self.name = name
+        self.prefix = prefix
+        self.value = 0
+        self.outcome: Answered | None = None
+        self.error: StratalogError | None = None
+        self.sent = moment()
+        self.answered = 0
+        self._moment = moment
+
+    def run(self, action: Callable[[], T]) -> T:
+        """Make the call, and note what comes of it."""
+        try:
+            result = action()
+        except StratalogError as exc:
+            self._note(Answered.UNKNOWN if isinstance(exc, OutcomeUnknown) else Answered.REFUSED)
+            self.error = exc
+            raise
+        self._note(Answered.ACKNOWLEDGED)
+        return result
+
+    def may_have(self, moment: int) -> bool:
+        """Whether the call may have committed something at that moment, by what its caller knows.
+
+        A floor may have risen in a log that is gone by the answer.
+        """
+        gone = self.kind == "floor" and type(self.error) is NotFound
+        if self.outcome is Answered.ACKNOWLEDGED or gone:
+            return self.sent < moment <= self.answered
+        return self.outcome is not Answered.REFUSED and self.sent < moment
+
+    def __repr__(self) -> str:
+        return f"<{self.kind} {self.name} {self.value} {self.outcome} {self.error!r} {self.sent}..{self.answered}>"
+
+    def _note(self, outcome: Answered) -> None:
+        self.outcome, self.answered = outcome, self._moment()
+
+
+def check_changes(changes: Sequence[Change], truth: Truth) -> None:
+    """Each answer fits the journal, and whatever the journal shows somebody may have done."""
+    for change in changes:
+        if change.outcome is Answered.ACKNOWLEDGED:
+            _check_done(change, truth.logs[change.prefix])
+        elif change.outcome is Answered.REFUSED:
+            _check_refused(change, truth)
+    _check_creations(changes, truth)
+    for prefix, log in truth.logs.items():
+        of_log = [change for change in changes if change.prefix == prefix]
+        if log.deleted is not None:
+            _require_cause("delete", log.deleted, prefix, of_log)
+        for moment, _ in log.floors:
+            _require_cause("floor", moment, prefix, of_log)
+
+
+def _check_done(change: Change, log: LogTruth) -> None:
+    """What was acknowledged was done by this call."""
+    if change.kind in CREATIONS:
+        if not change.sent < log.created <= change.answered:
+            raise Violation("created", "a creation was acknowledged that did not take place then", change=change)
+        if change.kind == "fork" and log.first != change.value + 1:
+            raise Violation("created", "a fork stands on another version", change=change, first=log.first)
+    elif change.kind == "delete":
+        if log.deleted is None or not change.sent < log.deleted <= change.answered:
+            raise Violation("deleted", "a deletion was acknowledged that did not take place then", change=change)
+    elif not log.floor_at(change.sent) <= change.value <= log.floor_at(change.answered):
+        raise Violation("floor", "a floor was answered that was none between question and answer", change=change)
+
+
+def _check_refused(change: Change, truth: Truth) -> None:
+    """Final errors were true at some moment of the call."""
+    if change.kind in CREATIONS and type(change.error) is Conflict:
+        if not any(log.name == change.name and log.lived(change.sent, change.answered) for log in truth.logs.values()):
+            raise Violation("created", "a name was called taken that nobody had", change=change)
+    if change.kind == "delete" and isinstance(change.error, NotFound):
+        deleted = truth.logs[change.prefix].deleted
+        if deleted is None or deleted > change.answered:
+            raise Violation("deleted", "a log was called gone while it lived", change=change)
+    if change.kind == "fork" and isinstance(change.error, VersionForgotten):
+        if change.error.details.get("floor", change.value + 1) <= change.value:
+            raise Violation("created", "a version was called forgotten that is above the floor", change=change)
+
+
+def _check_creations(changes: Iterable[Change], truth: Truth) -> None:
+    """Each log was made by the call that was told so, or by one that does not know; by no call that was refused."""
+    calls = [change for change in changes if change.kind in CREATIONS]
+    known = {change.prefix for change in calls if change.outcome is Answered.ACKNOWLEDGED}
+    unsure = [change for change in calls if change.outcome in (None, Answered.UNKNOWN)]
+    for prefix, log in truth.logs.items():  # in the order in which they were created
+        if prefix not in known:
+            cause = next((call for call in unsure if call.name == log.name and call.may_have(log.created)), None)
+            if cause is None:
+                raise Violation("created", "a creation that was refused took effect", log=prefix, moment=log.created)
+            unsure.remove(cause)
+
+
+def _require_cause(kind: str, moment: int, prefix: str, of_log: Iterable[Change]) -> None:
+    if not any(change.kind == kind and change.may_have(moment) for change in of_log):
+        checker = "deleted" if kind == "delete" else "floor"
+        raise Violation(checker, f"a refused {kind} took effect", log=prefix, moment=moment)
