@@ -17,6 +17,7 @@ world_sync          devices that push and pull over a network
 world_branches      devices whose server goes back, or is a copy that went its own way
 world_queue         devices whose pushes are queued, and workers
 world_disk          SQLite and files under power failures
+world_folder        processes that share a folder of blobs, and are killed
 world_threads       threads of one handle
 world_turns         processes that share a file
 world_hosted_turns  processes that share a log at a hosted index
@@ -28,11 +29,13 @@ hostile             writers who use keys and names that are not theirs
 devices             the clients of worlds `sync` and `queue`
 travellers          devices of the world `branches`
 places              backends in memory, and processes that reach them over faulty ports
+file_steps          steps at single file operations
 pool                thread pools on the scheduler
 threads_handle      a handle that checks each answer against earlier ones
 interleaving        yields at each access of a shared attribute
 racing              a class for the tests of interleaving
 log_truth           the model of a log
+log_outcomes        what callers were told of creations, forks, deletions and floors
 records_truth       what hash each version of a record has, by its item alone
 documents_truth     the model of a document
 disk_document       a document of the world `disk`
@@ -45,6 +48,7 @@ mutants_collect     bugs of collection
 mutants_decay       bugs of forgetting, freeing and collecting over damage
 mutants_backup      bugs of backups
 mutants_disk        bugs of the SQLite file and the folder of blobs
+mutants_folder      bugs of a folder that processes share
 mutants_sync        bugs of push and pull
 mutants_branches    bugs of how clients of a lost branch go on
 mutants_queue       bugs of the queue path

@@ -162,10 +162,11 @@ def _pin_unfenced(source: Any, record: Any) -> list[Any]:
 
 
 def _delete_head_first(log: Any) -> None:
-    """The mutant of `delete_log` that reads the head, and then the name whose revision is to fence a roll-over."""
+    """The mutant of `delete_log` that reads the head, and then, slowly, the name whose revision fences a roll-over."""
     environment, record = log.environment, log.record
     for _ in range(lifecycle.ATTEMPTS_MAX):
         head = log.head()
+        environment.clock.sleep(7200 * environment.clock.random())
         record = require_name(environment.index, record.organisation, record.name, record.incarnation)
         attributes = {"c": head.created_ms, "k": END, "w": new_id(environment.clock)}
         marker = Item(entries_partition(record.prefix, head.segment), number(head.version + 1), attributes)

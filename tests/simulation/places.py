@@ -220,7 +220,8 @@ class Process:
         draw = place.scheduler.random.random
         weather = place.weather
         far_ms_max = weather.far_skew_ms_max if far_clock else 0
-        place.scheduler.counts.bump("clocks hours off", bool(far_ms_max))
+        if far_ms_max:
+            place.scheduler.counts.bump("clocks hours off")
         self.name = name
         self.place = place
         self.scheduler = place.scheduler

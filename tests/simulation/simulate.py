@@ -27,6 +27,7 @@ from tests.simulation.mutants_collect import MUTANTS as COLLECT_MUTANTS
 from tests.simulation.mutants_decay import MUTANTS as DECAY_MUTANTS
 from tests.simulation.mutants_disk import MUTANTS as DISK_MUTANTS
 from tests.simulation.mutants_documents import MUTANTS as DOCUMENTS_MUTANTS
+from tests.simulation.mutants_folder import MUTANTS as FOLDER_MUTANTS
 from tests.simulation.mutants_log import MUTANTS as LOG_MUTANTS
 from tests.simulation.mutants_queue import MUTANTS as QUEUE_MUTANTS
 from tests.simulation.mutants_records import MUTANTS as RECORDS_MUTANTS
@@ -40,6 +41,7 @@ from tests.simulation.world_collect import CollectWorld
 from tests.simulation.world_decay import DecayWorld
 from tests.simulation.world_disk import DiskWorld
 from tests.simulation.world_documents import DocumentWorld
+from tests.simulation.world_folder import FolderWorld
 from tests.simulation.world_hosted_turns import MUTANTS as HOSTED_TURNS_MUTANTS
 from tests.simulation.world_hosted_turns import HostedTurnsWorld
 from tests.simulation.world_index import MUTANTS as INDEX_MUTANTS
@@ -81,6 +83,7 @@ WORLDS: Mapping[str, Listed] = {
     "decay": Listed(DecayWorld, weight=1),
     "documents": Listed(DocumentWorld, weight=2),
     "disk": Listed(DiskWorld, weight=1),
+    "folder": Listed(FolderWorld, weight=1),
     "hosted-turns": Listed(HostedTurnsWorld, weight=1),
     "index": Listed(CounterWorld, weight=1),
     "log": Listed(LogWorld, weight=3),
@@ -99,6 +102,7 @@ MUTANTS = (
     *DECAY_MUTANTS,
     *DISK_MUTANTS,
     *DOCUMENTS_MUTANTS,
+    *FOLDER_MUTANTS,
     *HOSTED_TURNS_MUTANTS,
     *INDEX_MUTANTS,
     *LOG_MUTANTS,

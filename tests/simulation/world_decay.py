@@ -137,7 +137,7 @@ class DecayWorld:
             return
         try:
             self._raise(document.log, lambda: document.forget_below(version, progress=read.append))
-        except ContentionError as exc:
+        except (ContentionError, OutcomeUnknown) as exc:
             if self.is_busy:
                 raise Violation("progress", "a floor did not rise beside busy writers") from exc
             raise

@@ -43,6 +43,7 @@ ORGANISATION = "acme"
 OTHER = "globex"
 MAIN = "plan"
 APPENDS = 60
+FOUNDER_TURNS = 16
 PAUSE_SECONDS_MAX = 700
 
 
@@ -166,6 +167,14 @@ class LogWorld:
         self._delete(self._any_log(process, log))
         self._create(log.environment, ORGANISATION, MAIN, log.record.kind)
 
+    def found(self, process: Process, log: Log) -> None:
+        """Create a log under a name that others want too, or delete the one that has it."""
+        name = f"found-{int(2 * process.clock.random())}"
+        try:
+            self._delete(open_log(log.environment, ORGANISATION, name))
+        except NotFound:
+            self._create(log.environment, ORGANISATION, name, log.record.kind)
+
     def namesake(self, process: Process, log: Log) -> None:
         """Another organisation's log of the same name: create it where there is none, append to it, delete it."""
         environment = log.environment
@@ -197,6 +206,8 @@ class LogWorld:
             (0.3, [_Role("deleter", self.delete, 2, 0.8)]),
             (0.4, [_Role(f"namesake-{position}", self.namesake, 4, 0.2) for position in range(2)]),
         ]
+        if draw() < 0.12:
+            roles += [_Role(f"founder-{position}", self.found, FOUNDER_TURNS, 0.1) for position in range(2)]
         return roles + [role for chance, some in rare if draw() < chance for role in some]
 
     def _run(self, role: _Role, process: Process) -> None:

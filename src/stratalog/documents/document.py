@@ -19,7 +19,7 @@ from stratalog.documents.state_cache import StateCache
 from stratalog.documents.values import Values
 from stratalog.documents.view import View
 from stratalog.documents.writer import Approve, MutationBatch, Writer
-from stratalog.errors import LimitExceeded
+from stratalog.errors import ContentionError, LimitExceeded, OutcomeUnknown, Unavailable
 from stratalog.limits import MUTATIONS_PER_BATCH_MAX
 from stratalog.log import Entry, Event, Log
 from stratalog.log.lifecycle import delete_log, fork_log
@@ -258,11 +258,14 @@ class Document:
         the number of entries that were read.
 
         Raises NotFound for a version beyond the head; Corrupt where the snapshot or its log is damaged, Unavailable,
-        ContentionError, OutcomeUnknown. After Corrupt the floor is as it was.
+        ContentionError: the floor is as it was. OutcomeUnknown: it is as it was or rose, and the next call goes on.
         """
         floor = raise_floor_onto(self.log, version, lambda floor: self._prove_base(floor, progress))
-        if self.state().floor < floor:
-            self._writer.append(Event(FLOOR, floor))
+        try:
+            if self.state().floor < floor:
+                self._writer.append(Event(FLOOR, floor))
+        except (ContentionError, Unavailable) as exc:
+            raise OutcomeUnknown("the floor rose, and no entry says so yet: call it again", floor=floor) from exc
         return floor
 
     def free_segments(self, stop: Stop = never) -> int:

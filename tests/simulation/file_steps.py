@@ -1,0 +1,116 @@
+"""Steps at single file operations: `os`, `open` and `flock` as the folder of blobs sees them, for several processes.
+
+Before each operation others may go on, or the process may be killed: from then on none of its operations has an effect,
+those of its `finally` blocks included. Its descriptors close and its locks are free, as a kernel sees to it.
+"""
+
+from __future__ import annotations
+
+import builtins
+import fcntl
+import os
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from typing import Any
+
+from stratalog.backends import files, folders
+from stratalog.testing.scheduler import Scheduler
+from tests.simulation.mutants import replaced
+
+__all__ = ["FileSteps"]
+
+STEPS = ("link", "makedirs", "mkdir", "rename", "rmdir", "unlink", "utime")
+"""What changes a folder, or the age of a file."""
+
+LOCK_POLL_MS = 3
+
+
+class FileSteps:
+    """The operations of all processes. ``operation`` is called before each; it may raise Crash."""
+
+    def __init__(self, scheduler: Scheduler) -> None:
+        self._scheduler = scheduler
+        self.operation: Callable[[str], None] = lambda label: None
+
+    @contextmanager
+    def active(self) -> Iterator[None]:
+        """The folder of blobs goes through here inside the block."""
+        stepping = _SteppingOs(self)
+        with ExitStack() as stack:
+            for module in (files, folders):
+                stack.enter_context(replaced(module, "os", stepping)())
+            stack.enter_context(replaced(files, "fcntl", _SteppingLocks(self))())
+            files.open = self._open  # type: ignore[attr-defined]
+            stack.callback(delattr, files, "open")
+            yield
+
+    def step(self, label: str) -> None:
+        """Nothing in set-up and in checks."""
+        if self._scheduler.current is not None:
+            self.operation(label)
+
+    def lock(self, file: Any, how: int) -> None:
+        """As `flock`, but a wait lets others go on."""
+        while True:
+            self.step("flock")
+            try:
+                return fcntl.flock(file, how if how == fcntl.LOCK_UN else how | fcntl.LOCK_NB)
+            except BlockingIOError:
+                if how & fcntl.LOCK_NB:
+                    raise
+                self._scheduler.counts.bump("locks waited for")
+                self._scheduler.sleep(LOCK_POLL_MS)
+
+    def _open(self, path: str, mode: str, **options: Any) -> Any:
+        self.step("open")
+        return builtins.open(path, mode, **options)
+
+
+class _SteppingOs:
+    """The module `os`, whose changes are steps and whose listings are sorted."""
+
+    def __init__(self, steps: FileSteps) -> None:
+        self._steps = steps
+
+    def __getattr__(self, name: str) -> Any:
+        operation = getattr(os, name)
+        return self._stepping(name, operation) if name in STEPS else operation
+
+    def listdir(self, folder: str) -> list[str]:
+        self._steps.step("listdir")
+        return sorted(os.listdir(folder))
+
+    def scandir(self, folder: str) -> Any:
+        self._steps.step("scandir")
+        return _Scanned(sorted(os.scandir(folder), key=lambda entry: entry.name))
+
+    def walk(self, folder: str, *, topdown: bool = True) -> list[tuple[str, list[str], list[str]]]:
+        self._steps.step("walk")
+        found = [(path, sorted(below), sorted(names)) for path, below, names in os.walk(folder)]
+        return sorted(found, reverse=not topdown)
+
+    def _stepping(self, name: str, operation: Callable[..., Any]) -> Callable[..., Any]:
+        def stepped(*arguments: Any, **options: Any) -> Any:
+            self._steps.step(name)
+            return operation(*arguments, **options)
+
+        return stepped
+
+
+class _Scanned(list[Any]):
+    """A listing that is also a context, as that of `os.scandir`."""
+
+    def __enter__(self) -> _Scanned:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        """Nothing is open."""
+
+
+class _SteppingLocks:
+    """The module `fcntl` as far as blobs use it."""
+
+    LOCK_EX, LOCK_NB, LOCK_UN = fcntl.LOCK_EX, fcntl.LOCK_NB, fcntl.LOCK_UN
+
+    def __init__(self, steps: FileSteps) -> None:
+        self.flock = steps.lock

@@ -1,0 +1,184 @@
+"""The world of a shared folder of blobs: processes that open it, put, read and delete, and are killed amid any of these.
+
+The files are real. Each operation that changes the folder is a step, before which a process may be killed; a new one
+opens the folder then and cleans up. No power fails here: see world `disk`.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import tempfile
+import weakref
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import ClassVar
+
+import msgspec
+
+from stratalog.backends.files import ASIDE, NEW, FileBlobs
+from stratalog.codec import sha256
+from stratalog.errors import Corrupt, NotFound, StratalogError
+from stratalog.testing.checkers import Violation
+from stratalog.testing.faults import Weather
+from stratalog.testing.scheduler import Actor, Scheduler
+from tests.simulation.actors import Turns, choose
+from tests.simulation.file_steps import FileSteps
+from tests.simulation.places import Place, Process
+
+__all__ = ["FolderWorld"]
+
+TURNS = 14
+BODIES = tuple(bytes((position * 7 + at * at) % 251 for at in range(200 * position)) for position in range(1, 4))
+KEYS = tuple(f"acme/plan/{sha256(body).hex()}" for body in BODIES)
+PAUSE_SECONDS_MAX = 0.2
+_steps: weakref.WeakKeyDictionary[Scheduler, FileSteps] = weakref.WeakKeyDictionary()
+
+
+class FolderPut(msgspec.Struct, frozen=True):
+    """An acknowledged put."""
+
+    key: str
+    sent_step: int
+    answered_step: int
+    sent_ms: int
+
+
+class FolderWorld:
+    """Three or four processes on one folder."""
+
+    columns: ClassVar[tuple[str, ...]] = (
+        "files.link",
+        "files.rename",
+        "files.unlink",
+        "files.flock",
+        "files.utime",
+        "files.fsync",
+        "killed",
+        "killed with a blob aside",
+        "folders opened",
+        "blobs put",
+        "blobs deleted",
+        "blobs read",
+        "blobs not found",
+        "locks waited for",
+    )
+
+    @staticmethod
+    @contextmanager
+    def surroundings(scheduler: Scheduler) -> Iterator[None]:
+        """File operations are steps as long as the run."""
+        _steps[scheduler] = FileSteps(scheduler)
+        with _steps[scheduler].active():
+            yield
+
+    def __init__(self, scheduler: Scheduler) -> None:
+        draw = scheduler.random
+        self.scheduler = scheduler
+        self.steps = _steps[scheduler]
+        self.steps.operation = self._operate
+        self.place = Place(scheduler, Weather(storm_calls=draw.randrange(100, 600)))
+        self.kill_rate = draw.choice((0.0, 0.01, 0.02, 0.05))
+        self.processes: dict[Actor, Process] = {}
+        self.puts: list[FolderPut] = []
+        self.looked: dict[str, int] = {}
+        self.folder = tempfile.mkdtemp(prefix="stratalog-folder-")
+        weakref.finalize(self, shutil.rmtree, self.folder, ignore_errors=True)
+        self.left = Turns({f"process-{position}": TURNS for position in range(draw.choice((3, 4)))})
+        for name in self.left:
+            self.place.start(name, self.run)
+
+    def run(self, process: Process) -> None:
+        """Open the folder, and do something with it as long as there are turns."""
+        self.processes[self.scheduler.parking()] = process
+        acts = (self.put, self.put, self.put, self.read, self.read, self.delete, self.delete, self.list)
+        blobs: FileBlobs | None = None
+        while self.left.take(process.name):
+            process.clock.sleep(PAUSE_SECONDS_MAX * process.clock.random() ** 2)
+            try:
+                if blobs is None or process.clock.random() < 0.1:
+                    blobs = FileBlobs(self.folder, process.clock, sync=lambda _: self.steps.step("fsync"))
+                    self.scheduler.counts.bump("folders opened")
+                choose(process.clock, acts)(process, blobs)
+            except Corrupt as exc:
+                raise Violation("whole blobs", str(exc)) from exc
+            except OSError as exc:
+                raise Violation("errors", "an error of the file system that nobody expects", error=repr(exc)) from exc
+            except StratalogError as exc:
+                self.scheduler.counts.bump(f"turn ended by {exc.code}")
+
+    def put(self, process: Process, blobs: FileBlobs) -> None:
+        """Put one of the blobs, which may stand."""
+        position = int(len(KEYS) * process.clock.random())
+        sent, sent_ms = self.scheduler.steps, process.clock.wall_ms()
+        blobs.put(KEYS[position], BODIES[position])
+        self.puts.append(FolderPut(KEYS[position], sent, self.scheduler.steps, sent_ms))
+        self.scheduler.counts.bump("blobs put")
+
+    def read(self, process: Process, blobs: FileBlobs) -> None:
+        """Read a blob. One that was put, and that nobody looked at since in order to delete it, is found."""
+        key, sent = choose(process.clock, KEYS), self.scheduler.steps
+        try:
+            blobs.get(key)
+        except NotFound:
+            self.scheduler.counts.bump("blobs not found")
+            if any(put.answered_step < sent for put in self._standing(key)):
+                raise Violation("acknowledged blob", "a blob that stands was not found", key=key) from None
+        else:
+            self.scheduler.counts.bump("blobs read")
+
+    def delete(self, process: Process, blobs: FileBlobs) -> None:
+        """Look, wait, and delete what was looked at: a put sent after the look keeps its blob."""
+        key = choose(process.clock, KEYS)
+        stat = blobs.stat(key)
+        if stat is not None:
+            self.looked[key] = self.scheduler.steps
+            process.clock.sleep(PAUSE_SECONDS_MAX * process.clock.random())
+            self.scheduler.counts.bump("blobs deleted", blobs.delete(key, stat.stamp))
+
+    def list(self, process: Process, blobs: FileBlobs) -> None:
+        """List all."""
+        for _ in blobs.list("acme/"):
+            pass
+
+    def check(self) -> None:
+        """Somebody opens the folder: what was put is there and young enough, and nothing is left beside."""
+        try:
+            blobs = FileBlobs(self.folder, self.place.clock, sync=lambda _: None)
+            standing = {stat.key: stat for stat in blobs.list("")}
+            for key in standing:
+                blobs.get(key)
+        except (Corrupt, NotFound) as exc:
+            raise Violation("whole blobs", str(exc)) from exc
+        for key in KEYS:
+            for put in self._standing(key):
+                if key not in standing:
+                    raise Violation("acknowledged blob", "an acknowledged blob is lost", put=put)
+                if standing[key].modified_ms < put.sent_ms:
+                    raise Violation("blob's age", "a put did not last that made a blob young", put=put)
+        if left := self._left_over(NEW) + self._left_over(ASIDE):
+            raise Violation("left over", "files stay that nobody needs", files=left)
+
+    def _standing(self, key: str) -> list[FolderPut]:
+        """The puts of a blob that was not looked at since in order to delete it."""
+        looked = self.looked.get(key, -1)
+        return [put for put in self.puts if put.key == key and put.sent_step > looked]
+
+    def _operate(self, label: str) -> None:
+        """A step before one operation, at which the process may end."""
+        scheduler = self.scheduler
+        scheduler.switch()
+        scheduler.calls += 1
+        scheduler.counts.bump(f"files.{label}")
+        actor = scheduler.parking()
+        if scheduler.report is not None:
+            scheduler.report(f"{scheduler.steps:>6} {scheduler.now_ms:>10} ms  {actor.name:<16} {label}")
+        if scheduler.calls > self.place.weather.storm_calls:
+            scheduler.calm()
+        if scheduler.stormy and scheduler.random.random() < self.kill_rate:
+            scheduler.counts.bump("killed")
+            scheduler.counts.bump("killed with a blob aside", bool(self._left_over(ASIDE)))
+            self.processes[actor].crash()
+
+    def _left_over(self, folder: str) -> list[str]:
+        return sorted(name for _, _, names in os.walk(os.path.join(self.folder, folder)) for name in names)
