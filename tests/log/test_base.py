@@ -10,11 +10,21 @@ from stratalog.backends.memory import MemoryBlobs
 from stratalog.errors import Corrupt, Invalid, VersionForgotten
 from stratalog.log import Log, create_log, fork_log, open_log
 from stratalog.log.pins import Pin, list_pins
-from stratalog.log.retention import raise_floor
-from stratalog.log.snapshots import list_snapshots
+from stratalog.log.retention import free_segments, raise_floor
+from stratalog.log.snapshots import list_snapshots, put_snapshot
 from stratalog.ports.index import Index, Item
 from tests.damage import DAMAGES, damage_blob, damaged_blob
-from tests.log.helpers import ORGANISATION, another, data, fill, new_log, new_place, scripted
+from tests.log.helpers import (
+    DUE_SECONDS,
+    ORGANISATION,
+    another,
+    clock_of,
+    data,
+    fill,
+    new_log,
+    new_place,
+    scripted,
+)
 
 
 def with_states(kind: str = "mine") -> Log:
@@ -179,3 +189,13 @@ def raised_amid(first: int, second: int) -> int:
     assert floor <= 10
     assert len(data(opened(log, "a"), 10)) == 3
     return calls
+
+
+def test_a_snapshot_of_a_forgotten_version_keeps_a_log_without_states_from_nothing() -> None:
+    log = new_log(segment_entries_target=4)
+    fill(log, 10)
+    hash_of_2 = log.hash_at(2)
+    raise_floor(log, 8)
+    put_snapshot(log.environment, log.record.prefix, 2, hash_of_2, b"by somebody slow", None)
+    clock_of(log.environment).sleep(DUE_SECONDS)
+    assert free_segments(log) == 2

@@ -31,14 +31,6 @@ def _unlink_unseen(self: Any, key: str, stamp: str, aside: str, path: str) -> bo
     return True
 
 
-def _rename_back(self: Any, aside: str, path: str) -> None:
-    """The mutant of `FileBlobs._put_back` that replaces what was put meanwhile."""
-    os.makedirs(os.path.dirname(path), exist_ok=True)
-    self._folders.sync_up(os.path.dirname(path))
-    if os.path.exists(aside):
-        files.os.rename(aside, path)
-
-
 def _remove_nothing(self: Any) -> None:
     """The mutant of `FileBlobs._remove_unfinished` that removes nothing."""
 
@@ -68,7 +60,6 @@ MUTANTS = (
     _mutant("opening removes what is aside", "_put_back_all", _remove_all_aside, LOST),
     _mutant("opening leaves what is aside", "_put_back_all", _leave_all_aside, LOST, "left over"),
     _mutant("deleted without a look at what is aside", "_unlink_generation", _unlink_unseen, LOST),
-    _mutant("put back over a younger blob", "_put_back", _rename_back, "blob's age"),
     _mutant("opening leaves what was begun", "_remove_unfinished", _remove_nothing, "left over"),
     _mutant("refreshed without a second look", "_refresh", _refresh_once, LOST),
     _mutant("who misses a blob does not look aside", "_put_back_blob", _put_back_nothing, LOST),

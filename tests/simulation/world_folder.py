@@ -79,6 +79,7 @@ class FolderWorld:
         self.steps.operation = self._operate
         self.place = Place(scheduler, Weather(storm_calls=draw.randrange(100, 600)))
         self.kill_rate = draw.choice((0.0, 0.01, 0.02, 0.05))
+        self.keys = KEYS[: draw.choice((1, 1, 2, 3))]
         self.processes: dict[Actor, Process] = {}
         self.puts: list[FolderPut] = []
         self.looked: dict[str, int] = {}
@@ -109,7 +110,7 @@ class FolderWorld:
 
     def put(self, process: Process, blobs: FileBlobs) -> None:
         """Put one of the blobs, which may stand."""
-        position = int(len(KEYS) * process.clock.random())
+        position = int(len(self.keys) * process.clock.random())
         sent, sent_ms = self.scheduler.steps, process.clock.wall_ms()
         blobs.put(KEYS[position], BODIES[position])
         self.puts.append(FolderPut(KEYS[position], sent, self.scheduler.steps, sent_ms))
@@ -117,7 +118,7 @@ class FolderWorld:
 
     def read(self, process: Process, blobs: FileBlobs) -> None:
         """Read a blob. One that was put, and that nobody looked at since in order to delete it, is found."""
-        key, sent = choose(process.clock, KEYS), self.scheduler.steps
+        key, sent = choose(process.clock, self.keys), self.scheduler.steps
         try:
             blobs.get(key)
         except NotFound:
@@ -129,7 +130,7 @@ class FolderWorld:
 
     def delete(self, process: Process, blobs: FileBlobs) -> None:
         """Look, wait, and delete what was looked at: a put sent after the look keeps its blob."""
-        key = choose(process.clock, KEYS)
+        key = choose(process.clock, self.keys)
         stat = blobs.stat(key)
         if stat is not None:
             self.looked[key] = self.scheduler.steps
@@ -150,7 +151,7 @@ class FolderWorld:
                 blobs.get(key)
         except (Corrupt, NotFound) as exc:
             raise Violation("whole blobs", str(exc)) from exc
-        for key in KEYS:
+        for key in self.keys:
             for put in self._standing(key):
                 if key not in standing:
                     raise Violation("acknowledged blob", "an acknowledged blob is lost", put=put)

@@ -31,11 +31,14 @@ def base_at(log: Log, floor: int) -> Snapshot:
 def require_app_base(log: Log) -> None:
     """Read the base at the floor of a log back, with all of its parts. Raises Corrupt.
 
-    Nothing takes the place of what a log without states forgot.
+    Nothing takes the place of what a log without states forgot. One that is given states later may have a snapshot of
+    a version below its floor, by somebody slow.
     """
     environment, floor = log.environment, log.floor()
-    if log.record.kind == "log" and newest_snapshot(environment.index, log.record.prefix, floor) is None:
-        return
+    if log.record.kind == "log":
+        newest = newest_snapshot(environment.index, log.record.prefix, floor)
+        if newest is None or newest.version < floor:
+            return
     try:
         readings = read_app_snapshot_back(environment.blobs, log.record.owner, base_at(log, floor))
         require_intact(reading.damage for reading in readings)

@@ -47,7 +47,9 @@ __all__ = [
 ]
 
 T = TypeVar("T")
-EXTREME_RATE = 0.05
+EXTREME_RATE = 0.08
+EXTREME_LATE_RATE = 0.04
+LATE_MS_MIN = 120_000
 LATE_MS_LIMIT = (OBSERVATION_SECONDS_MAX + GRACE_SECONDS - 10) * 1000
 FAR_SKEW_MS_MAX = 6 * 3600 * 1000
 
@@ -68,6 +70,7 @@ class Weather(msgspec.Struct, frozen=True):
     torn: float = 0
     storm_calls: int = 400
     freeze_ms_max: int = 4 * 3600 * 1000
+    late_ms_min: int = 10
     late_ms_max: int = 60_000
     slow_ms_max: int = 120_000
     stale_ms_max: int = 2_000
@@ -102,7 +105,14 @@ def _with_extremes(weather: Weather, random: Random) -> Weather:
     """
     chance = random.random()
     if chance < EXTREME_RATE:
-        return msgspec.structs.replace(weather, late_ms_max=LATE_MS_LIMIT, skew_ms_max=0, jump_ms_max=0)
+        return msgspec.structs.replace(
+            weather,
+            late=EXTREME_LATE_RATE,
+            late_ms_min=LATE_MS_MIN,
+            late_ms_max=LATE_MS_LIMIT,
+            skew_ms_max=0,
+            jump_ms_max=0,
+        )
     if chance < 2 * EXTREME_RATE:
         return msgspec.structs.replace(weather, far_skew_ms_max=FAR_SKEW_MS_MAX)
     return weather
@@ -205,7 +215,8 @@ class FaultyLine:
         if fault in ("lost answer", "crash after"):
             _effect(function, arguments)
         elif fault in ("late", "crash late"):
-            self.scheduler.later(self._delay_ms(self.weather.late_ms_max), lambda: _effect(function, arguments))
+            delay_ms = self._delay_ms(self.weather.late_ms_max, self.weather.late_ms_min)
+            self.scheduler.later(delay_ms, lambda: _effect(function, arguments))
         if fault.startswith("crash"):
             self._crash()
         raise OutcomeUnknown("simulated", call=label)
@@ -223,8 +234,8 @@ class FaultyLine:
             function(group, bodies[:count])
         raise OutcomeUnknown("simulated", call=label, sent=count)
 
-    def _delay_ms(self, delay_ms_max: int) -> int:
-        return int(10 * (delay_ms_max / 10) ** self._draw())
+    def _delay_ms(self, delay_ms_max: int, delay_ms_min: int = 10) -> int:
+        return int(delay_ms_min * (delay_ms_max / delay_ms_min) ** self._draw())
 
 
 class FaultyIndex:
