@@ -93,16 +93,20 @@ def _check_done(change: Change, log: LogTruth) -> None:
 
 def _check_refused(change: Change, truth: Truth) -> None:
     """Final errors were true at some moment of the call."""
-    if change.kind in CREATIONS and type(change.error) is Conflict:
-        if not any(log.name == change.name and log.lived(change.sent, change.answered) for log in truth.logs.values()):
-            raise Violation("created", "a name was called taken that nobody had", change=change)
+    if change.kind in CREATIONS and type(change.error) is Conflict and not _was_taken(change, truth):
+        raise Violation("created", "a name was called taken that nobody had", change=change)
     if change.kind == "delete" and isinstance(change.error, NotFound):
         deleted = truth.logs[change.prefix].deleted
         if deleted is None or deleted > change.answered:
             raise Violation("deleted", "a log was called gone while it lived", change=change)
     if change.kind == "fork" and isinstance(change.error, VersionForgotten):
-        if change.error.details.get("floor", change.value + 1) <= change.value:
+        floor = change.error.details.get("floor")
+        if floor is not None and floor <= change.value:
             raise Violation("created", "a version was called forgotten that is above the floor", change=change)
+
+
+def _was_taken(change: Change, truth: Truth) -> bool:
+    return any(log.name == change.name and log.lived(change.sent, change.answered) for log in truth.logs.values())
 
 
 def _check_creations(changes: Iterable[Change], truth: Truth) -> None:

@@ -109,9 +109,7 @@ class Truth:
         own = self.logs.get(prefix)
         if own is None:
             organisation, _, name = partition.partition("/")
-            log = LogTruth(
-                (organisation, name), moment, attributes["s"], attributes["f"], self._beginning(attributes)
-            )
+            log = LogTruth((organisation, name), moment, attributes["s"], attributes["f"], self._beginning(attributes))
             if any(other.name == log.name and other.deleted is None for other in self.logs.values()):
                 raise Violation("created", "a log was created where another lives", log=prefix)
             self.logs[prefix] = log

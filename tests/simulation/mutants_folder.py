@@ -6,12 +6,14 @@ import os
 from collections.abc import Callable
 from typing import Any
 
-from stratalog.backends import files
+from stratalog.backends import files as files_module
 from stratalog.backends.files import ASIDE, FileBlobs
 from tests.simulation.mutants import Mutant, replaced
 from tests.simulation.world_folder import FolderWorld
 
 __all__ = ["MUTANTS"]
+
+files: Any = files_module  # its names are looked up late: they are stepping ones while a seed runs
 
 
 def _remove_all_aside(self: Any) -> None:
@@ -38,7 +40,7 @@ def _remove_nothing(self: Any) -> None:
 def _refresh_once(self: Any, path: str) -> bool:
     """The mutant of `FileBlobs._refresh` that does not look whether the file was renamed aside meanwhile."""
     try:
-        with files.open(path, "rb") as file:  # type: ignore[attr-defined]
+        with files.open(path, "rb") as file:
             files.os.utime(file.fileno(), ns=self._times())
             self._sync_descriptor(file.fileno())
         return True

@@ -184,12 +184,12 @@ def _commit_without_second_look(environment: Any, writes: Any, landed: Any) -> N
     in_doubt = False
     while not (in_doubt and landed()):
         try:
-            return environment.index.commit(writes)
+            environment.index.commit(writes)
+            return
         except (OutcomeUnknown, Unavailable) as exc:
             in_doubt = in_doubt or isinstance(exc, OutcomeUnknown)
             if not retry.wait(exc):
                 raise OutcomeUnknown("mutant") if in_doubt else exc from exc
-    return None
 
 
 def _end_unsure(self: Any, floor: int) -> int:

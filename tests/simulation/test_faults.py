@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from random import Random
 from typing import Any
 
 import pytest
@@ -11,7 +12,7 @@ from stratalog.codec import sha256
 from stratalog.errors import OutcomeUnknown, Unavailable
 from stratalog.limits import OBSERVATION_SECONDS_MAX
 from stratalog.ports.index import Item, Put
-from stratalog.testing.faults import Weather
+from stratalog.testing.faults import FAR_SKEW_MS_MAX, LATE_MS_LIMIT, Weather, draw_weather
 from stratalog.testing.scheduler import Scheduler
 from tests.simulation.places import Place, Process
 
@@ -207,3 +208,21 @@ def error_of(function: Callable[[], Any]) -> Exception | None:
     except (Unavailable, OutcomeUnknown) as exc:
         return exc
     return None
+
+
+def test_some_seeds_have_effects_as_late_as_the_observation_rule_allows_and_others_far_clocks() -> None:
+    drawn = [draw_weather(Random(seed)) for seed in range(500)]
+    late = [weather for weather in drawn if weather.late_ms_max > 60_000]
+    far = [weather for weather in drawn if weather.far_skew_ms_max]
+    assert 20 < len(late) < 80
+    assert 20 < len(far) < 80
+    assert all(weather.late_ms_max == LATE_MS_LIMIT and not weather.skew_ms_max for weather in late)
+    assert not any(weather.far_skew_ms_max for weather in late)
+
+
+def test_a_clock_is_hours_off_only_where_nothing_is_freed_by_it() -> None:
+    place = Place(Scheduler(7), Weather(far_skew_ms_max=FAR_SKEW_MS_MAX))
+    far = [abs(Process(place, "writer", far_clock=True).clock.wall_ms() - place.clock.wall_ms()) for _ in range(20)]
+    near = [abs(Process(place, "collector").clock.wall_ms() - place.clock.wall_ms()) for _ in range(20)]
+    assert max(far) > 3_600_000
+    assert max(near) == 0

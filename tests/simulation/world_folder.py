@@ -1,4 +1,4 @@
-"""The world of a shared folder of blobs: processes that open it, put, read and delete, and are killed amid any of these.
+"""The world of a shared folder of blobs: processes open it, put, read and delete, and are killed amid any of these.
 
 The files are real. Each operation that changes the folder is a step, before which a process may be killed; a new one
 opens the folder then and cleans up. No power fails here: see world `disk`.
@@ -84,7 +84,7 @@ class FolderWorld:
         self.puts: list[FolderPut] = []
         self.looked: dict[str, int] = {}
         self.folder = tempfile.mkdtemp(prefix="stratalog-folder-")
-        weakref.finalize(self, shutil.rmtree, self.folder, ignore_errors=True)
+        self._remove = weakref.finalize(self, shutil.rmtree, self.folder, ignore_errors=True)
         self.left = Turns({f"process-{position}": TURNS for position in range(draw.choice((3, 4)))})
         for name in self.left:
             self.place.start(name, self.run)
@@ -92,7 +92,7 @@ class FolderWorld:
     def run(self, process: Process) -> None:
         """Open the folder, and do something with it as long as there are turns."""
         self.processes[self.scheduler.parking()] = process
-        acts = (self.put, self.put, self.put, self.read, self.read, self.delete, self.delete, self.list)
+        acts = (self.put, self.put, self.put, self.read, self.read, self.delete, self.delete, self.look_around)
         blobs: FileBlobs | None = None
         while self.left.take(process.name):
             process.clock.sleep(PAUSE_SECONDS_MAX * process.clock.random() ** 2)
@@ -137,13 +137,19 @@ class FolderWorld:
             process.clock.sleep(PAUSE_SECONDS_MAX * process.clock.random())
             self.scheduler.counts.bump("blobs deleted", blobs.delete(key, stat.stamp))
 
-    def list(self, process: Process, blobs: FileBlobs) -> None:
+    def look_around(self, process: Process, blobs: FileBlobs) -> None:
         """List all."""
         for _ in blobs.list("acme/"):
             pass
 
     def check(self) -> None:
         """Somebody opens the folder: what was put is there and young enough, and nothing is left beside."""
+        try:
+            self._check()
+        finally:
+            self._remove()
+
+    def _check(self) -> None:
         try:
             blobs = FileBlobs(self.folder, self.place.clock, sync=lambda _: None)
             standing = {stat.key: stat for stat in blobs.list("")}

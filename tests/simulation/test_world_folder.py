@@ -1,0 +1,33 @@
+"""The world of a shared folder: a seed runs the same way twice, leaves nothing, and its patches end with it."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+from stratalog.backends import files, folders
+from stratalog.testing.scheduler import Scheduler
+from tests.simulation.file_steps import FileSteps
+from tests.simulation.world_folder import FolderWorld
+from tests.simulation.worlds import run_seed
+
+
+def test_a_seed_runs_the_same_way_twice() -> None:
+    first = [run_seed(FolderWorld, seed).fingerprint for seed in range(20)]
+    assert [run_seed(FolderWorld, seed).fingerprint for seed in range(20)] == first
+
+
+def test_seeds_pass_and_leave_nothing_behind(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    assert [run_seed(FolderWorld, seed).details for seed in range(30)] == [""] * 30
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_the_folder_of_blobs_has_its_own_operations_after_a_run() -> None:
+    with FileSteps(Scheduler(7)).active():
+        assert files.os is not os
+    assert files.os is os
+    assert folders.os is os
+    assert not hasattr(files, "open")
