@@ -97,7 +97,6 @@ def _mutant(name: str, owner: Any, attribute: str, bug: object, caught_by: tuple
 DANGLING = ("nothing dangling", "history kept")
 MUTANTS = (
     _mutant("observation rule ignored (blobs)", collection, "OBSERVATION_SECONDS_MAX", -301),
-    _mutant("collect: no grace for what takes effect late", collection, "GRACE_SECONDS", 0),
     _mutant("blob deleted without its stamp", _Collection, "_delete", _delete_unseen),
     _mutant("commit leaves the age of its blobs", MemoryIndex, "_put_blobs", _put_new_blobs),
     _mutant("late commit leaves its blobs unput", blob_batch, "GRACE_SECONDS", 10**9),

@@ -5,18 +5,19 @@ from __future__ import annotations
 from functools import partial
 from typing import Any
 
-from stratalog.clock import Observation, new_id
+from stratalog.clock import new_id
 from stratalog.codec import sha256
 from stratalog.errors import (
     ConditionFailed,
     ContentionError,
+    Corrupt,
     NotFound,
     OutcomeUnknown,
     StratalogError,
     Unavailable,
 )
 from stratalog.keys import entries_partition, number, parse_number
-from stratalog.limits import OBSERVATION_SECONDS_MAX
+from stratalog.limits import GRACE_SECONDS, OBSERVATION_SECONDS_MAX
 from stratalog.log import Entry, append, commit, conditional_append, directory, head, lifecycle, plan, retention
 from stratalog.log.append import Appender, LogAppend
 from stratalog.log.blob_batch import BlobBatch
@@ -199,13 +200,26 @@ def _end_unsure(self: Any, floor: int) -> int:
     return int(self._log.floor())
 
 
-def _age_by_wall(self: Observation) -> float:
-    """The mutant of `Observation.age_seconds` for which a clock that is put back makes what was read young."""
-    return (self._clock.wall_ms() - self.wall_ms) / 1000
+def _append_patiently(self: Any, pending: PendingEntry) -> Entry:
+    """The mutant of `Appender.append` that looks for a write in doubt after a minute, and then calls it refused."""
+    try:
+        return _append(self, pending)
+    except OutcomeUnknown:
+        environment = self.environment
+        environment.clock.sleep(61)
+        for partition, version in pending.in_doubt:
+            item = environment.index.get(partition, number(version))
+            if item is not None and item.attributes.get("w") == pending.write_id:
+                raise
+        raise Unavailable("mutant") from None
 
 
-def _seconds_by_wall(self: Observation, later: Observation) -> float:
-    return (later.wall_ms - self.wall_ms) / 1000
+def _entry_of_now(self: Reader, item: Any) -> Entry:
+    """The mutant of `Reader._entry` that takes an entry from the future for damage."""
+    entry = _entry(self, item)
+    if entry.created_ms > self._environment.clock.wall_ms() + GRACE_SECONDS * 1000:
+        raise Corrupt("mutant")
+    return entry
 
 
 _faulty_commit = FaultyIndex.commit
@@ -215,6 +229,7 @@ _hash_after = PendingEntry.hash_after
 _lineage = lifecycle._lineage
 _init = LogAppend.__init__
 _append = Appender.append
+_entry = Reader._entry
 _walk = head._walk
 _pin = lifecycle._pin
 _take_name = directory.name_delete
@@ -313,17 +328,8 @@ MUTANTS = (
     ),
     _mutant("name entered after the creation", replaced(lifecycle, "commit_once", _create_then_name), "names"),
     _mutant("fork not fenced against a raised floor", replaced(lifecycle, "_pin", _pin_unfenced), "fork", "dangling"),
-    _mutant(
-        "observation aged by the wall clock alone",
-        together(
-            replaced(Observation, "age_seconds", _age_by_wall), replaced(Observation, "seconds_until", _seconds_by_wall)
-        ),
-        "acknowledged",
-        "stale-answer",
-        "real-time",
-        "gapless",
-        "honest-retry",
-    ),
+    _mutant("write in doubt called refused after a minute", replaced(Appender, "append", _append_patiently), "refused"),
+    _mutant("entry from the future taken for damage", replaced(Reader, "_entry", _entry_of_now), "dangling"),
     _mutant(
         "deletion reads the head before the name", replaced(world_log, "delete_log", _delete_head_first), "deleted"
     ),
