@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import partial
 from typing import Any
 
-from stratalog.clock import new_id
+from stratalog.clock import Observation, new_id
 from stratalog.codec import sha256
 from stratalog.errors import (
     ConditionFailed,
@@ -24,7 +24,7 @@ from stratalog.log.blob_batch import BlobBatch
 from stratalog.log.bodies import BodyRef, write_body
 from stratalog.log.entries import END, SEAL
 from stratalog.log.head import Head, follow_head
-from stratalog.log.names import NameRecord, require_name
+from stratalog.log.names import NameRecord, read_name, require_name
 from stratalog.log.pending_entry import PendingEntry, same_request
 from stratalog.log.reader import Reader, Run
 from stratalog.log.retention import _Raising
@@ -201,12 +201,18 @@ def _end_unsure(self: Any, floor: int) -> int:
 
 
 def _append_patiently(self: Any, pending: PendingEntry) -> Entry:
-    """The mutant of `Appender.append` that looks for a write in doubt after a minute, and then calls it refused."""
+    """The mutant of `Appender.append` that looks for a write in doubt after a minute, and then calls it refused.
+
+    It knows what else may have become of the write: it was freed, or its log is another by now.
+    """
+    environment, began = self.environment, Observation(self.environment.clock)
     try:
         return _append(self, pending)
     except OutcomeUnknown:
-        environment = self.environment
         environment.clock.sleep(61)
+        name = read_name(environment.index, self.name.organisation, self.name.name)
+        if not pending.in_doubt or name != self.name or began.age_seconds() > OBSERVATION_SECONDS_MAX:
+            raise
         for partition, version in pending.in_doubt:
             item = environment.index.get(partition, number(version))
             if item is not None and item.attributes.get("w") == pending.write_id:
