@@ -9,6 +9,7 @@ __all__ = ["REMOVALS"]
 FILES = "src/stratalog/backends/files.py"
 FOLDERS = "src/stratalog/backends/folders.py"
 MEMORY = "src/stratalog/backends/memory.py"
+TURNSTILE = "src/stratalog/backends/turnstile.py"
 
 REMOVALS: tuple[Removal, ...] = (
     Removal(
@@ -175,5 +176,19 @@ REMOVALS: tuple[Removal, ...] = (
             ),
         ),
         ("src/stratalog/testing/queue_contract.py::test_dead_letters_are_listed_oldest_first_after_an_id",),
+    ),
+    Removal(
+        "B143",
+        (
+            Edit(
+                TURNSTILE,
+                "        self._closed = True\n        self._transaction.close()\n        self._close_turn()\n",
+                "        self._transaction.close()\n        os.closerange(self._turn.door, self._turn.room + 1)\n",
+            ),
+        ),
+        (
+            "tests/backends/test_turnstile.py::test_who_waits_for_a_turn_while_the_file_is_closed_has_none",
+            "tests/backends/test_turnstile.py::test_a_turn_outlives_the_closing_of_its_file_and_frees_the_room",
+        ),
     ),
 )
