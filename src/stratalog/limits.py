@@ -116,6 +116,10 @@ UNKNOWN_OWNER_SECONDS_MAX = 7 * 86_400
 
 # A pass of maintenance reads blobs of so many bytes, if there are that many and the time allows.
 SCRUB_PASS_BYTES_MIN = 256 * 1024 * 1024
+# A blob that a whole round has read is looked up for so long, and not read again, before history is forgotten.
+SCRUB_PROOF_SECONDS_MAX = 30 * 86_400
+# The clocks of processes and of the storage that dates blobs disagree by no more.
+SCRUB_CLOCKS_SECONDS_MAX = 86_400
 
 # The edge of a server: what one request may bring and one answer may hold.
 REQUEST_BYTES_MAX = 16 * 1024 * 1024

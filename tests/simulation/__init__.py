@@ -36,6 +36,7 @@ interleaving        yields at each access of a shared attribute
 racing              a class for the tests of interleaving
 log_truth           the model of a log
 log_outcomes        what callers were told of creations, forks, deletions and floors
+scrub_truth         when a scrub read which blob
 records_truth       what hash each version of a record has, by its item alone
 documents_truth     the model of a document
 disk_document       a document of the world `disk`

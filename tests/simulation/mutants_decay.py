@@ -6,14 +6,18 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from typing import Any
 
+import msgspec
+
 from stratalog.codec import encode
 from stratalog.documents import document as document_module
 from stratalog.documents import rebuild as rebuild_module
 from stratalog.documents.rebuild import verify
+from stratalog.documents.scrubbed_values import ScrubbedValues
 from stratalog.errors import Corrupt, NotFound
-from stratalog.log import retention
+from stratalog.log import retention, scrub_record
 from stratalog.log.base import AppBases
 from stratalog.log.retention import _Plan, _Raising
+from stratalog.log.scrub_record import ScrubRecord, load_scrub_record
 from stratalog.log.snapshots import Snapshot
 from stratalog.maintenance.marks import Marking
 from stratalog.tree.chunks import Chunks
@@ -69,6 +73,11 @@ def _mark_on(self: Marking, snapshot: Snapshot) -> None:
         _mark_snapshot(self, snapshot)
 
 
+def _load_undamaged(environment: Any) -> ScrubRecord:
+    """Whatever the last round met."""
+    return msgspec.structs.replace(load_scrub_record(environment), round_damaged=0)
+
+
 def _mutant(name: str, owner: Any, attribute: str, bug: object, *caught_by: str) -> Mutant:
     return Mutant(f"decay: {name}", DecayWorld, replaced(owner, attribute, bug), caught_by)
 
@@ -78,6 +87,9 @@ MUTANTS = (
     _mutant("floor without reading back", document_module, "prove_base", _prove_by_rebuilding, "unread"),
     _mutant("floor onto a state that was not read", AppBases, "_damage", lambda self, snapshot: None, "unread"),
     _mutant("freed without reading back", document_module, "require_base", lambda document: None, "unread"),
+    _mutant("scrub trusted for later values", scrub_record, "SCRUB_CLOCKS_SECONDS_MAX", -(10**9), "unread"),
+    _mutant("scrub that met damage trusted", scrub_record, "load_scrub_record", _load_undamaged, "unread"),
+    _mutant("scrubbed values not looked up", ScrubbedValues, "read_rest", lambda self: iter(()), "unread"),
     Mutant("decay: base proven through the cache", DecayWorld, _proven_through_the_cache, ("unread",)),
     _mutant("pins looked at once, before the proof", _Raising, "_look", _look_once, *KEPT),
     _mutant("roll-over restarts the proof", _Raising, "_commit", _commit_anew, "progress"),

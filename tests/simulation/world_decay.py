@@ -5,6 +5,8 @@ damaged, no floor rises onto it, nothing is freed above it, and nothing that is 
 every blob that was ever put. In the end it puts back what decayed; then all that is kept must read.
 
 In a busy seed nothing fails and nothing decays. Writers commit without pause, and each floor must rise with one proof.
+In a slow seed a pause may be of weeks, and a scrub reads blobs. Then a value may be damaged behind the scrub, and a
+floor may rise onto it while it stands. The world remembers by itself when the scrub has read which blob.
 """
 
 from __future__ import annotations
@@ -39,6 +41,7 @@ from stratalog.tree.chunks import Chunks
 from tests.damage import DAMAGES, LOSE, damage_blob
 from tests.simulation.actors import Turns, choose, log_place
 from tests.simulation.places import Place, Process
+from tests.simulation.scrub_truth import ScrubTruth
 
 __all__ = ["DecayWorld"]
 
@@ -59,6 +62,13 @@ TURNS = {
     "forker-b": 8,
     "keeper": 24,
 }
+SLOW_RATE = 0.3
+SCRUBS = (3, 10)
+SCRUB_DAYS = 3
+SCRUB_BLOBS_MAX = 40
+PAUSE_DAYS_MAX = 40
+LONG_PAUSE_RATE = 0.12
+DAY_SECONDS = 86_400
 BUSY_TURNS = {"writer-a": 60, "writer-b": 60, "forgetter-a": 6}
 COLLECTIONS = 8
 FREEZE_RATE = 0.005
@@ -78,6 +88,8 @@ class DecayWorld:
         "collected blobs",
         "collections refused",
         "pins moved",
+        "scrub rounds",
+        "values damaged behind the scrub",
     )
 
     def __init__(self, scheduler: Scheduler) -> None:
@@ -85,12 +97,15 @@ class DecayWorld:
         self.scheduler = scheduler
         self.is_busy = draw.random() < BUSY_RATE
         self.place = Place(scheduler, Weather() if self.is_busy else _weather(scheduler))
+        self.is_slow = not self.is_busy and draw.random() < SLOW_RATE
         self.settings = BUSY_SETTINGS if self.is_busy else SETTINGS
         self.shadow = MemoryBlobs(self.place.clock)
         self.damaged: dict[str, str] = {}
+        self.scrubs = ScrubTruth(self.place.clock)
         self.decays = 0 if self.is_busy else draw.choice((0, 1, 2, 6))
         self._remember_puts()
-        self.left = Turns(BUSY_TURNS if self.is_busy else TURNS | {"collector": COLLECTIONS, "disk": self.decays})
+        others = {"collector": COLLECTIONS, "disk": self.decays, "scrubber": draw.choice(SCRUBS) if self.is_slow else 0}
+        self.left = Turns(BUSY_TURNS if self.is_busy else TURNS | others)
         self.documents = [NAME]
         self.handles: dict[tuple[str, str], Document] = {}
         honest = log_place(self.place, self.settings)
@@ -106,6 +121,7 @@ class DecayWorld:
             "keeper": self.keep,
             "collector": self.collect,
             "disk": self.decay,
+            "scrubber": self.scrub,
         }
         for name in self.left:
             self.place.start(name, lambda process, act=acts[name]: self._repeat(process, act))  # type: ignore[misc]
@@ -181,6 +197,11 @@ class DecayWorld:
             raise
         self.scheduler.counts.bump("collected blobs", len(found.garbage))
 
+    def scrub(self, process: Process) -> None:
+        """One pass, of a round or less."""
+        report = self.scrubs.run_pass(log_place(process, self.settings), SCRUB_DAYS, SCRUB_BLOBS_MAX)
+        self.scheduler.counts.bump("scrub rounds", report.is_round_finished and report.blobs > 0)
+
     def decay(self, process: Process) -> None:
         """Damage one blob of any kind."""
         keys = sorted(set(self.place.blobs._bodies) - set(self.damaged))
@@ -234,7 +255,7 @@ class DecayWorld:
 
     def _raise(self, log: Log, act: Callable[[], int]) -> None:
         """A floor that this call has raised stands on nothing that was damaged before the call and is still."""
-        counters, before = log.environment.counters, set(self.damaged)
+        counters, before = log.environment.counters, self._noticeable()
         raised = counters["floor"]
         try:
             act()
@@ -247,7 +268,7 @@ class DecayWorld:
                 self._require_read("a floor rose", log, before)
 
     def _free(self, log: Log, act: Callable[[], int]) -> None:
-        before, due = set(self.damaged), self._segments(log)
+        before, due = self._noticeable(), self._segments(log)
         try:
             act()
         except Corrupt:
@@ -262,6 +283,12 @@ class DecayWorld:
             for first, segment in due.items():
                 if segment.archive and not segment.freed and first in after and after[first].freed:
                     self._require_archive(log, after[first])
+
+    def _noticeable(self) -> set[str]:
+        """What is damaged, and not behind a scrub."""
+        noticeable = self.scrubs.noticeable(self.damaged)
+        self.scheduler.counts.bump("values damaged behind the scrub", len(self.damaged) - len(noticeable))
+        return noticeable
 
     def _require_read(self, what: str, log: Log, before: set[str]) -> None:
         """The base at the floor does not need what was damaged all the while."""
@@ -311,7 +338,9 @@ class DecayWorld:
                 self.scheduler.counts.bump("tries damaged")
 
     def _pause(self, process: Process) -> None:
-        if not self.is_busy:
+        if self.is_slow and process.clock.random() < LONG_PAUSE_RATE:
+            process.clock.sleep(PAUSE_DAYS_MAX * DAY_SECONDS * process.clock.random())
+        elif not self.is_busy:
             long = process.clock.random() < 0.3
             process.clock.sleep((PAUSE_SECONDS_MAX if long else BURST_SECONDS_MAX) * process.clock.random())
 
@@ -344,6 +373,7 @@ class DecayWorld:
             put(key, body)
             self.shadow.put(key, body)
             self.damaged.pop(key, None)
+            self.scrubs.forget_read(key)
 
         blobs.put = remembered  # type: ignore[method-assign]
 

@@ -14,6 +14,7 @@ rejections         mutations rejected for a fault, which are dead letters
 run                runs a batch of mutations on a state
 commit_builder     makes an entry of a run
 commits            the content of an entry
+scrubbed_values    large values that a scrub has read, which a proof only looks up
 values             small values inline, large ones by reference
 snapshots          trees of a version as chunks and roots
 snapshot_schedule  when a snapshot is due, and which thread takes it

@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Protocol
 
-from stratalog.documents.read_back import require_state
+from stratalog.documents.read_back import require_scrubbed_state
 from stratalog.documents.rebuild import verify
 from stratalog.documents.snapshots import roots_of
 from stratalog.documents.values import Values
 from stratalog.errors import Corrupt
 from stratalog.log import Log
 from stratalog.log.base import base_at
+from stratalog.log.scrub_record import scrubbed_before_ms
 from stratalog.log.snapshots import Snapshot
 from stratalog.tree.chunks import Chunks
 
@@ -37,16 +38,23 @@ def prove_base(document: _Document, base: Snapshot, progress: Callable[[int], No
     In this order: the comparison puts chunks, which the reading then finds in storage or not.
     """
     verify(document, base.version, progress=progress)
-    require_state(document.chunks, document.values, roots_of(base))
+    _require_state(document, base)
 
 
 def require_base(document: _Document) -> None:
-    """Read the base at the floor back, all of it. Raises Corrupt."""
+    """Read the base at the floor back. Raises Corrupt."""
     while True:
         floor = document.log.floor()
         try:
-            return require_state(document.chunks, document.values, roots_of(base_at(document.log, floor)))
+            return _require_state(document, base_at(document.log, floor))
         except Corrupt:
             if document.log.floor() == floor:
                 raise
             # Another process raised the floor meanwhile, and that base went.
+
+
+def _require_state(document: _Document, base: Snapshot) -> None:
+    """Read all chunks, and the values that no scrub has read lately; the others have to be there. Raises Corrupt."""
+    environment = document.log.environment
+    before_ms = scrubbed_before_ms(environment)
+    require_scrubbed_state(document.chunks, document.values, roots_of(base), environment.blobs, before_ms)

@@ -6,19 +6,29 @@ It decides nothing. Who forgets history stops at the first damage; who verifies 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import closing
+from typing import Protocol
 
 import msgspec
 
+from stratalog.documents.scrubbed_values import ScrubbedValues
 from stratalog.documents.state import Roots
 from stratalog.documents.values import Values, as_reference
+from stratalog.ports.blobs import Blobs
 from stratalog.ports.read_back import BlobDamage, BlobReading, require_intact
 from stratalog.tree.chunks import Chunks
 from stratalog.tree.nodes import Leaf
 from stratalog.tree.reach import read_tree_back
 
-__all__ = ["StatePosition", "StateReading", "read_state_back", "require_state"]
+__all__ = ["StatePosition", "StateReading", "read_state_back", "require_scrubbed_state", "require_state"]
 
 VALUES_REMEMBERED_MAX = 10_000
+
+
+class _Values(Protocol):
+    """What reads large values."""
+
+    def read_back(self, stored: bytes) -> Iterator[BlobReading]: ...
 
 
 class StatePosition(msgspec.Struct, frozen=True, array_like=True):
@@ -48,7 +58,7 @@ class StateReading(msgspec.Struct, frozen=True):
 
 def read_state_back(
     chunks: Chunks,
-    values: Values,
+    values: _Values,
     roots: Roots,
     start: StatePosition | None = None,
     seen: set[bytes] | None = None,
@@ -78,7 +88,22 @@ def require_state(chunks: Chunks, values: Values, roots: Roots) -> None:
         require_intact(reading.damages)
 
 
-def _read_values(values: Values, leaf: Leaf, read: set[tuple[str, bytes]], after: str | None) -> Iterator[BlobReading]:
+def require_scrubbed_state(chunks: Chunks, values: Values, roots: Roots, blobs: Blobs, before_ms: int) -> None:
+    """`require_state`, but a value whose blobs were stored before ``before_ms`` has only to be there.
+
+    ``before_ms`` is that of `log.scrub_record`; where it is 0 all is read. Memory is bounded: the values go to a
+    temporary file. What became damaged since the scrub, and still stands, is not noticed.
+    """
+    if not before_ms:
+        require_state(chunks, values, roots)
+        return
+    with closing(ScrubbedValues(values, blobs, before_ms)) as scrubbed:
+        for reading in read_state_back(chunks, scrubbed, roots):
+            require_intact(reading.damages)
+        require_intact(reading.damage for reading in scrubbed.read_rest())
+
+
+def _read_values(values: _Values, leaf: Leaf, read: set[tuple[str, bytes]], after: str | None) -> Iterator[BlobReading]:
     for key, stored in zip(leaf.keys, leaf.values, strict=True):
         if after is not None and key <= after:
             continue

@@ -60,13 +60,17 @@ class Values:
         reference = as_reference(stored)
         if reference is None:
             return stored
-        return read_body(self._blobs, f"{self._owner}/{reference.folder}", reference.body)
+        return read_body(self._blobs, self.folder(reference), reference.body)
 
     def read_back(self, stored: bytes) -> Iterator[BlobReading]:
         """The blobs of a large value or argument, read from storage; none for a small one. Raises Unavailable."""
         reference = as_reference(stored)
         if reference is not None:
-            yield from read_body_back(self._blobs, f"{self._owner}/{reference.folder}", reference.body)
+            yield from read_body_back(self._blobs, self.folder(reference), reference.body)
+
+    def folder(self, reference: ValueReference) -> str:
+        """What the keys of its blobs begin with, before the last slash."""
+        return f"{self._owner}/{reference.folder}"
 
     def metadata(self, stored: bytes) -> dict[str, Value]:
         """The metadata fields of a value, without opening a body."""

@@ -29,6 +29,7 @@ app_snapshots       an application's snapshot, in parts that versions share
 archive             a sealed segment as one body
 base                the snapshot that takes the place of forgotten history
 retention           archives, forgets and frees segments
+scrub_record        how far the scrub of blobs came, and what its last round showed
 sweep               removes what a deleted log left
 
 A log does not interpret its events. Documents do, and so do applications that use a log directly.

@@ -9,17 +9,14 @@ from __future__ import annotations
 import msgspec
 
 from stratalog.errors import Corrupt, NotFound, Unsupported
-from stratalog.keys import MAINTENANCE_PARTITION
 from stratalog.limits import SCRUB_PASS_BYTES_MIN
 from stratalog.log import Environment
 from stratalog.log.retention import Stop, never
+from stratalog.log.scrub_record import ScrubRecord, load_scrub_record, save_scrub_record
 from stratalog.maintenance.collection import MaintenanceFailure
-from stratalog.ports.index import Item, Put
 
 __all__ = ["ScrubReport", "last_scrub_ms", "scrub"]
 
-FORMAT = 1
-SCRUB_SORT = "scrub"
 DAY_MS = 86_400_000
 SHARE = 0.8
 """A round is planned for this share of its days, so that passes that fail or are late do not make it late."""
@@ -34,36 +31,18 @@ class ScrubReport(msgspec.Struct, frozen=True):
     is_round_finished: bool
 
 
-class _Scrub(msgspec.Struct, array_like=True):
-    """The position, and what the last whole round was."""
-
-    after: str = ""
-    """The key of the blob that was read last; empty between two rounds."""
-
-    began_ms: int = 0
-    passed_ms: int = 0
-    """When the last pass ended."""
-
-    bytes_read: int = 0
-    """In this round."""
-
-    round_began_ms: int = 0
-    round_bytes: int = 0
-    """Of the last round that came to its end."""
-
-
 def scrub(environment: Environment, days: float, *, dry_run: bool = False, stop: Stop = never) -> ScrubReport:
     """Read the share of the blobs that is due, so that a round takes ``days`` at most. Raises Unavailable.
 
     A new round begins once ``days`` have nearly passed since the last one began; until then nothing is read.
     A dry run reads what the next run would, and keeps no position.
     """
-    position, now_ms = _load(environment), environment.clock.wall_ms()
+    position, now_ms = load_scrub_record(environment), environment.clock.wall_ms()
     if not position.after:
         if position.round_began_ms and now_ms - position.round_began_ms < days * DAY_MS * (1 - SHARE):
             return ScrubReport(0, 0, (), True)
         position.began_ms = position.passed_ms = now_ms
-        position.bytes_read = 0
+        position.bytes_read = position.damaged = 0
     budget = _budget(position, now_ms, days)
     blobs = size = 0
     failures: list[MaintenanceFailure] = []
@@ -81,40 +60,24 @@ def scrub(environment: Environment, days: float, *, dry_run: bool = False, stop:
         blobs += 1
         position.after = stat.key
     position.bytes_read += size
+    position.damaged += len(failures)
     position.passed_ms = now_ms
     if is_finished:
         position.after = ""
         position.round_began_ms, position.round_bytes = position.began_ms, position.bytes_read
+        position.round_damaged = position.damaged
     if not dry_run:
-        _save(environment, position)
+        save_scrub_record(environment, position)
     return ScrubReport(blobs, size, tuple(failures), is_finished)
 
 
 def last_scrub_ms(environment: Environment) -> int:
     """Since when every blob was read that stood then: when the last whole round began. 0: never."""
-    return _load(environment).round_began_ms
+    return load_scrub_record(environment).round_began_ms
 
 
-def _budget(position: _Scrub, now_ms: int, days: float) -> int:
+def _budget(position: ScrubRecord, now_ms: int, days: float) -> int:
     """The bytes to read: of those of the last round, the share that the time since the last pass is of a round's."""
     elapsed_ms = max(0, now_ms - position.passed_ms)
     due = position.round_bytes * elapsed_ms / max(1.0, days * DAY_MS * SHARE * SHARE)
     return max(SCRUB_PASS_BYTES_MIN, int(due))
-
-
-def _load(environment: Environment) -> _Scrub:
-    item = environment.index.get(MAINTENANCE_PARTITION, SCRUB_SORT)
-    if item is None or item.attributes.get("f") != FORMAT:
-        return _Scrub()
-    try:
-        return _decode(item.attributes["b"])  # type: ignore[arg-type]
-    except (KeyError, TypeError, msgspec.DecodeError, UnicodeDecodeError):
-        return _Scrub()
-
-
-def _save(environment: Environment, position: _Scrub) -> None:
-    body = msgspec.msgpack.encode(position)
-    environment.index.commit([Put(Item(MAINTENANCE_PARTITION, SCRUB_SORT, {"f": FORMAT, "b": body}))])
-
-
-_decode = msgspec.msgpack.Decoder(_Scrub).decode

@@ -1,0 +1,194 @@
+"""A value that a scrub has read is looked up before history is forgotten; any other is read."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from stratalog.backends.memory import MemoryBlobs, MemoryIndex
+from stratalog.codec import encode
+from stratalog.documents import Document, scrubbed_values
+from stratalog.documents.scrubbed_values import ScrubbedValues
+from stratalog.documents.values import Values
+from stratalog.errors import Corrupt
+from stratalog.log import Environment
+from stratalog.log import bodies as bodies_module
+from stratalog.log.blob_batch import BlobBatch
+from stratalog.maintenance import scrub as scrub_module
+from stratalog.maintenance.scrub import scrub
+from stratalog.testing.clock import ManualClock
+from tests.damage import CUT, FLIP, LOSE, damage_blob, damaged_blob
+from tests.documents.helpers import World, inc, large, put
+
+DAY_SECONDS = 86_400
+FLOOR = 20
+OWNER = "acme/doc@k1"
+VALUE_COUNT = 5
+KEYS = ("books/a", "books/b", "shelf/c")
+
+
+def grown() -> tuple[World, Document]:
+    """A document with large values, one of several parts, that are two days old."""
+    world = World(segment_entries_target=8)
+    document = world.create()
+    document.apply([put(f"k/{key:04}", "v" * 60) for key in range(400)])
+    document.apply([put(f"books/{number}", large(str(number))) for number in range(VALUE_COUNT)])
+    for _ in range(30):
+        document.apply([inc()])
+    world.clock.sleep(2 * DAY_SECONDS)
+    return world, document
+
+
+def values_read(world: World, act: Callable[[], object]) -> int:
+    recorder = world.watched()
+    act()
+    return len({key for key in recorder.named("blob get") if "/items/" in key})
+
+
+def test_what_a_scrub_has_read_is_not_read_again_and_chunks_are() -> None:
+    world, document = grown()
+    assert scrub(world.environment, 30).is_round_finished
+    assert values_read(world, lambda: document.forget_below(FLOOR)) == 0
+    assert any("/chunks/" in key for key in world.recorder.named("blob get"))
+    world.clock.sleep(DAY_SECONDS)
+    freed: list[int] = []
+    assert values_read(world, lambda: freed.append(document.free_segments())) == 0
+    assert freed[0] > 0
+
+
+def test_a_value_of_several_parts_is_looked_up_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(bodies_module, "BODY_PART_BYTES", 1000)
+    world, document = grown()
+    scrub(world.environment, 30)
+    manifests = VALUE_COUNT
+    assert values_read(world, lambda: document.forget_below(FLOOR)) == manifests
+    (part, *_) = (key for key in world.blob_keys("/items/") if len(world.blobs.get(key)) == 1000)
+    damage_blob(world.blobs.backend, part, LOSE)
+    with pytest.raises(Corrupt, match="missing"):
+        document.forget_below(FLOOR + 4)
+
+
+def no_scrub(world: World, document: Document) -> None:
+    """Nothing was read."""
+
+
+def old_scrub(world: World, document: Document) -> None:
+    scrub(world.environment, 30)
+    world.clock.sleep(30 * DAY_SECONDS)
+
+
+def scrub_of_the_future(world: World, document: Document) -> None:
+    scrub(world.environment, 30)
+    world.clock.set_wall(world.clock.wall_ms() - 1000)
+
+
+def scrub_that_met_damage(world: World, document: Document) -> None:
+    """Of any blob of the store."""
+    document.apply([put("elsewhere/1", large("elsewhere"))])
+    key = world.blob_keys("/items/elsewhere/")[0]
+    world.clock.sleep(2 * DAY_SECONDS)
+    with damaged_blob(world.blobs.backend, key, FLIP):
+        scrub(world.environment, 30)
+
+
+def unfinished_scrub(world: World, document: Document) -> None:
+    scrub(world.environment, 30, stop=iter([False, True]).__next__)
+
+
+def put_again(world: World) -> None:
+    """Nobody has read the values that stand now."""
+    for key in world.blob_keys("/items/"):
+        world.blobs.put(key, world.blobs.get(key))
+
+
+def scrub_before_the_values(world: World, document: Document) -> None:
+    scrub(world.environment, 30)
+    put_again(world)
+
+
+def scrub_within_a_day(world: World, document: Document) -> None:
+    """Clocks may disagree by a day."""
+    put_again(world)
+    world.clock.sleep(DAY_SECONDS / 2)
+    scrub(world.environment, 30)
+
+
+@pytest.mark.parametrize(
+    "happen",
+    [
+        no_scrub,
+        old_scrub,
+        scrub_of_the_future,
+        scrub_that_met_damage,
+        unfinished_scrub,
+        scrub_before_the_values,
+        scrub_within_a_day,
+    ],
+)
+def test_every_value_is_read_after(happen: Callable[[World, Document], None]) -> None:
+    world, document = grown()
+    happen(world, document)
+    assert values_read(world, lambda: document.forget_below(FLOOR)) == VALUE_COUNT
+
+
+def test_damage_that_one_pass_of_a_round_met_counts_when_the_round_ends(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(scrub_module, "SCRUB_PASS_BYTES_MIN", 1)
+    world, document = grown()
+    with damaged_blob(world.blobs.backend, world.blob_keys()[0], CUT):
+        assert scrub(world.environment, 30).failures
+    while not scrub(world.environment, 30).is_round_finished:
+        pass
+    assert values_read(world, lambda: document.forget_below(FLOOR)) == VALUE_COUNT
+
+
+def test_a_value_that_was_lost_since_the_scrub_keeps_the_floor() -> None:
+    world, document = grown()
+    scrub(world.environment, 30)
+    damage_blob(world.blobs.backend, world.blob_keys("/items/")[2], LOSE)
+    with pytest.raises(Corrupt, match="missing"):
+        document.forget_below(FLOOR)
+    assert world.open().log.floor() == 0
+
+
+@st.composite
+def folders(draw: st.DrawFn) -> list[tuple[int, str]]:
+    """Values by number: what is made of each."""
+    kinds = st.sampled_from(("old", "young", "lost", "unneeded"))
+    return list(enumerate(draw(st.lists(kinds, max_size=60))))
+
+
+@settings(max_examples=150, deadline=None)
+@given(blobs=folders(), page=st.integers(1, 8), least=st.integers(0, 4))
+def test_what_is_young_or_lost_is_read_and_nothing_else(blobs: list[tuple[int, str]], page: int, least: int) -> None:
+    clock = ManualClock()
+    backend = MemoryBlobs(clock)
+    values, before_ms = Values(backend, OWNER), clock.wall_ms() + 1000
+    environment = Environment(MemoryIndex(), backend, clock)
+    stored: dict[bytes, str] = {}
+    for order in ("old", "lost", "unneeded", "young"):
+        if order == "young":
+            clock.sleep(2)
+        for number, kind in blobs:
+            if kind == order:
+                batch = BlobBatch(environment, held_bytes_max=0)
+                value = values.store(KEYS[number % len(KEYS)], encode(f"{number} " * 600), batch)
+                stored[value] = kind
+    for value, kind in stored.items():
+        if kind == "lost":
+            (reading,) = values.read_back(value)
+            damage_blob(backend, reading.key, LOSE)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(scrubbed_values, "PAGE_BLOBS", page)
+        patch.setattr(scrubbed_values, "PAGE_VALUES_MIN", least)
+        scrubbed = ScrubbedValues(values, backend, before_ms)
+        assert [list(scrubbed.read_back(value)) for value, kind in stored.items() if kind != "unneeded"] == [
+            [] for kind in stored.values() if kind != "unneeded"
+        ]
+        readings = list(scrubbed.read_rest())
+        scrubbed.close()
+    kinds = list(stored.values())
+    assert len(readings) == kinds.count("young") + kinds.count("lost")
+    assert sum(reading.damage is not None for reading in readings) == kinds.count("lost")

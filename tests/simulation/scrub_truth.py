@@ -1,0 +1,65 @@
+"""When a scrub read which blob whole, as a world remembers it beside the scrub's own record."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from stratalog.clock import Clock
+from stratalog.errors import Corrupt
+from stratalog.limits import SCRUB_CLOCKS_SECONDS_MAX, SCRUB_PROOF_SECONDS_MAX
+from stratalog.maintenance.scrub import ScrubReport, scrub
+from stratalog.ports.blobs import Blobs
+from tests.damage import LOSE
+
+__all__ = ["ScrubTruth"]
+
+
+class ScrubTruth:
+    """Runs passes, and knows what a proof that trusts them may overlook."""
+
+    def __init__(self, clock: Clock) -> None:
+        """``clock`` is exact; those of processes are not, so what may be overlooked is so for a little longer."""
+        self._clock = clock
+        self._read_ms: dict[str, int] = {}
+
+    def run_pass(self, environment: Any, days: float, blobs_max: int) -> ScrubReport:
+        """One pass that reads so many blobs at most."""
+        environment.blobs = _NotedReads(environment.blobs, self)
+        left = iter(range(blobs_max))
+        return scrub(environment, days, stop=lambda: next(left, None) is None)
+
+    def note_read(self, key: str) -> None:
+        """The scrub read it whole."""
+        self._read_ms[key] = self._clock.wall_ms()
+
+    def forget_read(self, key: str) -> None:
+        """It was put again, or the scrub met it damaged."""
+        self._read_ms.pop(key, None)
+
+    def noticeable(self, damaged: Mapping[str, str]) -> set[str]:
+        """What of it a proof must meet: all but values that stand and that were read whole lately."""
+        since_ms = self._clock.wall_ms() - (SCRUB_PROOF_SECONDS_MAX + SCRUB_CLOCKS_SECONDS_MAX) * 1000
+        return {
+            key
+            for key, how in damaged.items()
+            if how == LOSE or "/items/" not in key or self._read_ms.get(key, 0) <= since_ms
+        }
+
+
+class _NotedReads:
+    """The blobs of a pass."""
+
+    def __init__(self, blobs: Blobs, truth: ScrubTruth) -> None:
+        self.list = blobs.list
+        self._blobs = blobs
+        self._truth = truth
+
+    def get(self, key: str) -> bytes:
+        try:
+            body = self._blobs.get(key)
+        except Corrupt:
+            self._truth.forget_read(key)
+            raise
+        self._truth.note_read(key)
+        return body
