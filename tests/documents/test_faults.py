@@ -6,11 +6,16 @@ import errno
 import logging
 from typing import Any
 
+import msgspec
 import pytest
 
+from stratalog.codec import encode
 from stratalog.documents import Rules
-from stratalog.documents.rejections import UNEXPECTED, list_rejections
-from stratalog.errors import NotFound, OutcomeUnknown, Unavailable
+from stratalog.documents.rejections import UNEXPECTED, list_rejections, write_rejection
+from stratalog.errors import Corrupt, NotFound, OutcomeUnknown, Unavailable
+from stratalog.keys import REJECTED_PARTITION
+from stratalog.maintenance.inspection import inspect_store
+from stratalog.ports.index import Item, Put
 from stratalog.protocol import BUILT_IN_MUTATORS, Draft, Mutation, Rejected
 from stratalog.store import Store, open_store
 from stratalog.worker.dead_letters import edit_letter, list_letters, redrive
@@ -163,3 +168,51 @@ def test_a_batch_of_more_faults_than_one_commit_holds_leaves_a_letter_for_each()
     document = store.document("acme", "plan")
     document.apply([Mutation(client="ann", id=number, name="work") for number in range(1, 151)])
     assert {letter.mutation for letter in list_letters(store)} == {*range(1, 151)}
+
+
+@pytest.mark.parametrize("attribute", ["args", "organisation", "document", "incarnation", "client", "id", "reason"])
+@pytest.mark.parametrize("is_edited", [False, True])
+def test_a_letter_that_is_not_what_was_written_runs_nothing(attribute: str, is_edited: bool) -> None:
+    store = opened(KeyError("n"))
+    document = store.document("acme", "plan")
+    document.apply([WORK])
+    (listed,) = list_letters(store)
+    letter = edit_letter(store, listed.id, {"n": 2}) if is_edited else listed.id
+    index = store.environment.index
+    item = index.get(REJECTED_PARTITION, letter)
+    assert item is not None
+    other: Any = {"args": encode({"n": 3}), "id": 2}.get(attribute, "other")
+    index.commit([Put(Item(REJECTED_PARTITION, letter, {**item.attributes, attribute: other}))])
+    with pytest.raises(Corrupt):
+        redrive(store, letter)
+    assert document.version == 1
+    assert [damage.kind for damage in inspect_store(store)] == ["rejected mutation"]
+
+
+def test_arguments_that_are_not_those_of_the_letter_s_name_run_nothing() -> None:
+    """The letter is intact, but another's arguments were stored under its name."""
+    store = opened(KeyError("n"))
+    store.document("acme", "plan").apply([WORK])
+    (listed,) = list_letters(store)
+    edited = edit_letter(store, listed.id, {"n": 2})
+    index = store.environment.index
+    rejection = dict(list_rejections(index))[edited]
+    for letter, args in ((edited, encode({"n": 3})), (edited, b""), (listed.id, encode({"n": 3}))):
+        write_rejection(index, letter, msgspec.structs.replace(rejection, args=args))
+        with pytest.raises(Corrupt):
+            redrive(store, letter)
+    assert store.document("acme", "plan").version == 1
+
+
+def test_an_edited_letter_that_is_damaged_is_made_again() -> None:
+    store = opened(KeyError("n"))
+    store.document("acme", "plan").apply([WORK])
+    (listed,) = list_letters(store)
+    edited = edit_letter(store, listed.id, {"n": 2})
+    index = store.environment.index
+    item = index.get(REJECTED_PARTITION, edited)
+    assert item is not None
+    index.commit([Put(Item(REJECTED_PARTITION, edited, {**item.attributes, "args": b"\x03"}))])
+    assert edit_letter(store, listed.id, {"n": 2}) == edited
+    assert [outcome.status for outcome in redrive(store, edited)] == ["applied"]
+    assert store.document("acme", "plan").get("done") == 2

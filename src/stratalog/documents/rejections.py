@@ -30,6 +30,8 @@ __all__ = [
     "is_shortage",
     "is_unexpected",
     "list_rejections",
+    "read_rejection",
+    "require_intact_letter",
     "write_letters",
     "write_rejection",
 ]
@@ -40,6 +42,7 @@ LAST_ATTEMPT = "mutation rejected after the last attempt"
 
 SHORTAGES = (errno.EMFILE, errno.ENFILE, errno.ENOMEM)
 LETTER_BYTES = 16
+DIGEST_BYTES = 16
 
 
 class RejectedMutation(msgspec.Struct, frozen=True):
@@ -59,6 +62,8 @@ class RejectedMutation(msgspec.Struct, frozen=True):
     rejected_ms: int
     redriven_ms: int = 0
     args: bytes = b""
+    digest: bytes = b""
+    """Of the letter's key and of all but ``redriven_ms``. `write_rejection` computes it."""
 
 
 def is_shortage(exc: Exception) -> bool:
@@ -98,7 +103,13 @@ def list_rejections(index: Index, *, after: str = "") -> Iterator[tuple[str, Rej
     another slash and their hash.
     """
     for item in index.query(REJECTED_PARTITION, after=after or None):
-        yield item.sort, _read(item)
+        yield item.sort, read_rejection(item)
+
+
+def require_intact_letter(letter: str, rejection: RejectedMutation) -> None:
+    """Raise Corrupt where a letter is not what was written under its key: it would run what nobody sent."""
+    if rejection.digest != _digest(letter, rejection):
+        raise Corrupt("a dead letter is not what was written", letter=letter)
 
 
 def write_rejection(index: Index, letter: str, rejection: RejectedMutation) -> None:
@@ -107,11 +118,18 @@ def write_rejection(index: Index, letter: str, rejection: RejectedMutation) -> N
 
 
 def _put(letter: str, rejection: RejectedMutation) -> Put:
-    attributes: dict[str, Attribute] = msgspec.to_builtins(rejection, builtin_types=(bytes,))
+    digested = msgspec.structs.replace(rejection, digest=_digest(letter, rejection))
+    attributes: dict[str, Attribute] = msgspec.to_builtins(digested, builtin_types=(bytes,))
     return Put(Item(REJECTED_PARTITION, letter, attributes))
 
 
-def _read(item: Item) -> RejectedMutation:
+def _digest(letter: str, rejection: RejectedMutation) -> bytes:
+    written = msgspec.structs.replace(rejection, redriven_ms=0, digest=b"")
+    return sha256(encode([letter, *msgspec.structs.astuple(written)])).digest()[:DIGEST_BYTES]
+
+
+def read_rejection(item: Item) -> RejectedMutation:
+    """What an item says, intact or not. Raises Corrupt where it is no rejected mutation."""
     try:
         return msgspec.convert(dict(item.attributes), RejectedMutation)
     except msgspec.ValidationError as exc:

@@ -162,8 +162,8 @@ SHAPES = {
     "dead letter": ("q:i d:i y:t f:i l:i w:t", "s:t n:i h:b b:b z:b x:m"),
     "attempt record": ("reason:t failed_ms:i client:t id:i tries:i receives:i redriven_ms:i", ""),
     "rejected mutation": (
-        "organisation:t document:t incarnation:t client:t id:i reason:t receives:i rejected_ms:i",
-        "redriven_ms:i args:b",
+        "organisation:t document:t incarnation:t client:t id:i reason:t receives:i rejected_ms:i args:b digest:b",
+        "redriven_ms:i",
     ),
 }
 # Exactly one of these stands in an item of the kind.

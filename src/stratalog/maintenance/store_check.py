@@ -7,6 +7,7 @@ from collections.abc import Iterator
 import msgspec
 
 from stratalog.codec import decode, decompress
+from stratalog.documents.rejections import read_rejection, require_intact_letter
 from stratalog.errors import Corrupt
 from stratalog.keys import (
     NAME_SORT,
@@ -146,9 +147,13 @@ def _check_line(environment: Environment, gone: Item, damages: DamageList) -> No
 
 def check_queue(environment: Environment, queue: Queue, damages: DamageList) -> None:
     """Check attempt records, rejected mutations and dead letters. Messages that wait cannot be looked at."""
-    for partition in (QUEUE_ATTEMPTS_PARTITION, REJECTED_PARTITION):
-        for _ in environment.index.query(partition):
-            pass
+    for _ in environment.index.query(QUEUE_ATTEMPTS_PARTITION):
+        pass
+    for item in environment.index.query(REJECTED_PARTITION):
+        try:
+            require_intact_letter(item.sort, read_rejection(item))
+        except Corrupt as exc:
+            damages.add("rejected mutation", item_key(item.partition, item.sort), "damaged", exc.message)
     for letter in queue.dead_letters():
         try:
             _check_message(environment, letter.body)

@@ -17,8 +17,13 @@ import msgspec
 
 from stratalog.codec import canonical, decode, encode
 from stratalog.documents import Document
-from stratalog.documents.rejections import RejectedMutation, list_rejections, write_rejection
-from stratalog.errors import Invalid, NotFound, StratalogError
+from stratalog.documents.rejections import (
+    RejectedMutation,
+    list_rejections,
+    require_intact_letter,
+    write_rejection,
+)
+from stratalog.errors import Corrupt, Invalid, NotFound, StratalogError
 from stratalog.ports.queue import DeadMessage
 from stratalog.protocol.messages import Mutation, Outcome, check_payload, payload_hash
 from stratalog.store import Store
@@ -63,7 +68,8 @@ def list_letters(store: Store, *, after: str = "") -> Iterator[RejectedPush]:
 def redrive(store: Store, letter: str, author: str = OPERATOR) -> list[Outcome]:
     """Run the mutations of a dead letter once more; what became of each. Can be gone on with after a crash.
 
-    Raises NotFound where there is no such letter, or its document is gone, Corrupt, and what `Document.apply` raises.
+    Raises NotFound where there is no such letter, or its document is gone, and what `Document.apply` raises. Corrupt,
+    with nothing run, where the letter is damaged or its arguments are not those that it was made with.
     """
     if "/" in letter:
         return [_redrive_rejection(store, letter, author)]
@@ -77,8 +83,8 @@ def edit_letter(store: Store, letter: str, args: Any) -> str:
     """Make a letter of a rejected mutation with other arguments; answer its id. It runs when it is redriven.
 
     The same arguments make the same letter, and those that the mutation came with are those of ``letter`` itself.
-    Raises NotFound as `redrive` does, Invalid for a message of many mutations and for arguments that cannot be, and
-    LimitExceeded.
+    Raises NotFound and Corrupt as `redrive` does, Invalid for a message of many mutations and for arguments that cannot
+    be, and LimitExceeded.
     """
     if "/" not in letter:
         raise Invalid("only the letter of one mutation has arguments to edit", letter=letter)
@@ -90,7 +96,7 @@ def edit_letter(store: Store, letter: str, args: Any) -> str:
     if edited == encode(before):
         return original
     id = f"{original}/{payload_hash(name, edited).hex()}"
-    if id not in dict(list_rejections(store.environment.index, after=original)):
+    if not _is_intact(id, dict(list_rejections(store.environment.index, after=original)).get(id)):
         new = msgspec.structs.replace(rejection, args=edited, redriven_ms=0)
         write_rejection(store.environment.index, id, new)
     return id
@@ -113,6 +119,9 @@ def _redrive_rejection(store: Store, letter: str, author: str) -> Outcome:
     rejection = _rejection(store, letter)
     document = _document(store, rejection.organisation, rejection.document, rejection.incarnation)
     name, args = _as_it_came(document, rejection)
+    edited = letter.split("/")[2:]
+    if edited != ([payload_hash(name, rejection.args).hex()] if rejection.args else []):
+        raise Corrupt("a dead letter's arguments are not those that its name says", letter=letter)
     if rejection.args:
         args = decode(rejection.args)
     origin = (rejection.client, rejection.id)
@@ -127,7 +136,17 @@ def _rejection(store: Store, letter: str) -> RejectedMutation:
     rejection = dict(list_rejections(store.environment.index)).get(letter)
     if rejection is None:
         raise NotFound("no such dead letter", letter=letter)
+    require_intact_letter(letter, rejection)
     return rejection
+
+
+def _is_intact(letter: str, rejection: RejectedMutation | None) -> bool:
+    try:
+        if rejection is not None:
+            require_intact_letter(letter, rejection)
+    except Corrupt:
+        return False
+    return rejection is not None
 
 
 def _as_it_came(document: Document, rejection: RejectedMutation) -> tuple[str, Any]:
