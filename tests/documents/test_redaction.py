@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from io import BytesIO
 from typing import Any
@@ -12,15 +13,18 @@ from hypothesis import strategies as st
 
 import stratalog
 from stratalog.documents import Document, redact, verify
-from stratalog.errors import Redacted, RedactionRefused, Unsupported, VersionForgotten
+from stratalog.errors import ContentionError, Redacted, RedactionRefused, Unsupported, VersionForgotten
+from stratalog.keys import NAME_SORT, name_partition
 from stratalog.log.retention import archive_segments
 from stratalog.log.snapshots import list_snapshots
 from stratalog.log.sweep import sweep_deleted
 from stratalog.maintenance.collection import collect
 from stratalog.maintenance.document_export import export_document
 from stratalog.maintenance.document_import import import_document
+from stratalog.maintenance.inspection import inspect_history
 from stratalog.maintenance.store_copy import copy_store
-from stratalog.maintenance.verification import list_histories, verify_history
+from stratalog.maintenance.verification import HistoryName, list_histories, verify_history
+from stratalog.ports.index import Item, Put
 from stratalog.protocol.sync import Pull
 from stratalog.sync.pull import pull
 from stratalog.testing.clock import ManualClock
@@ -282,3 +286,126 @@ def test_a_snapshot_that_became_the_base_meanwhile_is_not_deleted() -> None:
     assert floors == [0, 6]
     assert verify(world.open()).start == 6
     assert world.open().at(7).get("secret") == "text 6"
+
+
+def sealed() -> tuple[World, Document]:
+    """Version 3 puts the secret, version 6 overwrites it; snapshots at 3, 6 and 9; no state of 4 without the entry."""
+    world = World(snapshot_entries_interval=3, segment_entries_target=100)
+    document = world.create()
+    for version in range(1, 10):
+        key = "people/1" if version in (3, 6) else f"cells/{version}"
+        document.mutate("put", {"key": key, "value": SECRET if version == 3 else version})
+    return world, document
+
+
+def sealed_and_archived() -> tuple[World, Document]:
+    """The same, in segments of which the first is archived."""
+    world = World(snapshot_entries_interval=1000, segment_entries_target=4)
+    document = world.create()
+    for version in range(1, 10):
+        value = SECRET if version == 3 else version
+        document.mutate("put", {"key": "people/1", "value": value})
+    document.snapshot()
+    assert archive_segments(document.log)
+    return world, document
+
+
+def at_each_call(act: Callable[[World, Document], object], meanwhile: Callable[[World], object]) -> Iterator[World]:
+    """The store after ``act``, for each of its calls to a port with ``meanwhile`` before that call."""
+    call = calls = 0
+    while call <= calls:
+        call += 1
+        world, document = sealed()
+        calls = 0
+
+        def count(name: str, target: str, world: World = world, call: int = call) -> None:
+            nonlocal calls
+            calls += 1
+            if calls == call:
+                world.recorder.before = None
+                with suppress(Redacted, ContentionError):
+                    meanwhile(world)
+                world.recorder.before = count
+
+        world.recorder.before = count
+        with suppress(Redacted, RedactionRefused, ContentionError):
+            act(world, document)
+        world.recorder.before = None
+        yield world
+
+
+def check_fork(world: World) -> bool:
+    """Whether there is a fork. It has its state, and holds no redacted version."""
+    try:
+        fork = world.open("draft")
+    except stratalog.NotFound:
+        return False
+    assert fork.at().to_dict()["people/1"] == SECRET
+    assert verify(fork).redacted == ()
+    return True
+
+
+def redact_3(world: World, document: Document | None = None) -> None:
+    redact(document or world.open(), 3)
+
+
+def fork_4(world: World, document: Document | None = None) -> None:
+    (document or world.open()).fork("draft", at=4)
+
+
+def test_a_fork_that_is_made_amid_a_redaction_keeps_its_state() -> None:
+    forked = [check_fork(world) for world in at_each_call(redact_3, fork_4)]
+    assert forked.count(True) > 20
+
+
+def test_a_version_that_is_redacted_amid_a_fork_leaves_no_fork_without_a_state() -> None:
+    forked = [check_fork(world) for world in at_each_call(fork_4, redact_3)]
+    assert {True, False} == {*forked}
+
+
+def test_a_handle_that_is_behind_makes_no_fork_that_storage_has_no_state_of() -> None:
+    """It forks the newest version that it knows, and has that state in memory."""
+
+    def overtake(world: World) -> None:
+        other = world.open()
+        other.apply([put("people/1", SECRET)])
+        secret = other.version
+        other.apply([put("people/1", "none")])
+        other.apply([put("cells/1", "later")])
+        redact(other, secret)
+
+    forked = 0
+    for world in at_each_call(lambda world, document: document.fork("draft"), overtake):
+        with suppress(stratalog.NotFound):
+            fork = world.open("draft")
+            assert fork.at().to_dict()["people/1"] in (6, "none", SECRET)
+            forked += 1
+    assert forked > 2
+
+
+def test_a_fork_of_an_archived_version_is_refused_by_what_is_stored() -> None:
+    world, document = sealed_and_archived()
+    behind = world.open()
+    assert list(behind.log.read(0, 4))  # it remembers the archive
+    redact(document, 3)
+    with pytest.raises(Redacted):
+        behind.fork("draft", at=4)
+
+
+def test_a_fork_of_a_document_without_redactions_reads_no_state() -> None:
+    world, document = sealed()
+    recorder = world.watched()
+    document.fork("draft", at=4)
+    assert not any("/snapshots" in partition for partition in recorder.named("query"))
+
+
+def test_a_name_record_that_lost_its_redactions_is_named(store: stratalog.Store) -> None:
+    redact(grown(store), 3)
+    index, partition = store.environment.index, name_partition("acme", "plan")
+    item = index.get(partition, NAME_SORT)
+    assert item is not None
+    index.commit(
+        [Put(Item(partition, NAME_SORT, {key: item.attributes[key] for key in item.attributes if key != "x"}))]
+    )
+    (damage,) = inspect_history(store, HistoryName("log", "acme", "plan")).damages
+    assert (damage.kind, damage.reason) == ("name record", "it says that no version was ever redacted")

@@ -11,7 +11,10 @@ DELETED = "(deleted)"
 """The whole item."""
 
 UNNOTICED: dict[str, dict[str, str]] = {
-    "name record": {"r": "a count that only the next change is conditional on"},
+    "name record": {
+        "r": "a count that only the next change is conditional on",
+        "x": "that a version was redacted which is forgotten; that one which stands was is noticed",
+    },
     "segment record": {
         "r": "a count that only the next change is conditional on",
         "m": "when it was marked; whether it was is noticed",

@@ -13,7 +13,7 @@ from stratalog.documents.commits import BASE, FLOOR
 from stratalog.documents.expiry import IdleClients, collection_of_clients, idle_clients
 from stratalog.documents.resumption import resumption_of
 from stratalog.documents.snapshot_schedule import SnapshotSchedule
-from stratalog.documents.snapshots import base_digest, tree_roots
+from stratalog.documents.snapshots import base_digest, load_state, tree_roots
 from stratalog.documents.state import State
 from stratalog.documents.state_cache import StateCache
 from stratalog.documents.values import Values
@@ -234,10 +234,14 @@ class Document:
 
         Raises NotFound, VersionForgotten; Redacted where no state of ``at`` can be had any more; Conflict.
         """
-        if at is not None:
-            # Behind a redacted version there may be no state to start from, and nobody could open the fork.
-            self.state(at)
-        return Document(fork_log(self.log, name, self.version if at is None else at), self.rules)
+        version = self.version if at is None else at
+
+        def require_state() -> None:
+            """Behind a redacted version there may be no state, whatever is in memory; nobody could open the fork."""
+            self.log.forget_archived()
+            load_state(self.log, self.chunks, version)
+
+        return Document(fork_log(self.log, name, version, require_state=require_state), self.rules)
 
     def snapshot(self, version: int | None = None) -> int:
         """Make the snapshot of a version if there is none; answer the version.

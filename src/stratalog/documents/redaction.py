@@ -10,7 +10,8 @@ from stratalog.documents.snapshots import load_state, roots_of
 from stratalog.documents.state import State
 from stratalog.errors import ConditionFailed, ContentionError, RedactionRefused, Unavailable, VersionForgotten
 from stratalog.keys import number, snapshots_partition
-from stratalog.log.redaction import erase_entry, retire_snapshots
+from stratalog.log.names import require_name
+from stratalog.log.redaction import check_unpinned, erase_entry, retire_snapshots
 from stratalog.log.snapshots import Snapshot, list_snapshots, newest_snapshot
 from stratalog.ports.index import Check, Equals
 from stratalog.tree.chunks import Chunks
@@ -38,15 +39,16 @@ def redact(document: Document, version: int) -> list[int]:
         return []
     keys = [change.key for change in read_commit(entry).patch if change.value is not None]
     for _ in range(ATTEMPTS_MAX):
-        floor = log.floor()
-        if version <= floor:
-            raise VersionForgotten("the version was forgotten meanwhile", document=document.name, floor=floor)
+        record = require_name(log.environment.index, log.record.organisation, document.name, log.record.incarnation)
+        if version <= record.floor:
+            raise VersionForgotten("the version was forgotten meanwhile", document=document.name, floor=record.floor)
+        check_unpinned(log.environment, record, version)
         base = _proven_base(document, version, keys)
         holding = _holding(document, version, keys, base.version)
         # Before the entry: a crash in between costs snapshots, and the next call comes here again.
-        # While the floor is what it was: one of them may have become the base of a floor that rose meanwhile.
+        # While the name record is what it was: one of them may have become the base of a floor or of a fork meanwhile.
         try:
-            retire_snapshots(log.environment, log.record, floor, holding)
+            retire_snapshots(log.environment, record, holding)
         except ConditionFailed:
             continue
         check = Check(snapshots_partition(log.record.prefix), number(base.version), Equals("w", base.id))

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import msgspec
 
 from stratalog.clock import Observation, new_id
@@ -65,11 +67,20 @@ def open_log(environment: Environment, organisation: str, name: str, *, upcaster
     return Log(environment, require_name(environment.index, organisation, name), upcasters, seen=seen)
 
 
-def fork_log(log: Log, name: str, at: int, *, upcasters: Upcasters | None = None) -> Log:
+def fork_log(
+    log: Log,
+    name: str,
+    at: int,
+    *,
+    upcasters: Upcasters | None = None,
+    require_state: Callable[[], object] = lambda: None,
+) -> Log:
     """A new log whose versions up to ``at`` are ``log``'s: one commit, whatever the length of the history.
 
     It pins the floor of the log that holds ``at``, in the same commit that creates it. It stays in the organisation,
-    whose blobs it shares; another one gets a copy.
+    whose blobs it shares; another one gets a copy. ``require_state`` raises where no state of ``at`` can be had from
+    storage. It is called where a version was ever redacted, after the name record was read: a later redaction changes
+    that record.
     Raises NotFound (no such version), VersionForgotten (below the floor), Conflict (the name lives), Invalid.
     """
     environment, organisation = log.environment, log.record.organisation
@@ -81,6 +92,8 @@ def fork_log(log: Log, name: str, at: int, *, upcasters: Upcasters | None = None
         if at < source.floor:
             raise VersionForgotten("the version is not kept", log=source.name, version=at, floor=source.floor)
         seen = Observation(environment.clock)
+        if source.redacted:
+            require_state()
         try:
             record = _create(
                 environment,

@@ -65,6 +65,9 @@ class NameRecord(msgspec.Struct, frozen=True, kw_only=True, dict=True):
 
     deleted_ms: int = 0
 
+    redacted: bool = False
+    """Whether a version was ever redacted: then a fork looks whether storage has a state of its version."""
+
     @cached_property
     def prefix(self) -> str:
         """What the partitions of this incarnation start with."""
@@ -104,6 +107,8 @@ def name_put(record: NameRecord, condition: Condition | None = None) -> Put:
         attributes["p"] = encode(record.lineage)
     if record.deleted_ms:
         attributes["d"] = record.deleted_ms
+    if record.redacted:
+        attributes["x"] = 1
     item = Item(name_partition(record.organisation, record.name), NAME_SORT, attributes)
     return Put(item, condition or Equals("r", record.revision - 1))
 
@@ -129,6 +134,7 @@ def _from_item(item: Item, organisation: str, name: str) -> NameRecord:
             floor_hash=attributes.get("fh", b""),
             lineage=_decode_lineage(attributes["p"]) if "p" in attributes else (),
             deleted_ms=attributes.get("d", 0),
+            redacted=bool(attributes.get("x", 0)),
         )
     except (KeyError, msgspec.DecodeError, UnicodeDecodeError) as exc:
         raise Corrupt("an item is no name record", partition=item.partition, reason=str(exc)) from exc

@@ -19,13 +19,13 @@ from stratalog.log.chain import body_digest
 from stratalog.log.commit import commit_once
 from stratalog.log.entries import entry_from_item
 from stratalog.log.environment import Environment
-from stratalog.log.names import NameRecord, require_name
+from stratalog.log.names import NameRecord, name_put, require_name
 from stratalog.log.pins import list_pins
 from stratalog.log.segments import Segment, segment_change, segment_holding
 from stratalog.log.snapshots import Snapshot, list_snapshots
 from stratalog.ports.index import Check, Delete, Equals, Item, Put, Write
 
-__all__ = ["check_redactable", "erase_entry", "redact_entry", "retire_snapshots"]
+__all__ = ["check_redactable", "check_unpinned", "erase_entry", "redact_entry", "retire_snapshots"]
 
 ATTEMPTS_MAX = 20
 
@@ -43,12 +43,12 @@ def redact_entry(environment: Environment, record: NameRecord, version: int) -> 
     erase_entry(environment, record, version)
     # After the entry, so that a state that is made of it meanwhile goes as well.
     while True:
-        floor = require_name(environment.index, record.organisation, record.name, record.incarnation).floor
-        if floor >= version:
-            raise VersionForgotten("the version was forgotten meanwhile", log=record.name, floor=floor)
+        newest = require_name(environment.index, record.organisation, record.name, record.incarnation)
+        if newest.floor >= version:
+            raise VersionForgotten("the version was forgotten meanwhile", log=record.name, floor=newest.floor)
         snapshots = list(list_snapshots(environment.index, record.prefix, first=version))
         try:
-            retire_snapshots(environment, record, floor, snapshots)
+            retire_snapshots(environment, newest, snapshots)
         except ConditionFailed:
             continue
         return [snapshot.version for snapshot in snapshots]
@@ -64,18 +64,26 @@ def check_redactable(environment: Environment, record: NameRecord, floor: int, h
         raise VersionForgotten(
             "the version is the base or below it; raise the floor instead", log=record.name, floor=floor
         )
+    check_unpinned(environment, record, version)
+
+
+def check_unpinned(environment: Environment, record: NameRecord, version: int) -> None:
+    """Raise RedactionRefused where a fork holds the version. It stays so while the name record is unchanged."""
     if pinned := [pin.prefix for pin in list_pins(environment.index, record.prefix, first=version)]:
         raise RedactionRefused("forks hold the version; delete them, and sweep, first", log=record.name, forks=pinned)
 
 
 def erase_entry(environment: Environment, record: NameRecord, version: int, checks: Sequence[Check] = ()) -> None:
-    """Erase the entry wherever it stands, while ``checks`` hold.
+    """Erase the entry wherever it stands, while ``checks`` hold and no fork holds the version.
 
-    The segment's record changes in the same commit, so that an archive made of the old item is never named.
-    Raises ConditionFailed where one of the checks does not hold.
+    The segment's record changes in the same commit, so that an archive made of the old item is never named. So does the
+    name record: a fork that is made meanwhile, from what stood before, fails the erasure or is refused by it.
+    Raises ConditionFailed where one of the checks does not hold, RedactionRefused for a fork.
     """
     prefix = record.prefix
     for _ in range(ATTEMPTS_MAX):
+        newest = require_name(environment.index, record.organisation, record.name, record.incarnation)
+        check_unpinned(environment, newest, version)
         segment = segment_holding(environment.index, prefix, version)
         if segment is None or (segment.marked_ms and segment.archive is None):
             raise VersionForgotten("the version is not kept", log=record.name, version=version)
@@ -91,6 +99,7 @@ def erase_entry(environment: Environment, record: NameRecord, version: int, chec
             if stored is None and not segment.marked_ms:
                 continue
             return
+        writes.append(name_put(msgspec.structs.replace(newest, revision=newest.revision + 1, redacted=True)))
         blob_batch.refresh()
         try:
             commit_once(environment, writes, lambda: _is_erased(environment, record, version))
@@ -105,13 +114,13 @@ def erase_entry(environment: Environment, record: NameRecord, version: int, chec
     raise ContentionError("the log kept changing while a version was redacted", log=record.name, version=version)
 
 
-def retire_snapshots(environment: Environment, record: NameRecord, floor: int, snapshots: Sequence[Snapshot]) -> None:
+def retire_snapshots(environment: Environment, record: NameRecord, snapshots: Sequence[Snapshot]) -> None:
     """Delete snapshots; the collector frees what only they held.
 
-    Raises ConditionFailed where the floor is another than ``floor`` by now: a snapshot may be its base. Some may be
-    deleted then.
+    Raises ConditionFailed where the name record is another than ``record`` by now: a snapshot may be the base of a
+    floor, or a fork may stand on it. Some may be deleted then.
     """
-    unchanged = Check(name_partition(record.organisation, record.name), NAME_SORT, Equals("f", floor))
+    unchanged = Check(name_partition(record.organisation, record.name), NAME_SORT, Equals("r", record.revision))
     for snapshot in snapshots:
         retired = Delete(snapshots_partition(snapshot.prefix), number(snapshot.version))
         environment.index.commit([retired, unchanged])

@@ -142,7 +142,7 @@ def item_kind(item: Item) -> str:
 # Attributes by kind: those that always stand, and others, each with its type by a letter: integer, text, bytes,
 # MessagePack.
 SHAPES = {
-    "name record": ("k:t i:t c:i r:i s:i f:i o:t g:t h:b", "fh:b p:m d:i"),
+    "name record": ("k:t i:t c:i r:i s:i f:i o:t g:t h:b", "fh:b p:m d:i x:i"),
     "segment record": ("c:i r:i m:i", "a:m l:i d:i b:i"),
     "entry": ("h:b c:i w:t", "a:t p:t s:b b:b z:b x:m d:b"),
     "seal": ("c:i k:t", ""),

@@ -78,6 +78,8 @@ class LogCheck:
                     key = item_key(segments_partition(self.record.prefix), number(version))
                     self._damages.add("segment record", key, "contradicts", "no entry stands where it begins")
         self._check_name(segments)
+        if not self.record.redacted and any(version > self.log.first for version in report.redacted):
+            self._doubt_name("it says that no version was ever redacted")
         self._check_segments(segments)
         self._check_directory()
         self._check_family()
