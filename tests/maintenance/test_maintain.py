@@ -9,16 +9,18 @@ from stratalog.backends.memory import MemoryBlobs
 from stratalog.clock import Clock
 from stratalog.codec import sha256
 from stratalog.errors import Closed, Corrupt, Invalid, Unavailable, VersionForgotten
+from stratalog.keys import MARK_SORT, waiting_partition
 from stratalog.limits import GRACE_SECONDS, OBSERVATION_SECONDS_MAX
-from stratalog.log import Event
+from stratalog.log import Environment, Event
 from stratalog.log.directory import organisation_put
 from stratalog.log.segments import list_segments
 from stratalog.log.snapshots import list_snapshots
 from stratalog.maintenance import log_pass
 from stratalog.maintenance.policy import MaintenancePolicy, RetentionPolicy, read_policy
 from stratalog.maintenance.store_pass import MaintenanceReport, maintain
-from stratalog.ports.index import Item, Put
+from stratalog.ports.index import Index, Item, Put
 from stratalog.records.content import body_prefix
+from stratalog.records.retention import remove_waiting_mark
 from stratalog.records.uploads import pin_put, pins_of
 from stratalog.records.versions import Name
 from stratalog.testing.clock import ManualClock
@@ -505,3 +507,33 @@ def test_a_policy_is_read_from_json_and_says_what_is_wrong_with_it() -> None:
     ):
         with pytest.raises(Invalid):
             read_policy(wrong)
+
+
+def test_the_waiting_mark_of_a_record_goes_and_a_newer_one_stays() -> None:
+    with stratalog.open("memory:") as store:
+        store.records("acme").put("report", b"one")
+        index = store.environment.index
+        name = Name("acme", "report")
+        partition = waiting_partition(name.partition)
+        index.commit([Put(Item(partition, MARK_SORT, {"i": "of a writer that is gone"}))])
+        maintain(store, dry_run=True)
+        assert index.get(partition, MARK_SORT) is not None
+        assert maintain(store).failures == ()
+        assert index.get(partition, MARK_SORT) is None
+        newer = Item(partition, MARK_SORT, {"i": "of a writer that waits"})
+        index.commit([Put(newer)])
+        older = StaleMark(index, Item(partition, MARK_SORT, {"i": "of another"}))
+        environment = Environment(older, store.environment.blobs, store.environment.clock)  # type: ignore[arg-type]
+        assert remove_waiting_mark(environment, name)
+        assert index.get(partition, MARK_SORT) == newer
+
+
+class StaleMark:
+    """An index whose reads that need not be consistent answer with an older mark."""
+
+    def __init__(self, index: Index, older: Item) -> None:
+        self.commit = index.commit
+        self._older = older
+
+    def get(self, partition: str, sort: str, *, consistent: bool = True) -> Item:
+        return self._older

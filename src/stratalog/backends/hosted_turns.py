@@ -3,8 +3,9 @@
 Without turns a busy process commits between any read of the head and the put after it, so that other processes lose
 every race to it. With them each writer follows three rules:
 
-- A writer that *keeps losing* writes the mark: one item for each log or record, with a random id. It is never deleted
-  or ordered, and no clock is compared with it. So a waiter that crashed leaves nothing to clean up or to wait for.
+- A writer that *keeps losing* writes the mark: one item for each log or record, with a random id. Marks have no order,
+  and no clock is compared with them. So a waiter that crashed leaves nothing to wait for. Maintenance deletes those of
+  records; a writer that still waits writes another.
 - A process that *commits without pause* looks at the mark beside its commits. A new id stops it once: until another
   writer has taken the place of its next item, `STOP_MS_MAX` at most.
 - A writer that *lost* waits a random time of up to two round trips, reads and puts.

@@ -31,7 +31,7 @@ from stratalog.maintenance.policy import MaintenancePolicy
 from stratalog.maintenance.scrub import scrub
 from stratalog.ports.index import Item, Put
 from stratalog.records.floor import read_floor
-from stratalog.records.retention import free_versions, prune_versions
+from stratalog.records.retention import free_versions, prune_versions, remove_waiting_mark
 from stratalog.records.uploads import sweep_pins
 from stratalog.records.versions import Name
 from stratalog.store import Store
@@ -238,6 +238,8 @@ class _Pass:
                 raised = prune_versions(environment, name, retain=count, before_ms=before_ms, dry_run=self._dry_run)
                 self._counts["pruned_records"] += int(raised > floor)
         self._counts["freed_record_versions"] += free_versions(environment, name, dry_run=self._dry_run)
+        if not self._dry_run:
+            remove_waiting_mark(environment, name)
 
     def _sweep(self, organisation: str, stop: Stop) -> None:
         self._counts["deleted_logs"] += sweep_deleted(

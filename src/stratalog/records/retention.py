@@ -8,17 +8,18 @@ there unnoticed. The latest version is never marked, so never freed.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import suppress
 
 import msgspec
 
 from stratalog.errors import ConditionFailed, Corrupt, Invalid
-from stratalog.keys import number, parse_number
+from stratalog.keys import MARK_SORT, number, parse_number, waiting_partition
 from stratalog.limits import COMMIT_WRITES_MAX, GRACE_SECONDS, RECORD_MARKS_MAX
 from stratalog.log.bodies import blob_addresses, read_body_back
 from stratalog.log.environment import Environment
 from stratalog.log.retention import free_time_reached
 from stratalog.ports.blobs import BlobStat
-from stratalog.ports.index import Delete, Index, Item
+from stratalog.ports.index import Delete, Equals, Index, Item
 from stratalog.ports.read_back import require_intact
 from stratalog.records.content import body_prefix
 from stratalog.records.failures import failure_item
@@ -27,7 +28,7 @@ from stratalog.records.history import item_of, items_in_order
 from stratalog.records.uploads import is_uploading, pins_of
 from stratalog.records.versions import BEFORE_VERSIONS, Name, decode_ref
 
-__all__ = ["collect_blobs", "free_versions", "is_known", "prune_versions", "referenced"]
+__all__ = ["collect_blobs", "free_versions", "is_known", "prune_versions", "referenced", "remove_waiting_mark"]
 
 
 def prune_versions(
@@ -86,6 +87,21 @@ def free_versions(environment: Environment, name: Name, *, dry_run: bool = False
         _settle_freed(environment, name, floor.freeing)
     environment.counters["freed record version"] += deleted
     return deleted
+
+
+def remove_waiting_mark(environment: Environment, name: Name) -> bool:
+    """Delete what a writer left that once kept losing to others; whether there was a mark.
+
+    It is a hint: a writer that still waits writes another. The read need not be consistent, which halves its cost.
+    """
+    partition = waiting_partition(name.partition)
+    mark = environment.index.get(partition, MARK_SORT, consistent=False)
+    if mark is None:
+        return False
+    with suppress(ConditionFailed):  # a newer one: its writer may have begun to wait just now
+        environment.index.commit([Delete(partition, MARK_SORT, Equals("i", mark.attributes["i"]))])
+        environment.counters["removed waiting mark"] += 1
+    return True
 
 
 def collect_blobs(environment: Environment, name: Name) -> int:
