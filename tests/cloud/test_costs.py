@@ -45,6 +45,12 @@ def store(index: Counted) -> Store:
     return Store(Environment(index, MemoryBlobs(clock), clock, settings), MemoryQueue(clock))
 
 
+def opened_cold(store: Store) -> Store:
+    """The same store as a new process opens it: with an empty cache of chunks."""
+    shared = store.environment
+    return Store(Environment(shared.index, shared.blobs, shared.clock, shared.settings), store.queue)
+
+
 def units(index: Counted, act: Callable[[], object]) -> tuple[float, float]:
     """The read and write units that ``act`` costs."""
     before = index.meter.total("read units"), index.meter.total("write units")
@@ -65,7 +71,7 @@ def test_opening_cold_costs_the_name_the_head_and_the_tail_by_4_kb_beside_the_sn
     prefix = document.log.record.prefix
     items = list(index.query(entries_partition(prefix, 1), after=f"{1:016d}"))
     tail_units = read_units(sum(map(item_bytes, items)), consistent=True)
-    cold = Store(store.environment, store.queue)
+    cold = opened_cold(store)
     assert units(index, lambda: cold.document("acme", "budget").state()) == (NAME + HEAD + SNAPSHOT + tail_units, 0)
     assert len(items) == tail
 
@@ -74,7 +80,7 @@ def test_opening_a_document_whose_snapshot_is_its_head_reads_no_tail(index: Coun
     document = store.create("acme", "budget")
     document.mutate("put", {"key": "first", "value": 0})
     document.snapshot()
-    cold = Store(store.environment, store.queue)
+    cold = opened_cold(store)
     assert units(index, lambda: cold.document("acme", "budget").state()) == (NAME + HEAD + SNAPSHOT, 0)
 
 
