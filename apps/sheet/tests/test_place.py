@@ -3,9 +3,15 @@
 from __future__ import annotations
 
 import json
+import os
+import signal
 import stat
+import subprocess
+import sys
 import tarfile
+import time
 from base64 import b64encode
+from concurrent.futures import ThreadPoolExecutor
 from hashlib import sha512
 from pathlib import Path
 
@@ -17,6 +23,13 @@ from stratalog_sheet.engine import engine_folder, install_engine
 
 # A stand-in for npm that packs what lies beside it.
 NPM = "#!/bin/sh\ncp {source}/*.tgz .\n"
+
+KILLED = """
+from pathlib import Path
+from stratalog_sheet import engine_files
+engine_files._npm = lambda: [{npm!r}]
+engine_files.install_engine(folder=Path({folder!r}))
+"""
 
 
 @pytest.fixture
@@ -87,3 +100,34 @@ def test_every_package_is_pinned_with_its_licence() -> None:
         assert package["integrity"].startswith("sha512-")
         assert package["license"]
         assert any("licen" in name.lower() or name == "README.md" for name in package["files"]), package["name"]
+
+
+def test_what_a_killed_installation_left_goes_and_nothing_else(fake: Path, tmp_path: Path) -> None:
+    hang = tmp_path / "hang"
+    hang.write_text("#!/bin/sh\nexec sleep 60\n")
+    hang.chmod(hang.stat().st_mode | stat.S_IEXEC)
+    home = tmp_path / "home"
+    killed = KILLED.format(folder=str(home), npm=str(hang))
+    process = subprocess.Popen([sys.executable, "-c", killed], start_new_session=True)
+    try:
+        while not list(tmp_path.glob(".sheet-engine-*/unfinished-installation")):
+            assert process.poll() is None
+            time.sleep(0.01)
+    finally:
+        os.killpg(process.pid, signal.SIGKILL)
+        process.wait()
+    theirs = tmp_path / ".sheet-engine-of-somebody"
+    theirs.mkdir()
+    (theirs / "notes").touch()
+    (tmp_path / ".sheet-engine-empty").mkdir()
+    assert len(list(tmp_path.glob(".sheet-engine-*"))) == 3
+    install_engine(folder=home)
+    assert list(tmp_path.glob(".sheet-engine-*")) == [theirs]
+
+
+def test_an_installation_waits_for_one_that_lives(fake: Path, tmp_path: Path) -> None:
+    home, fetched = tmp_path / "home", list[str]()
+    with ThreadPoolExecutor() as pool:
+        for task in [pool.submit(install_engine, fetched.append, home) for _ in range(8)]:
+            assert (task.result() / "tool" / "index.js").read_text() == "the engine"
+    assert len(fetched) == 1

@@ -7,6 +7,7 @@ folder of its own, and the page and the server load them from there.
 from __future__ import annotations
 
 import base64
+import fcntl
 import hashlib
 import importlib.util
 import os
@@ -15,8 +16,8 @@ import subprocess
 import sys
 import tarfile
 import tempfile
-from collections.abc import Callable, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import msgspec
@@ -30,6 +31,9 @@ OWN_FILES = Path(__file__).parent / "javascript"
 PINS = "packages.json"
 NODE_MAJOR_MIN = 18
 FETCH_SECONDS_MAX = 600
+WORK_PREFIX = ".sheet-engine-"
+WORK_MARKER = "unfinished-installation"
+LOCK = ".sheet-engine.lock"
 
 
 class Package(msgspec.Struct, frozen=True):
@@ -62,15 +66,19 @@ def engine_folder() -> Path:
 def install_engine(say: Callable[[str], None] = lambda text: None, folder: Path | None = None) -> Path:
     """Fetch what is missing of the engine's files, and answer the folder they are in.
 
-    They come into place all at once, so an interrupted run leaves nothing half done. Raises Unavailable without npm or
-    without a network, Corrupt for a package that is not the one that is pinned.
+    They come into place all at once, so an interrupted run leaves nothing half done. The next one removes its work
+    folder. One process at a time fetches, and others wait. Raises Unavailable without npm or without a network,
+    Corrupt for a package that is not the one that is pinned.
     """
     home = folder or _home()
     if _is_complete(home):
         return home
     npm = _npm()
     home.parent.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory(dir=home.parent, prefix=".sheet-engine-") as work:
+    with _installing(home.parent), tempfile.TemporaryDirectory(dir=home.parent, prefix=WORK_PREFIX) as work:
+        if _is_complete(home):
+            return home
+        (Path(work) / WORK_MARKER).touch()
         fresh = Path(work) / "engine"
         say("fetching the spreadsheet's engine from npm (once; 15 MB)")
         for package, tarball in zip(_pins().packages, _fetch(npm, Path(work)), strict=True):
@@ -78,6 +86,24 @@ def install_engine(say: Callable[[str], None] = lambda text: None, folder: Path 
         (fresh / PINS).write_bytes(own_file(PINS))
         _move(fresh, home)
     return home
+
+
+@contextmanager
+def _installing(folder: Path) -> Iterator[None]:
+    """Hold the one lock of those who install into ``folder``, and remove what ended ones left there.
+
+    A process that ends lets go of the lock. So a work folder that another process made, and that is there while the
+    lock is held here, belongs to nobody. Its marker shows that it is one; before it has that it is empty.
+    """
+    with open(folder / LOCK, "ab") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        for left in folder.glob(f"{WORK_PREFIX}*"):
+            if (left / WORK_MARKER).is_file():
+                shutil.rmtree(left, ignore_errors=True)
+            else:
+                with suppress(OSError):  # it holds something, or is none of ours
+                    left.rmdir()
+        yield
 
 
 def own_file(name: str) -> bytes:
