@@ -358,7 +358,7 @@ def test_a_fork_that_is_made_amid_a_redaction_keeps_its_state() -> None:
     assert forked.count(True) > 20
 
 
-def test_a_version_that_is_redacted_amid_a_fork_leaves_no_fork_without_a_state() -> None:
+def test_a_redaction_amid_a_fork_leaves_no_fork_without_a_state() -> None:
     forked = [check_fork(world) for world in at_each_call(fork_4, redact_3)]
     assert {True, False} == {*forked}
 

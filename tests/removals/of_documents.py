@@ -95,8 +95,8 @@ REMOVALS: tuple[Removal, ...] = (
         (
             Edit(
                 "src/stratalog/documents/base.py",
-                "    require_state(document.chunks, document.values, roots_of(base))\n",
-                "",
+                "progress=progress)\n    _require_state(document, base)\n",
+                "progress=progress)\n",
             ),
         ),
         ("tests/documents/test_base.py::test_a_chunk_that_no_forgotten_entry_changed_is_read_back_too",),
@@ -290,5 +290,46 @@ REMOVALS: tuple[Removal, ...] = (
                 "is_intact and digest.digest() != ref.digest",
             ),
         )
+    ),
+    Removal(
+        "B146",
+        (
+            Edit(
+                "src/stratalog/log/redaction.py",
+                "writes.append(name_put(msgspec.structs.replace(newest,",
+                "[].append(name_put(msgspec.structs.replace(newest,",
+            ),
+        ),
+        (
+            "tests/documents/test_redaction.py::test_a_fork_that_is_made_amid_a_redaction_keeps_its_state",
+            "tests/documents/test_redaction.py::test_a_redaction_amid_a_fork_leaves_no_fork_without_a_state",
+        ),
+    ),
+    Removal(
+        "B147",
+        (
+            Edit(
+                "src/stratalog/documents/rejections.py",
+                "    if rejection.digest != _digest(letter, rejection):",
+                "    if not letter:",
+            ),
+        ),
+        ("tests/documents/test_faults.py::test_a_letter_that_is_not_what_was_written_runs_nothing",),
+    ),
+    Removal(
+        "B148",
+        (
+            Edit(
+                "src/stratalog/maintenance/store_pass.py",
+                "            remove_waiting_mark(environment, name)",
+                "            pass",
+            ),
+        ),
+        ("tests/maintenance/test_maintain.py::test_the_waiting_mark_of_a_record_goes_and_a_newer_one_stays",),
+    ),
+    Removal(
+        "B150",
+        (Edit("src/stratalog/documents/writer.py", "        blob_batch.defer()\n", ""),),
+        ("tests/documents/test_writer.py::test_a_small_commit_does_not_wait_for_a_large_one_of_the_same_handle",),
     ),
 )
