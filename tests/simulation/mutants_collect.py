@@ -90,6 +90,12 @@ def _put_new_blobs(self: MemoryIndex, blobs: Mapping[str, bytes]) -> None:
             self._blobs.put(key, body)
 
 
+class FreezingCollectWorld(CollectWorld):
+    """Processes freeze often: a whole collection must fit between a commit and its effect, once in 600 seeds else."""
+
+    freeze_rate = 0.15
+
+
 def _mutant(name: str, owner: Any, attribute: str, bug: object, caught_by: tuple[str, ...] = ()) -> Mutant:
     return Mutant(name, CollectWorld, replaced(owner, attribute, bug), caught_by or DANGLING)
 
@@ -99,7 +105,12 @@ MUTANTS = (
     _mutant("observation rule ignored (blobs)", collection, "OBSERVATION_SECONDS_MAX", -301),
     _mutant("blob deleted without its stamp", _Collection, "_delete", _delete_unseen),
     _mutant("commit leaves the age of its blobs", MemoryIndex, "_put_blobs", _put_new_blobs),
-    _mutant("late commit leaves its blobs unput", blob_batch, "GRACE_SECONDS", 10**9),
+    Mutant(
+        "late commit leaves its blobs unput",
+        FreezingCollectWorld,
+        replaced(blob_batch, "GRACE_SECONDS", 10**9),
+        DANGLING,
+    ),
     _mutant("collect: stamps of today with marks of yesterday", collection, "load_work", _load_work_and_look),
     _mutant("collect: place kept before it is read", Marking, "_mark_segment", _begin_ahead),
     _mutant("collect: chunk walked before its children", Marking, "_mark_below", _mark_parents_first),

@@ -171,7 +171,12 @@ MUTANTS = (
         replaced(State, "onto", _onto_alone),
         ("state", "rebuilt", "outcome", "kept", *ONCE),
     ),
-    Mutant("documents: base collected", DocumentWorld, replaced(retention, "_forget_below", _forget_base), ("kept",)),
+    Mutant(
+        "documents: base collected",
+        DocumentWorld,
+        replaced(retention, "_forget_below", _forget_base),
+        ("kept", "dangling"),
+    ),
     Mutant(
         "documents: merge without the fork's ids",
         DocumentWorld,

@@ -37,7 +37,6 @@ SETTINGS = LogSettings(segment_entries_target=4, snapshot_entries_interval=4, bo
 TEXTS = tuple(f"{position}" * 1100 for position in range(4))
 KEYS = ("notes/a", "notes/b", "plans/c")
 FURNITURE = tuple(f"{key}{position}" for key in KEYS for position in range(40))
-FREEZE_RATE = 0.01
 TURNS = {"writer-a": 16, "writer-b": 16, "keeper": 14, "forker": 5, "collector-a": 10, "collector-b": 10}
 STOP_RATE = 0.01
 LONG_RATE = 0.02
@@ -62,13 +61,15 @@ class CollectWorld:
         "archives",
     )
 
+    freeze_rate: ClassVar[float] = 0.01
+
     def __init__(self, scheduler: Scheduler) -> None:
         self.scheduler = scheduler
         weather = draw_weather(scheduler.random)
         freezes = scheduler.random.random() < 0.7
         rates = dict.fromkeys((rate for rate in FAULT_RATES if rate.startswith("crash" if freezes else "freeze")), 0.0)
         if freezes:
-            rates |= {"freeze_before": FREEZE_RATE, "freeze_after": FREEZE_RATE}
+            rates |= {"freeze_before": self.freeze_rate, "freeze_after": self.freeze_rate}
         self.place = Place(scheduler, msgspec.structs.replace(weather, **rates))
         self.left = Turns(TURNS)
         self.forks: list[str] = []
