@@ -9,10 +9,10 @@ from itertools import count as numbers
 
 import pytest
 
-from stratalog.errors import Conflict, LimitExceeded, NotFound, Unavailable, VersionForgotten
+from stratalog.errors import Conflict, LimitExceeded, NotFound, OutcomeUnknown, Unavailable, VersionForgotten
 from stratalog.keys import ORGANISATIONS_PARTITION, entries_partition, forks_partition
 from stratalog.limits import FORK_DEPTH_MAX
-from stratalog.log import Log, create_log, delete_log, fork_log, open_log
+from stratalog.log import Environment, Log, create_log, delete_log, fork_log, open_log
 from stratalog.log.directory import LOGS, NameHolder, list_directory, list_organisations, organisations_of
 from stratalog.log.retention import archive_segments, free_segments, raise_floor
 from stratalog.log.sweep import sweep_deleted
@@ -218,6 +218,57 @@ def test_a_deletion_whose_answer_is_lost_succeeds() -> None:
     scripted(log.environment).script = [lost_answer]
     delete_log(log)
     assert log.environment.counters["deletion"] == 1
+
+
+def create_anew(environment: Environment, seconds: float = 0) -> None:
+    """Others delete the log that has the name, sweep what is due after some seconds, and create another."""
+    rival = open_log(another(environment), ORGANISATION, NAME)
+    delete_log(rival)
+    clock_of(environment).sleep(seconds)
+    sweep_deleted(rival.environment, ORGANISATION)
+    create_log(rival.environment, ORGANISATION, NAME)
+
+
+def test_a_creation_whose_log_is_deleted_before_its_answer_came_is_not_called_refused() -> None:
+    environment = new_place()
+
+    def create_and_lose(index: ScriptedIndex, writes: Sequence[Write]) -> None:
+        index.backend.commit(writes)
+        create_anew(environment)
+        lost_request(index, writes)
+
+    scripted(environment).script = [create_and_lose]
+    log = create_log(environment, ORGANISATION, NAME)
+    assert environment.counters["creation"] == 1
+    with pytest.raises(NotFound):
+        log.append(event())
+
+
+def test_a_creation_whose_log_may_have_been_swept_is_unknown() -> None:
+    """It takes effect after it was looked for, and its writer freezes in the second try."""
+    environment = new_place()
+
+    def frozen(index: ScriptedIndex, writes: Sequence[Write]) -> None:
+        index.backend.commit(writes)  # the first try, late
+        create_anew(environment, DUE_SECONDS)
+        index.backend.commit(writes)
+
+    scripted(environment).script = [lost_request, frozen]
+    with pytest.raises(OutcomeUnknown):
+        create_log(environment, ORGANISATION, NAME)
+
+
+def test_a_creation_that_never_arrived_is_refused_where_another_has_the_name() -> None:
+    environment = new_place()
+
+    def frozen(index: ScriptedIndex, writes: Sequence[Write]) -> None:
+        create_log(another(environment), ORGANISATION, NAME)
+        clock_of(environment).sleep(DUE_SECONDS)
+        index.backend.commit(writes)
+
+    scripted(environment).script = [lost_request, frozen]
+    with pytest.raises(Conflict):
+        create_log(environment, ORGANISATION, NAME)
 
 
 def test_a_log_created_anew_is_another_and_starts_at_1() -> None:

@@ -89,7 +89,6 @@ class DecayWorld:
         "collections refused",
         "pins moved",
         "scrub rounds",
-        "values damaged behind the scrub",
     )
 
     def __init__(self, scheduler: Scheduler) -> None:

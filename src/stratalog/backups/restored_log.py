@@ -87,7 +87,12 @@ class _Restoration:
             organisation_put(organisation),
         ]
         index = self._mirror.target.index
-        commit_once(self._mirror.target, writes, lambda: read_name(index, organisation, self._name) == made)
+
+        def landed() -> bool:
+            stored = read_name(index, organisation, self._name)
+            return stored is not None and stored.incarnation == made.incarnation  # others may have changed it since
+
+        commit_once(self._mirror.target, writes, landed)
         return made
 
     def _old_prefixes(self) -> list[str]:

@@ -13,10 +13,11 @@ from stratalog.errors import (
     ContentionError,
     LimitExceeded,
     NotFound,
+    OutcomeUnknown,
     VersionForgotten,
 )
 from stratalog.keys import deleted_partition, entries_partition, family_partition, log_prefix, number
-from stratalog.limits import FORK_DEPTH_MAX
+from stratalog.limits import FORK_DEPTH_MAX, OBSERVATION_SECONDS_MAX
 from stratalog.log.chain import genesis
 from stratalog.log.commit import commit_once
 from stratalog.log.directory import (
@@ -176,10 +177,18 @@ def _create(
     creation = _creation(record, former, _depth(environment, source))
     entering = organisation_missing(environment, organisation)
     writes = [*creation, *entering, *(_pin(source, record) if source else [])]
+    sent = Observation(environment.clock)
 
     def landed() -> bool:
         stored = read_name(environment.index, organisation, name)
-        return stored is not None and stored.incarnation == incarnation
+        if stored is None or stored.incarnation == incarnation:
+            return stored is not None
+        # Another log has the name. This one may have been created, found by others and deleted, before the answer came.
+        if environment.index.get(deleted_partition(organisation), record.prefix) is not None:
+            return True
+        if sent.age_seconds() > OBSERVATION_SECONDS_MAX and stored.revision > record.revision:
+            raise OutcomeUnknown("a log was created and swept, or was not created", organisation=organisation, log=name)
+        return False
 
     try:
         commit_once(environment, writes, landed)
