@@ -8,9 +8,11 @@ from pathlib import Path
 from random import Random
 from typing import Any
 
+import msgspec
 import pytest
 
 import stratalog
+from stratalog.codec import PLAIN
 from stratalog.documents import Document
 from stratalog.errors import Corrupt
 from stratalog.maintenance.damage import SHAPES
@@ -95,6 +97,24 @@ def test_an_inspection_writes_nothing(document: tuple[stratalog.Store, Document]
     before = [(each.key, each.body) for each in place.objects()]
     inspect_all(store)
     assert [(each.key, each.body) for each in place.objects()] == before
+
+
+@pytest.mark.parametrize("name", ["digest", "count"])
+def test_a_base_whose_root_was_altered_is_named(name: str) -> None:
+    """Nothing but its chunks and the entry that names it says what the root of a base is."""
+    with stratalog.open("memory:", clock=ManualClock()) as store:
+        handle = store.create("acme", "plan")
+        for row in range(ROWS):
+            handle.mutate("put", {"key": f"cells/{row:04}", "value": f"value {row}"})
+        handle.forget_below(ROWS)
+        index, partition = store.environment.index, f"{handle.log.record.prefix}/snapshots"
+        [base] = index.query(partition)
+        roots: Any = msgspec.msgpack.decode(base.attributes[PLAIN.tag])  # type: ignore[arg-type]
+        assert roots[0]["count"] == ROWS
+        roots[0][name] = ROWS + 1 if name == "count" else bytes(32)
+        altered = {**base.attributes, PLAIN.tag: msgspec.msgpack.encode(roots)}
+        index.commit([Put(type(base)(partition, base.sort, altered))])
+        assert f"{partition} {base.sort}" in {damage.key for damage in inspected(store).damages}
 
 
 def test_a_snapshot_that_is_another_state_can_be_made_again(document: tuple[stratalog.Store, Document]) -> None:

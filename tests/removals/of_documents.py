@@ -332,4 +332,17 @@ REMOVALS: tuple[Removal, ...] = (
         (Edit("src/stratalog/documents/writer.py", "        blob_batch.defer()\n", ""),),
         ("tests/documents/test_writer.py::test_a_small_commit_does_not_wait_for_a_large_one_of_the_same_handle",),
     ),
+    Removal(
+        "B152",
+        (
+            Edit("src/stratalog/tree/reach.py", 'BlobDamage("", False, "a root', 'BlobDamage(top.key, False, "a root'),
+            Edit(
+                "src/stratalog/maintenance/document_check.py",
+                "self._damages.add(kind, damage.key or key, fault, damage.reason)",
+                "if not damage.key:\n                        self._damages.add(kind, key, fault, damage.reason)",
+            ),
+            Edit("src/stratalog/documents/rebuild.py", "raise BaseContradicted(", "raise Corrupt("),
+        ),
+        ("tests/maintenance/test_inspection.py::test_a_base_whose_root_was_altered_is_named",),
+    ),
 )

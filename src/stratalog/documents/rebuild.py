@@ -17,7 +17,7 @@ from stratalog.log.snapshots import Snapshot, list_snapshots
 from stratalog.tree.chunks import Chunks
 from stratalog.tree.reach import verify as verify_tree
 
-__all__ = ["Rebuild", "Verified", "verify"]
+__all__ = ["BaseContradicted", "Rebuild", "Verified", "verify"]
 
 BATCH_ENTRIES = 500
 
@@ -80,6 +80,10 @@ def verify(document: _Document, upto: int | None = None, *, progress: Callable[[
 def _uncached(document: _Document) -> Chunks:
     """Chunks past what the store has in memory: what is verified is what is stored."""
     return Chunks(document.log.environment.blobs, document.log.record.owner)
+
+
+class BaseContradicted(Corrupt):
+    """The base that a rebuild began with is not the one that an entry above it names."""
 
 
 class Rebuild:
@@ -149,7 +153,7 @@ class Rebuild:
         """An entry that names the base this rebuild began with names what that is, or somebody changed the base."""
         for event in entry.events:
             if event.type == BASE and event.data[0] == self._start and event.data[1] != self._base:
-                raise Corrupt("the base is not the one that the history names", version=self._start)
+                raise BaseContradicted("the base is not the one that the history names", version=self._start)
 
 
 def _start(log: Log, chunks: Chunks) -> State:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from stratalog.cache import ByteCache
 from stratalog.documents.read_back import read_state_back
-from stratalog.documents.rebuild import Rebuild
+from stratalog.documents.rebuild import BaseContradicted, Rebuild
 from stratalog.documents.snapshots import roots_of, tree_roots
 from stratalog.documents.values import Values, as_reference
 from stratalog.errors import Corrupt, NotFound, Redacted, VersionForgotten
@@ -12,7 +12,7 @@ from stratalog.keys import number, snapshots_partition
 from stratalog.limits import COLLECT_CHUNKS_SEEN_MAX
 from stratalog.log import Entry, Environment, Log
 from stratalog.log.snapshots import Snapshot, list_snapshots
-from stratalog.maintenance.damage import DamageList, Fault, item_key
+from stratalog.maintenance.damage import DamageList, Fault, blob_kind, item_key
 from stratalog.maintenance.marks import stored_values
 from stratalog.maintenance.recording_ports import RecordingBlobs
 from stratalog.tree.chunks import Chunks
@@ -86,6 +86,11 @@ class DocumentCheck:
         """False where an entry on the way cannot be read; the chain has named it."""
         try:
             rebuild.advance(version)
+        except BaseContradicted as exc:
+            # The chain covers what the entry says of the base, and nothing else covers the base.
+            key = item_key(snapshots_partition(self._log.record.prefix), number(self._start))
+            self._damages.add("snapshot", key, "contradicts", str(exc), at=(self._start, self._start))
+            return False
         except (Corrupt, NotFound) as exc:
             if not len(self._damages):
                 prefix = self._log.record.prefix
@@ -122,8 +127,10 @@ class DocumentCheck:
         try:
             for reading in read_state_back(self._stored, self._values, roots_of(snapshot), seen=self._seen):
                 for damage in reading.damages:
-                    if not damage.key:
-                        self._damages.add("snapshot", key, "damaged", damage.reason)
+                    # The blobs have noted what cannot be read. A chunk that contradicts its parent can be.
+                    kind = blob_kind(damage.key) if damage.key else "snapshot"
+                    fault: Fault = "missing" if damage.is_missing else "damaged"
+                    self._damages.add(kind, damage.key or key, fault, damage.reason)
         except Corrupt as exc:
             self._damages.add("snapshot", key, "damaged", str(exc))
         self._damages.first = self._damages.last = 0

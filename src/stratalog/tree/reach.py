@@ -28,6 +28,7 @@ class ChunkReading(msgspec.Struct, frozen=True):
     """None where the chunk is damaged: nothing below it is read."""
 
     damage: BlobDamage | None = None
+    """Without a key where the chunk is inline, or where the root is wrong and not the chunk."""
 
 
 def addresses(chunks: Chunks, root: Root, seen: Container[bytes] = ()) -> Iterator[bytes]:
@@ -55,7 +56,10 @@ def read_tree_back(
         if root.address in seen:
             return
         seen.add(root.address)
-    top = _read(chunks, root.address, root.inline, lambda chunk: _check_top(chunk, root))
+    top = _read(chunks, root.address, root.inline, _check_top)
+    if top.node is not None and root_of(chunk_of(top.node)) != root:
+        # The chunk is what its address says, so it is the root that is wrong.
+        top = ChunkReading(top.key, top.size, None, BlobDamage("", False, "a root does not say what its chunk does"))
     yield top
     if top.node is not None:
         yield from _read_below(chunks, top.node, after, seen, last=True, before=None)
@@ -108,11 +112,9 @@ def _read(chunks: Chunks, address: bytes, inline: bytes | None, check: Callable[
     return ChunkReading(key, len(body), chunk.node)
 
 
-def _check_top(chunk: Chunk, root: Root) -> None:
-    if root_of(chunk) != root:
-        raise Corrupt("a root does not say what its chunk does", address=root.address.hex())
+def _check_top(chunk: Chunk) -> None:
     if isinstance(chunk.node, Inner) and len(chunk.node.keys) == 1:
-        raise Corrupt("a topmost chunk has a single child", address=root.address.hex())
+        raise Corrupt("a topmost chunk has a single child", address=chunk.address.hex())
     _verify_order(chunk.node, None)
     _verify_ends(chunk.node, True)
 
