@@ -18,6 +18,7 @@ from stratalog.backends.metered_ports import MeteredBlobs, MeteredIndex, Metered
 from stratalog.codec import sha256
 from stratalog.errors import ConditionFailed
 from stratalog.log import Environment, LogSettings
+from stratalog.log.tasks import InlineTasks
 from stratalog.ports.blobs import Blobs
 from stratalog.ports.index import Absent, Check, Condition, Delete, Equals, Index, Item, Put, Write
 from stratalog.ports.meter import Meter
@@ -74,9 +75,9 @@ def test_a_documents_life_counts_the_same(index: DynamoIndex, metered: MeteredIn
     sums = []
     for one in (index, metered):
         clock = ManualClock()
-        environment = Environment(
-            one, MemoryBlobs(clock), clock, LogSettings(segment_entries_target=20, snapshot_entries_interval=10)
-        )
+        settings = LogSettings(segment_entries_target=20, snapshot_entries_interval=10)
+        # Beside commits a snapshot would be made of whatever version they have come to by then.
+        environment = Environment(one, MemoryBlobs(clock), clock, settings, background=InlineTasks())
         live(Store(environment, MemoryQueue(clock)))
         sums.append(one.meter.read())
     assert sums[0] == sums[1]

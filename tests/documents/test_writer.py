@@ -35,6 +35,18 @@ def test_a_small_commit_does_not_wait_for_a_large_one_of_the_same_handle() -> No
     assert (document.get("n"), document.get("items/large")) == (1, "x" * 5000)
 
 
+def test_a_mutator_with_a_large_value_runs_once_where_nobody_else_commits() -> None:
+    runs: list[Any] = []
+
+    def note(draft: Draft, args: Any) -> None:
+        runs.append(args)
+        draft.put("items/large", "x" * 5000)
+
+    document = World().create(rules=Rules({"note": note}))
+    document.apply([Mutation(client="ada", id=1, name="note", args={"n": 1})])
+    assert (document.get("items/large"), runs) == ("x" * 5000, [{"n": 1}])
+
+
 def test_a_large_value_is_put_once_though_others_are_first() -> None:
     world = World()
     document, other = world.create(), world.open()

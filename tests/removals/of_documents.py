@@ -329,7 +329,7 @@ REMOVALS: tuple[Removal, ...] = (
     ),
     Removal(
         "B150",
-        (Edit("src/stratalog/documents/writer.py", "        blob_batch.defer()\n", ""),),
+        (Edit("src/stratalog/documents/writer.py", "        attempt.blob_batch.defer()\n", ""),),
         ("tests/documents/test_writer.py::test_a_small_commit_does_not_wait_for_a_large_one_of_the_same_handle",),
     ),
     Removal(

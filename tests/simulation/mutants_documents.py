@@ -57,10 +57,10 @@ def _skip_gaps(running: _Running, mutation: Mutation, last: Any, id: int, args: 
     return None if status == "gap" else status
 
 
-def _answer_from_memory(self: Writer, batch: MutationBatch, blob_batch: BlobBatch) -> Sequence[Outcome]:
+def _answer_from_memory(self: Writer, batch: MutationBatch, attempt: Any) -> Sequence[Outcome]:
     state = self._states.cached or self._states.fresh()
     found = run_batch(state, self._values, batch.mutators, batch.mutations, batch.group, batch.owner)
-    return _commit(self, batch, blob_batch) if found.ran else found.outcomes
+    return _commit(self, batch, attempt) if found.ran else found.outcomes
 
 
 def _replace_newest(

@@ -40,6 +40,17 @@ class MutationBatch(msgspec.Struct, frozen=True):
     approve: Approve | None = None
 
 
+class _Attempt:
+    """A batch on its way: its blobs, and its last run, which stands as long as nobody else commits."""
+
+    __slots__ = ("blob_batch", "run", "state")
+
+    def __init__(self, blob_batch: BlobBatch) -> None:
+        self.blob_batch = blob_batch
+        self.state: State | None = None
+        self.run: Run | None = None
+
+
 class Writer:
     """Writes to one document for a handle. Safe to share between threads."""
 
@@ -57,15 +68,15 @@ class Writer:
 
         Large blobs are put while no lock is held, so that other threads' commits do not wait for the blob store.
         """
-        blob_batch = BlobBatch(self._log.environment)
-        blob_batch.defer()
+        attempt = _Attempt(BlobBatch(self._log.environment))
+        attempt.blob_batch.defer()
         try:
             with self._lock:
-                return self._commit(batch, blob_batch)
+                return self._commit(batch, attempt)
         except BlobsDeferred:
-            blob_batch.put_deferred()
+            attempt.blob_batch.put_deferred()
             with self._lock:
-                return self._commit(batch, blob_batch)
+                return self._commit(batch, attempt)
 
     def append_decided(self, decide: Callable[[State], Event | None], owner: str = "") -> tuple[Entry | None, State]:
         """Append what ``decide`` makes of the newest state, as the version after it: the entry, and the state then.
@@ -90,7 +101,7 @@ class Writer:
             self._states.drop(state)
         return entry
 
-    def _commit(self, batch: MutationBatch, blob_batch: BlobBatch) -> list[Outcome]:
+    def _commit(self, batch: MutationBatch, attempt: _Attempt) -> list[Outcome]:
         """Run the batch on a state and append it, again on a fresh state as long as other writers are first.
 
         The time budget begins with the first lost race.
@@ -107,7 +118,7 @@ class Writer:
                 if state is None or fresh:
                     state = self._states.fresh()
                 try:
-                    run = self._try(state, batch, blob_batch)
+                    run = self._try(state, batch, attempt)
                     if run.ran or fresh:
                         self._report(run)
                         return run.outcomes
@@ -118,16 +129,19 @@ class Writer:
                         raise
             fresh = True
 
-    def _try(self, state: State, batch: MutationBatch, blob_batch: BlobBatch) -> Run:
+    def _try(self, state: State, batch: MutationBatch, attempt: _Attempt) -> Run:
         """The batch run on ``state``, and committed where it has an effect. Raises VersionConflict, BlobsDeferred."""
         try:
-            run = run_batch(state, self._values, batch.mutators, batch.mutations, batch.group, batch.owner)
+            run = attempt.run if attempt.run is not None and attempt.state is state else None
+            if run is None:
+                run = run_batch(state, self._values, batch.mutators, batch.mutations, batch.group, batch.owner)
+                attempt.state, attempt.run = state, run
             merged = batch.approve(state, run) if batch.approve else None
             if run.failed:
                 failed = [(ran.mutation.client, ran.id, ran.reason or "") for ran in run.failed]
                 write_letters(self._log.environment, self._log.record, failed)
             if run.ran:
-                entry = self._append(state, run, batch, merged, blob_batch)
+                entry = self._append(state, run, batch, merged, attempt.blob_batch)
                 self._states.offer(state.after([entry]))
         except Unavailable:
             # What failed may have been any port. The state stands unless a chunk beneath it is gone, and to read it
