@@ -1,7 +1,7 @@
 # `make` alone prints what there is. Every target installs what it needs into .venv first (see scripts/bootstrap).
 .DEFAULT_GOAL := help
 .PHONY: help demo demo-catalogue demo-core demo-sheet demo-sync simulate test test-quick test-aws check mutants bench docs clean
-.PHONY: mutation wheels soak soak-simulation soak-clients soak-histories soak-backups soak-sheet soak-engine soak-table record ready-demo ready-dev ready-browser
+.PHONY: mutation removals wheels soak soak-simulation soak-clients soak-histories soak-backups soak-sheet soak-engine soak-table record ready-demo ready-dev ready-browser
 
 python := .venv/bin/python
 # A demo keeps its store in a folder; with STORE=aws-local on DynamoDB, SQS and S3, played on this machine until it ends.
@@ -86,6 +86,9 @@ mutants: ready-dev ## every planted bug; the result goes to runs.json
 
 mutation: ready-dev ## change a line of the library and see whether a test notices, MUTATIONS times; goes on where it stopped
 	$(recorded) $(python) -m tests.mutation --sample $(MUTATIONS) --seed $(MUTATION_SEED)
+
+removals: ready-dev ## take the fix of each bug out and see its tests fail
+	$(recorded) $(python) -m tests.removals
 
 soak: soak-simulation soak-clients soak-histories soak-backups soak-sheet soak-engine soak-table ## all soaks: make soak SEEDS=1000 SESSIONS=100 HISTORIES=1 for less
 
