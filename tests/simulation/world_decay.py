@@ -11,7 +11,7 @@ floor may rise onto it while it stands. The world remembers by itself when the s
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any, ClassVar
 
 import msgspec
@@ -100,6 +100,9 @@ class DecayWorld:
         self.settings = BUSY_SETTINGS if self.is_busy else SETTINGS
         self.shadow = MemoryBlobs(self.place.clock)
         self.damaged: dict[str, str] = {}
+        self.damages: dict[str, int] = {}
+        """How often each blob was damaged: one that was put again meanwhile may be damaged anew."""
+
         self.scrubs = ScrubTruth(self.place.clock)
         self.decays = 0 if self.is_busy else draw.choice((0, 1, 2, 6))
         self._remember_puts()
@@ -208,6 +211,7 @@ class DecayWorld:
             key, how = choose(process.clock, keys), choose(process.clock, DAMAGES)
             damage_blob(self.place.blobs, key, how)
             self.damaged[key] = how
+            self.damages[key] = self.damages.get(key, 0) + 1
             self.scheduler.counts.bump("blobs damaged")
 
     # Checks
@@ -283,13 +287,13 @@ class DecayWorld:
                 if segment.archive and not segment.freed and first in after and after[first].freed:
                     self._require_archive(log, after[first])
 
-    def _noticeable(self) -> set[str]:
-        """What is damaged, and not behind a scrub."""
+    def _noticeable(self) -> dict[str, int]:
+        """What is damaged, and not behind a scrub; and which of its damages that is."""
         noticeable = self.scrubs.noticeable(self.damaged)
         self.scheduler.counts.bump("values damaged behind the scrub", len(self.damaged) - len(noticeable))
-        return noticeable
+        return {key: self.damages[key] for key in noticeable}
 
-    def _require_read(self, what: str, log: Log, before: set[str]) -> None:
+    def _require_read(self, what: str, log: Log, before: Mapping[str, int]) -> None:
         """The base at the floor does not need what was damaged all the while."""
         stored = read_name(self.place.index, ORGANISATION, log.record.name)
         base = newest_snapshot(self.place.index, log.record.prefix, stored.floor) if stored else None
@@ -300,7 +304,8 @@ class DecayWorld:
             readings = (blob for reading in read_state_back(chunks, values, roots_of(base)) for blob in reading.blobs)
         else:
             readings = read_app_snapshot_back(self.shadow, log.record.owner, base)  # type: ignore[assignment]
-        unread = before & set(self.damaged) & {reading.key for reading in readings}
+        lasting = {key for key, damage in before.items() if key in self.damaged and self.damages[key] == damage}
+        unread = lasting & {reading.key for reading in readings}
         if unread:
             raise Violation("unread", f"{what} above a base that does not read back", key=min(unread))
 
