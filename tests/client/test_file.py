@@ -142,18 +142,22 @@ def test_a_file_that_could_not_be_opened_is_not_left_locked(tmp_path: Path) -> N
 def test_a_child_that_outlives_a_killed_parent_locks_nothing(tmp_path: Path) -> None:
     path = str(tmp_path / "plan.sqlite")
     until, done = os.pipe()
+    started, start = os.pipe()
     parent = os.fork()
     if parent == 0:
         client = Client(InProcess(new_document()), path)
         if os.fork() == 0:
             os.close(done)
+            os.write(start, b"x")
             os.read(until, 1)
+        else:
+            os.read(started, 1)  # a child that has not run yet holds the lock until it does
         del client
         os._exit(0)  # as if killed: nothing is closed
     os.waitpid(parent, 0)
     Client(InProcess(new_document()), path).close()
-    os.close(done)
-    os.close(until)
+    for file in (done, until, started, start):
+        os.close(file)
 
 
 def test_closing_unlocks_what_a_child_holds_that_has_not_run_yet(tmp_path: Path) -> None:
