@@ -35,7 +35,7 @@ threads_handle      a handle that checks each answer against earlier ones
 interleaving        yields at each access of a shared attribute
 racing              a class for the tests of interleaving
 log_truth           the model of a log
-log_outcomes        what callers were told of creations, forks, deletions and floors
+log_outcomes        the answers to creations, forks, deletions and raised floors
 scrub_truth         when a scrub read which blob
 records_truth       what hash each version of a record has, by its item alone
 documents_truth     the model of a document

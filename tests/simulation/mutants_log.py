@@ -335,7 +335,7 @@ MUTANTS = (
     _mutant("name entered after the creation", replaced(lifecycle, "commit_once", _create_then_name), "names"),
     _mutant("fork not fenced against a raised floor", replaced(lifecycle, "_pin", _pin_unfenced), "fork", "dangling"),
     _mutant("write in doubt called refused after a minute", replaced(Appender, "append", _append_patiently), "refused"),
-    _mutant("entry from the future taken for damage", replaced(Reader, "_entry", _entry_of_now), "dangling"),
+    _mutant("entry from the future treated as damage", replaced(Reader, "_entry", _entry_of_now), "dangling"),
     _mutant(
         "deletion reads the head before the name", replaced(world_log, "delete_log", _delete_head_first), "deleted"
     ),

@@ -71,7 +71,7 @@ class ScrubbedValues:
         self._database.close()
 
     def _unscrubbed(self, folder: str, rows: Iterator[tuple[str, bytes]]) -> Iterator[bytes]:
-        """Go along what is noted of a folder and what stands there, both in order of keys."""
+        """Compare the values noted of a folder with the blobs listed in it, both in order of keys."""
         row = next(rows, None)
         matched = 0
         listing = self._blobs.list(f"{folder}/", after=row[0][:-1] if row else "")

@@ -90,7 +90,7 @@ def install_engine(say: Callable[[str], None] = lambda text: None, folder: Path 
 
 @contextmanager
 def _installing(folder: Path) -> Iterator[None]:
-    """Hold the one lock of those who install into ``folder``, and remove what ended ones left there.
+    """Hold the lock of installations into ``folder``, and remove what killed ones left there.
 
     A process that ends lets go of the lock. So a work folder that another process made, and that is there while the
     lock is held here, belongs to nobody. Its marker shows that it is one; before it has that it is empty.
