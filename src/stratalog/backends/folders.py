@@ -6,7 +6,7 @@ import errno
 import fcntl
 import os
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from pathlib import Path
 from typing import NoReturn
 
@@ -74,13 +74,13 @@ def make_shared_folder(folder: str) -> None:
     Raises OSError.
     """
     for _ in range(MAKE_TRIES_MAX):
-        with suppress(FileNotFoundError):
-            try:
-                os.makedirs(folder, exist_ok=True)
-                return
-            except FileExistsError:
-                if os.path.lexists(folder) and not os.path.isdir(folder):
-                    raise
+        try:
+            os.makedirs(folder, exist_ok=True)
+        except (FileExistsError, FileNotFoundError):
+            if os.path.lexists(folder) and not os.path.isdir(folder):
+                raise
+        else:
+            return
     os.makedirs(folder, exist_ok=True)
 
 
