@@ -14,6 +14,7 @@ from stratalog.backends.memory import MemoryBlobs, MemoryIndex, MemoryQueue
 from stratalog.cache import ByteCache
 from stratalog.limits import CHUNK_CACHE_BYTES_MAX
 from stratalog.log import Environment, LogSettings
+from stratalog.log.tasks import InlineTasks
 from stratalog.testing.clock import ManualClock
 from stratalog_table import (
     Assignment,
@@ -37,7 +38,9 @@ TWO = Schema((Column("id", "long"), Column("name", "string")))
 def memory_store(clock: ManualClock | None = None, index: Any = None, **settings: Any) -> Store:
     """A store in memory that goes by a test's clock."""
     clock = clock or ManualClock()
-    environment = Environment(index or MemoryIndex(), MemoryBlobs(clock), clock, LogSettings(**settings))
+    environment = Environment(
+        index or MemoryIndex(), MemoryBlobs(clock), clock, LogSettings(**settings), background=InlineTasks()
+    )
     return Store(environment, MemoryQueue(clock))
 
 

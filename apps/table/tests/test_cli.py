@@ -56,8 +56,52 @@ def test_rows_go_in_are_kept_and_come_out(run: Run, tmp_path: Path) -> None:
 def test_a_source_brings_each_of_its_files_once(run: Run) -> None:
     run("create", "acme/events", "--key", "id:long", "--data", "lake")
     assert run("ingest", "acme/events", "0.parquet", "--source", "daily") == "500 rows in 1 files\n"
-    assert run("ingest", "acme/events", "0.parquet", "1.parquet", "--source", "daily") == "500 rows in 1 files\n"
+    again = run("ingest", "acme/events", "0.parquet", "1.parquet", "--source", "daily")
+    assert again == "500 rows in 1 files; 1 of 2 files were in the table already\n"
     assert len([*Path("lake").rglob("*.parquet")]) == 2
+    Path("0.parquet").write_bytes(Path("1.parquet").read_bytes())
+    refused = run("ingest", "acme/events", "0.parquet", "--source", "daily", code=4)
+    assert "other content under the name" in refused
+    refused = run("ingest", "acme/events", "0.parquet", "--source", "daily", "--as", "2.parquet", code=4)
+    assert "same content under another name" in refused
+    assert run("ingest", "acme/events", "0.parquet", "--source", "daily", "--as", "2.parquet", "--repeat").startswith(
+        "500 rows in 1 files"
+    )
+    assert "names the one file" in run("ingest", "acme/events", "0.parquet", "--as", "x", code=2)
+
+
+def test_a_folder_of_the_user_s_is_refused_and_maintenance_leaves_it_alone(run: Run, tmp_path: Path) -> None:
+    (tmp_path / "thesis.txt").write_text("mine")
+    for taken in (".", "store"):
+        assert "folder for data files" in run("create", "acme/events", "--key", "id:long", "--data", taken, code=4)
+        run("create", "acme/other", "--key", "id:long", "--data", f"free-{taken}")
+        run("delete", "acme/other", "--yes")
+    assert (tmp_path / "thesis.txt").read_text() == "mine"
+
+
+def test_a_table_is_deleted_with_its_files_and_made_again(run: Run, tmp_path: Path) -> None:
+    for _ in range(2):
+        run("create", "acme/events", "--key", "id:long")
+        run("ingest", "acme/events", "0.parquet", "1.parquet")
+        assert "1 merged" in run("maintain", "acme/events", "--files-min", "2", "--lease", "0")
+        assert run("jobs", "acme/events").count("committed") == 1
+        assert run("delete", "acme/events", "--yes") == "deleted acme/events and 3 data files\n"
+        assert [*(tmp_path / "store-lake").rglob("*.parquet")] == []
+
+
+def test_files_that_were_moved_are_found_once_the_table_is_told(run: Run, tmp_path: Path) -> None:
+    run("create", "acme/events", "--key", "id:long", "--data", "lake")
+    run("ingest", "acme/events", "0.parquet")
+    (tmp_path / "lake").rename(tmp_path / "moved")
+    assert "was collected" in run("scan", "acme/events", "--from", "0", code=3)
+    assert "owns the data files in" in run("adopt", "acme/events", "--data", "moved", "--yes")
+    assert len(run("scan", "acme/events", "--from", "0").splitlines()) == 500
+
+
+def test_what_is_no_parquet_is_an_error(run: Run) -> None:
+    run("create", "acme/events", "--key", "id:long")
+    Path("bad.parquet").write_text("id,name")
+    assert "no Parquet, or damaged" in run("ingest", "acme/events", "bad.parquet", code=2)
 
 
 @pytest.mark.parametrize(

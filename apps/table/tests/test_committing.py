@@ -171,6 +171,24 @@ def test_a_large_transaction_goes_through_the_queue() -> None:
     assert TableQueue(table, "ingest").send([add("next")])[0].id == 2
 
 
+def test_a_worker_without_tables_leaves_transactions_to_one_that_has_them() -> None:
+    clock = ManualClock()
+    store = memory_store(clock)
+    queue = TableQueue(table_of(store))
+    (ticket,) = queue.send([add("a")])
+    failures: list[str] = []
+    bare = Worker(store, report_failure=lambda message, reason: failures.append(reason))
+    for _ in range(3):
+        while bare.step():
+            pass
+        clock.sleep(400)
+    assert queue.outcome(ticket) is None
+    assert "does not have the application" in failures[0]
+    store.document("acme", "events").rules = RULES
+    Worker(store).run(drain=True)
+    assert queue.wait(ticket, 1).reason is None
+
+
 def test_nobody_waits_for_ever_for_a_worker() -> None:
     table = table_of(memory_store())
     queue = TableQueue(table)

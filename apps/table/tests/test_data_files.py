@@ -17,7 +17,7 @@ from stratalog import Invalid, NotFound
 from stratalog_table import Column, Schema, Table, TransactionRefused, create_table
 from stratalog_table.data_files import DataFiles, sorted_rows
 from stratalog_table.maintenance import collect, compact, maintain_table, plan, push_down, run_job, split_large
-from stratalog_table.rows import RowSource, data_files_of, ingest, scan
+from stratalog_table.rows import RowSource, data_files_of, ingest, new_filename, scan
 
 ROWS = 600
 
@@ -178,7 +178,7 @@ def test_what_is_young_is_not_collected(made: tuple[Table, DataFiles]) -> None:
         ingest(table, data_files, numbered(batch * ROWS))
     view = table.at()
     compact(table, data_files, files_min=2)
-    data_files.write("zz/unknown.parquet", numbered(0))
+    data_files.write(new_filename(table), numbered(0))
     assert collect(table, data_files, 60_000) == 0
     assert sum(part.num_rows for part in scan(view, data_files)) == 2 * ROWS
     assert collect(table, data_files, -1000) == 3

@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 
 from apps.table.tests.helpers import assignment, memory_store, new_file, reopened, replacement, table_of
-from stratalog_table import Job, Table, TransactionRefused
+from stratalog import Conflict, NotFound
+from stratalog_table import Job, Table, TransactionRefused, jobs
 from stratalog_table.jobs import JobTracker
 
 
@@ -117,3 +118,51 @@ def test_a_job_may_be_done_in_parts() -> None:
     found = table.jobs.job("job", "root")
     assert found is not None
     assert (found.status, found.outputs, found.rows) == ("committed", ("one", "two"), 200)
+
+
+def test_a_table_that_was_made_again_has_no_job_of_the_one_before() -> None:
+    table = worked()
+    assert len([*table.jobs.jobs()]) == 4
+    table.document.delete()
+    again = table_of(table.store)
+    again.add_files([new_file("a")], job="new")
+    assert [one.job for one in again.jobs.jobs()] == ["new"]
+    with pytest.raises(NotFound):
+        [*table.jobs.jobs()]
+    assert [one.job for one in reopened(again).jobs.jobs()] == ["new"]
+
+
+def test_a_tracker_of_before_trackers_named_their_table_is_taken_over_or_made_again(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    table = worked()
+    with monkeypatch.context() as patched:
+        patched.setattr(jobs, "TABLE", "unnamed")  # no reader finds what is written there
+        before = [*table.jobs.jobs()]
+    tracker = table.store.document("acme", "events.jobs").log.record.incarnation
+    table.add_files([new_file("late")], job="late")
+    assert len([*JobTracker(table.store, table.document).jobs()]) == len(before) + 1
+    assert table.store.document("acme", "events.jobs").log.record.incarnation == tracker
+
+
+def test_a_document_that_only_has_the_tracker_s_name_is_left_alone() -> None:
+    table = worked()
+    document = table.store.create("acme", "events.jobs")
+    document.mutate("put", {"key": "mine", "value": 1})
+    for act in (table.jobs.catch_up, table.jobs.rebuild, table.jobs.delete):
+        with pytest.raises(Conflict, match="another document's"):
+            act()
+    assert document.at().to_dict() == {"mine": 1}
+
+
+def test_a_deleted_tracker_is_gone_and_that_of_another_incarnation_stays() -> None:
+    table = worked()
+    table.jobs.catch_up()
+    table.document.delete()
+    again = table_of(table.store)
+    again.add_files([new_file("a")], job="new")
+    again.jobs.catch_up()
+    table.jobs.delete()
+    assert [one.job for one in again.jobs.jobs()] == ["new"]
+    again.jobs.delete()
+    assert [listing.id for listing in table.store.list("acme")] == ["events"]

@@ -35,10 +35,10 @@ from stratalog_table import (
     TableView,
     TransactionRefused,
 )
-from stratalog_table.data_files import DataFile
+from stratalog_table.collection import Verdict, collect_as
+from stratalog_table.data_folder import DataFile
 from stratalog_table.jobs import JobTracker
 from stratalog_table.layout import TableTally, position_of
-from stratalog_table.maintenance import collect
 from stratalog_table.model import overlaps
 from stratalog_table.row_order import encode_key
 from stratalog_table.transaction_group import Request
@@ -67,7 +67,11 @@ class Shelf:
     def delete(self, filename: str) -> None:
         self.written.pop(filename, None)
 
-    def list(self) -> list[DataFile]:
+    def verdict(self, filename: str) -> Verdict:
+        """All on the shelf is the table's; `test_ownership.py` is about shelves that are shared."""
+        return Verdict.DELETE
+
+    def own_files(self, view: TableView) -> list[DataFile]:
         return [DataFile(name, written) for name, written in sorted(self.written.items())]
 
 
@@ -216,9 +220,10 @@ class Workload:
         """What is old and unreferenced goes, from the shelf and from the table; nothing else."""
         age_ms = self.random.randrange(10) * SECOND_MS
         before, table = self.clock.wall_ms() - age_ms, self._table()
-        unknown = {one.filename for one in self.shelf.list() if one.modified_ms < before} - self.model.files.keys()
+        listed = {one.filename for one in self.shelf.own_files(table.at()) if one.modified_ms < before}
+        unknown = listed - self.model.files.keys() if table.cleared_ms() < before else set()
         old = {name for name, version in self.model.lost.items() if self._time_of(version, before) < before}
-        collect(table, self.shelf, age_ms)  # type: ignore[arg-type]
+        collect_as(table, self.shelf, self.shelf.delete, age_ms)  # type: ignore[arg-type]
         gone = old - {name for name in old if table.at().file(name) is not None} if self.forgets else old
         self._no(self.model.delete(table.version, sorted(gone)))
         self._no(self.model.collect(table.version, sorted(unknown)))

@@ -24,7 +24,7 @@ of_table = click.argument("table", metavar="ORGANISATION/TABLE")
 @click.group("table", epilog="Example: stratalog table create acme/events --key id:long")
 @of_every_command
 def table() -> None:
-    """Tables of Parquet files: create, ingest, maintain, scan, show, jobs, clear."""
+    """Tables of Parquet files: create, ingest, maintain, scan, show, jobs, clear, delete, adopt."""
 
 
 @command("create", example="stratalog table create acme/events --key id:long --split-at 1000 --data ./lake")
@@ -48,23 +48,25 @@ def create(session: Session, table: str, keys: tuple[str, ...], points: tuple[st
 @of_table
 @click.argument("files", nargs=-1, required=True, metavar="PARQUET...", type=click.Path(exists=True, dir_okay=False))
 @click.option("--rows-per-file", default=ROWS_PER_FILE, show_default=True, type=click.IntRange(1))
+@click.option("--source", default="", metavar="NAME", help="Take each of its files once, by name and content.")
 @click.option(
-    "--source", default="", metavar="NAME", help="Count files as this source's batches 1, 2 …; none is taken twice."
+    "--as", "name", default="", metavar="NAME", help="The one file's name at its source.  [default: its path]"
 )
-def ingest(session: Session, table: str, files: tuple[str, ...], rows_per_file: int, source: str) -> None:
+@click.option("--repeat", is_flag=True, help="Take content that the source brought under another name once more.")
+def ingest(
+    session: Session, table: str, files: tuple[str, ...], rows_per_file: int, source: str, name: str, repeat: bool
+) -> None:
     """Add the rows of Parquet files. With --source, the same command can be given again after it was cut off."""
-    rows = _module("rows")
+    if name and (len(files) > 1 or not source):
+        raise click.UsageError("--as names the one file of a --source")
+    app = _module("file_ingest")
     opened, data_files = _opened(session, table)
-    number = total = written = 0
+    chosen = [app.input_file(Path(file), name) for file in files]
     with progress("ingesting", None) as step:
-        for path in files:
-            for part in _parts(Path(path), rows_per_file):
-                number += 1
-                came = rows.ingest(opened, data_files, part, source=rows.RowSource(source, number) if source else None)
-                total += came.rows if came else 0
-                written += came is not None
-                step(1)
-    session.answer({"table": table, "rows": total, "files": written}, f"{total:,} rows in {written} files")
+        done = app.ingest_files(opened, data_files, chosen, rows_per_file, source=source, repeat=repeat, step=step)
+    plain = {"table": table, "rows": done.rows, "files": done.files, "known": done.known}
+    known = f"; {done.known} of {len(files)} files were in the table already" if done.known else ""
+    session.answer(plain, f"{done.rows:,} rows in {done.files} files{known}")
 
 
 @command("maintain", example="stratalog table maintain acme/events --rows-max 1000000")
@@ -147,6 +149,41 @@ def jobs(session: Session, table: str) -> None:
     session.answer_list(rows, "no jobs yet", head=[["job", "partition", "status", "created", "finished", "reason"]])
 
 
+@command("delete", example="stratalog table delete acme/events --yes")
+@of_table
+@click.option("--yes", is_flag=True, help="Do not ask.")
+def delete(session: Session, table: str, yes: bool) -> None:
+    """Delete a table, its jobs and its data files. Files that a fork or a copy of it needs stay."""
+    opened = _module("table").open_table(session.open(), *split_name(table))
+    data_files = _module("rows").data_files_of(opened) if opened.at().meta.data else None
+    if not yes:
+        click.confirm(f"delete {table} with its {opened.version} versions and its data files?", abort=True, err=True)
+    count = _module("collection").delete_table(opened, data_files)
+    session.answer({"table": table, "deleted": True, "files": count}, f"deleted {table} and {count:,} data files")
+
+
+@command("adopt", example="stratalog table adopt acme/events --yes")
+@of_table
+@click.option("--data", default="", metavar="FOLDER|URL", help="Where the data files lie now.  [default: as before]")
+@click.option("--yes", is_flag=True, help="Do not ask.")
+def adopt(session: Session, table: str, data: str, yes: bool) -> None:
+    """Take the data files over for this store's table alone. All files in the folder that its log names become its own.
+
+    For a table of a copied store, one made by an older version, and data files that were moved.
+    """
+    opened = _module("table").open_table(session.open(), *split_name(table))
+    url = _data_url(session, table, data) if data else ""
+    folder = _module("data_folder").DataFolder(
+        url or _module("locations").open_location(opened.store, opened.at().meta.data)
+    )
+    if not yes:
+        click.confirm(f"is no other store's {table} in use, nor another table in {folder.url}?", abort=True, err=True)
+    opened.register(folder).adopt()
+    if url:
+        opened.set_data(url)
+    session.answer({"table": table, "data": folder.url}, f"{table} owns the data files in {folder.url}")
+
+
 @command("clear", example="stratalog table clear acme/events --yes")
 @of_table
 @click.option("--yes", is_flag=True, help="Do not ask.")
@@ -192,20 +229,6 @@ def _data_url(session: Session, table: str, data: str) -> str:
     return Path(data or f"{session.url.removeprefix('file://')}-lake/{table}").absolute().as_uri()
 
 
-def _parts(path: Path, rows: int) -> Any:
-    """The rows of a Parquet file, so many at a time."""
-    arrow, parquet = import_module("pyarrow"), import_module("pyarrow.parquet")
-    with parquet.ParquetFile(path) as opened:
-        waiting = arrow.Table.from_batches([], schema=opened.schema_arrow)
-        for batch in opened.iter_batches():
-            waiting = arrow.concat_tables([waiting, arrow.Table.from_batches([batch])])
-            while waiting.num_rows >= rows:
-                yield waiting.slice(0, rows)
-                waiting = waiting.slice(rows)
-        if waiting.num_rows:
-            yield waiting
-
-
 def _written(parts: Any, output: str) -> int:
     parquet, writer, count = import_module("pyarrow.parquet"), None, 0
     try:
@@ -229,5 +252,5 @@ def _reason(job: Any) -> str:
     return job.reasons[-1][1] if job.reasons else ""
 
 
-for subcommand in (create, ingest, maintain, scan, show, jobs, clear):
+for subcommand in (create, ingest, maintain, scan, show, jobs, clear, delete, adopt):
     table.add_command(subcommand)

@@ -1,68 +1,62 @@
 """The data files of a table as Parquet, in a folder or in S3, and the rows in them.
 
-A file is whole or not there, and never changes. Its name is random, so nobody else's. Rows are in the order of the key.
+A file is whole or not there, and never changes. Its name is random and begins with the table's incarnation, so nobody
+else's. Rows are in the order of the key.
 """
 
 from __future__ import annotations
 
-import os
 from bisect import bisect_left
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import reduce
 from typing import Any
-from urllib.parse import unquote, urlsplit
 
-import msgspec
 import pyarrow as pa  # type: ignore[import-untyped]
 import pyarrow.compute as pc  # type: ignore[import-untyped]
 import pyarrow.parquet as pq  # type: ignore[import-untyped]
-from pyarrow import fs
 
 from stratalog import Invalid
+from stratalog_table.data_folder import DataFile, DataFolder
+from stratalog_table.folder_register import REGISTER
 from stratalog_table.model import Region, Schema
 from stratalog_table.row_order import decode_key
 
-__all__ = ["DataFile", "DataFiles", "counts", "intersection", "sorted_rows"]
+__all__ = ["DataFiles", "counts", "intersection", "sorted_rows"]
 
 ARROW_TYPES = {"int": pa.int32(), "long": pa.int64(), "string": pa.string(), "bytes": pa.binary()}
 ROW_GROUP_ROWS = 64 * 1024
 SUFFIX = ".parquet"
-UNFINISHED = ".unfinished"
-
-
-class DataFile(msgspec.Struct, frozen=True):
-    """A data file as the listing has it, written at ``modified_ms``."""
-
-    filename: str
-    modified_ms: int
 
 
 class DataFiles:
-    """The data files below one URL: ``file:///…`` or ``s3://bucket/prefix``, as pyarrow opens it."""
+    """The data files of a table. Writing and deleting ask first whether the folder says that the table may."""
 
-    def __init__(self, url: str, schema: Schema) -> None:
+    def __init__(self, folder: DataFolder, schema: Schema, require_owner: Callable[[], object]) -> None:
         self.schema = schema
-        if not url:
-            raise Invalid("the table does not say where its data files lie")
-        self._files, self._base = _opened(url)
+        self.folder = folder
+        self._require_owner = require_owner
+        self._is_owner = False
 
     def write(self, filename: str, rows: pa.Table) -> None:
-        """Write a file, durably and whole; rows in order."""
-        path = f"{self._base}/{filename}"
-        local = isinstance(self._files, fs.LocalFileSystem)
-        target = path + UNFINISHED if local else path
-        if local:
-            os.makedirs(os.path.dirname(path), exist_ok=True)
-        pq.write_table(rows, target, filesystem=self._files, row_group_size=ROW_GROUP_ROWS, compression="zstd")
-        if local:
-            _settle(target, path)
+        """Write a file, durably and whole; rows in order. Raises DataFolderTaken, Invalid."""
+        if not self._is_owner:
+            self._require_owner()
+            self._is_owner = True
+
+        def write(path: str) -> None:
+            pq.write_table(rows, path, filesystem=self.folder.files, row_group_size=ROW_GROUP_ROWS, compression="zstd")
+
+        self.folder.write_with(filename, write)
 
     def read(self, filename: str, region: Region, columns: Sequence[str] | None = None) -> pa.Table:
-        """The rows of a file in a region, in order. Raises FileNotFoundError where the file was collected."""
+        """The rows of a file in a region, in order. Raises FileNotFoundError where the file was collected, Invalid."""
         chosen = None if columns is None else list(columns)
-        path = f"{self._base}/{filename}"
         return pq.read_table(
-            path, columns=chosen, filters=self.condition(region), filesystem=self._files, partitioning=None
+            self.folder.path(filename),
+            columns=chosen,
+            filters=self.condition(region),
+            filesystem=self.folder.files,
+            partitioning=None,
         )
 
     def keys(self, filename: str, region: Region) -> pa.Table:
@@ -70,18 +64,12 @@ class DataFiles:
         return self.read(filename, region, [column.name for column in self.schema.keys])
 
     def delete(self, filename: str) -> None:
-        """Delete a file; one that is gone already is fine."""
-        try:
-            self._files.delete_file(f"{self._base}/{filename}")
-        except FileNotFoundError:
-            return
+        """Delete a file; one that is gone already is fine. `collection` says which ones a table may."""
+        self.folder.delete(filename)
 
     def list(self) -> Iterator[DataFile]:
-        """All data files, also those that no table knows."""
-        for info in self._files.get_file_info(fs.FileSelector(self._base, recursive=True, allow_not_found=True)):
-            if info.type == fs.FileType.File and info.mtime_ns is not None:
-                name = info.path[len(self._base) + 1 :]
-                yield DataFile(name, info.mtime_ns // 1_000_000)
+        """All files in the folder but those that say whose it is, also files that no table knows."""
+        return (file for file in self.folder.list() if not file.filename.startswith(f"{REGISTER}/"))
 
     def condition(self, region: Region) -> pc.Expression | None:
         """What pyarrow is to keep: rows whose keys lie in a region. None for all."""
@@ -146,25 +134,3 @@ def _count(data_files: DataFiles, rows: pa.Table, first: Any, region: Region) ->
 def _row_position(data_files: DataFiles, column: Any, text: str) -> int:
     edge = data_files.scalar(0, text).as_py()
     return bisect_left(range(len(column)), edge, key=lambda position: column[position].as_py())
-
-
-def _opened(url: str) -> tuple[Any, str]:
-    if urlsplit(url).scheme in ("", "file"):
-        return fs.LocalFileSystem(), os.path.abspath(unquote(urlsplit(url).path)).rstrip("/")
-    try:
-        files, base = fs.FileSystem.from_uri(url)
-    except (pa.ArrowInvalid, OSError) as exc:
-        raise Invalid("the data files' URL leads nowhere", url=url, reason=str(exc)) from exc
-    return files, base.rstrip("/")
-
-
-def _settle(source: str, target: str) -> None:
-    """Make a written file durable, then its name."""
-    with open(source, "rb") as written:
-        os.fsync(written.fileno())
-    os.rename(source, target)
-    folder = os.open(os.path.dirname(target), os.O_RDONLY)
-    try:
-        os.fsync(folder)
-    finally:
-        os.close(folder)

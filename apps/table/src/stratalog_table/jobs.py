@@ -23,6 +23,9 @@ __all__ = ["Job", "JobTracker", "events_of"]
 
 SUFFIX = ".jobs"
 UPTO = "upto"
+TABLE = "table"
+"""The field that says which incarnation of the table is followed."""
+
 VERSIONS_PER_ENTRY = 500
 REASONS_RETAINED = 10
 REOPENED_MAX = 3
@@ -101,6 +104,14 @@ class JobTracker:
         self._reading(Document.delete)
         return self.catch_up()
 
+    def delete(self) -> None:
+        """Delete the model of this incarnation of the table; that of another one stays."""
+        with suppress(NotFound):
+            document = self._existing()
+            if self._is_ours(document):
+                document.delete()
+        self._document = None
+
     def _reading(self, query: Callable[[Document], T]) -> T:
         """Query the model; if another process replaced it meanwhile, query the new one."""
         for _ in range(REOPENED_MAX):
@@ -114,9 +125,30 @@ class JobTracker:
         if self._document is None:
             with suppress(Conflict):
                 self._store.create(self._table.organisation, self._name)
-            log = self._store.log(self._table.organisation, self._name)
-            self._document = Document(log, Rules(mutators=MUTATORS))
+            document = self._existing()
+            if not self._is_ours(document):
+                # Raises NotFound where our own table was deleted: then the model is of the one that came after it.
+                self._table.log.head()
+                document.delete()
+                return self._opened()
+            self._document = document
         return self._document
+
+    def _existing(self) -> Document:
+        return Document(self._store.log(self._table.organisation, self._name), Rules(mutators=MUTATORS))
+
+    def _is_ours(self, document: Document) -> bool:
+        """Whether a model follows this incarnation. Raises Conflict for a document that is no job tracker."""
+        view = document.at()
+        if view.get(UPTO) is None:
+            if document.version:
+                raise Conflict("the name of the table's job tracker is another document's", document=document.name)
+            return True
+        followed = view.get(TABLE)
+        if followed is not None:
+            return bool(followed == self._table.log.record.incarnation)
+        # Written before the field was: no model is older than its table.
+        return document.log.record.created_ms >= self._table.log.record.created_ms
 
     def _follow(self, document: Document, version_min: int | None) -> int:
         target = self._table.version if version_min is None else version_min
@@ -130,7 +162,8 @@ class JobTracker:
         except VersionForgotten:
             floor = self._table.log.floor()
             events, upto = [["cleared", after], *_standing(TableView(self._table.at(floor)))], floor
-        document.mutate("track", {"after": after, "upto": upto, "events": events})
+        table = self._table.log.record.incarnation
+        document.mutate("track", {"after": after, "upto": upto, "events": events, "table": table})
 
 
 def events_of(version: Any) -> Iterator[Event]:
@@ -150,6 +183,8 @@ def track(draft: Draft, args: Any) -> None:
     for kind, version, *rest in args["events"]:
         _FOLDS[kind](draft, version, *rest)
     draft.put(UPTO, args["upto"])
+    if "table" in args:
+        draft.put(TABLE, args["table"])
 
 
 def _assigned_in(version: int, args: Any, reason: str | None) -> Iterator[Event]:

@@ -6,13 +6,14 @@ somebody else did first is refused and left; what was begun by a process that is
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 
 import msgspec
 import pyarrow as pa  # type: ignore[import-untyped]
 
 from stratalog import NotFound
+from stratalog_table.collection import collect
 from stratalog_table.data_files import DataFiles, counts
 from stratalog_table.messages import TransactionRefused
 from stratalog_table.model import FileReference, Held, NewReference, Region
@@ -34,7 +35,6 @@ __all__ = [
 ]
 
 SAMPLE_KEYS = 1000
-NAMES_PER_COMMIT = 1000
 
 
 class TableMaintenanceReport(msgspec.Struct, frozen=True):
@@ -54,7 +54,9 @@ def maintain_table(
     moved = push_down(table, data_files)
     jobs = compact(table, data_files, files_min=files_min, lease_ms=lease_ms)
     collected = collect(table, data_files, age_ms)
-    table.purge()
+    if table.cleared_ms() < table.store.environment.clock.wall_ms() - age_ms:
+        # Not before: the rows that a clear left behind name the files that are to be collected.
+        table.purge()
     return TableMaintenanceReport(splits, moved, jobs, collected)
 
 
@@ -116,23 +118,6 @@ def run_job(table: Table, data_files: DataFiles, job: str, partition: str) -> bo
         return True
     data_files.delete(filename)
     return False
-
-
-def collect(table: Table, data_files: DataFiles, age_ms: int) -> int:
-    """Delete data files without references for longer than ``age_ms``, and such as the table does not know; how many.
-
-    Readers of an older view have so long to finish. Data that no transaction added is declared garbage first: a slow
-    writer's transaction is rejected from then on.
-    """
-    before = table.store.environment.clock.wall_ms() - age_ms
-    names = list(table.unreferenced_before(before))
-    for part in _parts(names):
-        for name in part:
-            data_files.delete(name)
-        _forget(table, part)
-    return len(names) + sum(
-        _collect_unknown(table, data_files, part) for part in _parts(_unknown(table, data_files, before))
-    )
 
 
 def _split_leaf(table: Table, data_files: DataFiles, holding: Holding) -> bool:
@@ -208,34 +193,6 @@ def _since_ms(table: Table, job: str, partition: str) -> int:
         return table.changed_ms(version) if version else 0
     except NotFound:
         return 0
-
-
-def _unknown(table: Table, data_files: DataFiles, before_ms: int) -> list[str]:
-    """Data files older than ``before_ms`` that the table does not track."""
-    old = [info.filename for info in data_files.list() if info.modified_ms < before_ms]
-    view = table.at()
-    return [filename for filename in old if view.file(filename) is None]
-
-
-def _collect_unknown(table: Table, data_files: DataFiles, names: Sequence[str]) -> int:
-    """Declare them garbage, each for itself where one was added meanwhile, then delete them."""
-    if not _is_committed(lambda: table.collect_files(names)):
-        if len(names) == 1:
-            return 0
-        return sum(_collect_unknown(table, data_files, [name]) for name in names)
-    for name in names:
-        data_files.delete(name)
-    return len(names)
-
-
-def _forget(table: Table, names: Sequence[str]) -> None:
-    if not _is_committed(lambda: table.delete_files(names)) and len(names) > 1:
-        for name in names:
-            _forget(table, [name])
-
-
-def _parts(names: Sequence[str]) -> Iterator[Sequence[str]]:
-    return (names[start : start + NAMES_PER_COMMIT] for start in range(0, len(names), NAMES_PER_COMMIT))
 
 
 def _is_committed(act: Callable[[], object]) -> bool:

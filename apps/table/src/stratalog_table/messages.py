@@ -24,6 +24,9 @@ __all__ = [
     "reference_not_assigned",
     "reference_not_found",
     "same_filename",
+    "source_content_differs",
+    "source_content_known",
+    "source_rows_present",
 ]
 
 FILES_PRESENT = "Cannot initialise state store when files are present"
@@ -84,6 +87,21 @@ def partition_not_found(partition: str) -> str:
     return f"Partition not found: {partition}"
 
 
+def source_content_differs(source: str, name: str) -> str:
+    """Add: the source brought another content under the name."""
+    return f"Source brought other content, source {source}, name {name}"
+
+
+def source_content_known(source: str, name: str, known: str) -> str:
+    """Add: the source brought the content under another name."""
+    return f"Source brought the same content before, source {source}, name {name}, before as {known}"
+
+
+def source_rows_present(source: str, name: str, count: int) -> str:
+    """Add: other rows of the file are the next."""
+    return f"Source rows are present up to {count}, source {source}, name {name}"
+
+
 class TransactionFailure(msgspec.Struct, frozen=True):
     """One failed request of a transaction: its place, the kind of failure, and the text."""
 
@@ -122,6 +140,8 @@ _KINDS = (
     ("New file has the same filename ", "new-reference-same-as-old"),
     (FILES_PRESENT, "files-present"),
     ("Partition not found: ", "partition-not-found"),
+    ("Source brought ", "source-conflict"),
+    ("Source rows are present ", "source-rows-present"),
     ("Malformed transaction", "malformed"),
     ("there is no table", "no-table"),
 )

@@ -21,6 +21,7 @@ __all__ = [
     "ExtendPartitionTree",
     "Partitions",
     "Purge",
+    "SetData",
     "SplitPartition",
     "clear_files",
     "create_table",
@@ -28,10 +29,11 @@ __all__ = [
     "initialise_partitions",
     "purge",
     "reinitialise",
+    "set_data",
     "split_partition",
 ]
 
-COLLECTIONS = ("file", "of", "unreferenced", "job", "at", "inner")
+COLLECTIONS = ("file", "of", "unreferenced", "job", "at", "inner", "source", "content")
 
 
 class CreateTable(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -66,6 +68,12 @@ class Purge(msgspec.Struct, frozen=True):
     """How many rows to delete at most."""
 
     limit: int = 1000
+
+
+class SetData(msgspec.Struct, frozen=True):
+    """Where the data files lie."""
+
+    data: str
 
 
 def create_table(draft: Draft, args: Any) -> None:
@@ -162,6 +170,12 @@ def purge(draft: Draft, args: Any) -> None:
         if not left:
             return
     put_meta(draft, msgspec.structs.replace(meta, purged_tree=meta.tree, purged_files=meta.files))
+
+
+def set_data(draft: Draft, args: Any) -> None:
+    """Say where the data files lie from now on."""
+    wanted: SetData = read(args, SetData)
+    put_meta(draft, msgspec.structs.replace(meta_of(draft), data=wanted.data))
 
 
 def _plant(draft: Draft, meta: Meta, partitions: Sequence[Partition]) -> None:

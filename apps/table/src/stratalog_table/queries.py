@@ -26,6 +26,7 @@ from stratalog_table.layout import (
 from stratalog_table.messages import TransactionRefused, failure_of
 from stratalog_table.model import File, FileReference, Held, Partition, Region, overlaps
 from stratalog_table.references import Assignment
+from stratalog_table.sources import SourceFile, content_key, source_key
 
 __all__ = ["Files", "Holding", "TableView"]
 
@@ -134,6 +135,28 @@ class TableView:
         for row in self._view.list(self._layout.unreferenced()):
             if row.version <= upto:
                 yield _after_slash(row.key)
+
+    def source_file(self, source: str, name: str) -> SourceFile | None:
+        """A file that a source brought."""
+        row = self._view.get(source_key(self.meta, source, name))
+        return None if row is None else msgspec.convert(row, SourceFile)
+
+    def content_name(self, source: str, content: str) -> str | None:
+        """Under which name a source first brought a content, by its hash."""
+        name: str | None = self._view.get(content_key(self.meta, source, content))
+        return name
+
+    def cleared_files(self) -> Iterator[str]:
+        """The files that clears have left behind and `purge` has not deleted yet."""
+        for number in range(self.meta.purged_files, self.meta.files):
+            for row in self._view.list(Layout(0, number).file()):
+                yield _after_slash(row.key)
+
+    def cleared_in(self) -> int:
+        """The version that last wrote what table it is, where a clear left something behind; else 0."""
+        if self.meta.purged_files == self.meta.files:
+            return 0
+        return next(row.version for row in self._view.list(TABLE) if row.key == TABLE)
 
     def is_assigned(self, requests: Iterable[Assignment]) -> bool:
         """Whether all the references have the given jobs; False where one has none.

@@ -14,6 +14,7 @@ from stratalog import Draft, Rejected
 from stratalog_table import messages
 from stratalog_table.layout import COLLECTED
 from stratalog_table.model import FileReference, NewFile, NewReference, Partition, Rows
+from stratalog_table.sources import SourceRows, note_rows
 from stratalog_table.table_draft import TableDraft, check_filename, check_id, check_names, read
 
 __all__ = [
@@ -42,6 +43,8 @@ class AddFiles(msgspec.Struct, frozen=True, omit_defaults=True):
     task: str | None = None
     run: str | None = None
     written_ms: int | None = None
+    source: SourceRows | None = None
+    """Which rows of which file of a source they hold, where they come from one."""
 
 
 class Assignment(msgspec.Struct, frozen=True):
@@ -100,6 +103,8 @@ def add_files(draft: Draft, args: Any) -> None:
     """Track files that are not tracked, each on partitions that are there and share no key."""
     wanted: AddFiles = read(args, AddFiles)
     table_draft = TableDraft(draft)
+    if wanted.source is not None:
+        note_rows(draft, table_draft.meta, wanted.source)
     for file in wanted.files:
         table_draft.add_file(file.filename, file.references)
     table_draft.close()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from typing import Any
 
 import msgspec
@@ -11,11 +12,15 @@ import pyarrow as pa  # type: ignore[import-untyped]
 from stratalog import Mutation, NotFound
 from stratalog.codec import decode, encode
 from stratalog_table.data_files import SUFFIX, DataFiles, counts, intersection, sorted_rows
+from stratalog_table.data_folder import DataFolder
+from stratalog_table.folder_register import DataFolderTaken
+from stratalog_table.locations import open_location
 from stratalog_table.messages import TransactionRefused, failure_of
 from stratalog_table.model import Held, NewFile, NewReference, Region
 from stratalog_table.queries import TableView
 from stratalog_table.references import AddFiles
 from stratalog_table.row_order import encode_key
+from stratalog_table.sources import SourceRows
 from stratalog_table.table import Table
 
 __all__ = ["Ingested", "RowSource", "bounds_of", "data_files_of", "ingest", "new_filename", "scan"]
@@ -38,17 +43,34 @@ class Ingested(msgspec.Struct, frozen=True):
 
 
 def data_files_of(table: Table) -> DataFiles:
-    """Where the table's data files lie. Raises Invalid where this program does not keep them."""
+    """The table's data files, entered in the register of their folder where that is there and can be written.
+
+    Raises Invalid where this program does not keep them.
+    """
     meta = table.at().meta
-    return DataFiles(meta.data, meta.schema)
+    folder = DataFolder(open_location(table.store, meta.data))
+    register = table.register(folder)
+    # A copy that only reads is entered too: what it tracks must stay. What cannot be entered can still be read.
+    with suppress(OSError, DataFolderTaken):
+        if not folder.is_empty():
+            register.enter()
+    return DataFiles(folder, meta.schema, register.enter)
 
 
 def ingest(
-    table: Table, data_files: DataFiles, rows: pa.Table, *, source: RowSource | None = None, job: str | None = None
+    table: Table,
+    data_files: DataFiles,
+    rows: pa.Table,
+    *,
+    source: RowSource | None = None,
+    brought: SourceRows | None = None,
+    job: str | None = None,
 ) -> Ingested | None:
     """Add rows to a table as one file. None where there are none, or where the source's batch is in it already.
 
-    The file stands before the table knows of it; one that no table comes to know is garbage, and collected as such.
+    ``source`` numbers its batches itself; ``brought`` says which rows of which file of a source they are, and
+    `TransactionRefused` is raised where those are not the next. The file is there before the table knows of it. One
+    that no table comes to know is garbage, and collected as such.
     """
     if not rows.num_rows or (source and table.document.last_mutation(source.client) >= source.number):
         return None
@@ -60,7 +82,11 @@ def ingest(
     references = tuple(NewReference(id, count, complete=len(chosen) == 1) for id, count in chosen)
     filename = new_filename(table)
     data_files.write(filename, rows)
-    version = _add(table, NewFile(filename, references), source, job)
+    try:
+        version = _add(table, NewFile(filename, references), source, brought, job)
+    except TransactionRefused:
+        data_files.delete(filename)
+        raise
     if version is None:
         data_files.delete(filename)
         return None
@@ -90,14 +116,16 @@ def bounds_of(data_files: DataFiles, rows: pa.Table) -> Region:
 
 
 def new_filename(table: Table) -> str:
-    """A name for a data file that nobody has; in one of some hundred folders."""
+    """A name for a data file that nobody has: the table's incarnation, one of some hundred folders, a random name."""
     id = table.new_id()
-    return f"{id[:2]}/{id}{SUFFIX}"
+    return f"{table.incarnation}/{id[:2]}/{id}{SUFFIX}"
 
 
-def _add(table: Table, new: NewFile, source: RowSource | None, job: str | None) -> int | None:
+def _add(
+    table: Table, new: NewFile, source: RowSource | None, brought: SourceRows | None, job: str | None
+) -> int | None:
     if source is None:
-        return table.add_files([new], job=job)
+        return table.add_files([new], job=job, source=brought)
     args: Any = decode(encode(AddFiles((new,), job=job)))
     mutation = Mutation(client=source.client, id=source.number, name="add_files", args=args)
     (outcome,) = table.document.apply([mutation])

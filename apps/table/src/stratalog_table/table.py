@@ -8,15 +8,18 @@ from typing import Any
 
 import msgspec
 
-from stratalog import Conflict, Document, Draft, Invalid, Rules, Store
+from stratalog import Conflict, Document, Draft, Invalid, NotFound, Rules, Store
 from stratalog.clock import new_id
 from stratalog.codec import decode, encode
 from stratalog.errors import VersionForgotten
 from stratalog_table import partitions, references
+from stratalog_table.data_folder import DataFolder
+from stratalog_table.folder_register import FolderRegister, check_vacant
 from stratalog_table.jobs import JobTracker
+from stratalog_table.locations import store_location
 from stratalog_table.messages import TransactionRefused, failure_of
 from stratalog_table.model import NewFile, Partition, Schema
-from stratalog_table.partitions import CreateTable, ExtendPartitionTree, Partitions, Purge, SplitPartition
+from stratalog_table.partitions import CreateTable, ExtendPartitionTree, Partitions, Purge, SetData, SplitPartition
 from stratalog_table.queries import TableView
 from stratalog_table.references import (
     AddFiles,
@@ -48,6 +51,7 @@ MUTATORS: Mapping[str, Callable[[Draft, Any], None]] = MappingProxyType(
         "collect_files": references.collect_files,
         "clear_files": partitions.clear_files,
         "purge": partitions.purge,
+        "set_data": partitions.set_data,
     }
 )
 RULES = Rules(mutators=MUTATORS)
@@ -92,14 +96,38 @@ class Table:
             return iter(())
         return self.at().unreferenced(version)
 
+    def cleared_ms(self) -> int:
+        """When the table was cleared, where something is left of it; else, and of a forgotten version, 0."""
+        version = self.at().cleared_in()
+        try:
+            return self.changed_ms(version) if version else 0
+        except VersionForgotten:
+            return 0
+
     def changed_ms(self, version: int) -> int:
         """When a version was committed. Raises NotFound, VersionForgotten."""
         return self.document.log.entry(version).created_ms
 
+    # Data files
+
+    @property
+    def incarnation(self) -> str:
+        """Which of the tables that have had the name this is; the names of its data files begin with it."""
+        return self.document.log.record.incarnation
+
+    def register(self, folder: DataFolder) -> FolderRegister:
+        """The table's look at the register of a folder of data files."""
+        return FolderRegister(self.store, self.document.log, folder)
+
+    def set_data(self, url: str) -> int:
+        """Say where the data files lie from now on; they are not moved."""
+        return self._commit("set_data", SetData(store_location(self.store, url)))
+
     # Files
 
     def add_files(self, new: Sequence[NewFile], *, job: str | None = None, **details: Any) -> int | None:
-        """Track files. ``job`` is the ingest job that wrote them; ``details`` are its task, run and written_ms.
+        """Track files. ``job`` is the ingest job that wrote them; ``details`` are its task, run and written_ms,
+        and the ``source`` that the rows come from.
 
         No file: nothing is committed, and the answer is None, here and below.
         """
@@ -223,22 +251,39 @@ class Table:
 def create_table(
     store: Store, organisation: str, name: str, schema: Schema, points: Sequence[Key] = (), *, data: str = ""
 ) -> Table:
-    """A new table, split at ``points`` on its first column. Raises Conflict where it is there, Invalid."""
+    """A new table, split at ``points`` on its first column, its data files below the URL ``data``.
+
+    Raises Conflict where it is there, Invalid, and DataFolderTaken where the folder is not empty or not free: then
+    nothing was made.
+    """
     if not schema.keys:
         raise Invalid("a table needs at least one key column")
-    try:
-        store.create(organisation, name)
-    except Conflict:
-        # A creation that ended between its two steps is gone on with; any other document is left alone.
-        if store.document(organisation, name).version:
-            raise
-    table = _handle(store, organisation, name)
     clock = store.environment.clock
     tree = from_split_points(schema, points, lambda: new_id(clock, 20)) if points else [root_of(schema)]
-    wanted = CreateTable(schema, tuple(tree), data)
+    table = _unfinished(store, organisation, name)
+    folder = DataFolder(data) if data else None
+    if folder is not None and (table is None or table.register(folder).registration(table.incarnation) is None):
+        check_vacant(folder)
+    if table is None:
+        store.create(organisation, name)
+        table = _handle(store, organisation, name)
+    if folder is not None:
+        table.register(folder).enter(is_owner=True)
+    wanted = CreateTable(schema, tuple(tree), store_location(store, data) if data else "")
     (answer,) = table.commit([Request("create_table", _plain(wanted), len(tree))])
     if answer.reason is not None:
         raise TransactionRefused([failure_of(answer.reason)], answer.version)
+    return table
+
+
+def _unfinished(store: Store, organisation: str, name: str) -> Table | None:
+    """A creation that ended between its steps, which is resumed; None where nothing has the name. Raises Conflict."""
+    try:
+        table = _handle(store, organisation, name)
+    except NotFound:
+        return None
+    if table.document.version:
+        raise Conflict("a log of that name exists", organisation=organisation, log=name)
     return table
 
 

@@ -1,0 +1,147 @@
+"""A folder of data files, on this machine or in S3: a table's files in it, and no others.
+
+A name that leads out of the folder is refused, whoever put it into the log: by `..`, as an absolute path, or through a
+symbolic link.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+from urllib.parse import unquote, urlsplit
+
+import msgspec
+import pyarrow as pa  # type: ignore[import-untyped]
+from pyarrow import fs
+
+from stratalog import Invalid
+
+__all__ = ["UNFINISHED", "DataFile", "DataFolder"]
+
+UNFINISHED = ".unfinished"
+
+
+class DataFile(msgspec.Struct, frozen=True):
+    """A data file as the listing has it, written at ``modified_ms``."""
+
+    filename: str
+    modified_ms: int
+
+
+class DataFolder:
+    """The files below one URL: ``file:///…`` or ``s3://bucket/prefix``, as pyarrow opens it. Raises Invalid."""
+
+    def __init__(self, url: str) -> None:
+        self.url = url
+        self.files, self.base = _opened(url)
+        self.is_local = isinstance(self.files, fs.LocalFileSystem)
+
+    def path(self, filename: str) -> str:
+        """Where a file lies. Raises Invalid for a name that leads out of the folder."""
+        if not self.holds(filename):
+            raise Invalid("the name of a data file leads out of the table's folder", filename=filename)
+        return f"{self.base}/{filename}"
+
+    def holds(self, filename: str) -> bool:
+        """Whether a name leads to a place in the folder."""
+        is_plain = "\0" not in filename and all(part not in ("", ".", "..") for part in filename.split("/"))
+        return is_plain and self._is_inside(f"{self.base}/{filename}")
+
+    def write_with(self, filename: str, write: Any) -> None:
+        """Have ``write(path)`` write a file, which is then there whole and durably, or not at all."""
+        path = self.path(filename)
+        target = path + UNFINISHED if self.is_local else path
+        if self.is_local:
+            os.makedirs(os.path.dirname(path), exist_ok=True)
+        write(target)
+        if self.is_local:
+            _settle(target, path)
+
+    def write_bytes(self, filename: str, body: bytes) -> None:
+        """Write a small file, whole and durably."""
+
+        def write(path: str) -> None:
+            with self.files.open_output_stream(path) as stream:
+                stream.write(body)
+
+        self.write_with(filename, write)
+
+    def read_bytes(self, filename: str) -> bytes | None:
+        """A small file; None where there is none."""
+        try:
+            with self.files.open_input_stream(self.path(filename)) as stream:
+                return bytes(stream.read())
+        except FileNotFoundError:
+            return None
+
+    def delete(self, filename: str) -> None:
+        """Delete a file; one that is gone already is fine."""
+        try:
+            self.files.delete_file(self.path(filename))
+        except FileNotFoundError:
+            return
+
+    def list(self, below: str = "") -> Iterator[DataFile]:
+        """The files in the folder, or in a folder of it, none of them through a symbolic link."""
+        top = f"{self.base}/{below}".rstrip("/")
+        for info in self.files.get_file_info(fs.FileSelector(top, recursive=True, allow_not_found=True)):
+            if info.type == fs.FileType.File and info.mtime_ns is not None and self._is_inside(info.path):
+                yield DataFile(info.path[len(self.base) + 1 :], info.mtime_ns // 1_000_000)
+
+    def modified_ms(self, filename: str) -> int | None:
+        """When a file was written; None where there is none."""
+        info = self.files.get_file_info(self.path(filename))
+        return info.mtime_ns // 1_000_000 if info.type == fs.FileType.File and info.mtime_ns is not None else None
+
+    def is_empty(self) -> bool:
+        """Whether there is nothing below the URL, or no such place. A file in its place counts as something."""
+        if self.is_local and os.path.lexists(self.base) and not os.path.isdir(self.base):
+            return False
+        return self.is_vacant(self.base)
+
+    def is_vacant(self, path: str) -> bool:
+        """Whether nothing lies below a path of the same file system."""
+        infos = self.files.get_file_info(fs.FileSelector(path, recursive=False, allow_not_found=True))
+        if self.is_local or any(info.type == fs.FileType.File for info in infos):
+            return not infos
+        # What S3 lists as a folder may be the mark of one whose files are gone.
+        return all(self.is_vacant(info.path) for info in infos)
+
+    def remove_empty(self, below: str) -> None:
+        """Remove a folder of it, or with an empty name itself, with those below as far as they hold no files."""
+        if self.is_local:
+            for folder, _, _ in os.walk(os.path.join(self.base, below), topdown=False):
+                with suppress(OSError):
+                    os.rmdir(folder)
+
+    def _is_inside(self, path: str) -> bool:
+        if not self.is_local:
+            return True
+        base, folder = Path(os.path.realpath(self.base)), Path(os.path.realpath(os.path.dirname(path)))
+        # The file itself may be a link: deleting it deletes the link. What it stands in may not lead elsewhere.
+        return folder == base or base in folder.parents
+
+
+def _opened(url: str) -> tuple[Any, str]:
+    if urlsplit(url).scheme in ("", "file"):
+        return fs.LocalFileSystem(), os.path.abspath(unquote(urlsplit(url).path)).rstrip("/")
+    try:
+        files, base = fs.FileSystem.from_uri(url)
+    except (pa.ArrowInvalid, OSError) as exc:
+        raise Invalid("the data files' URL leads nowhere", url=url, reason=str(exc)) from exc
+    return files, base.rstrip("/")
+
+
+def _settle(source: str, target: str) -> None:
+    """Make a written file durable, then its name."""
+    with open(source, "rb") as written:
+        os.fsync(written.fileno())
+    os.rename(source, target)
+    folder = os.open(os.path.dirname(target), os.O_RDONLY)
+    try:
+        os.fsync(folder)
+    finally:
+        os.close(folder)

@@ -1,0 +1,173 @@
+"""Ingest of Parquet files: each file of a source is in the table once, by its content, however often it is brought."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+
+import msgspec
+import pyarrow as pa  # type: ignore[import-untyped]
+import pyarrow.parquet as pq  # type: ignore[import-untyped]
+
+from stratalog import Conflict, Invalid
+from stratalog_table.data_files import DataFiles
+from stratalog_table.messages import TransactionRefused
+from stratalog_table.rows import ingest
+from stratalog_table.sources import SourceConflict, SourceRows, check_source
+from stratalog_table.table import Table
+
+__all__ = ["FileIngestReport", "InputFile", "ingest_files", "input_file"]
+
+HASHED_BYTES = 1024 * 1024
+ROWS_PRESENT = "source-rows-present"
+
+
+class InputFile(msgspec.Struct, frozen=True):
+    """A file as it is to be brought: where it is, its name for its source, and what it holds."""
+
+    path: Path
+    name: str
+    sha256: str
+    stamp: tuple[int, int]
+    """Its size and when it was changed, so that a change meanwhile is noticed."""
+
+
+class FileIngestReport(msgspec.Struct, frozen=True):
+    """What was brought: rows and data files; and how many input files were in the table already."""
+
+    rows: int
+    files: int
+    known: int
+
+
+def input_file(path: Path, name: str = "") -> InputFile:
+    """A file with the hash of its content. Its name is the path as given, unless one is named. Raises Invalid."""
+    digest = hashlib.sha256()
+    stamp = _stamp(path)
+    try:
+        with path.open("rb") as stream:
+            while part := stream.read(HASHED_BYTES):
+                digest.update(part)
+    except OSError as exc:
+        raise Invalid("the file cannot be read", path=path, reason=str(exc)) from exc
+    return InputFile(path, name or Path(os.path.normpath(path)).as_posix(), digest.hexdigest(), stamp)
+
+
+def ingest_files(
+    table: Table,
+    data_files: DataFiles,
+    files: Sequence[InputFile],
+    rows_per_file: int,
+    *,
+    source: str = "",
+    repeat: bool = False,
+    step: Callable[[int], object] = lambda count: None,
+) -> FileIngestReport:
+    """Add the rows of Parquet files, ``rows_per_file`` at a time; ``step`` is called after each part.
+
+    With a ``source`` a file that is in the table is left out. One that is there in part is resumed. Raises
+    SourceConflict, before anything is added, where the source brought other content under a file's name, or, unless
+    ``repeat``, the same content under another name. Raises Invalid for a file that is no Parquet or does not fit the
+    table, Conflict for one that changes meanwhile: the files before it, and its parts so far, are added.
+    """
+    if source:
+        check_files(table, files, source, repeat=repeat)
+    rows = written = known = 0
+    for file in files:
+        brought = 0
+        for count in _ingest(table, data_files, file, rows_per_file, source, repeat=repeat):
+            brought += 1
+            rows += count
+            step(1)
+        written += brought
+        known += bool(source) and not brought
+    return FileIngestReport(rows, written, known)
+
+
+def check_files(table: Table, files: Sequence[InputFile], source: str, *, repeat: bool = False) -> None:
+    """Raise SourceConflict where files are not what the source brought under their names; Invalid, LimitExceeded."""
+    if table.document.last_mutation(source):
+        text = "the source's batches are numbered, as an older version did; choose another name for the source"
+        raise SourceConflict(text, source=source)
+    view = table.at()
+    names = {file.sha256: file.name for file in reversed(files)}
+    for file in files:
+        check_source(source, file.name)
+        known = view.source_file(source, file.name)
+        if known is not None and known.sha256 != file.sha256:
+            raise SourceConflict(
+                "the source brought other content under the name",
+                source=source,
+                name=file.name,
+                sha256=file.sha256,
+                known_sha256=known.sha256,
+            )
+        first = view.content_name(source, file.sha256) or names[file.sha256]
+        if known is None and first != file.name and not repeat:
+            text = "the source brought the same content under another name"
+            raise SourceConflict(text, source=source, name=file.name, known_name=first)
+
+
+def _ingest(
+    table: Table, data_files: DataFiles, file: InputFile, rows_per_file: int, source: str, *, repeat: bool
+) -> Iterator[int]:
+    """Add the rows of one file that are not in the table; how many, part by part."""
+    start = _present(table, file, source)
+    with _read(file) as opened:
+        reader = _parts(opened, start, rows_per_file)
+        while (part := next(reader, None)) is not None:
+            if _stamp(file.path) != file.stamp:
+                raise Conflict("the file was changed while it was read", path=file.path)
+            rows = SourceRows(source, file.name, file.sha256, start, part.num_rows, repeat) if source else None
+            try:
+                ingest(table, data_files, part, brought=rows)
+            except TransactionRefused as exc:
+                if exc.kind != ROWS_PRESENT:
+                    raise
+                # Another process brings the same file: go on behind what it has added.
+                start = _present(table, file, source)
+                reader = _parts(opened, start, rows_per_file)
+                continue
+            start += part.num_rows
+            yield part.num_rows
+
+
+def _present(table: Table, file: InputFile, source: str) -> int:
+    known = table.at().source_file(source, file.name) if source else None
+    return 0 if known is None else known.rows
+
+
+@contextmanager
+def _read(file: InputFile) -> Iterator[pq.ParquetFile]:
+    try:
+        with pq.ParquetFile(file.path) as opened:
+            yield opened
+    except (pa.ArrowException, OSError) as exc:
+        if isinstance(exc, OSError) and exc.errno is not None:
+            raise
+        raise Invalid("the file is no Parquet, or damaged", path=file.path, reason=str(exc)) from exc
+
+
+def _parts(opened: pq.ParquetFile, start: int, rows: int) -> Iterator[pa.Table]:
+    """The rows of a file from ``start`` on, so many at a time."""
+    waiting = pa.Table.from_batches([], schema=opened.schema_arrow)
+    for batch in opened.iter_batches():
+        skipped = min(start, batch.num_rows)
+        start -= skipped
+        waiting = pa.concat_tables([waiting, pa.Table.from_batches([batch.slice(skipped)])])
+        while waiting.num_rows >= rows:
+            yield waiting.slice(0, rows)
+            waiting = waiting.slice(rows)
+    if waiting.num_rows:
+        yield waiting
+
+
+def _stamp(path: Path) -> tuple[int, int]:
+    try:
+        state = path.stat()
+    except OSError as exc:
+        raise Invalid("the file cannot be read", path=path, reason=str(exc)) from exc
+    return state.st_size, state.st_mtime_ns

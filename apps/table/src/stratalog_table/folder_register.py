@@ -1,0 +1,166 @@
+"""The register of a folder of data files: which tables have files there, and in which store each of them lives.
+
+A table enters itself before it writes. A copy of its store, made without our help, has the same incarnation, so the
+register names the one store that may write and delete. Each entry is a file of its own: tables do not wait for others.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+
+import msgspec
+
+from stratalog import Conflict, Log, Store
+from stratalog_table.data_folder import DataFolder
+from stratalog_table.locations import folder_of
+
+__all__ = ["REGISTER", "DataFolderTaken", "FolderRegister", "Registration", "check_vacant", "origin_of"]
+
+REGISTER = ".stratalog-tables"
+SUFFIX = ".json"
+INDEX_FILE = "index.sqlite"
+BLOBS_FOLDER = "blobs"
+"""What a store in a folder is known by; see `formats/folder.md`."""
+
+
+class DataFolderTaken(Conflict):
+    """The folder of data files is not the table's: it holds something else, or belongs to a table of another store."""
+
+    code = "data-folder-taken"
+
+
+class Registration(msgspec.Struct, frozen=True, kw_only=True):
+    """One table that has files in the folder."""
+
+    incarnation: str
+    organisation: str
+    table: str
+    origin: str
+    store: str
+    """Where its store is: a path from the folder where both are on one machine, else the store's location."""
+
+    is_owner: bool = False
+    """Whether the folder was made for the table, so that files whose names carry no incarnation are its own."""
+
+    entered_ms: int = 0
+
+
+class FolderRegister:
+    """One table's look at the register."""
+
+    def __init__(self, store: Store, log: Log, folder: DataFolder) -> None:
+        self._store = store
+        self._record = log.record
+        self._origin = origin_of(log)
+        self._folder = folder
+        self._name = f"{REGISTER}/{log.record.incarnation}{SUFFIX}"
+
+    def enter(self, *, is_owner: bool = False) -> Registration:
+        """The table's entry, made where there is none. One of a store that is gone becomes ours: it was moved here.
+
+        Raises DataFolderTaken where the table's incarnation also lives in another store, which has the files.
+        """
+        known = self.registration(self._record.incarnation)
+        if known is not None and self.is_ours(known):
+            return known
+        if known is not None and self._exists(known):
+            raise DataFolderTaken(
+                "the data files belong to the table in another store; take them over with `stratalog table adopt`",
+                data=self._folder.url,
+                store=known.store,
+            )
+        return self._write(is_owner or (known is not None and known.is_owner))
+
+    def adopt(self) -> Registration:
+        """Make this store's table the owner of the folder's files, whoever had them."""
+        return self._write(is_owner=True)
+
+    def registration(self, incarnation: str) -> Registration | None:
+        """The entry of a table; None where there is none that can be read."""
+        body = self._folder.read_bytes(f"{REGISTER}/{incarnation}{SUFFIX}")
+        try:
+            return None if body is None else msgspec.json.decode(body, type=Registration)
+        except (msgspec.DecodeError, UnicodeDecodeError):
+            return None
+
+    def others(self) -> Iterator[Registration]:
+        """The other tables that have files in the folder."""
+        for file in self._folder.list(REGISTER):
+            incarnation = os.path.basename(file.filename).removesuffix(SUFFIX)
+            other = self.registration(incarnation) if incarnation != self._record.incarnation else None
+            if other is not None:
+                yield other
+
+    def relatives_elsewhere(self) -> list[Registration]:
+        """Copies of the table's history in other stores that are there, as far as this machine can see."""
+        return [
+            other
+            for other in self.others()
+            if other.origin == self._origin and not self.is_ours(other) and self._exists(other)
+        ]
+
+    def is_ours(self, registration: Registration) -> bool:
+        """Whether an entry is of a table of this store."""
+        return self._resolved(registration.store) == self._resolved(self._store_text())
+
+    def remove(self) -> None:
+        """Take the table out of the register: its data files are deleted."""
+        self._folder.delete(self._name)
+
+    def _write(self, is_owner: bool) -> Registration:
+        record = self._record
+        registration = Registration(
+            incarnation=record.incarnation,
+            organisation=record.organisation,
+            table=record.name,
+            origin=self._origin,
+            store=self._store_text(),
+            is_owner=is_owner,
+            entered_ms=self._store.environment.clock.wall_ms(),
+        )
+        self._folder.write_bytes(self._name, msgspec.json.encode(registration))
+        return registration
+
+    def _store_text(self) -> str:
+        folder = folder_of(self._store.location)
+        if folder is None or not self._folder.is_local:
+            return self._store.location
+        return os.path.relpath(os.path.realpath(folder), os.path.realpath(self._folder.base))
+
+    def _resolved(self, text: str) -> str:
+        if _is_elsewhere(text):
+            return text
+        return os.path.realpath(os.path.join(os.path.realpath(self._folder.base), text))
+
+    def _exists(self, registration: Registration) -> bool:
+        """Whether the store of an entry is there. A store of services is taken to be there; one in memory is gone."""
+        resolved = self._resolved(registration.store)
+        if _is_elsewhere(resolved):
+            return "://" in resolved
+        return os.path.exists(os.path.join(resolved, INDEX_FILE))
+
+
+def check_vacant(folder: DataFolder) -> None:
+    """Refuse a folder that holds anything, or lies in another table's or in a store's blobs. Raises DataFolderTaken."""
+    if folder.is_local and os.path.exists(os.path.join(folder.base, INDEX_FILE)):
+        raise DataFolderTaken("the folder for data files holds a store", data=folder.url)
+    if not folder.is_empty():
+        raise DataFolderTaken("the folder for data files is not empty", data=folder.url)
+    below, above = folder.base, os.path.dirname(folder.base)
+    while above and above != below:
+        if not folder.is_vacant(f"{above}/{REGISTER}"):
+            raise DataFolderTaken("the folder for data files lies in another table's", data=folder.url, other=above)
+        is_store = folder.is_local and os.path.exists(os.path.join(above, INDEX_FILE))
+        if is_store and os.path.basename(below) == BLOBS_FOLDER:
+            raise DataFolderTaken("the folder for data files lies among a store's blobs", data=folder.url, store=above)
+        below, above = above, os.path.dirname(above)
+
+
+def origin_of(log: Log) -> str:
+    """What a history began with, which copies of it share; an import may put an id of its own before it."""
+    return log.record.origin.rpartition("/")[2]
+
+
+def _is_elsewhere(text: str) -> bool:
+    return not text or "://" in text or text == "memory:"

@@ -1,0 +1,344 @@
+"""Whose a file is: maintenance and deletion take a table's own files, and leave all others alone."""
+
+from __future__ import annotations
+
+import io
+import os
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+import stratalog
+from apps.table.tests.helpers import LONG, assignment, memory_store, replacement, table_of
+from apps.table.tests.test_data_files import ROWS, all_of, numbered, rows_in
+from stratalog import Invalid, Store
+from stratalog.maintenance.document_export import export_document
+from stratalog.maintenance.document_import import import_document
+from stratalog_table import NewFile, NewReference, Table, create_table, open_table
+from stratalog_table.collection import collect, delete_table
+from stratalog_table.folder_register import REGISTER, DataFolderTaken
+from stratalog_table.maintenance import compact, maintain_table
+from stratalog_table.rows import data_files_of, ingest
+
+ALL_AGES = -1000
+"""Whatever was written by now is old enough."""
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Iterator[Store]:
+    """A store in a folder."""
+    with stratalog.open(tmp_path / "store") as opened:
+        yield opened
+
+
+@pytest.fixture
+def table(store: Store, tmp_path: Path) -> Table:
+    """A table of two files beside the store."""
+    made = create_table(store, "acme", "events", LONG, data=(tmp_path / "lake").as_uri())
+    fill(made, 2)
+    return made
+
+
+def fill(table: Table, batches: int, start: int = 0) -> None:
+    for batch in range(start, start + batches):
+        ingest(table, data_files_of(table), numbered(batch * ROWS))
+
+
+def maintain(table: Table) -> None:
+    maintain_table(table, data_files_of(table), rows_max=10**6, files_min=2, age_ms=ALL_AGES)
+
+
+def rows_of(table: Table) -> list[tuple[int]]:
+    return rows_in(table, data_files_of(table))
+
+
+def data_in(folder: Path) -> list[Path]:
+    return sorted(path for path in folder.rglob("*.parquet"))
+
+
+def forked(table: Table, name: str = "fork") -> Table:
+    table.document.fork(name)
+    return open_table(table.store, "acme", name)
+
+
+def copied(table: Table, store: Store, name: str = "copy") -> Table:
+    exported = io.BytesIO()
+    export_document(table.document, exported)
+    exported.seek(0)
+    import_document(store, "acme", name, exported)
+    return open_table(store, "acme", name)
+
+
+def test_what_is_not_the_table_s_stays(table: Table, tmp_path: Path) -> None:
+    foreign = [
+        "thesis.txt",
+        "src/main.py",
+        "a/b.parquet",
+        "b.parquet",
+        f"{table.incarnation}/notes.txt",
+        "x.unfinished",
+    ]
+    for name in foreign:
+        path = tmp_path / "lake" / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text("mine")
+    maintain(table)
+    table.clear_files()
+    maintain(table)
+    assert [name for name in foreign if not (tmp_path / "lake" / name).exists()] == []
+    assert len(data_in(tmp_path / "lake")) == 2
+
+
+@pytest.mark.parametrize("content", ["thesis.txt", "index.sqlite", ".hidden", "folder/x"])
+def test_a_folder_that_is_not_empty_is_refused_and_nothing_is_made(store: Store, tmp_path: Path, content: str) -> None:
+    (tmp_path / "taken" / content).parent.mkdir(parents=True)
+    (tmp_path / "taken" / content).write_text("mine")
+    with pytest.raises(DataFolderTaken):
+        create_table(store, "acme", "events", LONG, data=(tmp_path / "taken").as_uri())
+    assert [*store.list("acme")] == []
+    assert [path.name for path in (tmp_path / "taken").iterdir()] == [content.split("/")[0]]
+
+
+def test_the_folders_of_stores_and_tables_and_what_lies_in_them_are_refused(
+    store: Store, table: Table, tmp_path: Path
+) -> None:
+    (tmp_path / "a file").write_text("mine")
+    for taken in ("store", "store/blobs/x", "lake", "lake/below", "a file", "."):
+        with pytest.raises(DataFolderTaken):
+            create_table(store, "acme", "other", LONG, data=(tmp_path / taken).resolve().as_uri())
+    (tmp_path / "empty").mkdir()
+    create_table(store, "acme", "other", LONG, data=(tmp_path / "empty").as_uri())
+
+
+def test_a_creation_that_was_cut_off_is_resumed(store: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    data = (tmp_path / "lake").as_uri()
+
+    def fail(*_: object) -> None:
+        raise OSError("no power")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(Table, "commit", fail)
+        with pytest.raises(OSError, match="no power"):
+            create_table(store, "acme", "events", LONG, data=data)
+    fill(create_table(store, "acme", "events", LONG, data=data), 1)
+
+
+def test_a_table_that_cannot_be_is_not_begun(store: Store, tmp_path: Path) -> None:
+    with pytest.raises(Invalid, match="split points must be in order"):
+        create_table(store, "acme", "events", LONG, [2, 1], data=(tmp_path / "lake").as_uri())
+    assert [*store.list("acme")] == []
+    assert not (tmp_path / "lake").exists()
+
+
+@pytest.mark.parametrize("name", ["../thesis.txt", "a/../../thesis.txt", "/thesis.txt", "link/thesis.txt"])
+def test_a_name_in_the_log_leads_nowhere_else(table: Table, tmp_path: Path, name: str) -> None:
+    (tmp_path / "thesis.txt").write_text("mine")
+    (tmp_path / "lake/link").symlink_to(tmp_path)
+    table.add_files([NewFile(name, (NewReference("root", 1),))])
+    with pytest.raises(Invalid, match="leads out of the table's folder"):
+        rows_of(table)
+    with pytest.raises(Invalid, match="leads out of the table's folder"):
+        data_files_of(table).delete(name)
+    table.assign_job_ids([assignment("job", name)])
+    table.replace_file_references([replacement("job", name)])
+    collect(table, data_files_of(table), ALL_AGES)
+    assert table.at().file(name) is None
+    table.add_files([NewFile(name, (NewReference("root", 1),))])
+    table.clear_files()
+    maintain(table)
+    assert (tmp_path / "thesis.txt").read_text() == "mine"
+
+
+def test_files_of_a_table_are_not_looked_for_behind_a_link(table: Table, tmp_path: Path) -> None:
+    target = tmp_path / "elsewhere" / "aa"
+    target.mkdir(parents=True)
+    name = f"{'a' * 20}.parquet"
+    (target / name).write_text("mine")
+    (tmp_path / "lake" / table.incarnation / "aa").symlink_to(target)
+    collect(table, data_files_of(table), ALL_AGES)
+    assert (target / name).exists()
+
+
+def test_a_fork_and_its_source_keep_each_other_s_rows(table: Table) -> None:
+    fork = forked(table)
+    fill(fork, 1, 2)
+    fill(table, 2, 2)
+    for _ in range(2):
+        maintain(table)
+        maintain(fork)
+    assert rows_of(fork) == all_of(3 * ROWS)
+    assert rows_of(table) == all_of(4 * ROWS)
+    fork.clear_files()
+    maintain(fork)
+    maintain(table)
+    assert rows_of(table) == all_of(4 * ROWS)
+
+
+def test_what_a_fork_needs_no_more_is_collected_by_its_owner(table: Table, tmp_path: Path) -> None:
+    fork = forked(table)
+    maintain(table)
+    assert len(data_in(tmp_path / "lake")) == 3
+    maintain(fork)
+    maintain(table)
+    tracked = {file.filename for each in (table, fork) for file in each.at().files(0).files}
+    found = {path.relative_to(tmp_path / "lake").as_posix() for path in data_in(tmp_path / "lake")}
+    assert found == tracked
+    assert len(found) == 2
+
+
+def test_a_copy_in_the_store_and_its_source_keep_each_other_s_rows(table: Table) -> None:
+    copy = copied(table, table.store)
+    for _ in range(2):
+        maintain(table)
+        assert rows_of(copy) == all_of(2 * ROWS)
+        maintain(copy)
+        assert rows_of(table) == all_of(2 * ROWS)
+    copy.clear_files()
+    maintain(copy)
+    assert rows_of(table) == all_of(2 * ROWS)
+
+
+def test_a_copy_in_another_store_that_was_opened_keeps_its_rows(table: Table, tmp_path: Path) -> None:
+    with stratalog.open(tmp_path / "second") as second:
+        copy = copied(table, second)
+        assert rows_of(copy) == all_of(2 * ROWS)
+        maintain(table)
+        assert rows_of(copy) == all_of(2 * ROWS)
+        maintain(copy)
+        copy.clear_files()
+        maintain(copy)
+    assert rows_of(table) == all_of(2 * ROWS)
+
+
+def test_of_a_store_that_was_copied_aside_only_one_may_change_files(table: Table, tmp_path: Path) -> None:
+    before = len(data_in(tmp_path / "lake"))
+    shutil.copytree(tmp_path / "store", tmp_path / "twin")
+    with stratalog.open(tmp_path / "twin") as second:
+        twin = open_table(second, "acme", "events")
+        assert rows_of(twin) == all_of(2 * ROWS)
+        for act in (lambda: fill(twin, 1), lambda: collect(twin, data_files_of(twin), ALL_AGES)):
+            with pytest.raises(DataFolderTaken, match="adopt"):
+                act()
+        with pytest.raises(DataFolderTaken):
+            delete_table(twin, data_files_of(twin))
+        assert rows_of(twin) == all_of(2 * ROWS)
+    assert len(data_in(tmp_path / "lake")) == before
+    fill(table, 1, 2)
+    maintain(table)
+    assert rows_of(table) == all_of(3 * ROWS)
+
+
+@pytest.mark.parametrize("place", ["{0}/lake", "{0}/store/lake", "{0}/store-lake/acme/events"])
+@pytest.mark.parametrize("move", [os.rename, shutil.copytree])
+def test_files_below_or_beside_the_store_are_moved_and_copied_with_it(tmp_path: Path, place: str, move: object) -> None:
+    project = tmp_path / "project"
+    with stratalog.open(project / "store") as store:
+        fill(create_table(store, "acme", "events", LONG, data=Path(place.format(project)).as_uri()), 2)
+    move(project, tmp_path / "other")  # type: ignore[operator]
+    with stratalog.open(tmp_path / "other/store") as store:
+        table = open_table(store, "acme", "events")
+        fill(table, 1, 2)
+        maintain(table)
+        assert rows_of(table) == all_of(3 * ROWS)
+    assert len(data_in(tmp_path / "other")) == 1
+    if project.exists():
+        with stratalog.open(project / "store") as store:
+            assert rows_of(open_table(store, "acme", "events")) == all_of(2 * ROWS)
+
+
+def test_a_store_that_was_moved_alone_has_its_files_still(table: Table, tmp_path: Path) -> None:
+    table.store.close()
+    os.rename(tmp_path / "store", tmp_path / "renamed")
+    with stratalog.open(tmp_path / "renamed") as store:
+        moved = open_table(store, "acme", "events")
+        fill(moved, 1, 2)
+        maintain(moved)
+        assert rows_of(moved) == all_of(3 * ROWS)
+    assert len(data_in(tmp_path / "lake")) == 1
+
+
+def test_a_deleted_table_takes_its_files_and_jobs_along_and_nothing_else(table: Table, tmp_path: Path) -> None:
+    other = create_table(table.store, "acme", "other", LONG, data=(tmp_path / "other").as_uri())
+    fill(other, 1)
+    maintain(table)
+    assert len([*table.jobs.jobs()]) == 1
+    assert delete_table(table, data_files_of(table)) == 1
+    assert [listing.id for listing in table.store.list("acme")] == ["other"]
+    assert not (tmp_path / "lake").exists()
+    assert rows_of(other) == all_of(ROWS)
+    fill(create_table(table.store, "acme", "events", LONG, data=(tmp_path / "lake").as_uri()), 1)
+
+
+def test_what_a_fork_needs_of_a_deleted_table_stays_until_the_fork_needs_it_no_more(
+    table: Table, tmp_path: Path
+) -> None:
+    fork = forked(table)
+    (tmp_path / "lake/thesis.txt").write_text("mine")
+    assert delete_table(table, data_files_of(table)) == 0
+    assert rows_of(fork) == all_of(2 * ROWS)
+    maintain(fork)
+    assert rows_of(fork) == all_of(2 * ROWS)
+    assert len(data_in(tmp_path / "lake")) == 1
+    assert delete_table(fork, data_files_of(fork)) == 1
+    assert (tmp_path / "lake/thesis.txt").exists()
+
+
+def test_a_deletion_that_was_cut_off_is_done_again(table: Table, tmp_path: Path) -> None:
+    files = data_files_of(table)
+    files.delete = lambda filename: (_ for _ in ()).throw(OSError("no power"))  # type: ignore[method-assign]
+    with pytest.raises(OSError, match="no power"):
+        delete_table(table, files)
+    assert delete_table(table, data_files_of(table)) == 2
+    assert not (tmp_path / "lake").exists()
+
+
+def test_files_whose_names_carry_no_incarnation_are_collected_where_the_folder_was_made_for_the_table(
+    table: Table, tmp_path: Path
+) -> None:
+    files = data_files_of(table)
+    for name in ("old/a.parquet", "old/b.parquet"):
+        files.write(name, numbered(2 * ROWS + ROWS * (name[4] == "b")))
+        table.add_files([NewFile(name, (NewReference("root", ROWS),))])
+    copy = copied(table, table.store)
+    maintain(copy)
+    compact(table, files, files_min=2)
+    collect(table, files, ALL_AGES)
+    assert (tmp_path / "lake/old/a.parquet").exists()  # the copy still tracks it
+    copy.document.delete()
+    table.clear_files()
+    maintain(table)
+    collect(table, files, ALL_AGES)
+    assert not (tmp_path / "lake/old/b.parquet").exists()
+
+
+def test_a_table_of_an_older_version_collects_what_it_named_once_it_is_adopted(table: Table, tmp_path: Path) -> None:
+    shutil.rmtree(tmp_path / "lake" / REGISTER)
+    files = data_files_of(table)
+    files.write("old/a.parquet", numbered(2 * ROWS))
+    table.add_files([NewFile("old/a.parquet", (NewReference("root", ROWS),))])
+    maintain(table)
+    assert rows_of(table) == all_of(3 * ROWS)
+    assert (tmp_path / "lake/old/a.parquet").exists()
+    table.register(files.folder).adopt()
+    maintain(table)
+    assert not (tmp_path / "lake/old/a.parquet").exists()
+
+
+def test_a_clear_leaves_readers_their_time(table: Table, tmp_path: Path) -> None:
+    view = table.at()
+    for path in data_in(tmp_path / "lake"):
+        os.utime(path, (0, 0))
+    table.clear_files()
+    assert collect(table, data_files_of(table), 60_000) == 0
+    maintain_table(table, data_files_of(table), rows_max=10**6, files_min=2, age_ms=60_000)
+    assert len([*view.files(0).files]) == len(data_in(tmp_path / "lake")) == 2
+    maintain(table)
+    assert data_in(tmp_path / "lake") == []
+
+
+def test_a_table_without_files_is_made_and_deleted_without_a_folder() -> None:
+    store = memory_store()
+    delete_table(table_of(store), None)
+    assert [*store.list("acme")] == []
