@@ -33,6 +33,11 @@ class Shell:
         self.code = done.exit_code
         return [json.loads(line) for line in done.stdout.splitlines()]
 
+    def raw(self, *words: str) -> bytes:
+        done = CliRunner().invoke(main, ["catalogue", *words, "--store", str(self.folder / "store")])
+        self.code = done.exit_code
+        return done.stdout_bytes
+
     def text(self, *words: str) -> str:
         done = CliRunner().invoke(main, ["catalogue", *words, "--store", str(self.folder / "store")])
         self.code = done.exit_code

@@ -10,6 +10,8 @@ import pytest
 from apps.catalogue.tests.feeds import Feed, Repository, serving
 from apps.catalogue.tests.helpers import Catalogue
 from stratalog import Invalid
+from stratalog_catalogue import feed as feeds
+from stratalog_catalogue import oai
 from stratalog_catalogue.queries import read_work
 
 
@@ -165,6 +167,22 @@ def test_pages_that_lead_elsewhere_or_in_a_circle_are_refused(catalogue: Catalog
         body = b'{"items": [], "next": "%s"}' % target.encode()
         feed.answer = lambda path, headers, body=body: (200, {}, body)  # type: ignore[method-assign,misc]
         assert any(word in catalogue.poll().reason for word in ("another server", "circle"))
+
+
+def test_pages_and_answers_without_end_are_refused(
+    catalogue: Catalogue, feed: Feed, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(feeds, "CATALOGUE_PAGES_MAX", 2)
+    assert "too many" in catalogue.poll().reason
+    monkeypatch.setattr(feeds, "CATALOGUE_DOCUMENT_BYTES_MAX", 10)
+    assert "an answer is too large" in catalogue.poll().reason
+
+
+def test_a_harvest_without_end_is_refused(
+    catalogue: Catalogue, repository: Repository, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(oai, "CATALOGUE_PAGES_MAX", 2)
+    assert "too many pages" in catalogue.poll().reason
 
 
 def test_a_harvest_takes_all_pages_and_the_next_one_only_what_changed(

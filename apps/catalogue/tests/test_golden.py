@@ -45,6 +45,13 @@ def test_settings_of_a_source_from_before_windows_in_time_are_still_read() -> No
     assert (read.name, read.since, read.until) == ("archive", "", "")
 
 
+def test_settings_and_letters_from_before_encodings_are_still_read() -> None:
+    source = msgspec.json.decode(GOLDEN["source_before_encodings"], type=Source)
+    assert (source.encoding, source.paused, source.deletions_percent_max) == ("", False, 20.0)
+    letter = msgspec.json.decode(GOLDEN["letter_before_documents"], type=IngestFailure)
+    assert (letter.document, letter.encoding) == (False, "")
+
+
 def test_ids_are_kept_as_they_were() -> None:
     assert [[id, stored_id(id)] for id, _ in GOLDEN["ids"]] == GOLDEN["ids"]
     assert (source_id("s", "a/b"), work_id("s", "a/b")) == ("source/s/a/b", "works/s/a/b")

@@ -11,7 +11,8 @@ from litestar.testing import TestClient
 import stratalog
 from apps.catalogue.tests.helpers import Catalogue
 from stratalog.server.app import create_app
-from stratalog_catalogue.http import app
+from stratalog.server.security import Principal, StaticTokens
+from stratalog_catalogue.http import app, application
 
 BASE = "/v1/organisations/acme/catalogue"
 LARGE = bytes(range(256)) * 4096 + b"!"
@@ -42,7 +43,11 @@ def test_a_work_its_record_and_their_past_are_told(client: TestClient[Any]) -> N
     assert client.get(f"{BASE}/work", params=BASH).json()["title"] == "bash: the bash program"
     assert b"Version: 5.3" in client.get(f"{BASE}/record", params=BASH).content
     assert b"Version: 5.2" in client.get(f"{BASE}/record", params={**BASH, "version": 1}).content
-    assert [one["version"] for one in client.get(f"{BASE}/versions", params=BASH).json()] == [2, 1]
+    assert [one["version"] for one in client.get(f"{BASE}/versions", params=BASH).json()["versions"]] == [2, 1]
+    first = client.get(f"{BASE}/versions", params={**BASH, "limit": 1}).json()
+    assert ([one["version"] for one in first["versions"]], first["next"]) == ([2], 2)
+    rest = client.get(f"{BASE}/versions", params={**BASH, "before": first["next"]}).json()
+    assert ([one["version"] for one in rest["versions"]], rest["next"]) == ([1], None)
     lines = client.get(f"{BASE}/diff", params={**BASH, "before": 1, "after": 2}).json()["lines"]
     assert {"-Version: 5.2", "+Version: 5.3"} <= set(lines)
 
@@ -77,3 +82,36 @@ def test_the_page_is_served_with_its_parts(client: TestClient[Any]) -> None:
 
 def test_nobody_can_write_over_it(client: TestClient[Any]) -> None:
     assert {client.post(f"{BASE}/{path}").status_code for path in ("works", "work", "record", "stats")} == {405}
+
+
+PATHS = ("works", "work", "record", "versions", "diff")
+
+
+@pytest.mark.parametrize("path", PATHS)
+def test_bodies_ask_for_the_action_that_the_server_asks_of_them(client: TestClient[Any], path: str) -> None:
+    asked: list[tuple[str, str]] = []
+
+    def authorize(principal: Principal, action: str, organisation: str, name: str) -> bool:
+        asked.append((action, name))
+        return action == "read"
+
+    assert fetch(client, path, authorize) == 403
+    assert asked == [("read-record", "")]
+
+
+@pytest.mark.parametrize("path", PATHS[1:])
+def test_a_record_is_asked_for_by_its_id(client: TestClient[Any], path: str) -> None:
+    def all_but_bash(principal: Principal, action: str, organisation: str, name: str) -> bool:
+        return name != "source/debian/bash/amd64"
+
+    assert fetch(client, path, all_but_bash) == 403
+    assert fetch(client, path, lambda principal, action, organisation, name: True) == 200
+
+
+def fetch(client: TestClient[Any], path: str, authorize: Any) -> int:
+    """The status of an answer about bash, under these rules."""
+    rules = application(authenticate=StaticTokens({"t": Principal(id="ann")}), authorize=authorize)
+    store: Any = client.app.state.service.store  # type: ignore[attr-defined]
+    with TestClient(create_app(store, rules)) as other:
+        params = {**BASH, "before": 1, "after": 2}
+        return other.get(f"{BASE}/{path}", params=params, headers={"Authorization": "Bearer t"}).status_code

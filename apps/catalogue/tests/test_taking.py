@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
+import itertools
+from typing import Any
+
 import msgspec
 import pytest
 
-from apps.catalogue.tests.helpers import DAY_NS, PACKAGE, START_NS, Catalogue, catalogue_in
+import stratalog
+from apps.catalogue.tests.helpers import DAY_NS, PACKAGE, START_NS, Catalogue
 from stratalog import NotFound, Unavailable
+from stratalog.testing.clock import ManualClock
+from stratalog_catalogue import record_splitter
 from stratalog_catalogue.folder import poll_folder
 from stratalog_catalogue.names import source_id, stored_id, work_id
 from stratalog_catalogue.record_splitter import SplitRecord, Unreadable, split, time_ms_of
@@ -120,12 +126,21 @@ def test_every_format_is_cut_into_records_however_its_bytes_arrive(
     assert [found.id for found in split(source, pieces, "file") if isinstance(found, SplitRecord)] == ids
 
 
-def test_xml_that_declares_entities_is_refused_and_kept_as_a_dead_letter(catalogue: Catalogue) -> None:
+@pytest.mark.parametrize(("form", "limit"), [("jsonl", "RECORD"), ("json", "DOCUMENT")])
+def test_a_record_or_document_without_end_is_not_held(form: Any, limit: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(record_splitter, f"CATALOGUE_{limit}_BYTES_MAX", 100)
+    source = Source(name="s", adapter="folder", location="", format=form)
+    (found,) = split(source, itertools.repeat(b"x" * 30), "file")
+    assert isinstance(found, Unreadable)
+    assert "limit=100" in found.reason
+
+
+def test_xml_with_a_document_type_is_refused_and_kept_as_a_dead_letter(catalogue: Catalogue) -> None:
     catalogue.add("feed", format="xml", records="a", id="id", complete=False)
     catalogue.write(BOMB, source="feed", name="bomb.xml")
     assert catalogue.poll().taken.failed == 1
     (letter,) = catalogue.records.dead_letters()
-    assert "declares entities" in letter.reason
+    assert "document type" in letter.reason
 
 
 @pytest.mark.parametrize("encoding", ["utf-16", "utf-8"])
@@ -136,7 +151,7 @@ def test_a_bomb_is_refused_in_any_encoding_and_in_any_pieces(encoding: str) -> N
         pieces = (text[start : start + size] for start in range(0, len(text), size))
         (found,) = split(source, pieces, "file")
         assert isinstance(found, Unreadable)
-        assert "declares entities" in found.reason
+        assert "document type" in found.reason
 
 
 def test_one_bad_record_is_kept_and_the_others_are_taken(catalogue: Catalogue) -> None:
@@ -147,7 +162,7 @@ def test_one_bad_record_is_kept_and_the_others_are_taken(catalogue: Catalogue) -
     letters = list(catalogue.records.dead_letters())
     assert [b"".join(catalogue.records.open_dead_letter(letter.id)) for letter in letters] == [
         b"{broken",
-        b'{"no":"id"}',
+        b'{"no": "id"}',
     ]
 
 
@@ -209,11 +224,27 @@ def test_a_time_is_read_in_any_of_the_usual_ways(text: str | int) -> None:
     assert time_ms_of(text) == 1_704_164_645_000
 
 
+@pytest.mark.parametrize(
+    ("text", "moment"),
+    [
+        ("2023", 1_672_531_200_000),
+        (2023, 1_672_531_200_000),
+        ("2023-05", 1_682_899_200_000),
+        ("20230501", 1_682_899_200_000),
+        ("1704164645000", 1_704_164_645_000),
+        ("86400", 86_400_000),
+    ],
+)
+def test_a_year_a_month_a_day_and_milliseconds_are_no_seconds(text: str | int, moment: int) -> None:
+    assert time_ms_of(text) == moment
+
+
 def test_a_store_that_cannot_be_reached_ends_the_poll_and_moves_no_checkpoint(tmp_path: object) -> None:
     from pathlib import Path
 
     assert isinstance(tmp_path, Path)
-    catalogue = catalogue_in(tmp_path)
+    # Its time is simulated: a put tries for ten seconds.
+    catalogue = Catalogue(stratalog.open("memory:", clock=ManualClock()), tmp_path)
     catalogue.add()
     catalogue.write_packages({"bash": "1"})
     real = catalogue.store.environment.index.commit
@@ -221,9 +252,6 @@ def test_a_store_that_cannot_be_reached_ends_the_poll_and_moves_no_checkpoint(tm
     def away(*_: object) -> None:
         raise Unavailable("away")
 
-    catalogue.store.environment.settings = msgspec.structs.replace(
-        catalogue.store.environment.settings, append_seconds_max=0.01
-    )
     catalogue.store.environment.index.commit = away  # type: ignore[method-assign,assignment]
     with pytest.raises(Unavailable):
         catalogue.poll()

@@ -11,7 +11,7 @@ import pytest
 
 import stratalog
 from apps.catalogue.tests.helpers import Catalogue
-from stratalog_catalogue import transformers
+from stratalog_catalogue import queries, transformers
 from stratalog_catalogue.model import Agent, Relation, Work, decode_work
 from stratalog_catalogue.queries import differences, read_work, search, show_versions
 from stratalog_catalogue.redrive import redrive
@@ -188,6 +188,17 @@ def test_versions_and_the_lines_between_two_of_them(catalogue: Catalogue) -> Non
     ]
 
 
+def test_versions_that_are_too_large_are_not_compared(catalogue: Catalogue, monkeypatch: pytest.MonkeyPatch) -> None:
+    catalogue.add("books", format="json", transformer="plain", id="id", complete=False)
+    for day, body in enumerate([b'[{"id":1,"title":"one"}]', b'[{"id":1,"title":"two"}]'], 1):
+        catalogue.write(body, source="books", name="books.json", day=day)
+        catalogue.poll()
+    monkeypatch.setattr(queries, "CATALOGUE_DIFF_BYTES_MAX", 10)
+    with pytest.raises(stratalog.LimitExceeded) as refused:
+        differences(catalogue.records, "books", "1", 1, 2)
+    assert refused.value.details["limit"] == 10
+
+
 def test_json_differs_by_value(catalogue: Catalogue) -> None:
     catalogue.add("books", format="json", transformer="plain", id="id", complete=False)
     for day, body in enumerate([b'[{"id":1,"a":{"b":[1,2]},"c":1}]', b'[{"id":1,"a":{"b":[1,3,4]},"d":null}]'], 1):
@@ -217,4 +228,4 @@ def test_stats_read_as_little_of_many_records_as_of_few(tmp_path: Path, count: i
 
     index.query = counted  # type: ignore[method-assign]
     assert read_stats(catalogue.records).sources[0].works == count
-    assert len(reads) == 3
+    assert len(reads) == 4

@@ -8,7 +8,10 @@ folder           the adapter of a folder
 feed             the adapter of an HTTP feed
 oai              the adapter of OAI-PMH 2.0
 record_splitter  a file or an answer as records
+csv_rows         rows of CSV
+encodings        encodings of text
 xml              XML of strangers, read safely
+xml_bounds       how long, deep and many the parts of XML may be
 polls            polls sources on a schedule
 ingest           stores records: newer wins, failures become dead letters
 model            the shared model
@@ -23,6 +26,8 @@ metrics          counts in Prometheus's format
 http             routes and the page
 limits           limits of catalogues
 commands         the command `stratalog catalogue`
+letter_commands  the commands on dead letters
+source_commands  the commands on sources
 serve            the command that serves a catalogue
 
 See `formats/catalogue.md`.

@@ -23,7 +23,9 @@ from stratalog.cli import (
     size_text,
     split_name,
 )
+from stratalog_catalogue.letter_commands import dead_letters, dismiss, letter
 from stratalog_catalogue.serve import serve
+from stratalog_catalogue.source_commands import pause, remove, resume, sources
 
 __all__ = ["catalogue"]
 
@@ -53,6 +55,10 @@ def catalogue() -> None:
 @click.option(
     "--complete", is_flag=True, help="Each file or answer is the complete state: missing records are deleted."
 )
+@click.option("--encoding", default="", help="Of text that is not UTF-8 and does not say its own.")
+@click.option(
+    "--deletions", default=20.0, show_default=True, metavar="PERCENT", help="What a complete state may delete unasked."
+)
 @click.option("--pattern", default="**/*", show_default=True, help="Which files of a folder.")
 @click.option("--prefix", default="oai_dc", show_default=True, help="In which form OAI-PMH gives its records.")
 @click.option("--set", "part", default="", metavar="NAME", help="Only this set of OAI-PMH.")
@@ -76,6 +82,8 @@ def add(session: Session, source: str, location: str, adapter: str, form: str, t
         time=more["time"],
         next=more["next_page"],
         complete=more["complete"],
+        encoding=more["encoding"],
+        deletions_percent_max=more["deletions"],
         pattern=more["pattern"],
         metadata_prefix=more["prefix"],
         set=more["part"],
@@ -92,14 +100,22 @@ def add(session: Session, source: str, location: str, adapter: str, form: str, t
 @of_sources
 @click.option("--every", type=click.FloatRange(1), metavar="SECONDS", help="Go on, looking so often what is due.")
 @click.option("--no-works", is_flag=True, help="Only take records in.")
-def poll(session: Session, organisation: str, sources: tuple[str, ...], every: float | None, no_works: bool) -> None:
+@click.option("--allow-deletions", is_flag=True, help="Delete what complete states lack, however much it is.")
+def poll(
+    session: Session,
+    organisation: str,
+    sources: tuple[str, ...],
+    every: float | None,
+    no_works: bool,
+    allow_deletions: bool,
+) -> None:
     """Ask sources what is new, take it in, and make works of it.
 
     The exit code is 1 where something failed that is now a dead letter, or a source could not be read to its end.
     """
     store = session.open()
     if every is None:
-        if not _poll_once(session, store, organisation, sources, False, not no_works):
+        if not _poll_once(session, store, organisation, sources, False, not no_works, allow_deletions):
             raise Failed(FAILED)
         return
     while True:
@@ -119,13 +135,10 @@ def ingest(session: Session, source: str, files: tuple[str, ...]) -> None:
     total = ingest.IngestCounts()
     with progress("ingesting", None) as step:
         for file in map(Path, files):
-            single_file = msgspec.structs.replace(
-                settings, location=str(file.parent), pattern=file.name, adapter="folder"
-            )
-            for piece in folder.poll_folder(single_file, {}):
-                total.add(ingest.take(records, single_file, piece, step))
+            for piece in folder.poll_file(settings, file):
+                total.add(ingest.take(records, settings, piece, step))
     session.answer(total, _ingest_line(source, total))
-    if total.failed:
+    if total.failed or total.withheld:
         raise Failed(FAILED)
 
 
@@ -165,17 +178,6 @@ def redrive(session: Session, organisation: str, sources: tuple[str, ...]) -> No
     session.answer_list(rows, "no dead letters")
     if not all(letter.resolved for letter in letters):
         raise Failed(FAILED)
-
-
-@command("dead-letters", example="stratalog catalogue dead-letters acme")
-@of_organisation
-def dead_letters(session: Session, organisation: str) -> None:
-    """List what could not be taken in or made a work of, and why."""
-    letters = session.open().records(organisation).dead_letters()
-    rows = (
-        (letter, [letter.id, str(letter.failures), local_time(letter.last_ms), letter.reason]) for letter in letters
-    )
-    session.answer_list(rows, "no dead letters", right=[1])
 
 
 @command("stats", example="stratalog catalogue stats acme")
@@ -250,12 +252,19 @@ def migrate(session: Session, source: str, table: str) -> None:
 
 
 def _poll_once(
-    session: Session, store: Store, organisation: str, sources: tuple[str, ...], due: bool, works: bool
+    session: Session,
+    store: Store,
+    organisation: str,
+    sources: tuple[str, ...],
+    due: bool,
+    works: bool,
+    allow: bool = False,
 ) -> bool:
     """Whether all went well."""
     polls, well = _module("polls"), True
     with progress("polling", None) as step:
-        polled = list(polls.poll(store, organisation, _connect, sources=sources, due_only=due, progress=step))
+        given = {"sources": sources, "due_only": due, "allow_deletions": allow}
+        polled = list(polls.poll(store, organisation, _connect, **given, progress=step))
     for outcome in polled:
         session.answer(
             outcome,
@@ -285,7 +294,8 @@ def _module(name: str) -> Any:
 
 def _ingest_line(source: str, counts: Any) -> str:
     parts = f"{counts.new:,} new, {counts.same:,} unchanged, {counts.deleted:,} deleted, {counts.failed:,} failed"
-    return f"{source}: {counts.read:,} read, {parts}"
+    withheld = f", {counts.withheld:,} deletions withheld" if counts.withheld else ""
+    return f"{source}: {counts.read:,} read, {parts}{withheld}"
 
 
 def _scanned(done: Any) -> dict[str, int]:
@@ -312,7 +322,8 @@ def _side(value: Any) -> str:
 
 
 _ALL: tuple[Callable[..., Any], ...] = (
-    add, poll, ingest, reprocess, redrive, dead_letters, stats, search, versions, diff, migrate, serve,
+    add, poll, ingest, reprocess, redrive, dead_letters, letter, dismiss, sources, pause, resume, remove, stats, search,
+    versions, diff, migrate, serve,
 )  # fmt: skip
 for _command in _ALL:
     catalogue.add_command(_command)  # type: ignore[arg-type]

@@ -4,24 +4,35 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any
-from urllib.parse import urljoin, urlsplit
+from urllib.parse import urljoin, urlsplit, urlunsplit
 
 import msgspec
 
-from stratalog import Invalid, LimitExceeded, Unavailable
+from stratalog import Invalid, LimitExceeded, StratalogError, Unavailable
+from stratalog.codec import is_decimal
+from stratalog_catalogue.encodings import utf8_pieces
 from stratalog_catalogue.folder import Checkpoint, Step
 from stratalog_catalogue.limits import CATALOGUE_DOCUMENT_BYTES_MAX, CATALOGUE_PAGES_MAX
-from stratalog_catalogue.record_splitter import SplitRecord, Unreadable, split, time_ms_of, value_at
+from stratalog_catalogue.record_splitter import (
+    SplitRecord,
+    Unreadable,
+    decoded_json,
+    split,
+    time_ms_of,
+    value_at,
+)
 from stratalog_catalogue.sources import Source
 from stratalog_catalogue.xml import parse_element, text_at
 
 if TYPE_CHECKING:
     import httpx
 
-__all__ = ["FeedPage", "fetch", "poll_feed"]
+__all__ = ["FeedPage", "fetch", "poll_feed", "shown_url"]
 
 PASSING = {408, 425, 429, 500, 502, 503, 504}
 """Statuses that another try may not meet."""
+
+SECONDS_DIGITS_MAX = 9
 
 
 class FeedPage(msgspec.Struct, frozen=True):
@@ -53,14 +64,20 @@ def poll_feed(source: Source, checkpoint: Checkpoint, connect: Callable[[], http
 
 
 def _pages(source: Source, client: httpx.Client, first: FeedPage) -> Iterator[tuple[FeedPage, bool]]:
-    """Each page, and whether it is the last."""
+    """Each page, and whether it is the last. Where what follows a page cannot be read, that is raised after it."""
     answer, url, seen = first, source.location, {source.location}
-    while following := _next(source, url, answer, seen):
-        yield answer, False
+    while True:
+        try:
+            following = _next(source, url, answer, seen)
+        except StratalogError:
+            yield answer, False
+            raise
+        yield answer, following is None
+        if following is None:
+            return
         url = following
         seen.add(url)
         answer = fetch(client, url, {})
-    yield answer, True
 
 
 def _all_pages(source: Source, client: httpx.Client, first: FeedPage) -> Iterator[SplitRecord | Unreadable]:
@@ -72,33 +89,63 @@ def _all_pages(source: Source, client: httpx.Client, first: FeedPage) -> Iterato
     if several:
         again = fetch(client, source.location, _conditions(_validators(first)))
         if again.status != 304 and again.body != first.body:
-            raise Unavailable("the source changed while its pages were read", url=source.location)
+            raise Unavailable("the source changed while its pages were read", url=shown_url(source.location))
 
 
 def fetch(client: httpx.Client, url: str, headers: dict[str, str]) -> FeedPage:
     """GET, with a body of bounded size. Raises Unavailable where another try may do, Invalid where none will."""
     import httpx
 
+    shown = shown_url(url)
     try:
         with client.stream("GET", url, headers=headers, follow_redirects=True) as response:
             body = bytearray()
             for piece in response.iter_bytes():
                 body += piece
                 if len(body) > CATALOGUE_DOCUMENT_BYTES_MAX:
-                    raise LimitExceeded("an answer is too large", url=url, limit=CATALOGUE_DOCUMENT_BYTES_MAX)
+                    raise LimitExceeded("an answer is too large", url=shown, limit=CATALOGUE_DOCUMENT_BYTES_MAX)
     except httpx.HTTPError as exc:
-        raise Unavailable("the source cannot be reached", url=url, reason=str(exc) or type(exc).__name__) from exc
+        # What the client says may quote the URL, with what is secret in it.
+        reason = str(exc).replace(url, shown) or type(exc).__name__
+        raise Unavailable("the source cannot be reached", url=shown, reason=reason) from exc
+    except (httpx.InvalidURL, ValueError) as exc:
+        raise Invalid("this is no URL that can be asked", url=shown, reason=type(exc).__name__) from exc
     if response.status_code in PASSING:
-        wait = response.headers.get("retry-after", "")
-        asked = {"retry_after_seconds": int(wait)} if wait.isdecimal() else {}
-        raise Unavailable("the source cannot answer now", url=url, status=response.status_code, **asked)
+        asked = _retry_after_seconds(response.headers)
+        more = {} if asked is None else {"retry_after_seconds": asked}
+        raise Unavailable("the source cannot answer now", url=shown, status=response.status_code, **more)
     if response.status_code not in (200, 304):
-        raise Invalid("the source refused", url=url, status=response.status_code)
+        raise Invalid("the source refused", url=shown, status=response.status_code)
     return FeedPage(response.status_code, response.headers, bytes(body))
 
 
+def _retry_after_seconds(headers: Any) -> int | None:
+    """How long the server asks to wait: in seconds, or until a moment by its own clock."""
+    wait = str(headers.get("retry-after", "")).strip()
+    if is_decimal(wait) and len(wait) <= SECONDS_DIGITS_MAX:
+        return int(wait)
+    try:
+        return max(0, (time_ms_of(wait) - time_ms_of(headers.get("date", ""))) // 1000)
+    except Invalid:
+        return None
+
+
+def shown_url(url: str) -> str:
+    """A URL as messages and letters name it: without a user, a password and a query, which may be secret."""
+    try:
+        parts = urlsplit(url)
+        host = parts.hostname or ""
+        address = f"[{host}]" if ":" in host else host
+        netloc = f"{address}:{parts.port}" if parts.port else address
+    except ValueError:
+        return url.partition("?")[0].rpartition("@")[2]
+    return urlunsplit((parts.scheme, netloc, parts.path, "…" if parts.query else "", ""))
+
+
 def _records(source: Source, answer: FeedPage) -> Iterator[SplitRecord | Unreadable]:
-    return split(source, [answer.body], source.location)
+    for record in split(source, [answer.body], shown_url(source.location)):
+        is_page = isinstance(record, Unreadable) and record.document and not record.body
+        yield msgspec.structs.replace(record, body=answer.body) if is_page else record
 
 
 def _next(source: Source, url: str, answer: FeedPage, seen: set[str]) -> str | None:
@@ -106,25 +153,25 @@ def _next(source: Source, url: str, answer: FeedPage, seen: set[str]) -> str | N
     link = _named_next(source, answer)
     if not link:
         return None
-    target = urljoin(url, link)
-    if urlsplit(target)[:2] != urlsplit(source.location)[:2]:
-        raise Invalid("a page leads to another server", url=target)
+    try:
+        target = urljoin(url, link)
+        same_server = urlsplit(target)[:2] == urlsplit(source.location)[:2]
+    except ValueError as exc:
+        raise Invalid("the next page's URL cannot be read", url=shown_url(url)) from exc
+    if not same_server:
+        raise Invalid("a page leads to another server", url=shown_url(target))
     if target in seen or len(seen) >= CATALOGUE_PAGES_MAX:
-        raise Invalid("pages lead in a circle, or are too many", url=target, pages=len(seen))
+        raise Invalid("pages lead in a circle, or are too many", url=shown_url(target), pages=len(seen))
     return target
 
 
 def _named_next(source: Source, answer: FeedPage) -> str:
+    """The next page as this one names it; empty where it names none. Raises Invalid where it cannot be read."""
     if source.next and source.format == "json":
-        try:
-            return str(value_at(msgspec.json.decode(answer.body), source.next) or "")
-        except msgspec.DecodeError:
-            return ""
+        _, _, text = utf8_pieces([answer.body], source.encoding)
+        return str(value_at(decoded_json(b"".join(text)), source.next) or "")
     if source.next and source.format == "xml":
-        try:
-            return text_at(parse_element(answer.body), source.next)
-        except Invalid:
-            return ""
+        return text_at(parse_element(answer.body, source.encoding), source.next)
     for link in str(answer.headers.get("link", "")).split(","):
         target, *parameters = link.split(";")
         if any(parameter.strip().replace('"', "") == "rel=next" for parameter in parameters):
@@ -139,12 +186,19 @@ def _conditions(validators: dict[str, str]) -> dict[str, str]:
 
 def _validators(answer: FeedPage) -> Checkpoint:
     names = {"etag": "etag", "modified": "last-modified"}
-    return {name: answer.headers[header] for name, header in names.items() if header in answer.headers}
+    sent = {name: str(answer.headers[header]) for name, header in names.items() if header in answer.headers}
+    # A header is sent in ASCII.
+    return {name: value for name, value in sent.items() if value.isascii()}
 
 
 def _time_of(answer: FeedPage) -> int:
     """The feed's own time: when it last changed, else when it answered."""
+    refused: Invalid | None = None
     for header in ("last-modified", "date"):
         if header in answer.headers:
-            return time_ms_of(answer.headers[header])
-    raise Invalid("the source's answer has neither Last-Modified nor Date, so nothing says what is newer")
+            try:
+                return time_ms_of(answer.headers[header])
+            except Invalid as exc:
+                refused = exc
+    text = "the source's answer has no Last-Modified or Date that can be read, so nothing says what is newer"
+    raise Invalid(text) from refused

@@ -1,11 +1,15 @@
-"""The catalogue over HTTP: what its page and other programs read. Nothing is written here."""
+"""The catalogue over HTTP: what its page and other programs read. Nothing is written here.
+
+Works and titles are made of records' bodies, so they ask for the action that the server's own paths ask of a body. A
+path of one record asks for that record too: a query names it, which the server's guard does not read.
+"""
 
 from __future__ import annotations
 
 from pathlib import Path
 from typing import Any
 
-from litestar import Response, Router
+from litestar import Request, Response, Router
 from litestar.di import NamedDependency, Provide
 from litestar.response import Stream
 
@@ -13,36 +17,51 @@ from stratalog import Records
 from stratalog.server import (
     PREFIX,
     Application,
+    At,
     Authenticate,
     Authorize,
     Count,
     IfNoneMatch,
     Key,
     Name,
+    Principal,
     RangeHeader,
     Served,
     Text,
     Version,
     answer_body,
+    answer_page,
+    page_of,
     reading,
 )
 from stratalog_catalogue.metrics import exposition
 from stratalog_catalogue.names import source_id
-from stratalog_catalogue.queries import differences, read_work, search, show_versions
+from stratalog_catalogue.queries import HistoryPage, differences, read_work, search, show_versions
 from stratalog_catalogue.summary import read_stats
 
 __all__ = ["app", "application"]
 
 FOLDER = Path(__file__).with_name("web")
 SAFE = {"X-Content-Type-Options": "nosniff"}
+Asked = Request[Principal, Any, Any]
 CatalogueRecords = NamedDependency[Records]
+RecordId = NamedDependency[str]
 
 
 def _records(service: Served, organisation: Name) -> Records:
     return service.store.records(organisation)
 
 
-@reading("/works", opt={"action": "list"}, summary="Works by their ids, or by words of their titles")
+async def _record_id(
+    service: Served, request: Request[Principal, Any, Any], organisation: Name, source: Key, id: Key
+) -> str:
+    """The id of a source's record, which the caller may read. Raises Forbidden."""
+    record_id = source_id(source, id)
+    await service.permit(request.user, "read-record", organisation, record_id)
+    return record_id
+
+
+@reading("/works", opt={"action": "read-record"}, summary="Works by their ids, or by words of their titles")
 def works(records: CatalogueRecords, text: Text = "", source: Text = "", begins: Text = "", limit: Count = 50) -> Any:
     """In order of source and id. Titles are those of the last scan."""
     return search(records, text, source=source, begins=begins, limit=limit)
@@ -60,38 +79,51 @@ def metrics(records: CatalogueRecords) -> str:
     return exposition(read_stats(records))
 
 
-@reading("/work", opt={"action": "read"}, summary="The work of a source's record")
-def work(records: CatalogueRecords, source: Key, id: Key) -> Any:
+@reading("/work", opt={"action": "read-record"}, summary="The work of a source's record")
+def work(records: CatalogueRecords, record_id: RecordId, source: Key, id: Key) -> Any:
     """In the shared model."""
     return read_work(records, source, id)
 
 
 @reading(
-    "/record", opt={"action": "read"}, media_type="application/octet-stream", summary="A version as its source gave it"
+    "/record",
+    pool="bodies",
+    opt={"action": "read-record"},
+    media_type="application/octet-stream",
+    summary="A version as its source gave it",
 )
 def record(
+    request: Asked,
     records: CatalogueRecords,
-    source: Key,
-    id: Key,
+    record_id: RecordId,
     version: Version = 0,
     wanted: RangeHeader = None,
     known: IfNoneMatch = None,
 ) -> Response[bytes] | Stream:
     """The newest where no version is said. Of any size, or a part of it."""
-    record_id = source_id(source, id)
     stored = records.stat(record_id, version or None)
-    pieces = records.open(record_id, stored.version)
-    return answer_body(pieces, stored.size, stored.digest.hex(), wanted, known, SAFE, immutable=bool(version))
+    parts = records.open(record_id, stored.version)
+    return answer_body(request, parts, stored.size, stored.digest.hex(), wanted, known, SAFE, immutable=bool(version))
 
 
-@reading("/versions", opt={"action": "read"}, summary="The versions of a source's record")
-def versions(records: CatalogueRecords, source: Key, id: Key) -> Any:
-    """Newest first, no body opened."""
-    return list(show_versions(records, source, id))
+@reading("/versions", opt={"action": "read-record"}, summary="The versions of a source's record")
+def versions(
+    request: Asked,
+    records: CatalogueRecords,
+    record_id: RecordId,
+    source: Key,
+    id: Key,
+    before: At = None,
+    limit: Count = 100,
+) -> Response[HistoryPage]:
+    """Newest first, or those below the version ``before``; no body opened."""
+    page = page_of(request, show_versions(records, source, id, before), limit, lambda version: version)
+    following = page.last.version if page.last and page.has_more else None
+    return answer_page(request, HistoryPage, versions=page.rows, next=following)
 
 
-@reading("/diff", opt={"action": "read"}, summary="How one version became another")
-def diff(records: CatalogueRecords, source: Key, id: Key, before: Version, after: Version) -> Any:
+@reading("/diff", opt={"action": "read-record"}, summary="How one version became another")
+def diff(records: CatalogueRecords, record_id: RecordId, source: Key, id: Key, before: Version, after: Version) -> Any:
     """By value where the source gives JSON, else by lines."""
     return differences(records, source, id, before, after)
 
@@ -108,7 +140,10 @@ def application(
             Router(
                 PREFIX + "/catalogue",
                 route_handlers=[works, stats, metrics, work, record, versions, diff],
-                dependencies={"records": Provide(_records, sync_to_thread=False)},
+                dependencies={
+                    "record_id": Provide(_record_id),
+                    "records": Provide(_records, sync_to_thread=False),
+                },
                 tags=["catalogue"],
             )
         ],

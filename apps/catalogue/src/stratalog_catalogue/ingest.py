@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+import hashlib
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Set
+from itertools import takewhile
 from pathlib import Path
 from typing import Any
 
@@ -10,9 +13,11 @@ import msgspec
 
 from stratalog import Conflict, NewBody, NotFound, OutcomeUnknown, Records, Stored, StratalogError, Unavailable
 from stratalog import VersionConflict as Overtaken
+from stratalog.codec import sha256
 from stratalog.limits import REASON_BYTES_MAX
 from stratalog_catalogue.folder import Step
-from stratalog_catalogue.names import SOURCES, parts_of, source_id, stored_id
+from stratalog_catalogue.limits import CATALOGUE_DELETIONS_UNASKED_MAX
+from stratalog_catalogue.names import SOURCES, letter_id, source_id, stored_id
 from stratalog_catalogue.record_splitter import PIECE_BYTES, SplitRecord, Unreadable
 from stratalog_catalogue.sources import Source
 
@@ -20,11 +25,11 @@ __all__ = ["IngestCounts", "IngestFailure", "fail", "take", "take_record"]
 
 TRIES_MAX = 3
 ID_BYTES_MAX = 960
-LETTER_BODY_BYTES_MAX = 64 * 1024 * 1024
+METADATA_BYTES_MAX = 900
 
 
 class IngestCounts(msgspec.Struct):
-    """What came of the records of a source: each is in one of the last four counts."""
+    """What came of the records of a source: each is in one of the four counts after ``read``."""
 
     read: int = 0
     new: int = 0
@@ -35,6 +40,8 @@ class IngestCounts(msgspec.Struct):
 
     deleted: int = 0
     failed: int = 0
+    withheld: int = 0
+    """Deletions that were not made, since a complete state lacked too many records."""
 
     def add(self, other: IngestCounts) -> None:
         """Count these as well."""
@@ -52,18 +59,35 @@ class IngestFailure(msgspec.Struct, frozen=True, kw_only=True):
     """Of a work's letter: the version of the source's record that no work could be made of."""
 
     transformer: str = ""
+    document: bool = False
+    """Whether the body is to be read as a whole file or answer is, not as one record."""
+
+    encoding: str = ""
+    """Of the body, where it is not what the source's settings say."""
 
 
 def take(
-    records: Records, source: Source, step: Step, progress: Callable[[int], None] = lambda count: None
+    records: Records,
+    source: Source,
+    step: Step,
+    progress: Callable[[int], None] = lambda count: None,
+    allow_deletions: bool = False,
 ) -> IngestCounts:
-    """Take all records of a step. Raises Unavailable and what else keeps the store from taking anything in."""
-    counts = IngestCounts()
-    seen: set[str] = set()
-    for stored in records.put_many(_bodies(records, source, step, counts, seen, progress)):
-        _count(records, source, step, stored, counts)
+    """Take all records of a step. Raises Unavailable and what else keeps the store from taking anything in.
+
+    What a complete state lacks is deleted, unless part of it could not be read, or it lacks so much that the state is
+    more likely wrong and ``allow_deletions`` was not given.
+    """
+    intake = _Intake(records, source, step, progress)
+    for stored in records.put_many(intake.bodies()):
+        intake.settle(stored)
+    counts = intake.counts
     if step.is_complete and not counts.failed:
-        counts.deleted += _delete_missing(records, source, step.time_ms, seen)
+        missing = _missing(records, source, intake.seen)
+        if allow_deletions or not _is_too_much(source, len(missing), len(intake.seen)):
+            counts.deleted += sum(_delete(records, record_id, step.time_ms) for record_id in missing)
+        else:
+            counts.withheld += len(missing)
     return counts
 
 
@@ -81,68 +105,114 @@ def take_record(records: Records, source: Source, record: SplitRecord, time_ms: 
     return stored.new
 
 
-def fail(records: Records, record_id: str, reason: str, letter: IngestFailure, body: bytes | None) -> None:
+def fail(
+    records: Records, record_id: str, reason: str, letter: IngestFailure, body: bytes | Iterable[bytes] | None
+) -> None:
     """Put a record among the dead letters, with what is needed to try it again. Raises Unavailable."""
-    short = reason.encode()[:REASON_BYTES_MAX].decode(errors="ignore") or "no reason was given"
+    short = reason.encode(errors="replace")[:REASON_BYTES_MAX].decode(errors="ignore") or "no reason was given"
+    if len(letter.id.encode(errors="surrogatepass")) > ID_BYTES_MAX:
+        letter = msgspec.structs.replace(letter, id=stored_id(letter.id))
     pointer = msgspec.json.encode(letter).decode()
-    with_body = body if body and len(body) <= LETTER_BODY_BYTES_MAX else None
     Records(records.environment, records.organisation, failures_max=1).fail(
-        record_id, short, body=with_body, pointer=pointer
+        record_id, short, body=body or None, pointer=pointer
     )
 
 
-def _bodies(
-    records: Records, source: Source, step: Step, counts: IngestCounts, seen: set[str], progress: Callable[[int], None]
-) -> Iterator[NewBody]:
-    """What is to be stored jointly; everything else is dealt with in passing."""
-    for record in step.records:
-        counts.read += 1
-        progress(1)
-        if step.is_complete and isinstance(record, SplitRecord):
-            seen.add(stored_id(record.id))
-        if isinstance(record, Unreadable):
-            counts.failed += 1
-            _fail(records, source, step, record, record.reason)
-        elif record.deleted or record.path is not None:
-            _take_alone(records, source, step, record, counts)
+class _Intake:
+    """The records of a step on their way into the store."""
+
+    def __init__(self, records: Records, source: Source, step: Step, progress: Callable[[int], None]) -> None:
+        self.counts = IngestCounts()
+        self.seen: set[str] = {stored_id(id) for id in step.present}
+        self._records = records
+        self._source = source
+        self._step = step
+        self._progress = progress
+        self._given: deque[SplitRecord] = deque()
+        self._bodiless = _bodiless(records, source) if source.format == "file" else set()
+
+    def bodies(self) -> Iterator[NewBody]:
+        """What is to be stored jointly; everything else is dealt with in passing."""
+        for record in self._step.records:
+            self.counts.read += 1
+            self._progress(1)
+            if isinstance(record, Unreadable):
+                self._refuse(record)
+                continue
+            if self._step.is_complete:
+                self.seen.add(stored_id(record.id))
+            if record.deleted or record.path is not None:
+                self._take_alone(record)
+            else:
+                self._given.append(record)
+                yield _body(self._source, record, self._step.time_ms)
+
+    def settle(self, stored: Stored) -> None:
+        """Note what came of a put. A store that cannot be reached ends the poll, which is repeated."""
+        record = self._given.popleft()
+        if isinstance(stored.error, Unavailable | OutcomeUnknown | Conflict):
+            raise stored.error
+        if stored.error is not None:
+            self._refuse_record(record, str(stored.error))
         else:
-            yield _body(source, record, step.time_ms)
+            self.counts.new += stored.new
+            self.counts.same += not stored.new
+
+    def _take_alone(self, record: SplitRecord) -> None:
+        for left in reversed(range(TRIES_MAX)):
+            try:
+                changed = take_record(self._records, self._source, record, self._step.time_ms)
+            except (Unavailable, OutcomeUnknown, Conflict):
+                if not left:
+                    raise
+            except StratalogError as exc:
+                self._refuse_record(record, str(exc))
+                return
+            else:
+                self.counts.deleted += changed and record.deleted
+                self.counts.new += changed and not record.deleted
+                self.counts.same += not changed
+                if self._bodiless:
+                    self._forget_bodiless(source_id(self._source.name, record.id))
+                return
+
+    def _refuse_record(self, record: SplitRecord, reason: str) -> None:
+        """The store refused it. Newer bytes of the same record replace those that are kept."""
+        self.counts.failed += 1
+        letter = self._letter(record.id, record.file_time_ms)
+        letter = msgspec.structs.replace(letter, encoding=str(record.metadata.get("encoding", "")))
+        body = record.body if record.path is None else _file_parts(record.path)
+        fail(self._records, source_id(self._source.name, record.id), reason, letter, body)
+
+    def _refuse(self, unreadable: Unreadable) -> None:
+        """Keep what is no record, under a name that nothing else has."""
+        self.counts.failed += 1
+        letter = self._letter(unreadable.id, unreadable.file_time_ms)
+        letter = msgspec.structs.replace(letter, document=unreadable.document, encoding=unreadable.encoding)
+        body: bytes | Iterator[bytes] = unreadable.body
+        where = unreadable.id
+        if unreadable.path is not None:
+            where = letter_id(where, _file_digest(unreadable.path))
+            body = _file_parts(unreadable.path)
+        elif unreadable.body:
+            where = letter_id(where, sha256(unreadable.body))
+        fail(self._records, source_id(self._source.name, where), unreadable.reason, letter, body)
+
+    def _letter(self, id: str, file_time_ms: int | None) -> IngestFailure:
+        time_ms = self._step.time_ms if file_time_ms is None else file_time_ms
+        return IngestFailure(id=id, time_ms=time_ms, changed_only=not self._source.time)
+
+    def _forget_bodiless(self, record_id: str) -> None:
+        if record_id in self._bodiless:
+            self._bodiless.discard(record_id)
+            self._records.resolve_dead_letter(record_id)
 
 
-def _take_alone(records: Records, source: Source, step: Step, record: SplitRecord, counts: IngestCounts) -> None:
-    for left in reversed(range(TRIES_MAX)):
-        try:
-            changed = take_record(records, source, record, step.time_ms)
-        except (Unavailable, OutcomeUnknown, Conflict):
-            if not left:
-                raise
-        except (StratalogError, OSError) as exc:
-            counts.failed += 1
-            _fail(records, source, step, Unreadable(id=record.id, reason=str(exc)), str(exc))
-            return
-        else:
-            counts.deleted += changed and record.deleted
-            counts.new += changed and not record.deleted
-            counts.same += not changed
-            return
-
-
-def _count(records: Records, source: Source, step: Step, stored: Stored, counts: IngestCounts) -> None:
-    """Note what came of a put. Of a store that cannot be reached nothing is noted: the poll ends and is repeated."""
-    if isinstance(stored.error, Unavailable | OutcomeUnknown | Conflict):
-        raise stored.error
-    if stored.error is not None:
-        counts.failed += 1
-        _fail(records, source, step, Unreadable(id=parts_of(stored.id)[1], reason=""), str(stored.error))
-    else:
-        counts.new += stored.new
-        counts.same += not stored.new
-
-
-def _fail(records: Records, source: Source, step: Step, unreadable: Unreadable, reason: str) -> None:
-    time_ms = step.time_ms if unreadable.file_time_ms is None else unreadable.file_time_ms
-    letter = IngestFailure(id=unreadable.id, time_ms=time_ms, changed_only=not source.time)
-    fail(records, source_id(source.name, unreadable.id), reason, letter, unreadable.body)
+def _bodiless(records: Records, source: Source) -> set[str]:
+    """The dead letters of files that could not be opened; each is resolved once the file can be."""
+    prefix = f"{SOURCES}{source.name}/"
+    letters = takewhile(lambda letter: letter.id.startswith(prefix), records.dead_letters(prefix))
+    return {letter.id for letter in letters if letter.size is None}
 
 
 def _body(source: Source, record: SplitRecord, time_ms: int) -> NewBody:
@@ -163,9 +233,14 @@ def _time(record: SplitRecord, time_ms: int) -> int:
 
 
 def _metadata(source: Source, record: SplitRecord) -> dict[str, Any]:
-    plain = {"format": source.format}
-    long = stored_id(record.id) != record.id and len(record.id.encode(errors="surrogatepass")) <= ID_BYTES_MAX
-    return {**plain, "id": record.id} if long else plain
+    metadata: dict[str, Any] = {"format": source.format}
+    if stored_id(record.id) != record.id and len(record.id.encode(errors="surrogatepass")) <= ID_BYTES_MAX:
+        metadata["id"] = record.id
+    for name, value in record.metadata.items():
+        # The namespaces around a record may be too many to be told.
+        if len(msgspec.json.encode({**metadata, name: value})) <= METADATA_BYTES_MAX:
+            metadata[name] = value
+    return metadata
 
 
 def _delete(records: Records, record_id: str, time_ms: int) -> bool:
@@ -184,10 +259,24 @@ def _delete(records: Records, record_id: str, time_ms: int) -> bool:
             continue
 
 
-def _delete_missing(records: Records, source: Source, time_ms: int, seen: Iterable[str]) -> int:
+def _missing(records: Records, source: Source, seen: Set[str]) -> list[str]:
+    """The records that live and that a complete state does not have."""
     prefix = f"{SOURCES}{source.name}/"
-    gone = [line.id for line in records.list(prefix=prefix) if line.id.removeprefix(prefix) not in seen]
-    return sum(_delete(records, record_id, time_ms) for record_id in gone)
+    unseen = (line.id for line in records.list(prefix=prefix) if line.id.removeprefix(prefix) not in seen)
+    return [record_id for record_id in unseen if not records.stat(record_id).deleted]
+
+
+def _is_too_much(source: Source, missing: int, present: int) -> bool:
+    """Whether a complete state lacks more than it may unasked; an empty one lacks too much whatever there was."""
+    if not present:
+        return missing > 0
+    percent = 100 * missing / (missing + present)
+    return missing > CATALOGUE_DELETIONS_UNASKED_MAX and percent > source.deletions_percent_max
+
+
+def _file_digest(path: Path) -> bytes:
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").digest()
 
 
 def _file_parts(path: Path) -> Iterator[bytes]:

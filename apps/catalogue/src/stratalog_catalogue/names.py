@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 
 from stratalog.codec import sha256
@@ -9,12 +10,15 @@ from stratalog.errors import Invalid
 
 __all__ = [
     "CHECKPOINTS",
+    "POLLS",
     "SETTINGS",
     "SOURCES",
     "SUMMARIES",
     "TITLES",
     "WORKS",
     "check_source",
+    "file_id",
+    "letter_id",
     "parts_of",
     "source_id",
     "stored_id",
@@ -27,6 +31,7 @@ SETTINGS = "catalogue/source/"
 CHECKPOINTS = "catalogue/checkpoint/"
 SUMMARIES = "catalogue/summary/"
 TITLES = "catalogue/titles/"
+POLLS = "polls/"
 
 SOURCE = re.compile(r"[a-z0-9][a-z0-9-]{0,39}")
 # With what stands before it, a source's name among it, it makes an id of a record.
@@ -47,6 +52,20 @@ def stored_id(id: str) -> str:
     if len(encoded) <= ID_BYTES_MAX:
         return id
     return f"{id[:ID_PREFIX_CHARACTERS]}~{sha256(encoded).hex()[:32]}"
+
+
+def file_id(name: str) -> str:
+    """The id of a file: its name, or for one that is no UTF-8 its bytes written out and its hash."""
+    encoded = os.fsencode(name)
+    try:
+        return encoded.decode()
+    except UnicodeDecodeError:
+        return f"{encoded.decode(errors='backslashreplace')}~{sha256(encoded).hex()[:32]}"
+
+
+def letter_id(where: str, digest: bytes) -> str:
+    """The id of bytes that are no record: where they were, and what they are, so that no letter replaces another."""
+    return f"{where}~{digest.hex()[:16]}"
 
 
 def source_id(source: str, id: str) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import codecs
 from collections.abc import Callable, Iterator
 from itertools import chain
 from typing import TYPE_CHECKING
@@ -10,12 +11,12 @@ from urllib.parse import urlencode
 import msgspec
 
 from stratalog import Invalid, StratalogError, Unavailable
-from stratalog_catalogue.feed import fetch
+from stratalog_catalogue.feed import fetch, shown_url
 from stratalog_catalogue.folder import Checkpoint, Step
 from stratalog_catalogue.limits import CATALOGUE_PAGES_MAX
 from stratalog_catalogue.record_splitter import SplitRecord, Unreadable, time_ms_of
 from stratalog_catalogue.sources import Source
-from stratalog_catalogue.xml import Element, local_name, parse_element, text_at, to_bytes
+from stratalog_catalogue.xml import Element, cut_elements, parse_element, readable_xml, text_at
 
 if TYPE_CHECKING:
     import httpx
@@ -29,7 +30,7 @@ NOTHING = "noRecordsMatch"
 class _Page(msgspec.Struct, frozen=True):
     """One answer, the checkpoint once its records are taken, and when it was given."""
 
-    root: Element
+    body: bytes
     checkpoint: Checkpoint
     time_ms: int
 
@@ -45,12 +46,12 @@ def poll_oai(source: Source, checkpoint: Checkpoint, connect: Callable[[], httpx
         if source.complete:
             pages = _pages(source, {}, client)
             first = next(pages)
-            records = (record for page in chain([first], pages) for record in _records(page.root))
+            records = (record for page in chain([first], pages) for record in _records(page.body))
             yield Step(records, {}, first.time_ms, True)
             return
         harvest = {name: str(checkpoint[name]) for name in ("from", "token", "begun") if checkpoint.get(name)}
         for page in _pages(source, harvest, client):
-            yield Step(_records(page.root), page.checkpoint, page.time_ms)
+            yield Step(_records(page.body), page.checkpoint, page.time_ms)
 
 
 def _pages(source: Source, harvest: dict[str, str], client: httpx.Client) -> Iterator[_Page]:
@@ -59,7 +60,8 @@ def _pages(source: Source, harvest: dict[str, str], client: httpx.Client) -> Ite
         harvest = {**harvest, "begun": _moment(parse_element(fetch(client, _url(source, verb="Identify"), {}).body))}
     began_anew = False
     for _ in range(CATALOGUE_PAGES_MAX):
-        root = parse_element(fetch(client, _asked(source, harvest), {}).body)
+        body = fetch(client, _asked(source, harvest), {}).body
+        root = _root(source, body)
         error = _error(root)
         if error == EXPIRED and "token" in harvest:
             if began_anew:
@@ -69,9 +71,9 @@ def _pages(source: Source, harvest: dict[str, str], client: httpx.Client) -> Ite
             continue
         token = text_at(root, "ListRecords.resumptionToken")
         if token and token == harvest.get("token"):
-            raise Invalid("a resumption token leads to itself", source=source.name, token=token)
+            raise Invalid("a resumption token leads to itself", url=shown_url(source.location))
         following = {**harvest, "token": token} if token else {"from": _earlier(harvest["begun"], source.until)}
-        yield _Page(root, following, time_ms_of(text_at(root, "responseDate")))
+        yield _Page(body, following, time_ms_of(text_at(root, "responseDate")))
         if not token:
             return
         harvest = following
@@ -89,7 +91,9 @@ def _asked(source: Source, harvest: dict[str, str]) -> str:
 
 
 def _url(source: Source, **asked: str) -> str:
-    return f"{source.location}?{urlencode({name: value for name, value in asked.items() if value})}"
+    base, mark, query = source.location.partition("?")
+    own = [query] if mark and query else []
+    return f"{base}?{'&'.join([*own, urlencode({name: value for name, value in asked.items() if value})])}"
 
 
 def _moment(identified: Element) -> str:
@@ -114,20 +118,32 @@ def _error(root: Element) -> str:
     return code
 
 
-def _listed(root: Element) -> list[Element]:
-    lists = [child for child in root if local_name(child) == "ListRecords"]
-    return [record for listing in lists for record in listing if local_name(record) == "record"]
+def _root(source: Source, body: bytes) -> Element:
+    """An answer's tree; a character that XML does not have is read as another, so that it costs one record only."""
+    try:
+        return parse_element(readable_xml(body))
+    except StratalogError as exc:
+        text = "an answer is no XML, and what follows it is not known"
+        raise Invalid(text, url=shown_url(source.location), reason=str(exc)) from exc
 
 
-def _records(root: Element) -> Iterator[SplitRecord | Unreadable]:
-    for position, record in enumerate(_listed(root)):
-        body = to_bytes(record)
+def _records(body: bytes) -> Iterator[SplitRecord | Unreadable]:
+    body = body.removeprefix(codecs.BOM_UTF8)
+    readable = readable_xml(body)
+    exact = readable == body
+    for position, cut in enumerate(cut_elements([readable], "record")):
+        record = cut.element
         id = text_at(record, "header.identifier")
+        given = {"encoding": cut.encoding, "namespaces": cut.namespaces}
+        original = cut.body if exact else body[cut.start : cut.start + len(cut.body)]
         try:
+            if original != cut.body:
+                raise Invalid("a record has a character that XML does not have")
             if not id:
                 raise Invalid("a record has no identifier")
             time_ms = time_ms_of(text_at(record, "header.datestamp"))
             gone = text_at(record, "header.@status") == "deleted"
-            yield SplitRecord(id=id, body=b"" if gone else body, time_ms=time_ms, deleted=gone)
+            metadata = {name: value for name, value in given.items() if value}
+            yield SplitRecord(id=id, body=b"" if gone else original, time_ms=time_ms, deleted=gone, metadata=metadata)
         except StratalogError as exc:
-            yield Unreadable(id=id or f"#{position}", reason=str(exc), body=body)
+            yield Unreadable(id=id or f"#{position}", reason=str(exc), body=original, encoding=cut.encoding)

@@ -7,15 +7,16 @@ from typing import Any
 
 import msgspec
 
-from stratalog import NotFound, Records, Store, StratalogError, Unavailable
+from stratalog import Invalid, NotFound, Records, Store, StratalogError, Unavailable
 from stratalog.clock import Clock
+from stratalog.limits import POINTER_BYTES_MAX
 from stratalog.retry import Retry, RetryPolicy
-from stratalog_catalogue.feed import poll_feed
+from stratalog_catalogue.feed import poll_feed, shown_url
 from stratalog_catalogue.folder import Checkpoint, Step, poll_folder
 from stratalog_catalogue.ingest import IngestCounts, take
-from stratalog_catalogue.names import CHECKPOINTS
+from stratalog_catalogue.names import CHECKPOINTS, POLLS
 from stratalog_catalogue.oai import poll_oai
-from stratalog_catalogue.sources import Source, read_source, read_sources
+from stratalog_catalogue.sources import Source, read_source, source_names
 
 __all__ = ["Connect", "Polled", "forget_checkpoint", "poll", "poll_source"]
 
@@ -24,7 +25,7 @@ RETRY_POLICY = RetryPolicy(wait_seconds_first=0.5, wait_seconds_max=30)
 ASKED_SECONDS_MAX = 300.0
 """A server that asks for a longer wait than this is left to the next poll."""
 
-POLLS = "polls/"
+WITHHELD = "a complete state lacks so many records that none was deleted; poll with --allow-deletions if it is right"
 
 Connect = Callable[[], Any]
 """Makes the client that HTTP is spoken with."""
@@ -47,14 +48,27 @@ def poll(
     *,
     sources: Iterable[str] = (),
     due_only: bool = False,
+    allow_deletions: bool = False,
     progress: Callable[[int], None] = lambda count: None,
 ) -> Iterator[Polled]:
-    """Poll these sources, or all; ``due_only`` those whose last poll is long enough ago. Answers as they come."""
+    """Poll these sources, or all that are not paused; with ``due_only`` only where the last poll is long enough ago.
+
+    Answers as they come. Raises NotFound and Invalid for a source that is named.
+    """
     records, clock = store.records(organisation), store.environment.clock
-    chosen = [read_source(records, name) for name in sources] or list(read_sources(records))
-    for source in chosen:
+    named = list(sources)
+    for name in named or list(source_names(records)):
+        try:
+            source = read_source(records, name)
+        except Invalid as exc:
+            if named:
+                raise
+            yield Polled(source=name, taken=IngestCounts(), reason=str(exc))
+            continue
+        if source.paused and not named:
+            continue
         if not due_only or _is_due(records, source, clock.wall_ms()):
-            yield poll_source(records, source, connect, clock, progress)
+            yield poll_source(records, source, connect, clock, progress, allow_deletions)
 
 
 def poll_source(
@@ -63,28 +77,46 @@ def poll_source(
     connect: Connect,
     clock: Clock,
     progress: Callable[[int], None] = lambda count: None,
+    allow_deletions: bool = False,
 ) -> Polled:
     """Poll a source, again after each failure, from the checkpoint that was stored last; so often at most.
 
-    The failure of a whole poll is counted beside the source: as often as a record's it makes a dead letter.
+    A complete state that lacks too many records deletes none unless ``allow_deletions``, and is read again by the next
+    poll. The failure of a whole poll is counted beside the source: as often as a record's it makes a dead letter.
     """
-    counts, retry = IngestCounts(), Retry(clock, RETRY_POLICY)
-    for left in reversed(range(TRIES_MAX)):
+    counts = IngestCounts()
+    tries, retry = 0, Retry(clock, RETRY_POLICY)
+    while True:
+        checkpoint = _checkpoint(records, source)
         try:
-            for step in _steps(source, _checkpoint(records, source), connect):
-                counts.add(take(records, source, step, progress))
+            for step in _steps(source, checkpoint, connect):
+                taken = take(records, source, step, progress, allow_deletions)
+                counts.add(taken)
+                if taken.withheld:
+                    raise Invalid(WITHHELD, missing=taken.withheld, limit=f"{source.deletions_percent_max} %")
                 _save_checkpoint(records, source, step.checkpoint, clock.wall_ms())
+                if step.checkpoint != checkpoint:
+                    # Another try begins after this step, and has tries of its own.
+                    tries, retry = 0, Retry(clock, RETRY_POLICY)
             _save_checkpoint(records, source, _checkpoint(records, source), clock.wall_ms())
-        except (StratalogError, OSError) as exc:
-            if left and isinstance(exc, Unavailable | OSError):
+            break
+        except Exception as exc:  # noqa: BLE001 - what ends one source's poll must not stop the others'
+            tries += 1
+            if tries < TRIES_MAX and isinstance(exc, Unavailable | OSError):
                 clock.sleep(_retry_seconds(retry, exc))
                 continue
-            letter = records.fail(POLLS + source.name, str(exc)[:300] or type(exc).__name__, pointer=source.location)
-            return Polled(source=source.name, taken=counts, reason=str(exc), dead=letter.dead)
-        break
+            return _broken_off(records, source, counts, exc)
     if records.failure(POLLS + source.name) is not None:
         records.resolve_dead_letter(POLLS + source.name)
     return Polled(source=source.name, taken=counts)
+
+
+def _broken_off(records: Records, source: Source, counts: IngestCounts, cause: Exception) -> Polled:
+    """Count a poll that broke off. Raises Unavailable where the store is out of reach too."""
+    reason = str(cause) if isinstance(cause, StratalogError | OSError) else f"{type(cause).__name__}: {cause}"
+    reason = reason.encode(errors="replace").decode() or type(cause).__name__
+    letter = records.fail(POLLS + source.name, reason[:300], pointer=_pointer(source))
+    return Polled(source=source.name, taken=counts, reason=reason, dead=letter.dead)
 
 
 def forget_checkpoint(records: Records, source: str) -> None:
@@ -95,13 +127,19 @@ def forget_checkpoint(records: Records, source: str) -> None:
         return
 
 
+def _pointer(source: Source) -> str:
+    """Where a source is, for people."""
+    shown = source.location if source.adapter == "folder" else shown_url(source.location)
+    return shown.encode(errors="replace")[:POINTER_BYTES_MAX].decode(errors="ignore")
+
+
 def _steps(source: Source, checkpoint: Checkpoint, connect: Connect) -> Iterator[Step]:
     if source.adapter == "folder":
         return poll_folder(source, checkpoint)
     return (poll_oai if source.adapter == "oai" else poll_feed)(source, checkpoint, connect)
 
 
-def _retry_seconds(retry: Retry, cause: StratalogError | OSError) -> float:
+def _retry_seconds(retry: Retry, cause: Exception) -> float:
     """How long to wait: as the server asks, within bounds, else longer each time."""
     asked = cause.details.get("retry_after_seconds") if isinstance(cause, StratalogError) else None
     if asked is not None:

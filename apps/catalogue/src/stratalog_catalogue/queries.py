@@ -4,21 +4,24 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Iterator
+from contextlib import suppress
 from itertools import islice
 from typing import Any
 
 import msgspec
 
-from stratalog import Records
+from stratalog import Invalid, Records
 from stratalog_catalogue.limits import CATALOGUE_DIFF_BYTES_MAX
 from stratalog_catalogue.model import Work, decode_work
 from stratalog_catalogue.names import WORKS, parts_of, source_id, work_id
+from stratalog_catalogue.record_splitter import decoded_json
 from stratalog_catalogue.sources import read_source, read_sources
 from stratalog_catalogue.summary import read_titles
 
 __all__ = [
     "FieldChange",
     "FieldDifference",
+    "HistoryPage",
     "Hit",
     "RecordHistoryVersion",
     "differences",
@@ -46,6 +49,13 @@ class RecordHistoryVersion(msgspec.Struct, frozen=True, kw_only=True):
     size: int
     sha256: str
     deleted: bool
+
+
+class HistoryPage(msgspec.Struct, frozen=True):
+    """Versions of a source's record, newest first; ``next`` is the version to ask for more ``before``, or None."""
+
+    versions: list[RecordHistoryVersion]
+    next: int | None
 
 
 class FieldChange(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -80,9 +90,9 @@ def read_work(records: Records, source: str, id: str) -> Work:
     return decode_work(records.get(work_id(source, id)).body)
 
 
-def show_versions(records: Records, source: str, id: str) -> Iterator[RecordHistoryVersion]:
-    """The versions of a source's record, newest first, without opening a body. Raises NotFound."""
-    for version in records.versions(source_id(source, id), reverse=True):
+def show_versions(records: Records, source: str, id: str, before: int | None = None) -> Iterator[RecordHistoryVersion]:
+    """The versions of a source's record below ``before``, newest first, without opening a body. Raises NotFound."""
+    for version in records.versions(source_id(source, id), reverse=True, before=before):
         yield RecordHistoryVersion(
             version=version.version,
             stored_ms=version.created_ms,
@@ -98,8 +108,9 @@ def differences(records: Records, source: str, id: str, source_version: int, tar
     form = read_source(records, source).format
     before, after = (_body(records, source, id, version) for version in (source_version, target_version))
     if form in ("json", "jsonl", "csv") and before and after:
-        changes = tuple(_changes(msgspec.json.decode(before), msgspec.json.decode(after), ""))
-        return FieldDifference(source_version=source_version, target_version=target_version, changes=changes)
+        with suppress(Invalid):
+            changes = tuple(_changes(decoded_json(before), decoded_json(after), ""))
+            return FieldDifference(source_version=source_version, target_version=target_version, changes=changes)
     texts = [body.decode(errors="replace").splitlines() for body in (before, after)]
     if texts[0] and len(texts[0]) == len(texts[1]) == 1:
         texts = [_broken(lines[0]) for lines in texts]
@@ -126,11 +137,13 @@ def _by_title(records: Records, source: str, text: str, begins: str) -> Iterator
 
 
 def _body(records: Records, source: str, id: str, version: int) -> bytes:
-    """The body of a version; empty for a deletion, and before the first."""
+    """The body of a version in UTF-8; empty for a deletion, and before the first."""
     record_id = source_id(source, id)
     if version == 0 or records.stat(record_id, version).deleted:
         return b""
-    return records.get(record_id, version, size_max=CATALOGUE_DIFF_BYTES_MAX).body
+    got = records.get(record_id, version, size_max=CATALOGUE_DIFF_BYTES_MAX)
+    encoding = str(got.version.metadata.get("encoding", ""))
+    return got.body.decode(encoding, errors="replace").encode() if encoding else got.body
 
 
 def _changes(before: Any, after: Any, path: str) -> Iterator[FieldChange]:

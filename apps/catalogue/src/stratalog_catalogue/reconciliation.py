@@ -135,9 +135,10 @@ class _Scan:
         id = str(version.metadata.get("id") or parts_of(work)[1])
         form = str(version.metadata.get("format", self._source.format))
         try:
-            made = self._transformer.make(Given(self._source.name, id, form, body, version.size))
+            encoding = str(version.metadata.get("encoding", ""))
+            made = self._transformer.make(Given(self._source.name, id, form, body, version.size, encoding))
             stored = encode_work(made)
-        except (StratalogError, ValueError, TypeError, LookupError) as exc:
+        except (StratalogError, ValueError, TypeError, LookupError, AttributeError, RecursionError) as exc:
             self.tally.failed += 1
             letter = IngestFailure(id=id, version=version.version, transformer=self._transformer.name)
             fail(self._records, work, f"{type(exc).__name__}: {exc}", letter, None)

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-import csv
+import codecs
 import io
-from collections.abc import Callable, Iterable, Iterator
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
 from pathlib import Path
@@ -12,14 +13,32 @@ from typing import Any
 
 import msgspec
 
-from stratalog import Invalid, LimitExceeded, StratalogError
+from stratalog import Invalid, LimitExceeded, StratalogError, Unavailable
+from stratalog_catalogue.csv_rows import cut_rows
+from stratalog_catalogue.encodings import UTF8, decode_text, encode_text, utf8_pieces
 from stratalog_catalogue.limits import CATALOGUE_DOCUMENT_BYTES_MAX, CATALOGUE_RECORD_BYTES_MAX
 from stratalog_catalogue.sources import Source
-from stratalog_catalogue.xml import cut_elements, text_at, to_bytes
+from stratalog_catalogue.xml import CutElement, cut_elements, text_at
 
-__all__ = ["SplitRecord", "Unreadable", "control_fields", "split", "time_ms_of", "value_at"]
+__all__ = [
+    "SplitRecord",
+    "Unreadable",
+    "checked_id",
+    "control_fields",
+    "decoded_json",
+    "split",
+    "time_ms_of",
+    "value_at",
+]
 
 PIECE_BYTES = 1024 * 1024
+MILLISECONDS_MIN = 1e11
+TIME_CHARACTERS_SHOWN = 100
+_SECONDS = re.compile(r"-?[0-9]+(\.[0-9]*)?([eE][+-]?[0-9]+)?|-?\.[0-9]+")
+_YEAR = re.compile(r"([1-9][0-9]{3})(?:-([0-9]{2}))?")
+_DAY = re.compile(r"(19|20)[0-9]{2}(0[1-9]|1[0-2])(0[1-9]|[12][0-9]|3[01])")
+_LINE_END = re.compile(rb"\n")
+_PARAGRAPH_END = re.compile(rb"\n\r?\n")
 
 
 class SplitRecord(msgspec.Struct, frozen=True, kw_only=True):
@@ -33,13 +52,23 @@ class SplitRecord(msgspec.Struct, frozen=True, kw_only=True):
     file_time_ms: int | None = None
     """Of the file that it stands in, where records of several files are taken at once."""
 
+    metadata: dict[str, Any] = {}
+    """What its bytes do not say by themselves: their ``encoding``, the ``namespaces`` declared around them."""
+
 
 class Unreadable(msgspec.Struct, frozen=True, kw_only=True):
-    """Something that should have been a record."""
+    """Something that should have been a record, or a document that should have been some."""
 
     id: str
     reason: str
     body: bytes = b""
+    path: Path | None = None
+    """A file whose bytes were to be read, whatever their number."""
+
+    document: bool = False
+    """Whether it is to be read as a whole file or answer is."""
+
+    encoding: str = ""
     file_time_ms: int | None = None
 
 
@@ -53,19 +82,32 @@ def split(source: Source, pieces: Iterable[bytes], where: str) -> Iterator[Read]
     """
     try:
         yield from _SPLIT[source.format](source, pieces, where)
-    except (Invalid, LimitExceeded) as exc:
-        yield Unreadable(id=where, reason=str(exc))
+    except Unavailable:
+        raise
+    except (StratalogError, ValueError, LookupError, RecursionError) as exc:
+        # What a parser raises of its own accord costs the rest of this document, and nothing beside it.
+        text = str(exc) if isinstance(exc, StratalogError) else f"{type(exc).__name__}: {exc}"
+        yield Unreadable(id=where, reason=text, document=True)
 
 
-def time_ms_of(text: Any) -> int:
-    """A time as milliseconds since 1970: ISO 8601, RFC 2822, or a number of seconds. Raises Invalid."""
+def time_ms_of(value: Any) -> int:
+    """A time as milliseconds since 1970: ISO 8601, a year, RFC 2822, or a number of seconds or milliseconds.
+
+    Four digits are a year. A number from `MILLISECONDS_MIN` on is of milliseconds: as seconds it would lie beyond the
+    year 5000. Raises Invalid.
+    """
+    text = str(value).strip()
     try:
-        if isinstance(text, int | float) or text.lstrip("-").replace(".", "", 1).isdecimal():
-            return round(float(text) * 1000)
-        moment = parsedate_to_datetime(text) if "," in text else datetime.fromisoformat(text)
-    except (AttributeError, TypeError, ValueError, OverflowError) as exc:
-        raise Invalid("a source's time is not one that can be read", value=str(text)) from exc
-    return round((moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp() * 1000)
+        if isinstance(value, bool) or value is None:
+            raise ValueError(text)
+        if year := _YEAR.fullmatch(text):
+            return _milliseconds(datetime(int(year[1]), int(year[2] or 1), 1, tzinfo=UTC))
+        if _SECONDS.fullmatch(text) and not _DAY.fullmatch(text):
+            number = float(text)
+            return round(number if abs(number) >= MILLISECONDS_MIN else number * 1000)
+        return _milliseconds(parsedate_to_datetime(text) if "," in text else datetime.fromisoformat(text))
+    except (AttributeError, TypeError, ValueError, OverflowError, IndexError) as exc:
+        raise Invalid("a source's time is not one that can be read", value=text[:TIME_CHARACTERS_SHOWN]) from exc
 
 
 def value_at(value: Any, path: str) -> Any:
@@ -75,11 +117,12 @@ def value_at(value: Any, path: str) -> Any:
     return value
 
 
-def control_fields(body: bytes) -> dict[str, str]:
-    """The fields of a paragraph as Debian writes them; lines that go on a field are kept in it."""
+def control_fields(body: bytes, encoding: str = "", errors: str = "strict") -> dict[str, str]:
+    """The fields of a paragraph as Debian writes them; lines that go on a field are kept in it. Raises Invalid."""
+    text = decode_text(body, encoding) if errors == "strict" else body.decode(encoding or UTF8, errors)
     fields: dict[str, str] = {}
     name = ""
-    for line in body.decode(errors="replace").split("\n"):
+    for line in text.replace("\r\n", "\n").split("\n"):
         if line[:1] in (" ", "\t"):
             fields[name] = f"{fields.get(name, '')}\n{line}"
         elif line:
@@ -88,38 +131,59 @@ def control_fields(body: bytes) -> dict[str, str]:
     return fields
 
 
+def _milliseconds(moment: datetime) -> int:
+    return round((moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp() * 1000)
+
+
 def _split_json(source: Source, pieces: Iterable[bytes], where: str) -> Iterator[Read]:
-    value = value_at(_decoded(_document_body(pieces)), source.records)
-    listed = value if isinstance(value, list) else [value]
-    for position, record in enumerate(listed):
-        yield _json_record(source, record, f"{where}#{position}")
+    encoding, _, text = utf8_pieces(pieces, source.encoding)
+    body = _document_body(text)
+    for position, raw in enumerate(_json_list(body, source.records)):
+        yield _json_record(source, raw, f"{where}#{position}", encoding)
 
 
 def _split_jsonl(source: Source, pieces: Iterable[bytes], where: str) -> Iterator[Read]:
-    for position, line in enumerate(_cut(pieces, b"\n")):
-        if line.strip():
-            yield _read(lambda line=line: _decoded(line), line, f"{where}#{position}", source)  # type: ignore[misc]
+    encoding, _, text = utf8_pieces(pieces, source.encoding)
+    for position, line in enumerate(_cut(text, _LINE_END)):
+        # Where files were put together, a mark begins a line.
+        if stripped := line.strip().removeprefix(codecs.BOM_UTF8):
+            yield _json_record(source, stripped, f"{where}#{position}", encoding)
 
 
 def _split_xml(source: Source, pieces: Iterable[bytes], where: str) -> Iterator[Read]:
-    for position, element in enumerate(cut_elements(pieces, source.records)):
-        body = to_bytes(element)
-        yield _record(source, lambda path, element=element: text_at(element, path), body, f"{where}#{position}")  # type: ignore[misc]
+    for position, cut in enumerate(cut_elements(pieces, source.records, source.encoding)):
+        given = {"encoding": cut.encoding, "namespaces": cut.namespaces}
+        metadata = {name: value for name, value in given.items() if value}
+
+        def value(path: str, cut: CutElement = cut) -> str:
+            return text_at(cut.element, path)
+
+        yield _record(source, value, cut.body, f"{where}#{position}", metadata)
 
 
 def _split_csv(source: Source, pieces: Iterable[bytes], where: str) -> Iterator[Read]:
-    lines = (line.decode("utf-8-sig", errors="replace") + "\n" for line in _cut(pieces, b"\n"))
-    for position, row in enumerate(csv.DictReader(lines)):
-        plain = {name: value for name, value in row.items() if name is not None}
-        yield _json_record(source, plain, f"{where}#{position}")
+    encoding, _, text = utf8_pieces(pieces, source.encoding)
+    for position, row in enumerate(cut_rows(_cut(text, _LINE_END))):
+        row_where = f"{where}#{position}"
+        if row.reason:
+            letter = encode_text(row.body, encoding)
+            yield Unreadable(id=row_where, reason=row.reason, body=letter, document=True)
+            continue
+        body = msgspec.json.encode(row.fields)
+        yield _record(source, row.fields.get, body, row_where, {}, letter=encode_text(row.body, encoding))
 
 
 def _split_rfc822(source: Source, pieces: Iterable[bytes], where: str) -> Iterator[Read]:
-    for position, paragraph in enumerate(_cut(pieces, b"\n\n")):
-        body = paragraph.strip(b"\n")
-        if body:
-            fields = control_fields(body)
-            yield _record(source, lambda path, fields=fields: fields.get(path), body + b"\n", f"{where}#{position}")  # type: ignore[misc]
+    encoding, _, text = utf8_pieces(pieces, source.encoding)
+    for position, paragraph in enumerate(_cut(text, _PARAGRAPH_END)):
+        end = b"\r\n" if b"\r\n" in paragraph or paragraph.endswith(b"\r") else b"\n"
+        stripped = paragraph.strip(b"\r\n")
+        if stripped:
+            # A byte that is no UTF-8 is in some field; one that is in no field of the id does not matter here.
+            fields = control_fields(stripped, errors="surrogateescape")
+            metadata = {} if encoding == UTF8 else {"encoding": encoding}
+            body = encode_text(stripped + end, encoding)
+            yield _record(source, fields.get, body, f"{where}#{position}", metadata)
 
 
 def _split_file(source: Source, pieces: Iterable[bytes], where: str) -> Iterator[Read]:
@@ -136,37 +200,83 @@ _SPLIT: dict[str, Callable[[Source, Iterable[bytes], str], Iterator[Read]]] = {
 }
 
 
-def _json_record(source: Source, record: Any, where: str) -> Read:
-    return _record(source, lambda path: value_at(record, path), msgspec.json.encode(record), where)
+def _json_list(body: bytes, path: str) -> list[bytes]:
+    """The items of the list at a path, each as it is written; or what else is there, as the only one."""
+    raw = body.strip()
+    for step in path.split(".") if path else ():
+        members = _members(raw) if raw.startswith(b"{") else {}
+        if step not in members:
+            raise Invalid("a document has nothing where its records should be", path=path)
+        raw = members[step]
+    return [bytes(item).strip() for item in decoded_json(raw, list[msgspec.Raw])] if raw.startswith(b"[") else [raw]
 
 
-def _read(decode: Callable[[], Any], body: bytes, where: str, source: Source) -> Read:
+def _members(raw: bytes) -> dict[str, bytes]:
+    return {name: bytes(value).strip() for name, value in decoded_json(raw, dict[str, msgspec.Raw]).items()}
+
+
+def _json_record(source: Source, raw: bytes, where: str, encoding: str) -> Read:
+    metadata = {} if encoding == UTF8 else {"encoding": encoding}
+    body = encode_text(raw, encoding)
     try:
-        return _json_record(source, decode(), where)
+        # What is read of it here is little; whether all of it is JSON is asked so that nothing else is stored.
+        decoded_json(raw, Any)
+        fields = _members(raw) if raw.startswith(b"{") else {}
     except StratalogError as exc:
-        return Unreadable(id=where, reason=str(exc), body=body)
+        return Unreadable(id=where, reason=str(exc), body=body, encoding=metadata.get("encoding", ""))
+    return _record(source, lambda path: _json_value(fields, path), body, where, metadata)
 
 
-def _record(source: Source, value: Callable[[str], Any], body: bytes, where: str) -> Read:
-    """The record behind ``body``, whose fields ``value`` finds."""
+def _json_value(fields: Mapping[str, bytes], path: str) -> str | None:
+    """A text or number at a path, the number as it is written; None where there is neither."""
+    first, *steps = path.split(".")
+    raw = fields.get(first, b"null")
+    for step in steps:
+        raw = _members(raw).get(step, b"null") if raw.startswith(b"{") else b"null"
+    if raw[:1] in (b"{", b"[", b"n"):
+        return None
+    return str(decoded_json(raw, Any)) if raw[:1] in (b'"', b"t", b"f") else raw.decode()
+
+
+def _record(
+    source: Source,
+    value: Callable[[str], Any],
+    body: bytes,
+    where: str,
+    metadata: dict[str, Any],
+    letter: bytes | None = None,
+) -> Read:
+    """The record behind ``body``, whose fields ``value`` finds. ``letter`` is a document of it alone, to read again."""
     try:
         parts = [_text(value(field)) for field in source.id_fields]
         if not all(parts):
             raise Invalid("a record has no id", fields=source.id)
         time_ms = time_ms_of(value(source.time)) if source.time else None
-        return SplitRecord(id="/".join(parts), body=body, time_ms=time_ms)
+        return SplitRecord(id=checked_id("/".join(parts)), body=body, time_ms=time_ms, metadata=metadata)
     except StratalogError as exc:
-        return Unreadable(id=where, reason=str(exc), body=body)
+        encoding = str(metadata.get("encoding", ""))
+        raw, is_document = (body, False) if letter is None else (letter, True)
+        return Unreadable(id=where, reason=str(exc), body=raw, document=is_document, encoding=encoding)
+
+
+def checked_id(id: str) -> str:
+    """``id``. Raises Invalid where it is no text."""
+    try:
+        id.encode()
+    except UnicodeEncodeError as exc:
+        raise Invalid("a record's id is not in its encoding", value=ascii(id)[:TIME_CHARACTERS_SHOWN]) from exc
+    return id
 
 
 def _text(value: Any) -> str:
     return "" if value is None or isinstance(value, dict | list) else str(value)
 
 
-def _decoded(body: bytes) -> Any:
+def decoded_json(body: bytes, shape: Any = Any) -> Any:
+    """A value of JSON. Raises Invalid."""
     try:
-        return msgspec.json.decode(body)
-    except (msgspec.DecodeError, RecursionError) as exc:
+        return msgspec.json.decode(body, type=shape)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as exc:
         raise Invalid("this is not JSON", reason=str(exc)) from exc
 
 
@@ -179,11 +289,11 @@ def _document_body(pieces: Iterable[bytes]) -> bytes:
     return body.getvalue()
 
 
-def _cut(pieces: Iterable[bytes], mark: bytes) -> Iterator[bytes]:
+def _cut(pieces: Iterable[bytes], mark: re.Pattern[bytes]) -> Iterator[bytes]:
     """What stands between marks. Only what is not yet complete is held."""
     rest = b""
     for piece in pieces:
-        *complete, rest = (rest + piece.replace(b"\r\n", b"\n")).split(mark)
+        *complete, rest = mark.split(rest + piece)
         yield from complete
         if len(rest) > CATALOGUE_RECORD_BYTES_MAX:
             raise LimitExceeded("a record goes on for too long", limit=CATALOGUE_RECORD_BYTES_MAX)

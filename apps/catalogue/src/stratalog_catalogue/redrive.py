@@ -7,11 +7,12 @@ from collections.abc import Iterator
 import msgspec
 
 from stratalog import DeadLetter, NotFound, Records, Store, StratalogError
-from stratalog_catalogue.ingest import IngestFailure, fail, take_record
-from stratalog_catalogue.names import SOURCES, WORKS, parts_of
-from stratalog_catalogue.polls import POLLS, Connect, forget_checkpoint, poll_source
+from stratalog_catalogue.folder import Step, read_file, suffix_of, unpacked
+from stratalog_catalogue.ingest import IngestFailure, fail, take, take_record
+from stratalog_catalogue.names import POLLS, SOURCES, WORKS, parts_of
+from stratalog_catalogue.polls import Connect, forget_checkpoint, poll_source
 from stratalog_catalogue.reconciliation import reconcile_records
-from stratalog_catalogue.record_splitter import SplitRecord, split
+from stratalog_catalogue.record_splitter import SplitRecord, Unreadable, split
 from stratalog_catalogue.sources import Source, read_source
 
 __all__ = ["Redriven", "redrive"]
@@ -56,9 +57,16 @@ def _try(store: Store, records: Records, source: Source, letter: DeadLetter, con
 def _take_stored_body(records: Records, source: Source, letter: DeadLetter) -> str:
     """Take in the body that was kept, as it would be read today."""
     failure = msgspec.json.decode(letter.pointer, type=IngestFailure)
+    if failure.document:
+        return _take_document(records, source, letter, failure)
+    if source.format == "file":
+        metadata = {"format": source.format}
+        records.put_if_newer(letter.id, records.open_dead_letter(letter.id), failure.time_ms, metadata=metadata)
+        records.resolve_dead_letter(letter.id)
+        return ""
     body = b"".join(records.open_dead_letter(letter.id))
     reason = "nothing in it is a record"
-    for record in split(_single_record_source(source), [body], failure.id):
+    for record in split(_single_record_source(source, failure), [body], failure.id):
         if isinstance(record, SplitRecord):
             take_record(records, source, record, failure.time_ms)
             records.resolve_dead_letter(letter.id)
@@ -66,6 +74,37 @@ def _take_stored_body(records: Records, source: Source, letter: DeadLetter) -> s
         reason = record.reason
     fail(records, letter.id, reason, failure, body)
     return reason
+
+
+def _take_document(records: Records, source: Source, letter: DeadLetter, failure: IngestFailure) -> str:
+    """Take in all records of the file or answer that was kept; else, of a folder, of the file that is there by now."""
+    pieces = records.open_dead_letter(letter.id)
+    if source.adapter == "folder":
+        pieces = unpacked(pieces, suffix_of(failure.id))
+    refused = _take_all(records, source, split(source, pieces, failure.id), failure.time_ms)
+    if refused and source.adapter == "folder":
+        read = read_file(source, failure.id)
+        if read is not None and not _take_all(records, source, read, failure.time_ms):
+            refused = []
+    if refused:
+        return refused[0]
+    records.resolve_dead_letter(letter.id)
+    return ""
+
+
+def _take_all(records: Records, source: Source, read: Iterator[SplitRecord | Unreadable], time_ms: int) -> list[str]:
+    """Take records; why the document, or a row that is one by itself, is still no record. Its letter stays for that."""
+    refused: list[str] = []
+
+    def readable() -> Iterator[SplitRecord | Unreadable]:
+        for record in read:
+            if isinstance(record, Unreadable) and record.document:
+                refused.append(record.reason)
+            else:
+                yield record if record.file_time_ms else msgspec.structs.replace(record, file_time_ms=time_ms)
+
+    take(records, source, Step(readable(), {}, time_ms))
+    return refused
 
 
 def _poll_anew(
@@ -88,7 +127,10 @@ def _poll_anew(
     return again.reason if again else ""
 
 
-def _single_record_source(source: Source) -> Source:
+def _single_record_source(source: Source, failure: IngestFailure) -> Source:
     """How to read a single record of a source, out of its list."""
     single = {"csv": "json", "jsonl": "json"}.get(source.format, source.format)
-    return msgspec.structs.replace(source, records="", format=single)
+    alone = msgspec.structs.replace(source, records="", format=single, encoding=failure.encoding or source.encoding)
+    if source.adapter == "oai":
+        return msgspec.structs.replace(alone, id="header.identifier", time="header.datestamp")
+    return alone

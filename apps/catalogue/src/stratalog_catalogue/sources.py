@@ -4,16 +4,28 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from contextlib import suppress
 from typing import Literal
 
 import msgspec
 
 from stratalog import Invalid, NotFound, Records
-from stratalog_catalogue.names import SETTINGS, check_source
+from stratalog_catalogue.encodings import check_encoding
+from stratalog_catalogue.limits import CATALOGUE_DELETIONS_PERCENT
+from stratalog_catalogue.names import CHECKPOINTS, POLLS, SETTINGS, check_source
 
-__all__ = ["Format", "Source", "add_source", "read_source", "read_sources"]
+__all__ = [
+    "Format",
+    "Source",
+    "add_source",
+    "pause_source",
+    "read_source",
+    "read_sources",
+    "remove_source",
+    "source_names",
+]
 
-MOMENT = re.compile(r"\d{4}-\d\d-\d\d(T\d\d:\d\d:\d\dZ)?")
+MOMENT = re.compile(r"\d{4}-\d\d-\d\d(T\d\d:\d\d:\d\dZ)?", re.ASCII)
 Format = Literal["json", "jsonl", "xml", "csv", "rfc822", "file"]
 
 
@@ -44,6 +56,9 @@ class Source(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     complete: bool = False
     """Whether each file or answer is the source's whole state, so that what it no longer has was deleted."""
 
+    encoding: str = ""
+    """Of text, where neither a byte order mark nor the document says it and it is not UTF-8."""
+
     pattern: str = "**/*"
     """Which files of a folder."""
 
@@ -56,6 +71,12 @@ class Source(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     """The same for then or earlier."""
 
     every_seconds: float = 3600.0
+    paused: bool = False
+    """Whether polls leave it out unless they name it."""
+
+    deletions_percent_max: float = CATALOGUE_DELETIONS_PERCENT
+    """A complete state that lacks more of the records there are deletes nothing unless the poll allows it."""
+
     version: Literal[1] = 1
 
     @property
@@ -82,6 +103,7 @@ def add_source(records: Records, source: Source) -> Source:
     for moment in (source.since, source.until):
         if moment and not MOMENT.fullmatch(moment):
             raise Invalid("a moment is YYYY-MM-DD or YYYY-MM-DDThh:mm:ssZ", source=source.name, value=moment)
+    source = msgspec.structs.replace(source, encoding=check_encoding(source.encoding))
     records.put(SETTINGS + source.name, msgspec.json.encode(source))
     return source
 
@@ -96,7 +118,31 @@ def read_source(records: Records, name: str) -> Source:
         raise NotFound("the catalogue has no such source", source=name) from exc
 
 
-def read_sources(records: Records) -> Iterator[Source]:
-    """All sources in order of their names."""
+def source_names(records: Records) -> Iterator[str]:
+    """The names of all sources, in order; of those with settings that cannot be read too."""
     for line in records.list(prefix=SETTINGS):
-        yield read_source(records, line.id.removeprefix(SETTINGS))
+        if not records.stat(line.id).deleted:
+            yield line.id.removeprefix(SETTINGS)
+
+
+def read_sources(records: Records) -> Iterator[Source]:
+    """All sources in order of their names, those with settings that this program cannot read left out."""
+    for name in source_names(records):
+        with suppress(Invalid, NotFound):
+            yield read_source(records, name)
+
+
+def pause_source(records: Records, name: str, paused: bool) -> Source:
+    """Leave a source out of polls that do not name it, or no longer. Raises NotFound, Invalid."""
+    return add_source(records, msgspec.structs.replace(read_source(records, name), paused=paused))
+
+
+def remove_source(records: Records, name: str) -> None:
+    """Forget a source's settings and checkpoint. Its records, works and dead letters stay. Raises NotFound."""
+    if records.stat(SETTINGS + check_source(name)).deleted:
+        raise NotFound("the catalogue has no such source", source=name)
+    records.delete(SETTINGS + name)
+    with suppress(NotFound):
+        records.delete(CHECKPOINTS + name)
+    if records.failure(POLLS + name) is not None:
+        records.resolve_dead_letter(POLLS + name)

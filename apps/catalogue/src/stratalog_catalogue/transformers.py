@@ -11,8 +11,10 @@ from typing import Any
 import msgspec
 
 from stratalog import Invalid
+from stratalog.codec import is_decimal
+from stratalog_catalogue.encodings import decode_text
 from stratalog_catalogue.model import Agent, Dated, Identifier, Relation, Work
-from stratalog_catalogue.record_splitter import control_fields
+from stratalog_catalogue.record_splitter import control_fields, decoded_json
 from stratalog_catalogue.xml import Element, local_name, parse_element, text_at
 
 __all__ = ["TRANSFORMERS", "Given", "Transformer", "transformer"]
@@ -26,6 +28,8 @@ class Given(msgspec.Struct, frozen=True):
     format: str
     body: bytes
     size: int
+    encoding: str = ""
+    """Of the body's text, where it is not UTF-8 and not said in it."""
 
 
 class Transformer(msgspec.Struct, frozen=True):
@@ -45,7 +49,7 @@ def transformer(name: str) -> Transformer:
 
 def debian_package(given: Given) -> Work:
     """A paragraph of a `Packages` index."""
-    fields = control_fields(given.body)
+    fields = control_fields(given.body, given.encoding)
     name = _needed(fields, "Package")
     summary, _, rest = fields.get("Description", "").partition("\n")
     return Work(
@@ -59,13 +63,13 @@ def debian_package(given: Given) -> Work:
         subjects=_texts(fields.get("Section", ""), *fields.get("Tag", "").replace("\n", "").split(",")),
         description=_paragraph(rest),
         url=fields.get("Homepage", ""),
-        size=int(fields["Size"]) if fields.get("Size", "").isdecimal() else None,
+        size=int(fields["Size"]) if is_decimal(fields.get("Size", "")) else None,
     )
 
 
 def debian_source(given: Given) -> Work:
     """A paragraph of a `Sources` index."""
-    fields = control_fields(given.body)
+    fields = control_fields(given.body, given.encoding)
     name = _needed(fields, "Package")
     people = _people(fields.get("Maintainer", ""), "maintainer") + _people(fields.get("Uploaders", ""), "uploader")
     built = tuple(Relation("builds", binary) for binary in _texts(*fields.get("Binary", "").split(",")))
@@ -84,7 +88,7 @@ def debian_source(given: Given) -> Work:
 
 def rfc_entry(given: Given) -> Work:
     """An `rfc-entry` of the RFC index."""
-    entry = parse_element(given.body)
+    entry = parse_element(given.body, given.encoding)
     year = f"{text_at(entry, 'date.year')} {text_at(entry, 'date.month')}".strip()
     relations = [
         Relation(local_name(group), reference)
@@ -134,7 +138,7 @@ def rfc_json(given: Given) -> Work:
 
 def rfc_xml(given: Given) -> Work:
     """An RFC as a document of its own, in the vocabulary that RFCs are written in."""
-    root = parse_element(given.body)
+    root = parse_element(given.body, given.encoding)
     front = next((child for child in root if local_name(child) == "front"), root)
     number = text_at(root, "@number")
     date = " ".join(part for part in (text_at(front, "date.@year"), text_at(front, "date.@month")) if part)
@@ -165,7 +169,7 @@ def rfc_xml(given: Given) -> Work:
 
 def dublin_core(given: Given) -> Work:
     """Fifteen elements that any element may hold: an OAI-PMH record in `oai_dc`, or any other document."""
-    root = parse_element(given.body)
+    root = parse_element(given.body, given.encoding)
     texts_by_name: dict[str, list[str]] = {}
     for element in root.iter():
         text = (element.text or "").strip()
@@ -290,17 +294,14 @@ def _children(element: Element, name: str) -> list[str]:
 
 
 def _object(given: Given) -> dict[str, Any]:
-    try:
-        value = msgspec.json.decode(given.body)
-    except msgspec.DecodeError as exc:
-        raise Invalid("the record is not JSON", reason=str(exc)) from exc
+    value = decoded_json(decode_text(given.body, given.encoding).encode())
     if not isinstance(value, dict):
         raise Invalid("the record is no object of JSON", value=type(value).__name__)
     return value
 
 
 def _elements(given: Given) -> dict[str, Any]:
-    return {local_name(child): "".join(child.itertext()).strip() for child in parse_element(given.body)}
+    return {local_name(child): "".join(child.itertext()).strip() for child in parse_element(given.body, given.encoding)}
 
 
 _FIELDS: Mapping[str, Callable[[Given], Mapping[str, Any]]] = {
@@ -308,6 +309,6 @@ _FIELDS: Mapping[str, Callable[[Given], Mapping[str, Any]]] = {
     "jsonl": _object,
     "csv": _object,
     "xml": _elements,
-    "rfc822": lambda given: control_fields(given.body),
+    "rfc822": lambda given: control_fields(given.body, given.encoding),
     "file": lambda given: {},
 }

@@ -4,11 +4,12 @@ import { showHistory } from "./history.js";
 import { fetchJson, make, size } from "./parts.js";
 
 const RELATIONS_SHOWN = 60;
+const VERSIONS_SHOWN = 1000;
 
 /** Show a work in `element`, as long as `isWanted`. A message stands for what is missing; `search` looks a name up. */
 export async function showWork(element, base, asked, search, isWanted) {
   try {
-    const versions = await fetchJson(`${base}/versions`, asked);
+    const versions = await fetchVersions(base, asked);
     const work = versions[0].deleted ? null : await fetchJson(`${base}/work`, asked).catch(() => null);
     if (!isWanted()) return;
     document.title = `${work?.title ?? asked.id} · Catalogue`;
@@ -18,6 +19,18 @@ export async function showWork(element, base, asked, search, isWanted) {
   } catch (error) {
     if (isWanted()) element.replaceChildren(make("p", { class: "minor" }, error.message));
   }
+}
+
+/** The versions of a record, newest first, page by page; of very many the newest. */
+async function fetchVersions(base, asked) {
+  const versions = [];
+  let before;
+  do {
+    const page = await fetchJson(`${base}/versions`, { ...asked, before, limit: VERSIONS_SHOWN });
+    versions.push(...page.versions);
+    before = page.next ?? undefined;
+  } while (before !== undefined && versions.length < VERSIONS_SHOWN);
+  return versions;
 }
 
 function missing(id, isDeleted) {

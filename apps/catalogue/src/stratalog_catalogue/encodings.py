@@ -1,0 +1,75 @@
+"""Encodings of text: found by a byte order mark, or declared with the source. Nothing is guessed or replaced."""
+
+from __future__ import annotations
+
+import codecs
+from collections.abc import Iterable, Iterator
+from itertools import chain
+
+from stratalog import Invalid
+
+__all__ = ["UTF8", "check_encoding", "decode_text", "encode_text", "utf8_pieces"]
+
+UTF8 = "utf-8"
+MARK_BYTES = 4
+# The longer marks first: UTF-32's begins as UTF-16's does.
+MARKS = (
+    (codecs.BOM_UTF8, UTF8),
+    (codecs.BOM_UTF32_LE, "utf-32-le"),
+    (codecs.BOM_UTF32_BE, "utf-32-be"),
+    (codecs.BOM_UTF16_LE, "utf-16-le"),
+    (codecs.BOM_UTF16_BE, "utf-16-be"),
+)
+# Text in these comes back as the same bytes when it was decoded and is encoded again.
+FAMILIES = ("utf-8", "utf-16-", "utf-32-", "iso8859-", "cp125", "koi8-", "mac-", "ascii")
+
+
+def check_encoding(name: str) -> str:
+    """The encoding's own name; the empty one stands for UTF-8 or what a byte order mark says. Raises Invalid."""
+    if not name:
+        return ""
+    try:
+        known = codecs.lookup(name).name
+    except (LookupError, ValueError) as exc:
+        raise Invalid("there is no such encoding", value=name) from exc
+    if not known.startswith(FAMILIES):
+        raise Invalid("text of this encoding is not read", value=name, known=" ".join(FAMILIES))
+    return known
+
+
+def utf8_pieces(pieces: Iterable[bytes], declared: str) -> tuple[str, bytes, Iterator[bytes]]:
+    """The text's encoding, its byte order mark, and the rest in UTF-8. Bytes in UTF-8 pass as they are, bad ones too.
+
+    The pieces raise Invalid where text of another encoding cannot be decoded.
+    """
+    rest = iter(pieces)
+    head = b""
+    while len(head) < MARK_BYTES and (piece := next(rest, None)) is not None:
+        head += piece
+    mark, encoding = next((known for known in MARKS if head.startswith(known[0])), (b"", declared or UTF8))
+    pieces = chain([head[len(mark) :]], rest)
+    return encoding, mark, pieces if encoding == UTF8 else _transcoded(pieces, encoding)
+
+
+def decode_text(body: bytes, encoding: str) -> str:
+    """A record's text. Raises Invalid, which says where the first bad byte is."""
+    try:
+        return body.decode(encoding or UTF8)
+    except (UnicodeDecodeError, LookupError) as exc:
+        position = getattr(exc, "start", 0)
+        raise Invalid("text is not in its encoding", encoding=encoding or UTF8, position=position) from exc
+
+
+def encode_text(body: bytes, encoding: str) -> bytes:
+    """Text in UTF-8 as its source had it."""
+    return body if encoding == UTF8 else body.decode().encode(encoding)
+
+
+def _transcoded(pieces: Iterable[bytes], encoding: str) -> Iterator[bytes]:
+    decoder = codecs.getincrementaldecoder(encoding)()
+    try:
+        for piece in pieces:
+            yield decoder.decode(piece).encode()
+        yield decoder.decode(b"", True).encode()
+    except UnicodeDecodeError as exc:
+        raise Invalid("text is not in its encoding", encoding=encoding, reason=exc.reason) from exc

@@ -1,0 +1,42 @@
+"""Commands on the dead letters of a catalogue: listed, looked at, dismissed."""
+
+from __future__ import annotations
+
+import sys
+
+import click
+
+from stratalog.cli import Session, command, local_time
+
+__all__ = ["dead_letters", "dismiss", "letter"]
+
+of_organisation = click.argument("organisation")
+
+
+@command("dead-letters", example="stratalog catalogue dead-letters acme")
+@of_organisation
+def dead_letters(session: Session, organisation: str) -> None:
+    """List what could not be taken in or made a work of, and why."""
+    letters = session.open().records(organisation).dead_letters()
+    rows = ((made, [made.id, str(made.failures), local_time(made.last_ms), made.reason]) for made in letters)
+    session.answer_list(rows, "no dead letters", right=[1])
+
+
+@command("letter", example="stratalog catalogue letter acme source/books/new.json~0123456789abcdef > new.json")
+@of_organisation
+@click.argument("id")
+def letter(session: Session, organisation: str, id: str) -> None:
+    """Write the bytes that a dead letter keeps, as they came."""
+    records = session.open().records(organisation)
+    sys.stdout.buffer.writelines(records.open_dead_letter(id))
+
+
+@command("dismiss", example="stratalog catalogue dismiss acme source/books/new.json~0123456789abcdef")
+@of_organisation
+@click.argument("ids", nargs=-1, required=True, metavar="ID...")
+def dismiss(session: Session, organisation: str, ids: tuple[str, ...]) -> None:
+    """Forget dead letters, with the bytes that they keep."""
+    records = session.open().records(organisation)
+    for id in ids:
+        records.resolve_dead_letter(id)
+        session.answer({"id": id}, f"{id} is dismissed")

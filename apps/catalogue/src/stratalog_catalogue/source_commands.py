@@ -1,0 +1,57 @@
+"""Commands on the sources of a catalogue: listed, paused, removed."""
+
+from __future__ import annotations
+
+import click
+
+from stratalog.cli import Session, command, split_name
+
+__all__ = ["pause", "remove", "resume", "sources"]
+
+of_source = click.argument("source", metavar="ORGANISATION/SOURCE")
+
+
+@command("sources", example="stratalog catalogue sources acme")
+@click.argument("organisation")
+def sources(session: Session, organisation: str) -> None:
+    """List the sources, and how each is read."""
+    from stratalog_catalogue.sources import read_sources
+
+    rows = (
+        (source, [source.name, source.adapter, source.format, "paused" if source.paused else "", source.location])
+        for source in read_sources(session.open().records(organisation))
+    )
+    session.answer_list(rows, "no sources")
+
+
+@command("pause", example="stratalog catalogue pause acme/books")
+@of_source
+def pause(session: Session, source: str) -> None:
+    """Leave a source out of polls that do not name it."""
+    _pause(session, source, True)
+
+
+@command("resume", example="stratalog catalogue resume acme/books")
+@of_source
+def resume(session: Session, source: str) -> None:
+    """Poll a source again."""
+    _pause(session, source, False)
+
+
+@command("remove", example="stratalog catalogue remove acme/books")
+@of_source
+def remove(session: Session, source: str) -> None:
+    """Forget a source. Its records, works and dead letters stay."""
+    from stratalog_catalogue.sources import remove_source
+
+    organisation, name = split_name(source)
+    remove_source(session.open().records(organisation), name)
+    session.answer({"source": name}, f"{source} is no longer read")
+
+
+def _pause(session: Session, source: str, paused: bool) -> None:
+    from stratalog_catalogue.sources import pause_source
+
+    organisation, name = split_name(source)
+    made = pause_source(session.open().records(organisation), name, paused)
+    session.answer(made, f"{source} is {'paused' if paused else 'polled again'}")

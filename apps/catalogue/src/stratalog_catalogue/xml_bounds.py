@@ -1,0 +1,90 @@
+"""Bounds of XML, checked before a tree is built of it: a parser that keeps nothing reads each piece first.
+
+They hold with every version of expat. One before 2.6 looks at a token that is not complete anew with each piece: a
+long token costs the square of its length. So tokens are bounded here, and pieces are of one size, however they arrive.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from xml.parsers import expat
+
+from stratalog import Invalid, LimitExceeded
+from stratalog_catalogue.limits import (
+    XML_ATTRIBUTES_OF_ELEMENT_MAX,
+    XML_DEPTH_MAX,
+    XML_NAME_CHARACTERS_MAX,
+    XML_NAMES_OF_DOCUMENT_MAX,
+    XML_TOKEN_BYTES_MAX,
+)
+
+__all__ = ["XmlBounds", "even_pieces"]
+
+PIECE_BYTES = 64 * 1024
+
+
+class XmlBounds:
+    """The bounds of one document. Raises Invalid for declarations, LimitExceeded, and expat's own error."""
+
+    def __init__(self, encoding: str | None = None) -> None:
+        self.read_bytes = 0
+        self._depth = 0
+        self._names: set[str] = set()
+        parser = self._parser = expat.ParserCreate(encoding)
+        parser.ordered_attributes = True
+        parser.StartDoctypeDeclHandler = self._refuse
+        parser.StartElementHandler = self._begin
+        parser.EndElementHandler = self._end
+
+    def check(self, piece: bytes) -> None:
+        """Read the next bytes."""
+        self._parser.Parse(piece, False)
+        self.read_bytes += len(piece)
+        # Where a token is not complete the parser stands at its beginning.
+        token_bytes = self.read_bytes - self._parser.CurrentByteIndex
+        _bound("a tag, comment or the like of XML is too long", token_bytes, XML_TOKEN_BYTES_MAX)
+
+    @property
+    def position(self) -> int:
+        """Where in the document the parser is, or met a fault."""
+        return self._parser.CurrentByteIndex
+
+    def _refuse(self, name: str, system: str | None, public: str | None, has_subset: int) -> None:
+        # Only what stands between brackets declares something here. An external subset is named and never fetched.
+        if has_subset:
+            raise Invalid("XML whose document type declares something is not read", doctype=name)
+
+    def _begin(self, name: str, attributes: list[str]) -> None:
+        self._depth += 1
+        _bound("XML is nested too deeply", self._depth, XML_DEPTH_MAX)
+        _bound("an element has too many attributes", len(attributes) // 2, XML_ATTRIBUTES_OF_ELEMENT_MAX)
+        for used in (name, *attributes[::2]):
+            if used not in self._names:
+                _bound("a name in XML is too long", len(used), XML_NAME_CHARACTERS_MAX)
+                self._names.add(used)
+        for used, value in zip(attributes[::2], attributes[1::2], strict=True):
+            if used.startswith("xmlns"):
+                _bound("a namespace of XML is too long", len(value), XML_NAME_CHARACTERS_MAX)
+        # A parser keeps all of them until its end.
+        _bound("XML has too many different names", len(self._names), XML_NAMES_OF_DOCUMENT_MAX)
+
+    def _end(self, name: str) -> None:
+        self._depth -= 1
+
+
+def even_pieces(pieces: Iterable[bytes]) -> Iterator[bytes]:
+    """The same bytes in pieces of `PIECE_BYTES`, the last one excepted."""
+    held = bytearray()
+    for piece in pieces:
+        for start in range(0, len(piece), PIECE_BYTES):
+            held += piece[start : start + PIECE_BYTES]
+            if len(held) >= PIECE_BYTES:
+                yield bytes(held[:PIECE_BYTES])
+                del held[:PIECE_BYTES]
+    if held:
+        yield bytes(held)
+
+
+def _bound(text: str, value: int, limit: int) -> None:
+    if value > limit:
+        raise LimitExceeded(text, value=value, limit=limit)

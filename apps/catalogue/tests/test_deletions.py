@@ -1,0 +1,107 @@
+"""What a complete state deletes: what it lacks, unless it lacks so much that it is more likely wrong."""
+
+from __future__ import annotations
+
+import msgspec
+import pytest
+
+from apps.catalogue.tests.helpers import Catalogue
+from stratalog import NotFound
+from stratalog_catalogue.limits import CATALOGUE_DELETIONS_UNASKED_MAX
+from stratalog_catalogue.polls import poll
+from stratalog_catalogue.sources import pause_source, read_source, remove_source, source_names
+
+
+def write_books(catalogue: Catalogue, count: int, day: int) -> None:
+    body = msgspec.json.encode([{"id": n} for n in range(count)])
+    catalogue.write(body, source="books", name="books.json", day=day)
+
+
+@pytest.fixture
+def books(catalogue: Catalogue) -> Catalogue:
+    catalogue.add("books", format="json", transformer="plain", id="id")
+    write_books(catalogue, 200, 1)
+    assert catalogue.poll().taken.new == 200
+    return catalogue
+
+
+@pytest.mark.parametrize(("count", "missing"), [(0, 200), (100, 100), (159, 41)])
+def test_a_state_that_lacks_too_much_deletes_nothing_until_it_is_allowed(
+    books: Catalogue, count: int, missing: int
+) -> None:
+    write_books(books, count, 2)
+    for _ in range(2):
+        outcome = books.poll()
+        assert (outcome.taken.deleted, outcome.taken.withheld) == (0, missing)
+        assert f"missing={missing} limit='20.0 %'" in outcome.reason
+    assert len(books.ids("source/books/")) == 200
+    (allowed,) = poll(books.store, "acme", books.connect, allow_deletions=True)
+    assert (allowed.taken.deleted, allowed.taken.withheld, allowed.reason) == (missing, 0, "")
+    assert len(books.ids("source/books/")) == count
+    assert books.poll().taken.read == 0
+
+
+def test_a_state_that_lacks_little_deletes_it_unasked(books: Catalogue) -> None:
+    write_books(books, 160, 2)
+    assert books.poll().taken.deleted == 40
+    write_books(books, 160 - CATALOGUE_DELETIONS_UNASKED_MAX, 3)
+    assert books.poll().taken.deleted == CATALOGUE_DELETIONS_UNASKED_MAX
+
+
+def test_a_source_says_how_much_its_states_may_delete(books: Catalogue) -> None:
+    books.add("books", format="json", transformer="plain", id="id", deletions_percent_max=60.0)
+    write_books(books, 100, 2)
+    assert books.poll().taken.deleted == 100
+
+
+def test_files_that_are_records_are_one_state_together(catalogue: Catalogue) -> None:
+    catalogue.add("scans", format="file", transformer="plain")
+    for day, name in enumerate("abc", 1):
+        catalogue.write(name, source="scans", name=name, day=day)
+    assert catalogue.poll().taken.new == 3
+    catalogue.write("newer", source="scans", name="b", day=9)
+    (catalogue.folder / "scans" / "a").unlink()
+    taken = catalogue.poll().taken
+    assert (taken.read, taken.new, taken.deleted) == (1, 1, 1)
+    assert catalogue.ids("source/scans/") == ["b", "c"]
+    assert catalogue.poll().taken.read == 0
+
+
+def test_a_folder_that_was_emptied_or_not_mounted_deletes_nothing(catalogue: Catalogue) -> None:
+    catalogue.add("scans", format="file", transformer="plain")
+    catalogue.write("x", source="scans", name="a")
+    catalogue.poll()
+    (catalogue.folder / "scans" / "a").unlink()
+    assert (catalogue.poll().taken.withheld, catalogue.ids("source/scans/")) == (1, ["a"])
+
+
+def test_a_source_that_is_removed_stops_nothing_and_its_records_stay(books: Catalogue) -> None:
+    books.add("later", format="json", transformer="plain", id="id", complete=False)
+    books.write('[{"id":1}]', source="later", name="a.json")
+    remove_source(books.records, "books")
+    assert (books.poll().source, books.poll("later").reason) == ("later", "")
+    books.scan()
+    assert len(books.ids("source/books/")) == 200
+    with pytest.raises(NotFound):
+        books.poll("books")
+    with pytest.raises(NotFound):
+        remove_source(books.records, "books")
+
+
+def test_a_source_with_settings_of_a_newer_program_is_named_and_the_others_are_read(books: Catalogue) -> None:
+    books.records.put("catalogue/source/aaa", b'{"name":"aaa","unknown":1}')
+    write_books(books, 201, 2)
+    first, second = poll(books.store, "acme", books.connect)
+    assert (first.source, "not ones this program knows" in first.reason) == ("aaa", True)
+    assert second.taken.new == 1
+    books.scan()
+
+
+def test_a_source_that_is_paused_is_polled_only_where_it_is_named(books: Catalogue) -> None:
+    write_books(books, 201, 2)
+    pause_source(books.records, "books", True)
+    assert list(poll(books.store, "acme", books.connect)) == []
+    assert books.poll("books").taken.new == 1
+    pause_source(books.records, "books", False)
+    assert read_source(books.records, "books").paused is False
+    assert list(source_names(books.records)) == ["books"]

@@ -1,0 +1,158 @@
+"""Hostile answers of feeds and repositories: each is named with its bytes, costs one page or record, and no token."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from apps.catalogue.tests.feeds import Feed, Repository, serving
+from apps.catalogue.tests.helpers import Catalogue
+from apps.catalogue.tests.test_feeds import settings_of
+from stratalog_catalogue.feed import shown_url
+
+BOOKS = b'{"items":[{"id":1,"changed":"2024"}]'
+
+
+@pytest.fixture(autouse=True)
+def waits(catalogue: Catalogue, monkeypatch: pytest.MonkeyPatch) -> list[float]:
+    slept: list[float] = []
+    monkeypatch.setattr(catalogue.store.environment.clock, "sleep", slept.append)
+    return slept
+
+
+@pytest.fixture
+def feed(catalogue: Catalogue) -> Iterator[Feed]:
+    made = Feed()
+    with serving(made):
+        catalogue.add("books", **{**settings_of(made), "location": made.url + "?key=secret"})
+        yield made
+
+
+@pytest.fixture
+def repository(catalogue: Catalogue) -> Iterator[Repository]:
+    made = Repository()
+    made.records = {f"oai:x:{n}": (f"2024-01-{n + 1:02d}T00:00:00Z", f"work {n}") for n in range(7)}
+    with serving(made):
+        add_archive(catalogue, made.url)
+        yield made
+
+
+def add_archive(catalogue: Catalogue, url: str) -> None:
+    catalogue.add("archive", adapter="oai", format="xml", transformer="dublin-core", complete=False, location=url)
+
+
+def letters(catalogue: Catalogue) -> list[bytes]:
+    kept = (letter.id for letter in catalogue.records.dead_letters() if letter.size)
+    return [b"".join(catalogue.records.open_dead_letter(id)) for id in kept]
+
+
+@pytest.mark.parametrize(
+    "page",
+    [
+        b"<html>maintenance</html>",
+        b"",
+        BOOKS,
+        b"[" * 50_000,
+        BOOKS + b',"x":"\xff',
+        bytes(100),
+        b'{"items":"none","next":"/feed?from=3"',
+    ],
+    ids=["HTML", "empty", "cut off", "deep", "Latin-1", "zeros", "with a next page"],
+)
+def test_a_page_that_cannot_be_read_is_kept_and_named_and_read_again(
+    catalogue: Catalogue, feed: Feed, page: bytes
+) -> None:
+    feed.answer = lambda path, headers: (200, {"ETag": "1"}, page)  # type: ignore[method-assign]
+    for _ in range(2):
+        outcome = catalogue.poll()
+        assert (outcome.taken.failed, "not JSON" in outcome.reason) == (1, True)
+    assert (letters(catalogue) == [page]) is bool(page)
+    for letter in catalogue.records.dead_letters():
+        assert "secret" not in f"{letter.id} {letter.reason} {letter.pointer} {outcome.reason}"
+
+
+@pytest.mark.parametrize(
+    "link",
+    ["http://[", "//elsewhere.example/x", "http://127.0.0.1:99999/", "/feed?key=secret", "\ud7ff:"],
+)
+def test_records_before_a_bad_next_page_are_taken(catalogue: Catalogue, feed: Feed, link: str) -> None:
+    body = BOOKS + b',"next":"' + link.encode() + b'"}'
+    feed.answer = lambda path, headers: (200, {}, body)  # type: ignore[method-assign]
+    outcome = catalogue.poll()
+    assert (catalogue.ids("source/books/"), bool(outcome.reason)) == (["1"], True)
+    assert "secret" not in outcome.reason
+
+
+@pytest.mark.parametrize("headers", [{"ETag": "\xe9"}, {"Last-Modified": "yesterday"}], ids=["ETag", "Last-Modified"])
+def test_odd_headers_stop_nothing(catalogue: Catalogue, feed: Feed, headers: dict[str, str]) -> None:
+    feed.answer = lambda path, given: (200, headers, BOOKS + b"}")  # type: ignore[method-assign]
+    assert [catalogue.poll().reason for _ in range(2)] == ["", ""]
+    assert catalogue.ids("source/books/") == ["1"]
+
+
+@pytest.mark.parametrize("bad", [b"\x0b", b"&#x1b;", b"\xff", b"\xed\xa0\x80", b"\xef\xbf\xbf"])
+def test_a_bad_character_in_a_harvest_costs_one_record(
+    catalogue: Catalogue, repository: Repository, bad: bytes
+) -> None:
+    real = repository.answer
+
+    def answer(path: str, headers: dict[str, str]) -> tuple[int, dict[str, str], bytes]:
+        status, given, body = real(path, headers)
+        return status, given, body.replace(b"work 4", b"w\xc3\xa9rk " + bad)
+
+    repository.answer = answer  # type: ignore[method-assign]
+    outcome = catalogue.poll()
+    assert (outcome.reason, outcome.taken.new, outcome.taken.failed) == ("", 6, 1)
+    (kept,) = letters(catalogue)
+    assert bad in kept
+    assert (kept[:8], kept[-9:]) == (b"<record>", b"</record>")
+
+
+def test_a_harvested_record_is_the_bytes_that_came(catalogue: Catalogue, repository: Repository) -> None:
+    catalogue.poll()
+    record = catalogue.records.get("source/archive/oai:x:0")
+    _, _, body = repository.answer("/?verb=ListRecords&metadataPrefix=oai_dc", {})
+    assert record.body in body
+    assert b"<dc:title>" in record.body
+    assert record.version.metadata["namespaces"] == {"xmlns": "http://www.openarchives.org/OAI/2.0/"}
+    catalogue.scan()
+
+
+def test_a_repository_whose_address_has_a_query_is_asked_with_it(catalogue: Catalogue, repository: Repository) -> None:
+    add_archive(catalogue, repository.url + "?db=maps")
+    assert catalogue.poll().taken.new == 7
+    assert {query["db"] for query in repository.asked} == {"maps"}
+
+
+def test_each_page_of_a_harvest_has_tries_of_its_own(catalogue: Catalogue, repository: Repository) -> None:
+    repository.broken = [503, 503, 503, 200, 200, 503, 503, 503, 200, 503, 503, 503, 200]
+    outcome = catalogue.poll()
+    assert (outcome.reason, outcome.taken.new) == ("", 7)
+
+
+def test_a_server_may_say_until_when_to_wait(catalogue: Catalogue, feed: Feed, waits: list[float]) -> None:
+    feed.broken, feed.retry = [503], "Thu, 01 Feb 2024 00:01:30 GMT"
+    catalogue.poll()
+    assert waits == [90]
+
+
+@pytest.mark.parametrize(
+    ("url", "shown"),
+    [
+        ("https://u:p@x.org:81/a?token=1#f", "https://x.org:81/a?…"),
+        ("http://[::1]/a", "http://[::1]/a"),
+        ("http://u:p@[/a?token=1", "[/a"),
+    ],
+)
+def test_a_url_is_shown_without_what_may_be_secret(url: str, shown: str) -> None:
+    assert shown_url(url) == shown
+
+
+def test_a_server_that_is_not_there_is_named_without_its_query(catalogue: Catalogue) -> None:
+    settings: dict[str, Any] = {**settings_of(Feed()), "location": "http://u:pass@127.0.0.1:1/feed?key=secret"}
+    catalogue.add("away", **settings)
+    outcome = catalogue.poll()
+    assert "127.0.0.1:1/feed" in outcome.reason
+    assert not {"secret", "pass"} & set(outcome.reason.replace("=", " ").replace(":", " ").split())

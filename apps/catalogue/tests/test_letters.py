@@ -1,0 +1,190 @@
+"""Dead letters of a catalogue keep bytes, cost one file, page or record, and are looked at, redriven, dismissed."""
+
+from __future__ import annotations
+
+import gzip
+import os
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from apps.catalogue.tests.helpers import Catalogue
+from apps.catalogue.tests.test_commands import Shell, shell
+from stratalog import Invalid, LimitExceeded, Records
+from stratalog_catalogue import ingest, polls
+from stratalog_catalogue.folder import poll_file
+from stratalog_catalogue.ingest import take
+from stratalog_catalogue.names import source_id
+from stratalog_catalogue.queries import differences, read_work
+from stratalog_catalogue.redrive import redrive
+
+__all__ = ["shell"]
+
+LINES = {"format": "jsonl", "transformer": "plain", "id": "id", "complete": False}
+
+
+def letters(catalogue: Catalogue) -> list[bytes]:
+    return [b"".join(catalogue.records.open_dead_letter(letter.id)) for letter in catalogue.records.dead_letters()]
+
+
+def redriven(catalogue: Catalogue) -> list[bool]:
+    return [letter.resolved for letter in redrive(catalogue.store, "acme", catalogue.connect)]
+
+
+def test_a_packed_file_that_is_damaged_is_kept_whole_and_costs_only_itself(catalogue: Catalogue) -> None:
+    catalogue.add("lines", **LINES)
+    damaged = gzip.compress(b'{"id":1}\n' * 100)[:-5]
+    catalogue.write(damaged, source="lines", name="a.gz")
+    catalogue.write(b'{"id":2}', source="lines", name="b.jsonl", day=2)
+    outcome = catalogue.poll()
+    assert (outcome.reason, catalogue.ids("source/lines/"), letters(catalogue)) == ("", ["2"], [damaged])
+    assert redriven(catalogue) == [False]
+    catalogue.write(gzip.compress(b'{"id":1}'), source="lines", name="a.gz")
+    assert redriven(catalogue) == [True]
+    assert catalogue.ids("source/lines/") == ["1", "2"]
+
+
+def test_what_fails_at_one_position_twice_is_kept_twice(catalogue: Catalogue) -> None:
+    catalogue.add("lines", **LINES)
+    for day, line in enumerate((b"{bad", b"{worse"), 1):
+        catalogue.write(line, source="lines", name="today.jsonl", day=day)
+        assert catalogue.poll().taken.failed == 1
+    assert sorted(letters(catalogue)) == [b"{bad", b"{worse"]
+
+
+def test_an_encoding_that_is_declared_later_lets_its_letters_in(catalogue: Catalogue) -> None:
+    catalogue.add("lines", **LINES)
+    catalogue.write(b'{"id":"Caf\xe9"}', source="lines", name="a.jsonl")
+    assert catalogue.poll().taken.failed == 1
+    catalogue.add("lines", **LINES, encoding="latin-1")
+    assert redriven(catalogue) == [True]
+    assert catalogue.records.get("source/lines/Café").body == b'{"id":"Caf\xe9"}'
+    catalogue.scan()
+    assert read_work(catalogue.records, "lines", "Café").title == "Café"
+
+
+def test_versions_in_another_encoding_are_compared_by_value(catalogue: Catalogue) -> None:
+    catalogue.add("lines", **LINES, encoding="latin-1")
+    for day, name in enumerate(("Caf\xe9", "Th\xe9"), 1):
+        catalogue.write(f'{{"id":1,"name":"{name}"}}'.encode("latin-1"), source="lines", name="a", day=day)
+        catalogue.poll()
+    (change,) = differences(catalogue.records, "lines", "1", 1, 2).changes
+    assert (change.path, change.before, change.after) == ("name", "Café", "Thé")
+
+
+def test_a_row_of_csv_is_kept_with_its_header_and_taken_once_it_can_be(catalogue: Catalogue) -> None:
+    rows = {**LINES, "format": "csv"}
+    catalogue.add("rows", **rows, time="t")
+    catalogue.write(b"id,t\na,2024\nb,soon\n", source="rows", name="a.csv")
+    assert (catalogue.poll().taken.new, letters(catalogue)) == (1, [b"id,t\nb,soon\n"])
+    assert (redriven(catalogue), letters(catalogue)) == ([False], [b"id,t\nb,soon\n"])
+    catalogue.add("rows", **rows)
+    assert (redriven(catalogue), catalogue.ids("source/rows/")) == ([True], ["a", "b"])
+
+
+@pytest.mark.parametrize("form", ["jsonl", "file"])
+def test_a_record_that_the_store_refuses_is_kept(
+    catalogue: Catalogue, form: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    catalogue.add("lines", **{**LINES, "format": form})
+    catalogue.write(b'{"id":1}', source="lines", name="1")
+    with monkeypatch.context() as patched:
+        refused = LimitExceeded("too large", limit=1)
+        if form == "file":
+            patched.setattr(Records, "put_if_newer", lambda *_, **__: raise_(refused))
+        else:
+            patched.setattr("stratalog.records.batch.check_metadata", lambda *_: raise_(refused))
+        assert catalogue.poll().taken.failed == 1
+    assert letters(catalogue) == [b'{"id":1}']
+    assert (redriven(catalogue), catalogue.ids("source/lines/")) == ([True], ["1"])
+
+
+def raise_(error: Exception) -> Any:
+    raise error
+
+
+def test_a_letter_of_a_record_with_a_very_long_id_is_written(catalogue: Catalogue) -> None:
+    catalogue.add("lines", **LINES)
+    source = catalogue.add("lines", **LINES)
+    letter = ingest.IngestFailure(id="x" * 10_000)
+    ingest.fail(catalogue.records, source_id(source.name, letter.id), "a \ud800 reason", letter, b"body")
+    assert letters(catalogue) == [b"body"]
+
+
+def test_a_file_that_cannot_be_opened_is_named_and_tried_again_by_each_poll(
+    catalogue: Catalogue, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    catalogue.add("scans", **{**LINES, "format": "file"})
+    catalogue.write("x", source="scans", name="a")
+    catalogue.write("y", source="scans", name="b", day=2)
+    real = Path.open
+
+    def denied(path: Path, *arguments: Any, **more: Any) -> Any:
+        if path.name == "a":
+            raise PermissionError(13, "Permission denied")
+        return real(path, *arguments, **more)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(Path, "open", denied)
+        assert (catalogue.poll().taken.failed, catalogue.poll().taken.failed) == (1, 1)
+    (letter,) = catalogue.records.dead_letters()
+    assert ("Permission denied" in letter.reason, letter.failures) == (True, 2)
+    assert catalogue.poll().taken.new == 1
+    assert (catalogue.ids("source/scans/"), list(catalogue.records.dead_letters())) == (["a", "b"], [])
+
+
+def test_a_link_that_leads_out_of_the_folder_is_named_and_not_read(catalogue: Catalogue) -> None:
+    catalogue.add("scans", **{**LINES, "format": "file"})
+    (catalogue.folder / "secret").write_text("secret")
+    catalogue.write("x", source="scans", name="a")
+    (catalogue.folder / "scans" / "inside").symlink_to("a")
+    (catalogue.folder / "scans" / "outside").symlink_to(catalogue.folder / "secret")
+    (catalogue.folder / "scans" / "nowhere").symlink_to("nothing")
+    taken = catalogue.poll().taken
+    assert (taken.new, taken.failed, catalogue.ids("source/scans/")) == (2, 1, ["a", "inside"])
+    (letter,) = catalogue.records.dead_letters()
+    assert "leads out" in letter.reason
+
+
+def test_what_an_adapter_raises_of_its_own_accord_stops_no_other_source(
+    catalogue: Catalogue, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("bad", "good"):
+        catalogue.add(name, **LINES)
+        catalogue.write(b'{"id":1}', source=name, name="a.jsonl")
+    real = polls.poll_folder
+
+    def poll_folder(source: Any, checkpoint: Any) -> Any:
+        return raise_(ZeroDivisionError("a fault")) if source.name == "bad" else real(source, checkpoint)
+
+    monkeypatch.setattr(polls, "poll_folder", poll_folder)
+    first, second = polls.poll(catalogue.store, "acme", catalogue.connect)
+    assert (first.reason, second.taken.new) == ("ZeroDivisionError: a fault", 1)
+
+
+def test_a_file_is_ingested_by_its_own_name_and_deletes_no_other(catalogue: Catalogue) -> None:
+    source = catalogue.add("scans", format="file", transformer="plain")
+    for name in ("[ab]", "a"):
+        catalogue.write(name, source="scans", name=name)
+        (step,) = poll_file(source, catalogue.folder / "scans" / name)
+        assert take(catalogue.records, source, step).new == 1
+    assert catalogue.ids("source/scans/") == ["[ab]", "a"]
+    with pytest.raises(Invalid, match="no file"):
+        list(poll_file(source, catalogue.folder))
+
+
+def test_letters_are_looked_at_and_dismissed_and_sources_paused_and_removed(shell: Shell) -> None:
+    (shell.folder / "in" / "broken").write_bytes(b"no: field\xff\n")
+    shell("poll", "acme")
+    (letter,) = shell("dead-letters", "acme")
+    assert shell.raw("letter", "acme", letter["id"]) == b"no: field\xff\n"
+    shell("dismiss", "acme", letter["id"])
+    assert (shell.code, shell("dead-letters", "acme")) == (0, [])
+    assert [source["paused"] for source in shell("sources", "acme")] == [False]
+    assert shell("pause", "acme/debian")[0]["paused"] is True
+    assert shell("poll", "acme") == []
+    assert shell("resume", "acme/debian")[0]["paused"] is False
+    shell("remove", "acme/debian")
+    assert (shell("sources", "acme"), shell("poll", "acme"), shell.code) == ([], [], 0)
+    assert os.listdir(shell.folder / "in")

@@ -1,0 +1,118 @@
+"""XML of strangers costs as much as it is long: nothing in it grows, and each part has a bound."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+import pytest
+
+from stratalog import Invalid, LimitExceeded
+from stratalog_catalogue import xml
+from stratalog_catalogue.limits import XML_TOKEN_BYTES_MAX
+from stratalog_catalogue.xml import cut_elements, parse_element
+from stratalog_catalogue.xml_bounds import PIECE_BYTES, even_pieces
+
+K = b"x" * 1024
+DEFAULTS = b'<!DOCTYPE l [<!ATTLIST r a CDATA "' + K + b'">]><l>' + b"<r/>" * 1000 + b"</l>"
+ATTRIBUTES = b" ".join(b"a%d='1'" % position for position in range(1001))
+
+
+@pytest.mark.parametrize(
+    "document",
+    [DEFAULTS, b'<!DOCTYPE l SYSTEM "http://127.0.0.1:1/x.dtd" [<!ENTITY a "b">]><l><r/></l>', b"<!DOCTYPE l []><l/>"],
+    ids=["defaults of attributes", "external", "empty"],
+)
+@pytest.mark.parametrize("size", [1, 100_000])
+def test_a_document_type_that_declares_is_refused_by_name(document: bytes, size: int) -> None:
+    with pytest.raises(Invalid, match=r"document type.*doctype='l'"):
+        list(cut_elements(cut(document[:3000], size), "r"))
+
+
+@pytest.mark.parametrize(
+    "kind", [b"l", b'l SYSTEM "http://127.0.0.1:1/x.dtd"', b'l PUBLIC "-//X" "file:///etc/passwd"']
+)
+def test_a_document_type_that_declares_nothing_is_read_and_nothing_is_fetched(kind: bytes) -> None:
+    document = b"<!DOCTYPE " + kind + b"><l><r>a</r></l>"
+    assert [cut.body for cut in cut_elements([document], "r")] == [b"<r>a</r>"]
+    with pytest.raises(Invalid, match="entity"):
+        list(cut_elements([document.replace(b">a<", b">&name;<")], "r"))
+
+
+@pytest.mark.parametrize(
+    ("start", "end"),
+    [
+        (b"<!--", b"--><l/>"),
+        (b"<?a ", b"?><l/>"),
+        (b"<l><r a='", b"'/></l>"),
+        (b"<l><r ", b"/></l>"),
+        (b"<l><r/></l>\n<!--", b"-->"),
+    ],
+    ids=["comment", "instruction", "attribute", "space in a tag", "comment at the end"],
+)
+def test_a_token_without_an_end_is_refused_long_before_it_would_have_one(start: bytes, end: bytes) -> None:
+    fed = 0
+
+    def pieces() -> Iterator[bytes]:
+        nonlocal fed
+        yield start
+        for _ in range(20 * 1024):
+            fed += len(K)
+            yield b" " * len(K)
+        yield end
+
+    with pytest.raises(LimitExceeded, match=rf"too long.*limit={XML_TOKEN_BYTES_MAX}"):
+        list(cut_elements(pieces(), "r"))
+    assert fed <= XML_TOKEN_BYTES_MAX + 2 * PIECE_BYTES
+
+
+@pytest.mark.parametrize(
+    ("document", "text"),
+    [
+        (b"<l>" + b"<r>" * 200, "nested too deeply value=101 limit=100"),
+        (b"<l><r " + ATTRIBUTES + b"/></l>", "too many attributes value=1001 limit=1000"),
+        (b"<l>" + b"".join(b"<n%d/>" % n for n in range(10_001)) + b"</l>", "different names value=10001 limit=10000"),
+        (
+            b"<l><r xmlns:p='" + K + b"y'/></l>",
+            "namespace of XML is too long value=1025 limit=1024",
+        ),
+        (b"<l><" + K + b"y/></l>", "name in XML is too long value=1025 limit=1024"),
+    ],
+    ids=["depth", "attributes", "names", "namespace", "name"],
+)
+def test_each_bound_names_the_value_and_the_limit(document: bytes, text: str) -> None:
+    for size in (7, len(document)):
+        with pytest.raises(LimitExceeded) as refused:
+            list(cut_elements(cut(document, size), "r"))
+        assert text in str(refused.value)
+
+
+def test_what_one_record_holds_is_bounded_and_what_many_hold_is_not(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(xml, "XML_ELEMENTS_OF_RECORD_MAX", 5)
+    monkeypatch.setattr(xml, "CATALOGUE_RECORD_BYTES_MAX", 2 * PIECE_BYTES)
+    record, large = b"<r><a/><a/></r>", b"<r>" + b"y" * PIECE_BYTES + b"</r>"
+    assert len(list(cut_elements([b"<l>", record * 50, b"<q><a/></q>" * 50, large * 10, b"</l>"], "r"))) == 60
+    with pytest.raises(LimitExceeded, match="too many elements value=6 limit=5"):
+        list(cut_elements([b"<l><r>", b"<a/>" * 6], "r"))
+    long = [b"y" * PIECE_BYTES] * 4
+    with pytest.raises(LimitExceeded, match="goes on for too long"):
+        list(cut_elements([b"<l><r>", *long], "r"))
+    # What stands between records is not held.
+    assert list(cut_elements([b"<l>", *long, b"</l>"], "r")) == []
+
+
+def test_a_long_text_is_no_token_and_is_read() -> None:
+    text = "é" * XML_TOKEN_BYTES_MAX
+    assert parse_element(f"<l>{text}</l>".encode()).text == text
+    assert parse_element(f"<l><![CDATA[{text}]]></l>".encode()).text == text
+
+
+def test_pieces_are_of_one_size_however_they_arrive() -> None:
+    body = bytes(range(256)) * 1024
+    for size in (1000, PIECE_BYTES, 3 * PIECE_BYTES + 1):
+        pieces = list(even_pieces(cut(body, size)))
+        assert b"".join(pieces) == body
+        assert {len(piece) for piece in pieces[:-1]} == {PIECE_BYTES}
+
+
+def cut(body: bytes, size: int) -> Iterable[bytes]:
+    return (body[start : start + size] for start in range(0, len(body), size))
