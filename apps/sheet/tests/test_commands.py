@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner, Result
 
+from apps.sheet.tests.packages import package, rows
 from apps.sheet.tests.workbooks import workbooks
 from stratalog.cli import main
 from stratalog_sheet.engine import install_engine
@@ -99,6 +100,21 @@ def test_a_workbook_goes_in_and_out(run: Run, tmp_path: Path) -> None:
     assert (tmp_path / "original.xlsx").read_bytes() == path.read_bytes()
     run("import", "out.xlsx", "local/again")
     assert run("get", "local/again", "A1").output == "Sepal Length\n"
+
+
+def test_a_file_goes_in_and_out_with_a_report(run: Run, tmp_path: Path) -> None:
+    (tmp_path / "book.xlsx").write_bytes(package({"S": rows('<c r="A1"><f>NOSUCH(1)</f></c>')}))
+    assert "formulas that the engine does not know are kept as they are (1: S!A1)" in run("import", "book.xlsx").output
+    (found,) = [json.loads(line) for line in run("report", "local/book", "--json").output.splitlines()]
+    assert (found["code"], found["where"]) == ("formula", ["S!A1"])
+    run("set", "local/book", "A2", "=[@none")
+    assert "formulas that cannot be read go out as text (1: S!A2)" in run("export", "local/book", "out.xlsx").output
+    (tmp_path / "list.csv").write_text("a,007\n")
+    run("import", "list.csv")
+    assert run("report", "local/list").output == "the file came in whole\n"
+    run("export", "local/list", "out.csv", "--tab", "Sheet1")
+    assert (tmp_path / "out.csv").read_bytes() == b"a,007\r\n"
+    assert "--tab" in run("export", "local/list", "out.xlsx", "--tab", "Sheet1", code=2).output
 
 
 def test_states_that_are_due_are_kept(plan: Run) -> None:

@@ -49,6 +49,18 @@ STORIES = [
     "whatWaitedForADeletedSheetIsShownOnReturn",
     "anotherSheetOfTheNameIsNotTakenForTheOne",
     "whoMayOnlyReadNeitherRenamesNorDeletes",
+    "textStaysInItsCellWhileRowsAndColumnsComeAndGo",
+    "whatWaitsMovesNoTypedCellAnew",
+    "whatWaitsMovesAsTheEngineHasItNow",
+    "anUndoneInsertionTakesTheTypedCellAlong",
+    "whatIsTypedInADeletedRowIsGivenBack",
+    "offlineTextInADeletedRowIsPutIntoANewRow",
+    "bothSidesOfTwoOfflineEditsAreShown",
+    "whoWasClosedIsShownWhatOverwroteThem",
+    "anUndoOfflineIsOneClickAwayOnReturn",
+    "aRefusedChangeIsListedWithItsReason",
+    "whatIsTypedOutlivesARestore",
+    "aSortAsksBeforeItTakesTheFirstRowAlong",
 ]
 
 WITH_COMMAND = "theCommandLineIsSeenAtOnce"

@@ -7,8 +7,11 @@ from typing import Any
 
 import pytest
 
+from apps.sheet.tests.packages import package, rows
+from stratalog.server import ServerLimits
 from stratalog.server.security import Principal, StaticTokens
 from stratalog_sheet.engine_files import install_engine
+from stratalog_sheet.files import import_bytes
 from stratalog_sheet.http import application
 from stratalog_sheet.pages import PAGE
 from tests.server.api import Client, problem, serving
@@ -126,6 +129,34 @@ def test_a_workbook_comes_back_as_it_was_and_as_it_is(client: Client, name: str)
     assert original.content == exported.content
     assert "Liste%20%E2%80%93%20M%C3%A4rz.xlsx" in original.headers["content-disposition"]
     assert client.get(f"{other}/cells/A1").json()["content"] == "kept"
+
+
+def test_a_file_goes_in_and_out_with_a_report(client: Client, name: str) -> None:
+    body = package({"S": rows('<c r="A1"><f>NOSUCH(1)</f></c>')})
+    assert client.post(f"{name}-xlsx/import", params={"file": "book.xlsx"}, content=body).status_code == 201
+    (found,) = client.get(f"{name}-xlsx/import-report").json()["findings"]
+    assert (found["code"], found["count"], found["where"]) == ("formula", 1, ["S!A1"])
+    client.put(f"{name}-xlsx/cells/A2", json={"content": "=[@none"})
+    (lost,) = client.get(f"{name}-xlsx/export-report").json()["findings"]
+    assert (lost["code"], lost["where"]) == ("formula", ["S!A2"])
+    assert client.get(f"{name}-xlsx/export-report", params={"at": 1}).json() == {"findings": []}
+    assert client.post(f"{name}-csv/import", params={"file": "list.csv"}, content=b"a;007\r\n").status_code == 201
+    written = client.get(f"{name}-csv/export.csv")
+    assert (written.content, written.headers["content-type"]) == (b"a,007\r\n", "text/csv; charset=utf-8")
+    assert client.get(f"{name}-csv/original.xlsx").content == b"a;007\r\n"
+    assert problem(client.get(f"{name}-csv/export.csv", params={"tab": "none"})) == (404, "not-found")
+
+
+def test_the_bytes_of_an_unpacked_workbook_are_counted() -> None:
+    cells = "".join(f'<c r="A{row}" s="1"/>' for row in range(1, 40_000))
+    body = package({"S": f"<sheetData><row>{cells}</row></sheetData>"})
+    assert len(body) < import_bytes(body) // 20
+    with serving(application(limits=ServerLimits(decoded_bytes_in_flight_max=import_bytes(body) - 1))) as client:
+        answer = client.post(f"{SHEETS}/large/import", content=body)
+        assert problem(answer) == (422, "limit-exceeded")
+        assert client.get(f"{SHEETS}/large/").status_code == 404
+        small = package({"S": rows('<c r="A1"><v>1</v></c>')})
+        assert client.post(f"{SHEETS}/small/import", content=small).status_code == 201
 
 
 def test_what_is_no_workbook_is_refused(client: Client) -> None:

@@ -232,6 +232,15 @@ def test_since_says_to_load_again_after_a_restore(sheet: Sheet) -> None:
     assert sheet.since(2).reload
 
 
+def test_one_who_is_many_bytes_behind_loads_again(sheet: Sheet, monkeypatch: pytest.MonkeyPatch) -> None:
+    for number in range(3):
+        sheet.set("A1", f"{number}" * 1000)
+    monkeypatch.setattr("stratalog_sheet.sheet.SHEET_BEHIND_BYTES_MAX", 3000)
+    assert len(sheet.since(2).entries) == 2
+    since = sheet.since(1)
+    assert (since.version, since.reload, since.entries) == (4, True, [])
+
+
 def test_one_who_is_far_behind_loads_again(sheet: Sheet, monkeypatch: pytest.MonkeyPatch) -> None:
     sheet.set("A1", "x")
     monkeypatch.setattr("stratalog_sheet.sheet.SHEET_BEHIND_ENTRIES_MAX", 0)

@@ -14,7 +14,8 @@ from apps.sheet.tests.workbooks import large, workbooks
 from stratalog import Invalid, LimitExceeded, NotFound
 from stratalog_sheet import EnginePool, Sheet, Sheets
 from stratalog_sheet.state import count_cells
-from stratalog_sheet.xlsx import count_filled, pack_workbook, unpack_workbook
+from stratalog_sheet.xlsx_export import write_workbook
+from stratalog_sheet.xlsx_import import read_workbook
 
 pytestmark = pytest.mark.slow
 
@@ -33,8 +34,14 @@ def archive(**files: bytes) -> bytes:
     return packed.getvalue()
 
 
+def test_a_workbook_with_a_document_type_is_refused_before_the_engine_reads_it() -> None:
+    declaring = {"types": b"<Types/>", "xl/workbook.xml": b'<!DOCTYPE w [<!ENTITY a "b">]><w>&a;</w>'}
+    with pytest.raises(Invalid, match=r"document type file='xl/workbook.xml'"):
+        read_workbook(archive(**declaring))
+
+
 def test_the_workbooks_come_in_as_in_a_browser_cell_for_cell(engines: EnginePool, tmp_path: Path) -> None:
-    books = {path.name: unpack_workbook(path.read_bytes()) for path in workbooks()}
+    books = {path.name: read_workbook(path.read_bytes()).files for path in workbooks()}
     for name, there in zip(books, imported(list(books.values()), tmp_path), strict=True):
         here = engines.call("importXlsx", key="workbook", files=books[name], client="workbook")
         assert [sheet["cells"] for sheet in here["sheets"]] == [sheet["cells"] for sheet in there["sheets"]], name
@@ -100,9 +107,9 @@ def test_what_is_no_workbook_is_refused(sheets: Sheets, body: bytes) -> None:
 
 
 def test_a_bomb_is_refused_before_it_is_unpacked(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("stratalog_sheet.xlsx.SHEET_XLSX_UNPACKED_BYTES_MAX", 1_000_000)
+    monkeypatch.setattr("stratalog_sheet.xlsx_archive.SHEET_XLSX_UNPACKED_BYTES_MAX", 1_000_000)
     with pytest.raises(LimitExceeded, match="unpacked"):
-        unpack_workbook(archive(types=bytes(2_000_000)))
+        read_workbook(archive(types=bytes(2_000_000)))
 
 
 def test_a_file_that_is_larger_than_it_says_is_refused() -> None:
@@ -111,16 +118,16 @@ def test_a_file_that_is_larger_than_it_says_is_refused() -> None:
         at = body.index(signature) + offset
         body[at : at + 4] = (10).to_bytes(4, "little")
     with pytest.raises((LimitExceeded, Invalid)):
-        unpack_workbook(bytes(body))
+        read_workbook(bytes(body))
 
 
 def test_too_many_files_and_too_large_a_file_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("stratalog_sheet.xlsx.SHEET_XLSX_FILES_MAX", 1)
+    monkeypatch.setattr("stratalog_sheet.xlsx_archive.SHEET_XLSX_FILES_MAX", 1)
     with pytest.raises(LimitExceeded):
-        unpack_workbook(archive(types=b"", more=b""))
-    monkeypatch.setattr("stratalog_sheet.xlsx.SHEET_XLSX_BYTES_MAX", 10)
+        read_workbook(archive(types=b"", more=b""))
+    monkeypatch.setattr("stratalog_sheet.xlsx_archive.SHEET_XLSX_BYTES_MAX", 10)
     with pytest.raises(LimitExceeded):
-        unpack_workbook(archive(types=b""))
+        read_workbook(archive(types=b""))
 
 
 def test_a_workbook_with_too_many_cells_is_refused_before_the_engine_sees_it(
@@ -132,13 +139,13 @@ def test_a_workbook_with_too_many_cells_is_refused_before_the_engine_sees_it(
         sheets.import_file("acme", "plan", small())
 
 
-def test_filled_cells_are_never_counted_for_more_than_there_are(engines: EnginePool) -> None:
+def test_filled_cells_are_never_counted_for_more_than_there_are() -> None:
     for path in workbooks():
-        files = unpack_workbook(path.read_bytes())
-        cells = sum(text.count("<c ") + text.count("<c>") for text in files.values() if isinstance(text, str))
-        assert count_filled(files) <= cells
+        book = read_workbook(path.read_bytes())
+        assert book.cells <= sum(text.count("<c ") for text in book.files.values() if isinstance(text, str))
 
 
-def test_the_same_files_make_the_same_workbook() -> None:
-    files = [{"path": "a.xml", "content": "<a/>"}, {"path": "b.png", "imageSrc": "x"}]
-    assert pack_workbook(files) == pack_workbook(json.loads(json.dumps(files)))
+def test_the_same_files_make_the_same_workbook(sheet: Sheet) -> None:
+    with sheet._lent() as models:
+        written = models.query(sheet._model(models, 1), "exportXlsx")
+    assert write_workbook(written) == write_workbook(json.loads(json.dumps(written)))

@@ -23,7 +23,21 @@ blame            who wrote a cell
 moves            where a cell was in earlier versions
 cells            names of cells
 titles           the title of a sheet at any version
-xlsx             workbooks as archives
+sheet_files      the file a sheet was made of, and those it makes
+files            files that become sheets and that sheets become
+file_responses   files that a browser saves
+file_reports     what a file lost on its way in or out
+losses           what of a file is not taken, for reports
+xlsx_import      workbooks in the shape that the engine reads
+xlsx_archive     the parts of a workbook, unpacked piece by piece
+xlsx_markup      the XML of a part, read and written again
+xlsx_parts       styles, strings, tables and relationships
+xlsx_cells       worksheets
+xlsx_export      workbooks as other programs open them
+xlsx_repair      worksheets, drawings and charts of an export
+workbook_names   defined names and tables in formulas
+formulas         the tokens of a formula
+csv_files        CSV
 http             routes
 commits          commits of the routes, and their announcement
 wire             messages of the routes
@@ -40,6 +54,7 @@ from stratalog_sheet.answers import Cell, Loaded, Since
 from stratalog_sheet.blame import CellHistory
 from stratalog_sheet.engine import Engine
 from stratalog_sheet.events import SheetChange
+from stratalog_sheet.file_reports import FileFinding, FileReport
 from stratalog_sheet.history import Activity, CellChange, NamedVersion
 from stratalog_sheet.pool import EnginePool
 from stratalog_sheet.settings import EngineSettings, SheetSettings
@@ -54,6 +69,8 @@ __all__ = [
     "Engine",
     "EnginePool",
     "EngineSettings",
+    "FileFinding",
+    "FileReport",
     "Loaded",
     "NamedVersion",
     "Sheet",

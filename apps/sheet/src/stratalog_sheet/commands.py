@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import click
+import msgspec
 
 from stratalog.cli import (
     Session,
@@ -62,13 +63,20 @@ def create(session: Session, name: str, title: str, author: str) -> None:
 @click.option("--title", default="", help="What people read.  [default: the file's name]")
 @by_author
 def import_(session: Session, file: Path, name: str | None, title: str, author: str) -> None:
-    """Make a sheet of an .xlsx workbook, and the store where there is none. The file is kept as it is."""
+    """Make a sheet of an .xlsx workbook or a .csv file, and the store where there is none. The file is kept as it is.
+
+    What of it was not understood is listed.
+    """
     name = name or f"{ORGANISATION}/{file.stem}"
     organisation, sheet = split_name(name)
     made = _sheets(session, create=True).import_file(
         organisation, sheet, file.read_bytes(), file_name=file.name, title=title, author=author
     )
-    session.answer({"name": name, "title": made.title, "version": 1}, f"imported {file.name} as {name}")
+    report = made.files.import_report()
+    for line in report.lines():
+        note(line)
+    plain = {"name": name, "title": made.title, "version": 1, "report": msgspec.to_builtins(report)}
+    session.answer(plain, f"imported {file.name} as {name}")
 
 
 @command("list", example="stratalog sheet list acme")
@@ -174,12 +182,31 @@ def history(session: Session, name: str, cell: str | None, tab: str | None, limi
 @click.argument("file", type=click.Path(dir_okay=False, path_type=Path))
 @at_version
 @click.option("--original", is_flag=True, help="The file that was imported, byte for byte.")
-def export(session: Session, name: str, file: Path, at: str | None, original: bool) -> None:
-    """Write a version as an .xlsx workbook."""
+@in_tab
+def export(session: Session, name: str, file: Path, at: str | None, original: bool, tab: str | None) -> None:
+    """Write a version as an .xlsx workbook; as CSV, one sheet of it, where FILE ends in .csv.
+
+    What of it cannot be written is listed.
+    """
     opened = _opened(session, name)
-    body = opened.original()[1] if original else opened.export(version_of(opened.log, at))
+    body, report = _exported(opened, file, None if original else version_of(opened.log, at), original, tab)
     file.write_bytes(body)
-    session.answer({"name": name, "file": str(file), "bytes": len(body)}, f"wrote {file}, {size_text(len(body))}")
+    for line in report.lines():
+        note(line)
+    plain = {"name": name, "file": str(file), "bytes": len(body), "report": msgspec.to_builtins(report)}
+    session.answer(plain, f"wrote {file}, {size_text(len(body))}")
+
+
+@command("report", example="stratalog sheet report acme/budget")
+@click.argument("name", metavar=NAME)
+def report(session: Session, name: str) -> None:
+    """List what of the imported file was not understood."""
+    findings = _opened(session, name).files.import_report().findings
+    rows = (
+        (msgspec.to_builtins(finding), [finding.text, str(finding.count), ", ".join(finding.where[:5])])
+        for finding in findings
+    )
+    session.answer_list(rows, "the file came in whole", head=[["what", "times", "where"]], right=[1])
 
 
 @command("versions", example="stratalog sheet versions acme/budget")
@@ -258,6 +285,20 @@ def _opened(session: Session, name: str) -> Any:
     return _sheets(session).open(*split_name(name))
 
 
+def _exported(opened: Any, file: Path, at: int | None, original: bool, tab: str | None) -> tuple[bytes, Any]:
+    from stratalog_sheet.file_reports import FileReport
+
+    is_csv = file.suffix.lower() == ".csv"
+    if tab is not None and (original or not is_csv):
+        raise click.UsageError("--tab says which sheet goes into a .csv file; an .xlsx file has all")
+    if original:
+        return opened.original()[1], FileReport()
+    if is_csv:
+        return opened.files.csv(sheet=tab, at=at), FileReport()
+    exported: tuple[bytes, Any] = opened.files.export(at)
+    return exported
+
+
 def _plain(struct: Any) -> dict[str, Any]:
     return {field: getattr(struct, field) for field in struct.__struct_fields__}
 
@@ -288,6 +329,7 @@ for subcommand in (
     restore,
     fork,
     export,
+    report,
     snapshot,
     serve,
 ):

@@ -31,7 +31,7 @@ async def compute(turns: EngineTurns, sheet: Sheet, call: Callable[[], T]) -> T:
 
 async def commit(service: Service, turns: EngineTurns, sheet: Sheet, change: Callable[[], SheetChange]) -> SheetChange:
     """Make a change after earlier changes of the same sheet, and announce it."""
-    done = await service.workers.in_turn((sheet.organisation, sheet.name), change)
+    done = await service.in_turn(sheet.organisation, sheet.name, change)
     return announce(service, turns, sheet, done)
 
 

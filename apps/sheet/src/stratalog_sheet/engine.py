@@ -33,7 +33,7 @@ __all__ = ["Engine", "engine_folder", "install_engine"]
 
 PROGRAM = Path(__file__).with_name("engine_process.py")
 LENGTHS = struct.Struct(">II")
-WORKBOOK_CALLS = ("importXlsx", "exportXlsx")
+WORKBOOK_CALLS = ("importXlsx", "exportXlsx", "brokenFormulas")
 ANSWER_SECONDS = 2
 """V8's own limit comes first: a process has so much longer to say that a call took too long."""
 

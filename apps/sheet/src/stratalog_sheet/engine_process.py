@@ -26,6 +26,7 @@ LENGTHS = struct.Struct(">II")
 WITH_DOCUMENTS = ("importXlsx", "exportXlsx")
 MAY_BE_NULL = ("apply", "cell", "close")
 PARENT_CHECK_SECONDS = 5
+NICENESS = 10
 _EXPORT = re.compile(r"^export \{([^}]*)\};?\s*\Z", re.MULTILINE)
 _PROGRAM_BYTES = re.compile(r"^VmData:\s*(\d+) kB", re.MULTILINE)
 
@@ -95,6 +96,8 @@ def _serve() -> NoReturn:
     line = socket.socket(fileno=0)
     threading.Thread(target=_end_with_parent, args=(line, os.getppid()), daemon=True).start()
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+    # A formula may take minutes. The server that shares its core goes first.
+    os.nice(NICENESS)
     try:
         machine = EngineProcess(options)
         _bound_memory(options["process_bytes"])

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Annotated, Any, ClassVar, Literal
 
 import msgspec
@@ -28,6 +28,7 @@ __all__ = [
     "Revision",
     "SheetChange",
     "change_of",
+    "changes_within",
     "check_message",
     "check_text",
     "check_title",
@@ -115,6 +116,9 @@ class Imported(msgspec.Struct, frozen=True):
     data: bytes
     file_name: str
     xlsx: bytes
+    report: bytes = b""
+    """What of the file was not understood, a `FileReport` as JSON; empty where nothing was lost."""
+
     kind: ClassVar[str] = "imported"
 
 
@@ -189,10 +193,11 @@ class SheetChange(msgspec.Struct, frozen=True):
 
 
 def event_of(fact: Fact) -> Event:
-    """The fact as an event of the log. A sheet that was never renamed pays nothing for `Revision.titled`."""
+    """The fact as an event of the log. An empty `Revision.titled` or `Imported.report` costs nothing."""
     data = msgspec.to_builtins(fact, builtin_types=(bytes,))
-    if not data.get("titled"):
-        data.pop("titled", None)
+    for name in ("titled", "report"):
+        if not data.get(name):
+            data.pop(name, None)
     return Event(fact.kind, data, SCHEMAS[fact.kind])
 
 
@@ -218,6 +223,17 @@ def change_of(entry: Entry) -> SheetChange:
     plain = msgspec.structs.asdict(fact).items()
     details = {name: value for name, value in plain if not isinstance(value, bytes) and name != "titled"}
     return SheetChange(entry.version, entry.created_ms, entry.author, fact.kind, None, details, entry.hash.hex())
+
+
+def changes_within(entries: Iterable[Entry], bytes_max: int) -> list[SheetChange] | None:
+    """The entries as readers see them; None where they take more than ``bytes_max``, beyond which none is read."""
+    changes: list[SheetChange] = []
+    for entry in entries:
+        changes.append(change_of(entry))
+        bytes_max -= len(msgspec.msgpack.encode(changes[-1]))
+        if bytes_max < 0:
+            return None
+    return changes
 
 
 def titled_at(fact: Fact, version: int) -> int:

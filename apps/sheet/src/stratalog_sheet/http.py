@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from functools import partial
 from typing import Any
-from urllib.parse import quote
 
 import msgspec
 from litestar import Request, Response, Router, delete, get, post, put
@@ -30,11 +29,15 @@ from stratalog.server import (
     Served,
     Text,
     Version,
+    bytes_of,
     reading,
 )
 from stratalog_sheet.branches import Standing
 from stratalog_sheet.commits import announce, commit, compute
 from stratalog_sheet.events import SheetChange
+from stratalog_sheet.file_reports import FileReport
+from stratalog_sheet.file_responses import CSV, XLSX, file_response
+from stratalog_sheet.files import import_bytes
 from stratalog_sheet.pages import page_files
 from stratalog_sheet.pool import EngineNeeded
 from stratalog_sheet.settings import EngineSettings
@@ -46,7 +49,6 @@ from stratalog_sheet.wire import Facts, ListedSheet, Moment, NewFork, NewMessage
 __all__ = ["app", "application"]
 
 Asked = Request[Principal, Any, Any]
-XLSX = "application/vnd.openxmlformats-officedocument.spreadsheetml.sheet"
 JSON = "application/json"
 
 
@@ -88,7 +90,7 @@ def create(
     return _facts(request, sheets.create(organisation, log, title=data.title, author=signer))
 
 
-@post("/import", opt={"action": "create"}, status_code=201, responses=PROBLEMS, summary="Make a sheet of an .xlsx file")
+@post("/import", opt={"action": "create"}, status_code=201, responses=PROBLEMS, summary="Make a sheet of a file")
 async def import_file(
     request: Asked,
     sheets: Warm,
@@ -99,8 +101,13 @@ async def import_file(
     file: Text = "",
     title: Text = "",
 ) -> Facts:
-    """The body is the file, which is kept as it is. 422 where it has more cells than a browser can hold."""
+    """The body is the file, .xlsx or, where ``file`` ends in .csv, CSV; it is kept as it is.
+
+    422 where it has more cells than a browser can hold. `import-report` says what of it was not understood.
+    """
     xlsx = await request.body()
+    # A file of few bytes may unpack to many: these are taken before it is unpacked, and as often as they are held.
+    await bytes_of(request.scope).take_decoded(import_bytes(xlsx))
 
     def run() -> Facts:
         made = sheets.import_file(organisation, log, xlsx, file_name=file, title=title, author=signer)
@@ -130,7 +137,7 @@ async def remove(service: Served, sheet: Opened) -> None:
         sheet.delete()
         return version
 
-    version = await service.workers.in_turn((sheet.organisation, sheet.name), run)
+    version = await service.in_turn(sheet.organisation, sheet.name, run)
     # Who listens looks for what came after, and finds that the sheet is gone.
     service.hub.poke(sheet.organisation, sheet.name, version + 1)
 
@@ -282,14 +289,33 @@ async def fork(
 async def export(turns: Turns, sheet: Opened, at: At = None) -> Response[bytes]:
     """Made by the engine."""
     body, title = await compute(turns, sheet, lambda: (sheet.export(at), sheet.title))
-    return _file(body, f"{title}.xlsx")
+    return file_response(body, f"{title}.xlsx")
+
+
+@computing("/export-report", summary="What an export lacks")
+async def export_report(turns: Turns, sheet: Opened, at: At = None) -> FileReport:
+    """What of a version cannot be written as .xlsx. Nothing is kept of it."""
+    return await compute(turns, sheet, lambda: sheet.files.export(at)[1])
+
+
+@computing("/export.csv", media_type=CSV, summary="A sheet of a version as CSV")
+async def export_csv(turns: Turns, sheet: Opened, tab: Text = "", at: At = None) -> Response[bytes]:
+    """What the cells of the workbook's sheet ``tab`` give, the first one's where none is named."""
+    body, title = await compute(turns, sheet, lambda: (sheet.files.csv(sheet=tab or None, at=at), sheet.title))
+    return file_response(body, f"{title}.csv")
+
+
+@reading("/import-report", opt={"action": "read"}, summary="What an import lost")
+def import_report(sheet: Opened) -> FileReport:
+    """What of the imported file was not understood; no findings where nothing was, or the sheet began empty."""
+    return sheet.files.import_report()
 
 
 @reading("/original.xlsx", opt={"action": "read"}, media_type=XLSX, summary="The file that a sheet was made of")
 def original(sheet: Opened) -> Response[bytes]:
     """Byte for byte. 404 where the sheet began empty."""
     file_name, body = sheet.original()
-    return _file(body, file_name or f"{sheet.name}.xlsx")
+    return file_response(body, file_name or f"{sheet.name}.xlsx")
 
 
 def _loaded(sheet: Sheet, at: int | None, known: int | None, after: int | None, hash: str) -> Response[bytes]:
@@ -321,16 +347,11 @@ def _json(answer: dict[str, Any]) -> Response[bytes]:
     return Response(msgspec.json.encode(answer), media_type=JSON)
 
 
-def _file(body: bytes, name: str) -> Response[bytes]:
-    return Response(
-        body, media_type=XLSX, headers={"Content-Disposition": f"attachment; filename*=UTF-8''{quote(name, safe='')}"}
-    )
-
-
 ALL = [listing]
 SHEET_HANDLERS = [
     create, show, rename, remove, import_file, load, entries, append, state, read_cell, write_cell, insert_rows,
-    changes, blame, activity, versions, name_version, restore, fork, export, original,
+    changes, blame, activity, versions, name_version, restore, fork, export, export_report, export_csv, import_report,
+    original,
 ]  # fmt: skip
 
 

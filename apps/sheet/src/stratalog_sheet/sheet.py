@@ -23,29 +23,28 @@ from stratalog_sheet.events import (
     MESSAGES,
     Fact,
     Forked,
-    Imported,
     Named,
     Renamed,
     Restored,
     Revision,
     SheetChange,
     change_of,
+    changes_within,
     check_message,
     check_text,
     check_title,
     event_of,
-    fact_of,
 )
-from stratalog_sheet.limits import SHEET_BEHIND_ENTRIES_MAX
+from stratalog_sheet.limits import SHEET_BEHIND_BYTES_MAX, SHEET_BEHIND_ENTRIES_MAX
 from stratalog_sheet.load_plan import LoadPlans, with_revision
 from stratalog_sheet.models import Model, Models
 from stratalog_sheet.moves import Spot
 from stratalog_sheet.pool import EnginePool
 from stratalog_sheet.settings import SheetSettings
+from stratalog_sheet.sheet_files import SheetFiles
 from stratalog_sheet.state import BLANK, split_state
 from stratalog_sheet.titles import Titles
 from stratalog_sheet.window import Window
-from stratalog_sheet.xlsx import pack_workbook
 
 __all__ = ["Sheet"]
 
@@ -112,10 +111,10 @@ class Sheet:
         head = self.log.head()
         check_standing(self.log, head.version, Standing(version, hash))
         self.log.note_hash(head.version, head.hash)
-        if head.version - version > SHEET_BEHIND_ENTRIES_MAX:
-            return Since(head.version, [], True)
-        changes = [change_of(entry) for entry in self.log.read(version, head=head)]
-        return Since(head.version, changes, any(change.type in COMPLETE_STATE_TYPES for change in changes))
+        is_near = head.version - version <= SHEET_BEHIND_ENTRIES_MAX
+        changes = changes_within(self.log.read(version, head=head), SHEET_BEHIND_BYTES_MAX) if is_near else None
+        must_reload = changes is None or any(change.type in COMPLETE_STATE_TYPES for change in changes)
+        return Since(head.version, changes or [], must_reload)
 
     def append(self, message: dict[str, Any], *, author: str = "", reader: Standing = ANYWHERE) -> SheetChange:
         """Commit one whole message of the engine: a revision, an undo or a redo, of a reader who stands somewhere.
@@ -148,34 +147,29 @@ class Sheet:
 
     def sheets(self, at: int | None = None) -> list[dict[str, Any]]:
         """The workbook's sheets in order: id, name, rows, cols."""
-        version = self._version(at)
-        with self._lent() as models:
-            listed: list[dict[str, Any]] = models.query(self._model(models, version), "sheets")
+        listed: list[dict[str, Any]] = self._query(at, "sheets")
         return listed
 
     def get(self, cell: str, *, sheet: str | None = None, at: int | None = None) -> Cell:
         """One cell at a version, evaluated. Raises NotFound for a sheet that is not there, Invalid."""
         column, row = parse_cell(cell)
-        version = self._version(at)
-        with self._lent() as models:
-            content = models.query(self._model(models, version), "cell", sheet=sheet, col=column, row=row)
+        content = self._query(at, "cell", sheet=sheet, col=column, row=row)
         if content is None:
             raise NotFound("the workbook has no such sheet, or the sheet no such cell", sheet=sheet or "", cell=cell)
         return msgspec.convert(content, Cell)
 
+    @property
+    def files(self) -> SheetFiles:
+        """The file that it was made of, and the files that its versions make."""
+        return SheetFiles(self.log, self._query)
+
     def export(self, at: int | None = None) -> bytes:
-        """A version as an .xlsx workbook, made by the engine."""
-        version = self._version(at)
-        with self._lent() as models:
-            files = models.query(self._model(models, version), "exportXlsx")
-        return pack_workbook(files)
+        """A version as an .xlsx workbook, made by the engine and repaired so that other programs open it."""
+        return self.files.export(at)[0]
 
     def original(self) -> tuple[str, bytes]:
-        """The name and bytes of the workbook that the sheet was made of. Raises NotFound for one that began empty."""
-        fact = fact_of(self.log.entry(1))
-        if not isinstance(fact, Imported):
-            raise NotFound("the sheet was made of no workbook", sheet=self.name)
-        return fact.file_name, fact.xlsx
+        """The name and bytes of the file that the sheet was made of. Raises NotFound for one that began empty."""
+        return self.files.original()
 
     # Changing
 
@@ -380,6 +374,11 @@ class Sheet:
         start = with_revision(msgspec.json.encode(BLANK), messages[0]["serverRevisionId"])
         executed: list[dict[str, Any]] = self._engines.call("executed", data=start, messages=messages, client="none")
         return executed
+
+    def _query(self, at: int | None, name: str, **arguments: Any) -> Any:
+        version = self._version(at)
+        with self._lent() as models:
+            return models.query(self._model(models, version), name, **arguments)
 
     def _lent(self) -> AbstractContextManager[Models]:
         return self._engines.lend(self._owner)

@@ -12,17 +12,20 @@ import msgspec
 
 from stratalog import Log, Store
 from stratalog.clock import new_id
-from stratalog.errors import Conflict, Invalid, LimitExceeded, NotFound, StratalogError, VersionConflict
+from stratalog.errors import Conflict, Invalid, LimitExceeded, NotFound, StratalogError, Unavailable, VersionConflict
 from stratalog.limits import DOCUMENTS_HELD_MAX
 from stratalog.process_fork import close_in_child
 from stratalog_sheet.events import UPCASTERS, Created, Fact, Imported, check_text, event_of
-from stratalog_sheet.limits import SHEET_CELLS_MAX
+from stratalog_sheet.file_reports import FileFinding, FileReport, broken_formulas
+from stratalog_sheet.files import read_file
+from stratalog_sheet.limits import SHEET_CELLS_MAX, SHEET_REPORT_CELLS_MAX
 from stratalog_sheet.load_plan import with_revision
 from stratalog_sheet.pool import EnginePool
 from stratalog_sheet.settings import SheetSettings
 from stratalog_sheet.sheet import REVISION_CHARACTERS, Sheet
 from stratalog_sheet.state import BLANK, count_cells, split_state
-from stratalog_sheet.xlsx import count_filled, unpack_workbook
+from stratalog_sheet.workbook_names import BRACKET
+from stratalog_sheet.xlsx_import import Workbook
 
 __all__ = ["KIND", "SheetInfo", "Sheets", "snapshots_due"]
 
@@ -65,22 +68,21 @@ class Sheets:
     def import_file(
         self, organisation: str, name: str, xlsx: bytes, *, file_name: str = "", title: str = "", author: str = ""
     ) -> Sheet:
-        """A new sheet of a workbook, which is kept as it is. Raises Conflict, Invalid for what is no .xlsx file.
+        """A new sheet of a workbook or a .csv file, which is kept as it is; its `files` say what was lost.
 
-        Raises LimitExceeded for one with more than `SHEET_CELLS_MAX` filled cells, before the engine looks at it.
+        Raises Conflict, Invalid for what is neither, and LimitExceeded for one with more than `SHEET_CELLS_MAX` filled
+        cells, before the engine looks at it.
         """
         check_text(title, "title")
         check_text(file_name, "file name")
-        files = unpack_workbook(xlsx)
-        _check_cells(count_filled(files))
-        key = new_id(self.store.environment.clock)
-        with self.engines.lend(key) as models:
-            data = models.engine.raw("importXlsx", key=key, files=files, client=key)
-            models.engine.call("close", key=key)
+        workbook = read_file(file_name, xlsx)
+        _check_cells(workbook.cells)
+        data, report = self._converted(workbook)
         _check_cells(count_cells(data))
         revision = self._new_revision()
         data = with_revision(data, revision)
-        fact = Imported(title or file_name.removesuffix(".xlsx"), revision, data, file_name, xlsx)
+        title = title or file_name.removesuffix(".xlsx").removesuffix(".csv")
+        fact = Imported(title, revision, data, file_name, xlsx, report)
         made = self._make(organisation, name, fact, author)
         with suppress(StratalogError):  # it stands; its state is kept now or by the next snapshot
             made.log.save_snapshot(1, split_state(data, fact.title))
@@ -123,6 +125,20 @@ class Sheets:
             if listing.kind == KIND:
                 saved += self._save_due(organisation, listing.id)
         return saved
+
+    def _converted(self, workbook: Workbook) -> tuple[bytes, bytes]:
+        """The engine's JSON of a workbook, and the report on it as JSON, empty where there is nothing to say."""
+        key = new_id(self.store.environment.clock)
+        findings = list(workbook.report.findings)
+        with self.engines.lend(key) as models:
+            data = models.engine.raw("importXlsx", key=key, files=workbook.files, client=key, names=workbook.names)
+            try:
+                broken = models.engine.call("brokenFormulas", key=key, limit=SHEET_REPORT_CELLS_MAX)
+                models.engine.call("close", key=key)
+                findings += broken_formulas(broken)
+            except (LimitExceeded, Unavailable):  # the sheet can be had, whatever its formulas cost
+                findings.append(FileFinding("formula-unchecked", "its formulas take too long to be looked at", 1))
+        return data.replace(BRACKET.encode(), b"["), msgspec.json.encode(FileReport(findings)) if findings else b""
 
     def _save_due(self, organisation: str, name: str) -> int:
         """The same of one sheet. One that its engine fails at is left to the log, and holds up no other."""

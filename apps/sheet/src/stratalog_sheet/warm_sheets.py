@@ -8,11 +8,9 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import TypeVar
 
-import anyio
-import anyio.to_thread
-
 from stratalog import Store
 from stratalog.errors import Unavailable
+from stratalog.server import Pool, PoolSettings, present_work
 from stratalog_sheet.pool import EnginePool
 from stratalog_sheet.settings import EngineSettings
 from stratalog_sheet.sheets import Sheets
@@ -24,45 +22,34 @@ _log = logging.getLogger("stratalog.sheet")
 
 
 class EngineTurns:
-    """Runs what needs an engine on threads of its own, as many as there are engines.
+    """Runs what needs an engine on threads of its own, as many as there are engines, and one for a sheet.
 
-    Callers wait without a thread, and those of one sheet one behind the other. So however many want an engine, the
-    server's other threads are free, and a sheet whose engine is at work holds up no other sheet.
+    So however many want an engine, the server's other threads are free, and a sheet whose engine is at work holds up no
+    other sheet.
     """
 
     def __init__(self, settings: EngineSettings) -> None:
-        self._threads = settings.engines_max
-        self._waiting_max = settings.waiting_max
-        self._waiting = 0
-        self._turns: dict[tuple[str, str], _Turn] = {}
-        self._limiter: anyio.CapacityLimiter | None = None
+        self._pool = Pool(
+            "engines",
+            PoolSettings(
+                threads=settings.engines_max,
+                threads_of_key_max=1,
+                calls_max=settings.waiting_max,
+                wait_seconds_max=settings.wait_seconds_max,
+            ),
+        )
 
     async def run(self, name: tuple[str, str], function: Callable[[], T]) -> T:
         """What ``function`` answers, called when it is the turn of the sheet ``name``, (organisation, name).
 
-        Raises Unavailable where too many wait. One sheet has half the places, so that it cannot take them all.
+        Raises Refused where too many wait, or it waited too long. One sheet has half of the room.
         """
-        turn = self._turns.setdefault(name, _Turn())
-        if self._waiting >= self._waiting_max or turn.waiting >= max(self._waiting_max // 2, 1):
-            text = "too many requests wait for the spreadsheet's engines"
-            raise Unavailable(text, limit=self._waiting_max, value=turn.waiting)
-        self._limiter = self._limiter or anyio.CapacityLimiter(self._threads)
-        self._waiting += 1
-        turn.waiting += 1
-        try:
-            async with turn.lock:
-                return await anyio.to_thread.run_sync(function, limiter=self._limiter)
-        finally:
-            self._waiting -= 1
-            turn.waiting -= 1
-            if not turn.waiting:
-                self._turns.pop(name, None)
+        work = present_work()
+        return await self._pool.run(function, key=name, caller=work.caller if work else None)
 
-
-class _Turn:
-    def __init__(self) -> None:
-        self.lock = anyio.Lock()
-        self.waiting = 0
+    def close(self) -> None:
+        """Wait for the calls that run, and end the threads."""
+        self._pool.close()
 
 
 class WarmSheets:
@@ -93,5 +80,7 @@ class WarmSheets:
             yield
         finally:
             with self._lock:
-                self._sheets, self.turns = None, EngineTurns(self._settings)
+                turns, self._sheets, self.turns = self.turns, None, EngineTurns(self._settings)
+            # The engines first: their end is the end of the calls that wait for one's answer.
             sheets.close()
+            turns.close()

@@ -7,6 +7,7 @@ import { join } from "node:path";
 import { chromium } from "playwright-core";
 import * as people from "./people.mjs";
 import { versionViewer } from "./versionViewer.mjs";
+import { away } from "./away.mjs";
 import { branches } from "./branches.mjs";
 import { titles } from "./titles.mjs";
 
@@ -329,6 +330,7 @@ const stories = {
 
   ...versionViewer({ url, story, two }),
   ...titles({ url, story, two, folder }),
+  ...away({ url, story, two }),
   ...branches({ url, story, two }),
 };
 

@@ -152,13 +152,62 @@ globalThis.bridge = (() => {
       }
       return executed;
     },
-    importXlsx({ key, files, client }) {
-      const entry = make(files, [], client);
+    importXlsx({ key, files, client, names = {} }) {
+      let entry = make(files, [], client);
+      if (Object.keys(names).length) {
+        // The engine keeps named ranges, and reads none from a workbook: its own data have them.
+        const data = exported(entry);
+        entry = make({ ...data, namedRanges: { ...data.namedRanges, ...names } }, [], client);
+      }
       models.set(key, entry);
       return exported(entry);
     },
+    // What the cells of a sheet give, as text: a number with all its digits, a day or a time as it is shown.
+    values({ key, sheet }) {
+      const { model } = openModel(key);
+      const { getters } = model;
+      const id = sheetOf(model, sheet);
+      const cells = [];
+      for (let row = 0; row < getters.getNumberRows(id); row++) {
+        for (let col = 0; col < getters.getNumberCols(id); col++) {
+          const { value, type, format, formattedValue } = getters.getEvaluatedCell({ sheetId: id, col, row });
+          if (value === null || value === "") continue;
+          const isDate = type === "number" && format && globalThis.o_spreadsheet.helpers.isDateTimeFormat(format);
+          const plain = typeof value === "boolean" ? String(value).toUpperCase() : String(value);
+          cells.push({ row, col, text: isDate ? formattedValue : plain });
+        }
+      }
+      return cells;
+    },
+    // The formulas that the engine cannot read, or that name what it does not know: how many, and the first of them.
+    brokenFormulas({ key, limit }) {
+      const { getters } = openModel(key).model;
+      const broken = { count: 0, cells: [] };
+      for (const sheet of getters.getSheetIds()) {
+        for (const cell of getters.getCells(sheet)) {
+          if (!cell.isFormula) continue;
+          const position = getters.getCellPosition(cell.id);
+          if (!["#BAD_EXPR", "#NAME?"].includes(getters.getEvaluatedCell(position).value)) continue;
+          if (broken.count++ < limit) {
+            broken.cells.push({ sheet: getters.getSheetName(sheet), col: position.col, row: position.row });
+          }
+        }
+      }
+      return broken;
+    },
     async exportXlsx({ key }) {
-      return (await openModel(key).model.exportXLSX()).files;
+      const { model } = openModel(key);
+      const { files } = await model.exportXLSX();
+      const { getters } = model;
+      const names = getters.getNamedRanges().map(({ name, range }) => [name, getters.getRangeString(range)]);
+      const pivots = getters.getPivotIds().length;
+      const sheets = getters.getSheetIds().map((id, position) => ({
+        name: getters.getSheetName(id),
+        figures: getters.getFigures(id).length,
+        validations: getters.getDataValidationRules(id).length,
+        pivots: position ? 0 : pivots,
+      }));
+      return { files, names: Object.fromEntries(names), sheets };
     },
   };
 

@@ -1,7 +1,7 @@
 // Canvas: shows a model. The engine shows one model for as long as its component lives, so another model is another
 // component.
 
-import { endTyping, Spreadsheet, typeAnew, useStores } from "./engine.js";
+import { composerOf, endTyping, Spreadsheet, typeAnew, useStores } from "./engine.js";
 import { toast } from "./dom.js";
 
 const TEMPLATES = "/web/sheet/engine/o-spreadsheet/dist/o_spreadsheet.xml";
@@ -54,6 +54,11 @@ export class Canvas {
   /** Take what is being typed as typed. */
   endTyping() {
     if (this.#frame) endTyping(this.#frame.stores);
+  }
+
+  /** What is typed into, where the canvas shows a model. */
+  get composer() {
+    return this.#frame && composerOf(this.#frame.stores);
   }
 
   clear() {

@@ -1,8 +1,10 @@
 // Edit: the page of one sheet. It brings the workbook, the canvas, the timeline and the panel together.
 
 import { Canvas, theme } from "./canvas.js";
+import { drawConflicts } from "./conflictList.js";
 import { find, make, save, sentence, toast } from "./dom.js";
 import { filesOf, goTo, nameOf, viewOf } from "./engine.js";
+import { showFindings } from "./findings.js";
 import { ownName, rename } from "./identity.js";
 import { Marks, zoneOf, zonesOf } from "./marks.js";
 import { openMenu } from "./menu.js";
@@ -10,14 +12,17 @@ import { addressOf, freshName } from "./names.js";
 import { cachePage } from "./pageCache.js";
 import { Panel } from "./panel.js";
 import "./plugins.js";
+import { Restorer } from "./restorer.js";
 import { retitle } from "./retitle.js";
 import { askForToken, Server } from "./server.js";
 import { Timeline } from "./timeline.js";
+import { Tracker } from "./tracker.js";
 import { VersionViewer } from "./versionViewer.js";
 import { Workbook } from "./workbook.js";
 import { zip } from "./zip.js";
 
 const COMPARED_CELLS_MAX = 5000;
+const HEADINGS_SHOWN_MAX = 4;
 const query = new URLSearchParams(location.search);
 const organisation = query.get("in") ?? "local";
 const name = query.get("sheet") ?? "";
@@ -25,10 +30,20 @@ const server = new Server(organisation);
 const me = { name: ownName(), isReader: query.has("view") };
 const marks = new Marks(() => shownModel()?.trigger("update"));
 const page = { marks, refusesUndo: () => !["saved", "saving"].includes(workbook.connectionStatus) };
-export const workbook = new Workbook(server, name, me, page);
+/** What follows the cells of the workbook, and not those of a version that is looked at. */
+const following = {
+  onMoved: (command) => tracker.move(command),
+  onEditLost: (composer) => tracker.lose(composer),
+  across: (model, deliver) => tracker.across(model, deliver),
+  asksHeading,
+};
+export const workbook = new Workbook(server, name, me, { ...page, ...following });
 export const versionViewer = new VersionViewer(server, server.path(name), page);
 const canvases = { now: new Canvas(find("#now")), then: new Canvas(find("#then")) };
+const tracker = new Tracker(workbook.conflicts, () => canvases.now.composer);
+const restorer = new Restorer(workbook.conflicts, () => workbook.model);
 let timeline, panel, shownNow, shownVersion;
+let shownConflicts = new Set();
 
 const shownModel = () => (timeline?.at == null ? workbook.model : versionViewer.model);
 
@@ -44,6 +59,9 @@ async function begin() {
   workbook.addEventListener("model", mountNow);
   workbook.addEventListener("gone", showGone);
   workbook.addEventListener("lost", showOtherHistory);
+  // Another model takes the place of this one: what is being typed is taken along.
+  workbook.addEventListener("reload", () => canvases.now.endTyping());
+  for (const type of ["added", "removed"]) workbook.conflicts.addEventListener(type, showConflicts);
   await workbook.open();
   showTitle();
   timeline = new Timeline(find("#timeline"), { isReadOnly: workbook.isReadOnly });
@@ -55,6 +73,7 @@ async function begin() {
     blame: (cell) => server.get(server.path(name, "/blame"), { cell: cell.name, tab: cell.tab }),
     activity: (before) => server.get(server.path(name, "/activity"), { before }),
     versions: () => server.get(server.path(name, "/versions")),
+    away: () => drawConflicts(workbook.conflicts.items, { restore, dismiss, isReadOnly: workbook.isReadOnly }),
   });
   panel.addEventListener("go", ({ detail }) => timeline.go(detail));
   panel.addEventListener("close", () => showPanel(false));
@@ -138,6 +157,14 @@ const does = {
     const at = version ?? undefined;
     const file = await server.download(server.path(name, "/export.xlsx"), { at });
     save(file, `${workbook.title}${version === null ? "" : ` (version ${version})`}.xlsx`);
+    const { findings } = await server.get(server.path(name, "/export-report"), { at });
+    if (findings.length) await showFindings("Not all of it is in the file", findings);
+  },
+
+  async downloadCsv(version) {
+    const tab = workbook.model.getters.getActiveSheetId();
+    const file = await server.download(server.path(name, "/export.csv"), { tab, at: version ?? undefined });
+    save(file, `${workbook.title}.csv`);
   },
 };
 
@@ -206,6 +233,37 @@ async function showNames() {
   timeline.names = await server.get(server.path(name, "/versions")).catch(() => []);
 }
 
+/** Open what happened while this page was away, once for each conflict that is new, as soon as the server is back. */
+function showConflicts() {
+  const { items } = workbook.conflicts;
+  if (!panel || !workbook.model) return;
+  panel.awayCount = items.length;
+  const isBack = ["saved", "saving"].includes(workbook.connectionStatus);
+  const isNew = items.some((item) => !shownConflicts.has(item.id));
+  if (!isBack || !isNew || workbook.isDeleted) return;
+  shownConflicts = new Set(items.map(({ id }) => id));
+  showPanel(true);
+  panel.choose("away");
+}
+
+function restore(item) {
+  timeline.go(null);
+  const isAway = item.kind === "undo" && !["saved", "saving"].includes(workbook.connectionStatus);
+  if (isAway) return toast("An undo needs the server, which is not reached now.");
+  if (!restorer.restore(item)) toast("The sheet does not take this now. It stays in this list.", true);
+}
+
+function dismiss(item) {
+  workbook.conflicts.remove((other) => !item || other === item);
+}
+
+/** Whether a row of texts stays on top of what is sorted. */
+function asksHeading(row, texts) {
+  const some = texts.slice(0, HEADINGS_SHOWN_MAX).map((text) => `“${String(text).slice(0, 40)}”`);
+  const more = texts.length > HEADINGS_SHOWN_MAX ? ", …" : "";
+  return confirm(`Is row ${row} (${some.join(", ")}${more}) a heading? OK leaves it on top. Cancel sorts it, too.`);
+}
+
 function showPanel(isOpen) {
   panel.isOpen = isOpen;
   find("#history").setAttribute("aria-pressed", String(isOpen));
@@ -268,6 +326,7 @@ function showState() {
   document.body.dataset.connectionStatus = workbook.connectionStatus;
   find("#state").textContent = STATUS_TEXTS[workbook.connectionStatus](workbook.waiting);
   find("#online").setAttribute("aria-checked", String(workbook.isOnline));
+  showConflicts();
 }
 
 function showPeople() {
@@ -305,6 +364,7 @@ function shareItems() {
       copyLink(reading.href, "The link is on the clipboard."),
     ],
     [at === null ? "Download as .xlsx" : `Download version ${at}`, () => does.download(at).catch(complain)],
+    ["Download this tab as .csv", () => does.downloadCsv(at).catch(complain)],
     ["Download the original file", () => downloadOriginal().catch(complain)],
     ["Make a copy", () => does.copy(at ?? workbook.version).catch(complain)],
   ];

@@ -18,14 +18,19 @@ export function pendingOf({ session }) {
     .map((message) => ({ ...message, commands: session.revisions.get(message.nextRevisionId).commands }));
 }
 
-/** Do again what a message of an earlier life of this page did, under its own id: the server may have it already. */
+/**
+ * Do again what a message of an earlier life of this page did, under its own id: the server may have it already.
+ * Answers the commands that this model does not take.
+ */
 export function redo(model, message) {
   const { session, state } = model;
+  const refused = [];
   model.isReplayingCommand = true;
   const { changes } = state.recordChanges(() => {
     for (const command of message.commands) {
-      const isAllowed = model.checkDispatchAllowedRemoteCommand(command).isSuccessful;
-      if (isAllowed) model.dispatchToHandlers(model.coreHandlers, command);
+      if (model.checkDispatchAllowedRemoteCommand(command).isSuccessful)
+        model.dispatchToHandlers(model.coreHandlers, command);
+      else refused.push(command);
     }
   });
   model.isReplayingCommand = false;
@@ -34,6 +39,9 @@ export function redo(model, message) {
   session.save({ type: "REDO_PENDING" }, message.commands, changes);
   session.uuidGenerator = ids;
   model.onRemoteRevisionReceived({ commands: message.commands });
+  const pending = session.pendingMessages.find(({ nextRevisionId }) => nextRevisionId === message.nextRevisionId);
+  if (pending) pending.typedAt = message.typedAt;
+  return refused;
 }
 
 /**
@@ -42,14 +50,27 @@ export function redo(model, message) {
  */
 export function prepared({ session }, message) {
   const isOurs = session.pendingMessages.some(({ nextRevisionId }) => nextRevisionId === message.nextRevisionId);
+  // The engine moves what is selected by these, and leaves them as they were first typed.
+  for (const pending of session.pendingMessages) {
+    if (pending.type === "REMOTE_REVISION") pending.commands = session.revisions.get(pending.nextRevisionId).commands;
+  }
   return { ...message, clientId: isOurs ? session.clientId : "another" };
 }
 
-/** Take back undos that wait for the server, which block the sheet meanwhile. `withdraw` forgets what is being sent. */
+/** The commands of a message that cells can be told from: one for each cell, where the message has one for many. */
+export const commandsOf = ({ session }, { commands }) => session.commandSquisher.unsquish(commands ?? []);
+
+/** What a revision did, as it reads now. */
+export const commandsOfRevision = ({ session }, id) => session.revisions.get(id).commands;
+
+/**
+ * Take back undos that wait for the server, which block the sheet meanwhile. `withdraw` forgets what is being sent.
+ * Answers the messages that were taken back.
+ */
 export function dropWaitingUndo(model, withdraw) {
   const { session } = model;
   const waiting = session.pendingMessages.filter(({ type }) => type !== "REMOTE_REVISION");
-  if (!waiting.length) return;
+  if (!waiting.length) return waiting;
   for (const { type, undoneRevisionId, redoneRevisionId } of waiting) {
     moveBetweenStacks(model, undoneRevisionId ?? redoneRevisionId, type === "REVISION_REDONE");
   }
@@ -57,6 +78,24 @@ export function dropWaitingUndo(model, withdraw) {
   session.waitingAck = false;
   withdraw();
   session.sendPendingMessage();
+  return waiting;
+}
+
+/** The revision that an undo or redo would be of, beside those of `except`; null where there is none. */
+export function nextInHistory(model, isRedo, except) {
+  const history = historyOf(model);
+  return (isRedo ? history.redoStack : history.undoStack).findLast((id) => !except.includes(id)) ?? null;
+}
+
+/** Undo a revision of one's own, or redo it. False where that cannot be. */
+export function moveInHistory(model, id, isRedo) {
+  const history = historyOf(model);
+  if (!model.session.canApplyOptimisticUpdate()) return false;
+  if (!(isRedo ? history.redoStack : history.undoStack).includes(id)) return false;
+  if (isRedo) model.session.redo(id);
+  else model.session.undo(id);
+  moveBetweenStacks(model, id, !isRedo);
+  return true;
 }
 
 /** An undo that was believed lost and came through after all leaves its revision where a redo finds it. */
@@ -65,8 +104,10 @@ export function noteHistory(model, { type, undoneRevisionId, redoneRevisionId })
   if (type === "REVISION_REDONE") moveBetweenStacks(model, redoneRevisionId, false);
 }
 
+const historyOf = (model) => model.handlers.find(({ undoStack }) => undoStack);
+
 function moveBetweenStacks(model, id, isUndone) {
-  const history = model.handlers.find(({ undoStack }) => undoStack);
+  const history = historyOf(model);
   const [source, target] = isUndone ? [history.undoStack, history.redoStack] : [history.redoStack, history.undoStack];
   const index = source.lastIndexOf(id);
   if (index >= 0) target.push(...source.splice(index, 1));
@@ -105,7 +146,7 @@ export async function filesOf(model) {
 export const useStores = () => Stores.useStoreProvider();
 
 /** Take what is being typed into a cell as typed. */
-export const endTyping = (stores) => stores.get(Stores.CellComposerStore).stopEdition();
+export const endTyping = (stores) => composerOf(stores).stopEdition();
 
 /**
  * Before a key writes: who begins to type in a cell begins with nothing. The engine empties the element that is typed
@@ -135,3 +176,61 @@ export function goTo(model, { sheetId, col, row, scrollX, scrollY }) {
 
 /** A cell's name, as in B7. */
 export const nameOf = (column, row) => helpers.toXC(column, row);
+
+/** The composer of a canvas: what is typed into a cell, and which cell that is. */
+export const composerOf = (stores) => stores.get(Stores.CellComposerStore);
+
+/** What is being typed, with its cell; null where nothing is. */
+export function editOf(composer) {
+  if (!composer || composer.editionMode === "inactive") return null;
+  const { sheetId, col, row, currentContent: text, initialContent } = composer;
+  return { sheetId, col, row, text, isChanged: text !== initialContent };
+}
+
+/** The cell that is typed into is another one now: it has moved. */
+export function moveEdit(composer, { col, row }) {
+  Object.assign(composer, { col, row });
+}
+
+/** Choose a cell without ending what is being typed. */
+export function moveSelection(model, { sheetId, col, row }) {
+  if (model.getters.getActiveSheetId() !== sheetId) return;
+  const selection = model.handlers.find(({ gridSelection }) => gridSelection);
+  const zone = model.getters.expandZone(sheetId, { left: col, right: col, top: row, bottom: row });
+  const anchor = { cell: { col, row }, zone };
+  selection.setSelectionMixin(anchor, [zone]);
+  model.selection.resetDefaultAnchor(selection, structuredClone(anchor));
+}
+
+/**
+ * Where positions are after an undo or redo that `deliver` gives the model; null for one that went. What such a message
+ * moves depends on all that came after what it undoes. So the positions stand at the end of the engine's own history
+ * meanwhile, and are rebased as unsent changes are.
+ */
+export function traced({ session: { revisions } }, positions, deliver) {
+  const id = crypto.randomUUID();
+  // No plugin knows the command, and it has what the engine rebases the position of a cell by.
+  const commands = positions.map((position, index) => ({ type: "STRATALOG_POSITION", index, ...position }));
+  revisions.append(id, { id, clientId: "position", commands, changes: [], setChanges: () => {} });
+  try {
+    deliver();
+    const rebased = revisions.get(id).commands;
+    return positions.map((_, wanted) => {
+      const { sheetId, col, row } = rebased.find(({ index }) => index === wanted) ?? {};
+      return sheetId === undefined ? null : { sheetId, col, row };
+    });
+  } finally {
+    const [{ next }] = revisions.tree.revertedExecution(revisions.HEAD_BRANCH);
+    revisions.revertTo(next.operation.id);
+    revisions.tree.drop(id);
+  }
+}
+
+// The engine moves the cell that is typed into once too often, by commands of other sheets as well, and forgets what
+// was typed where that cell was deleted: docs/concepts/sheet-engine-reports.md. The page follows that cell itself.
+const handle = Stores.CellComposerStore.prototype.handle;
+Stores.CellComposerStore.prototype.handle = function (command) {
+  if (command.type === "ADD_COLUMNS_ROWS" || command.type === "REMOVE_COLUMNS_ROWS") return;
+  if (editOf(this) && !this.getters.tryGetSheet(this.sheetId)) this.model.config.custom.page.onEditLost?.(this);
+  handle.call(this, command);
+};

@@ -3,6 +3,7 @@
 
 import { confirmInDialog } from "./confirm.js";
 import { ago, find, make, moment, sentence, toast } from "./dom.js";
+import { showFindings } from "./findings.js";
 import { ownName } from "./identity.js";
 import { openMenu } from "./menu.js";
 import { addressOf, freshName } from "./names.js";
@@ -38,7 +39,7 @@ function show() {
   if (focused) find(kind, lines().find(({ dataset }) => dataset.name === focused) ?? document)?.focus();
   if (listed.length) hint("");
   else if (sheets.length) hint("No sheet is called that.");
-  else hint("No sheets yet. Begin an empty one, or drop an .xlsx file here.");
+  else hint("No sheets yet. Begin an empty one, or drop an .xlsx or .csv file here.");
 }
 
 /** Which line has the focus, and where in it. */
@@ -133,12 +134,14 @@ async function begin() {
 }
 
 async function take(file) {
-  if (!/\.xlsx$/i.test(file.name)) throw new Error(`“${file.name}” is no .xlsx workbook.`);
+  if (!/\.(xlsx|csv)$/i.test(file.name)) throw new Error(`“${file.name}” is neither .xlsx nor .csv.`);
   if (file.size > FILE_BYTES_MAX) throw new Error(`“${file.name}” is larger than ${FILE_BYTES_MAX / 2 ** 20} MiB.`);
   hint(`Reading ${file.name}…`);
-  const title = file.name.replace(/\.xlsx$/i, "");
+  const title = file.name.replace(/\.(xlsx|csv)$/i, "");
   const name = freshName(title);
   await server.upload(server.path(name, "/import"), { file: file.name, title, author: ownName() }, file);
+  const { findings } = await server.get(server.path(name, "/import-report"));
+  if (findings.length) await showFindings(`Not all of “${file.name}” came in`, findings);
   location.href = addressOf(organisation, name);
 }
 

@@ -1,7 +1,7 @@
 // Offline cache: what the browser stores of a sheet. For all tabs, a snapshot as the server sent it and the entries
 // after it; for each tab, what was typed and is in no entry yet, with the version that it was typed at.
 
-import { Database } from "/web/client/database.js";
+import { Database, within } from "/web/client/database.js";
 
 const SNAPSHOT = ["snapshot"];
 const ENTRIES = IDBKeyRange.bound(["entry"], ["entry", []]);
@@ -25,15 +25,22 @@ export class OfflineCache {
     this.tabLease = tabLease;
   }
 
-  /** The snapshot or null; the entries after it without a gap; what waits, or null. */
+  /** The snapshot or null; the entries after it without a gap; what waits, or null; the conflicts, or null. */
   async load() {
-    const [snapshot, entries, pending] = await this.#database.read((store) => [
+    const [snapshot, entries, pending, own, conflicts] = await this.#database.read((store) => [
       store("items").get(SNAPSHOT),
       store("items").getAll(ENTRIES),
       store("pending").get([this.tabLease, 0]),
+      store("confirmed").get([this.tabLease, 0]),
+      store("pending").get([this.tabLease, 1]),
     ]);
     this.#stored = signature(pending?.version, pending?.messages ?? []);
-    return { snapshot: snapshot ?? null, entries: following(snapshot, entries), pending: pending ?? null };
+    return {
+      snapshot: snapshot ?? null,
+      entries: following(snapshot, entries),
+      pending: pending ?? null,
+      conflicts: own || conflicts ? { ...own, ...conflicts } : null,
+    };
   }
 
   /** Store another snapshot, and delete the entries before it. */
@@ -50,14 +57,24 @@ export class OfflineCache {
     });
   }
 
-  /** Store what waits, unless it is stored already. */
-  async putPending(version, messages, incarnation) {
-    const latest = signature(version, messages);
+  /**
+   * Store what waits and the conflicts, unless they are stored already. In one transaction: what no longer waits
+   * since it fell into a deleted row is a conflict, and never neither.
+   */
+  async putPending(version, messages, incarnation, conflicts) {
+    const latest = signature(version, messages, conflicts.changes);
     if (latest === this.#stored) return;
     this.#stored = latest;
-    await this.#database.write(({ pending }) => {
-      if (messages.length) pending.put({ tabLease: this.tabLease, sequence: 0, version, messages, incarnation });
+    const key = { tabLease: this.tabLease, sequence: 0 };
+    const { items = [], own = [] } = conflicts.stored ?? {};
+    await this.#database.write(({ pending, confirmed }) => {
+      if (messages.length) pending.put({ ...key, version, messages, incarnation });
       else pending.delete([this.tabLease, 0]);
+      // A lease with conflicts is one that waits: the next tab takes it, and shows them.
+      if (items.length) pending.put({ ...key, sequence: 1, version, items, incarnation });
+      else pending.delete([this.tabLease, 1]);
+      if (own.length) confirmed.put({ ...key, version, own });
+      else confirmed.delete([this.tabLease, 0]);
     });
   }
 
@@ -65,8 +82,9 @@ export class OfflineCache {
   async forget() {
     const leases = await this.#database.tabLeases();
     const isLast = leases.every(({ tabLease, waits }) => tabLease === this.tabLease || !waits);
-    await this.#database.write(({ items, pending }) => {
-      pending.delete([this.tabLease, 0]);
+    await this.#database.write(({ items, pending, confirmed }) => {
+      pending.delete(within(this.tabLease));
+      confirmed.delete(within(this.tabLease));
       if (isLast) items.clear();
     });
   }
@@ -78,8 +96,8 @@ export class OfflineCache {
 }
 
 // What waits is rebased by entries alone, and each is a version.
-const signature = (version, messages) =>
-  messages.length ? [version, ...messages.map(({ nextRevisionId }) => nextRevisionId)].join() : "";
+const signature = (version, messages, changes = 0) =>
+  messages.length || changes ? [version, changes, ...messages.map(({ nextRevisionId }) => nextRevisionId)].join() : "";
 
 function following(snapshot, entries) {
   if (!snapshot) return [];

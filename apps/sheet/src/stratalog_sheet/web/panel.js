@@ -3,7 +3,7 @@
 
 import { ago, find, make, moment, sentence } from "./dom.js";
 
-const TABS = { cell: "Cell", activity: "Activity", versions: "Versions" };
+const TABS = { cell: "Cell", activity: "Activity", versions: "Versions", away: "Away" };
 const SETTLE_MS = 150;
 
 export class Panel extends EventTarget {
@@ -15,12 +15,21 @@ export class Panel extends EventTarget {
   #turn = 0;
   #settling = null;
 
-  /** `queries` answers `blame(cell)`, `activity(before)` and `versions()`. */
+  /** `queries` answers `blame(cell)`, `activity(before)` and `versions()`; `away()` the elements of its tab. */
   constructor(element, queries) {
     super();
     this.#element = element;
     this.#queries = queries;
     element.append(this.#tabs(), make("div", { id: "panel-body", role: "tabpanel", tabindex: "0" }));
+    this.awayCount = 0;
+  }
+
+  /** How many conflicts there are. Their tab is there while there are some, and while it is looked at. */
+  set awayCount(count) {
+    const tab = find("#tab-away", this.#element);
+    tab.hidden = !count && this.#tab !== "away";
+    tab.replaceChildren("Away", count ? make("small", {}, String(count)) : "");
+    if (this.#tab === "away") this.refresh(0);
   }
 
   get isOpen() {
@@ -50,6 +59,7 @@ export class Panel extends EventTarget {
   choose(tab) {
     this.#tab = tab;
     for (const button of this.#element.querySelectorAll("[role=tab]")) {
+      if (button.dataset.tab === tab) button.hidden = false;
       button.setAttribute("aria-selected", String(button.dataset.tab === tab));
       button.tabIndex = button.dataset.tab === tab ? 0 : -1;
     }
@@ -71,6 +81,7 @@ export class Panel extends EventTarget {
       cell: () => this.#drawCell(),
       activity: () => this.#drawActivity(),
       versions: () => this.#drawVersions(),
+      away: () => this.#queries.away(),
     };
     let parts;
     try {
@@ -198,7 +209,8 @@ export class Panel extends EventTarget {
 function move(event, tabs) {
   const step = { ArrowRight: 1, ArrowLeft: -1 }[event.key];
   if (!step) return;
-  const next = tabs[(tabs.indexOf(document.activeElement) + step + tabs.length) % tabs.length];
+  const shown = tabs.filter((tab) => !tab.hidden);
+  const next = shown[(shown.indexOf(document.activeElement) + step + shown.length) % shown.length];
   next.click();
   next.focus();
 }

@@ -32,6 +32,21 @@ class MarksPlugin extends UIPlugin {
   }
 }
 
+/**
+ * Tells the page how cells move, each command once and in the coordinates of what is shown. The engine gives its
+ * stateful plugins just that; its stores are given a command of somebody else twice, and what it replays as well.
+ */
+class PositionsPlugin extends UIPlugin {
+  constructor(config) {
+    super(config);
+    this.page = config.custom.page;
+  }
+
+  handle(command) {
+    this.page.onMoved?.(command);
+  }
+}
+
 /** Refuses what needs the server's word while the server is not reached: an undo would block the sheet until then. */
 class OnlinePlugin extends UIPlugin {
   constructor(config) {
@@ -41,9 +56,38 @@ class OnlinePlugin extends UIPlugin {
 
   allowDispatch({ type }) {
     const isHistory = type === "REQUEST_UNDO" || type === "REQUEST_REDO";
-    return isHistory && this.page.refusesUndo?.() ? "WaitingSessionConfirmation" : "Success";
+    if (!isHistory || !this.page.refusesUndo?.()) return "Success";
+    this.page.onUndoRefused?.(type === "REQUEST_REDO");
+    return "WaitingSessionConfirmation";
   }
 }
 
+/**
+ * Asks whether a first row of texts is a heading. The engine sees a heading only where a type below it differs, never
+ * in one column, and else sorts it along.
+ */
+class SortPlugin extends registries.featurePluginRegistry.get("sort") {
+  constructor(config) {
+    super(config);
+    this.page = config.custom.page;
+  }
+
+  hasHeader(sheetId, columns) {
+    if (super.hasHeader(sheetId, columns)) return true;
+    const [{ row }] = columns[0];
+    if (!this.page.asksHeading || columns[0].length === 1 || this.hasTextAbove(columns, row)) return false;
+    const texts = columns.map(([cell]) => this.getters.getEvaluatedCell(cell));
+    const isHeading = texts.some(({ type }) => type === "text") && texts.every(({ type }) => /text|empty/.test(type));
+    return isHeading && this.page.asksHeading(row + 1, texts.map(({ value }) => value).filter(Boolean));
+  }
+
+  hasTextAbove(columns, row) {
+    const isFilled = ([cell]) => this.getters.getEvaluatedCell({ ...cell, row: row - 1 }).type !== "empty";
+    return row > 0 && columns.some(isFilled);
+  }
+}
+
+registries.featurePluginRegistry.replace("sort", SortPlugin);
 registries.featurePluginRegistry.add("stratalog_marks", MarksPlugin);
 registries.featurePluginRegistry.add("stratalog_online", OnlinePlugin);
+registries.statefulUIPluginRegistry.add("stratalog_positions", PositionsPlugin);

@@ -33,11 +33,11 @@ export class Presence {
 
   /** Take over what the live connection knows; true where it is new. */
   hear() {
-    const { id, present } = this.#live;
+    const { id, present, principals } = this.#live;
     const now = new Map(
       Object.entries(present)
         .filter(([connection]) => connection !== id)
-        .map(([connection, state]) => [connection, person(connection, state)]),
+        .map(([connection, state]) => [connection, person(connection, state, principals[connection])]),
     );
     for (const client of now.values()) this.#emit({ type: "CLIENT_MOVED", version: 1, client });
     for (const [connection, { id: clientId }] of this.people) {
@@ -53,10 +53,12 @@ export class Presence {
   }
 }
 
-// Others may show anything: only what the engine can draw is taken over, under an id that nobody else can take.
-function person(connection, state) {
-  const { name, position } = Object(state);
-  const client = { id: `live/${connection}`, name: String(name ?? "").slice(0, NAME_CHARACTERS_MAX) || "Somebody" };
+// Others may show anything: only what the engine can draw is taken over, under an id that nobody else can take. Where
+// the server knows who it is, the name is the server's.
+function person(connection, state, principal) {
+  const { name: own, position } = Object(state);
+  const name = principal ? principal.name || principal.id : (own ?? "");
+  const client = { id: `live/${connection}`, name: String(name).slice(0, NAME_CHARACTERS_MAX) || "Somebody" };
   const { sheetId, col, row } = Object(position);
   const isCell = typeof sheetId === "string" && Number.isInteger(col) && Number.isInteger(row) && col >= 0 && row >= 0;
   return isCell ? { ...client, position: { sheetId, col, row } } : client;

@@ -32,7 +32,7 @@ export class Transport {
    * after a version.
    * `hooks`: `onEntry(entry)` before the engine sees it; `onState()`; `onRefused(message, error)` for a message that no
    * further attempt helps; `onEnd(error)`; `onReload()` where the server says so; `onLost()` where it went back to an
-   * older history; `onPresence(message)`; and `prepare(message)`, which gives a message as the engine should see it.
+   * older history; `onPresence(message)`; and `give(entry, emit)`, which hands the engine the message of an entry.
    */
   constructor({ version, hash }, log, hooks) {
     this.version = version;
@@ -118,7 +118,7 @@ export class Transport {
     this.#hooks.onEntry(entry);
     if (entry.type !== "revision") return;
     if (this.#outgoing?.nextRevisionId === entry.message.nextRevisionId) this.#outgoing = null;
-    this.emit(this.#hooks.prepare(entry.message));
+    this.#hooks.give(entry, (message) => this.emit(message));
   }
 
   async #run() {

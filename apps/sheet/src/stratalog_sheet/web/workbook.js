@@ -3,13 +3,17 @@
 
 import { StratalogError } from "/web/client/errors.js";
 import { Live } from "/web/client/live.js";
-import { dropWaitingUndo, freeze, makeModel, noteHistory, pendingOf, prepared, redo } from "./engine.js";
+import { Conflicts } from "./conflicts.js";
+import { ConflictWatch } from "./conflictWatch.js";
+import { dropWaitingUndo, freeze, makeModel, noteHistory, pendingOf } from "./engine.js";
 import { OfflineCache } from "./offlineCache.js";
 import { Presence } from "./presence.js";
 import { token } from "./server.js";
 import { LOST, Transport } from "./transport.js";
 
 const BEHIND_ENTRIES_MAX = 1500;
+/** Farther back than this, conflicts are not followed through what came while the page was closed. */
+const FOLLOWED_ENTRIES_MAX = 200;
 
 export class Workbook extends EventTarget {
   model = null;
@@ -19,6 +23,7 @@ export class Workbook extends EventTarget {
   /** Why nothing more goes to the server or comes from it, for good; null while it does. */
   fault = null;
   presence;
+  conflicts = new Conflicts();
   #server;
   #sheet;
   #me;
@@ -28,6 +33,7 @@ export class Workbook extends EventTarget {
   #isSaving = false;
   #isReloading = false;
   #page;
+  #watch;
 
   /** `me.name` signs and is shown to others; `page` is what the engine's plugins of this page can ask. */
   constructor(server, sheet, me, page = {}) {
@@ -35,7 +41,9 @@ export class Workbook extends EventTarget {
     this.#server = server;
     this.#sheet = sheet;
     this.#me = me;
-    this.#page = page;
+    this.#page = { ...page, onUndoRefused: (isRedo) => this.#watch.missUndo(isRedo) };
+    this.#watch = new ConflictWatch(this.conflicts, () => this.model, page.across);
+    this.conflicts.addEventListener("removed", () => this.#save());
     this.presence = new Presence((message) => this.#transport?.emit(message));
   }
 
@@ -123,7 +131,9 @@ export class Workbook extends EventTarget {
   }
 
   async #load() {
-    const cached = (await this.#offlineCache?.load()) ?? { snapshot: null, entries: [], pending: null };
+    const empty = { snapshot: null, entries: [], pending: null, conflicts: null };
+    const cached = (await this.#offlineCache?.load()) ?? empty;
+    this.conflicts.load(cached.conflicts);
     let loaded;
     try {
       await this.#fetchFacts();
@@ -132,7 +142,7 @@ export class Workbook extends EventTarget {
     } catch (error) {
       loaded = await this.#fallBack(cached, error);
     }
-    this.#make(loaded.snapshot, loaded.entries, cached.pending);
+    this.#make(loaded.snapshot, loaded.entries, cached.pending, cached.conflicts?.version);
     if (this.isDeleted) freeze(this.model);
   }
 
@@ -208,11 +218,13 @@ export class Workbook extends EventTarget {
 
   /**
    * The model: the snapshot, the entries that what waits was typed at, then what waits, and then the other entries,
-   * which rebase it.
+   * which rebase it. Where nothing waits, conflicts are where the version `followed` has them.
    */
-  #make(snapshot, entries, pending) {
+  #make(snapshot, entries, pending, followed = Infinity) {
     const isBase = pending !== null && snapshot.version <= pending.version;
-    const first = isBase ? entries.filter(({ version }) => version <= pending.version) : entries;
+    const isNear = snapshot.version <= followed && (entries.at(-1)?.version ?? 0) - followed <= FOLLOWED_ENTRIES_MAX;
+    const base = isBase ? pending.version : pending === null && isNear ? followed : Infinity;
+    const first = entries.filter(({ version }) => version <= base);
     const known = new Set(entries.map(({ message }) => message?.nextRevisionId));
     const transport = this.#newTransport(first.at(-1) ?? snapshot);
     const client = { id: crypto.randomUUID(), name: this.#me.name };
@@ -220,10 +232,10 @@ export class Workbook extends EventTarget {
     const options = { client, transport, isReadOnly: this.isReadOnly, page: this.#page };
     this.model = makeModel(snapshot.data ?? JSON.parse(snapshot.text), messages, options);
     for (const message of pending?.messages ?? []) {
-      if (isBase || !known.has(message.nextRevisionId)) redo(this.model, message);
+      if (isBase || !known.has(message.nextRevisionId)) this.#watch.redo(message);
     }
     transport.take(entries.slice(first.length));
-    this.model.on("update", this, () => this.#save());
+    this.model.on("update", this, () => this.#change());
     this.model.on("unexpected-revision-id", this, () => this.reload());
     this.#announce("model");
   }
@@ -232,7 +244,8 @@ export class Workbook extends EventTarget {
     const path = this.#server.path(this.#sheet);
     const append = `${path}/append?author=${encodeURIComponent(this.#me.name)}`;
     const log = {
-      append: (message, version, hash) => this.#server.post(append, { message, version, hash }),
+      append: (message, version, hash) =>
+        this.#server.post(append, { message: this.#watch.dated(message, version), version, hash }),
       read: (after, hash) => this.#server.get(`${path}/entries`, { after, hash }),
     };
     return (this.#transport = new Transport(start, log, {
@@ -243,7 +256,7 @@ export class Workbook extends EventTarget {
       onLost: () => this.#leaveBranch(),
       onEnd: (error) => this.#end(error),
       onPresence: (message) => this.presence.say(message),
-      prepare: (message) => prepared(this.model, message),
+      give: (entry, emit) => this.#watch.give(entry, emit),
     }));
   }
 
@@ -255,6 +268,7 @@ export class Workbook extends EventTarget {
     try {
       await this.#fetchFacts();
       const loaded = await this.#fetch({ snapshot: null, entries: [], pending: null });
+      this.#announce("reload");
       // What was typed while that took is among these.
       const messages = pendingOf(this.model).filter(({ nextRevisionId }) => nextRevisionId !== without);
       this.model.off("update", this);
@@ -277,6 +291,7 @@ export class Workbook extends EventTarget {
 
   #refuse(message, error) {
     if (error) this.#announce("error", error);
+    if (error) this.#watch.noteRefused(message, error);
     if (message.type === "REMOTE_REVISION") this.reload(message.nextRevisionId);
     else this.#dropWaitingUndo();
   }
@@ -288,7 +303,8 @@ export class Workbook extends EventTarget {
   }
 
   #dropWaitingUndo() {
-    if (this.model) dropWaitingUndo(this.model, () => this.#transport.withdraw());
+    const dropped = this.model ? dropWaitingUndo(this.model, () => this.#transport.withdraw()) : [];
+    this.#watch.noteDropped(dropped);
   }
 
   #note(entry) {
@@ -298,13 +314,19 @@ export class Workbook extends EventTarget {
     this.dispatchEvent(new CustomEvent("entry", { detail: entry }));
   }
 
+  #change() {
+    this.#watch.date(this.version);
+    this.#save();
+  }
+
   /** Keep what waits. Changes come in bursts, and each is kept before the page can end. */
   #save() {
     if (this.#isSaving) return;
     this.#isSaving = true;
     queueMicrotask(() => {
       this.#isSaving = false;
-      const stored = this.#offlineCache?.putPending(this.version, pendingOf(this.model), this.facts.incarnation);
+      const waiting = pendingOf(this.model);
+      const stored = this.#offlineCache?.putPending(this.version, waiting, this.facts.incarnation, this.conflicts);
       stored?.catch((error) => this.#announce("error", error));
       this.#announce("state");
     });

@@ -1,0 +1,115 @@
+"""CSV: one sheet of plain values, in and out, as RFC 4180 has it."""
+
+from __future__ import annotations
+
+import csv
+import io
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any
+from xml.sax.saxutils import escape
+
+from stratalog.errors import Invalid, LimitExceeded
+from stratalog_sheet.cells import cell_name
+from stratalog_sheet.file_reports import Findings
+from stratalog_sheet.limits import (
+    SHEET_CELLS_MAX,
+    SHEET_COLUMNS_MAX,
+    SHEET_CSV_ROWS_MAX,
+    SHEET_XLSX_BYTES_MAX,
+    SHEET_XLSX_READ_BYTES_MAX,
+)
+from stratalog_sheet.xlsx_cells import as_typed
+from stratalog_sheet.xlsx_import import Workbook, workbook_of
+from stratalog_sheet.xlsx_markup import MAIN
+
+__all__ = ["read_csv", "write_csv"]
+
+SHEET = "Sheet1"
+DELIMITERS = (",", ";", "\t", "|")
+# What is a number in every language: `1,5` and `1.000` are not, nor is `007`, which loses its zeros.
+NUMBER = re.compile(r"-?(?:0|[1-9][0-9]{0,14})(?:\.[0-9]{1,15})?")
+CONTROL = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\ufffe\uffff]")
+
+
+def read_csv(body: bytes) -> Workbook:
+    """The file as a workbook of one sheet: numbers are numbers, and all else is the text that it is.
+
+    Raises Invalid for what is no text of UTF-8 or UTF-16, LimitExceeded.
+    """
+    if len(body) > min(SHEET_XLSX_BYTES_MAX, SHEET_XLSX_READ_BYTES_MAX):
+        raise LimitExceeded("the file is too large", value=len(body), limit=SHEET_XLSX_READ_BYTES_MAX)
+    findings = Findings()
+    text = _text(body, findings)
+    counted = _Counted(findings)
+    rows = "".join(counted.rows(csv.reader(io.StringIO(text, newline=""), delimiter=_delimiter(text))))
+    sheet = f'<worksheet xmlns="{MAIN}"><sheetData>{rows}</sheetData></worksheet>'
+    if len(sheet.encode()) > SHEET_XLSX_READ_BYTES_MAX:
+        raise LimitExceeded("the file is too large to be read", value=len(sheet), limit=SHEET_XLSX_READ_BYTES_MAX)
+    return workbook_of(SHEET, sheet, counted.cells, findings.report())
+
+
+def write_csv(cells: Iterable[Mapping[str, Any]]) -> bytes:
+    """Cells with ``row``, ``col`` and ``text`` as CSV in UTF-8, row by row."""
+    rows: dict[int, dict[int, str]] = {}
+    for cell in cells:
+        rows.setdefault(cell["row"], {})[cell["col"]] = cell["text"]
+    out = io.StringIO()
+    writer = csv.writer(out, lineterminator="\r\n")
+    for row in range(max(rows, default=-1) + 1):
+        texts = rows.get(row, {})
+        writer.writerow([texts.get(column, "") for column in range(max(texts, default=-1) + 1)])
+    return out.getvalue().encode(errors="replace")
+
+
+class _Counted:
+    """Makes the rows of a worksheet of the rows of a file, and counts its cells."""
+
+    def __init__(self, findings: Findings) -> None:
+        self.cells = 0
+        self._findings = findings
+
+    def rows(self, rows: Iterable[list[str]]) -> Iterator[str]:
+        """Each row. Raises LimitExceeded where there are too many rows, columns or cells, Invalid for broken quotes."""
+        try:
+            for number, texts in enumerate(rows):
+                if number >= SHEET_CSV_ROWS_MAX:
+                    raise LimitExceeded("the file has too many rows", limit=SHEET_CSV_ROWS_MAX)
+                if len(texts) > SHEET_COLUMNS_MAX:
+                    text = "the file has too many columns"
+                    raise LimitExceeded(text, row=number + 1, value=len(texts), limit=SHEET_COLUMNS_MAX)
+                yield self._row(number, texts)
+        except csv.Error as exc:
+            raise Invalid("the file is no CSV", reason=str(exc)) from exc
+
+    def _row(self, number: int, texts: list[str]) -> str:
+        cells = "".join(self._cell(cell_name(column, number), text) for column, text in enumerate(texts) if text)
+        if self.cells > SHEET_CELLS_MAX:
+            raise LimitExceeded("the file has more cells than a browser can work with", limit=SHEET_CELLS_MAX)
+        return f'<row r="{number + 1}">{cells}</row>' if cells else ""
+
+    def _cell(self, name: str, text: str) -> str:
+        self.cells += 1
+        if NUMBER.fullmatch(text):
+            return f'<c r="{name}"><v>{text}</v></c>'
+        if CONTROL.search(text):
+            self._findings.add("control-character", "control characters are left out", name)
+            text = CONTROL.sub("", text)
+        return f'<c r="{name}" t="str"><v xml:space="preserve">{escape(as_typed(text))}</v></c>'
+
+
+def _text(body: bytes, findings: Findings) -> str:
+    encoding = "utf-16" if body.startswith((b"\xff\xfe", b"\xfe\xff")) else "utf-8-sig"
+    try:
+        return body.decode(encoding)
+    except UnicodeDecodeError:
+        if encoding == "utf-16" or b"\0" in body:
+            raise Invalid("the file is no text in UTF-8 or UTF-16") from None
+        findings.add("encoding", "the file is not in UTF-8; it was read as Windows-1252")
+        return body.decode("cp1252", errors="replace")
+
+
+def _delimiter(text: str) -> str:
+    """What stands between the fields of the first line, outside of quotes; a comma where nothing does."""
+    line = re.sub(r'"[^"]*"', "", text[:65536]).partition("\n")[0]
+    return max(DELIMITERS, key=line.count)

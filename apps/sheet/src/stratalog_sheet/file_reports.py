@@ -1,0 +1,78 @@
+"""File reports: what of a file was not understood when it came in, or could not be written when it went out."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import msgspec
+
+from stratalog_sheet.cells import cell_name
+from stratalog_sheet.limits import SHEET_REPORT_CELLS_MAX
+
+__all__ = ["FileFinding", "FileReport", "Findings", "broken_formulas", "report_in"]
+
+
+class FileFinding(msgspec.Struct, frozen=True):
+    """One kind of loss: a code for programs, a sentence for people, how often, and where."""
+
+    code: str
+    text: str
+    count: int
+    where: Sequence[str] = ()
+    """Cells as in ``Sheet1!B7``, names, or parts of the file: the first `SHEET_REPORT_CELLS_MAX` of them."""
+
+
+class FileReport(msgspec.Struct, frozen=True):
+    """Every finding of one import or export. It is empty where the file came through whole."""
+
+    findings: Sequence[FileFinding] = ()
+
+    def lines(self) -> list[str]:
+        """A line for each finding, as people read it."""
+        return [_line(finding) for finding in self.findings]
+
+
+class Findings:
+    """Collects the findings of one file."""
+
+    def __init__(self) -> None:
+        self._texts: dict[str, str] = {}
+        self._counts: dict[str, int] = {}
+        self._where: dict[str, list[str]] = {}
+
+    def add(self, code: str, text: str, where: str = "", count: int = 1) -> None:
+        """One more of a kind. The first sentence of a kind stays."""
+        self._texts.setdefault(code, text)
+        self._counts[code] = self._counts.get(code, 0) + count
+        listed = self._where.setdefault(code, [])
+        if where and len(listed) < SHEET_REPORT_CELLS_MAX and where not in listed:
+            listed.append(where)
+
+    def report(self) -> FileReport:
+        """What was found so far, in the order in which the kinds came up."""
+        return FileReport(
+            [FileFinding(code, text, self._counts[code], self._where[code]) for code, text in self._texts.items()]
+        )
+
+
+def report_in(data: bytes) -> FileReport:
+    """The report that was encoded as JSON; an empty one for no bytes, as entries of older versions have."""
+    return msgspec.json.decode(data, type=FileReport) if data else FileReport()
+
+
+def broken_formulas(broken: Mapping[str, Any]) -> list[FileFinding]:
+    """What the engine says of formulas that it cannot read, as a finding; none where it reads all."""
+    if not broken["count"]:
+        return []
+    listed = [f"{cell['sheet']}!{cell_name(cell['col'], cell['row'])}" for cell in broken["cells"]]
+    return [
+        FileFinding("formula", "formulas that the engine does not know are kept as they are", broken["count"], listed)
+    ]
+
+
+def _line(finding: FileFinding) -> str:
+    shown = ", ".join(finding.where[:5])
+    more = ", …" if finding.count > len(finding.where[:5]) and shown else ""
+    where = f": {shown}{more}" if shown else ""
+    return f"{finding.text} ({finding.count}{where})"

@@ -1,0 +1,90 @@
+"""Formulas as workbooks spell them: their tokens, and the same formula seen from another cell."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+import msgspec
+
+from stratalog_sheet.cells import column_name, column_number
+
+__all__ = ["Token", "quote_sheet", "shift", "tokens", "unquote_sheet"]
+
+COLUMNS_MAX = 16_384
+ROWS_MAX = 1_048_576
+
+_TOKEN = re.compile(
+    r"""
+    (?P<text>"(?:[^"]|"")*")
+  | (?P<quoted>'(?:[^']|'')*'(?=!))
+  | (?P<error>\#(?:REF!|N/A|VALUE!|DIV/0!|NAME\?|NULL!|NUM!|SPILL!|CALC!))
+  | (?P<bracket>\[(?:[^\[\]']|'.|\[(?:[^\[\]']|'.)*\])*\])
+  | (?P<columns>\$?[A-Za-z]{1,3}:\$?[A-Za-z]{1,3}(?![\w.(!]))
+  | (?P<rows>\$?[0-9]{1,7}:\$?[0-9]{1,7}(?![\w.(!]))
+  | (?P<cell>\$?[A-Za-z]{1,3}\$?[1-9][0-9]{0,6}(?![\w.(!\[?\\]))
+  | (?P<number>[0-9]+\.?[0-9]*(?:[eE][+-]?[0-9]+)?|\.[0-9]+(?:[eE][+-]?[0-9]+)?)
+  | (?P<name>[^\W\d][\w.?\\]*|\\[\w.?\\]*)
+  | (?P<space>\s+)
+  | (?P<other>.)
+    """,
+    re.VERBOSE | re.DOTALL,
+)
+_CORNER = re.compile(r"(\$?)([A-Za-z]{1,3})(\$?)([0-9]+)")
+
+
+class Token(msgspec.Struct):
+    """A piece of a formula. All pieces together are the formula."""
+
+    kind: str
+    text: str
+
+
+def tokens(formula: str) -> list[Token]:
+    """The pieces of a formula, which has no leading ``=``."""
+    return [Token(match.lastgroup or "other", match[0]) for match in _TOKEN.finditer(formula)]
+
+
+def shift(formula: str, columns: int, rows: int) -> str:
+    """The formula as it reads so many columns and rows further on; what is fixed by ``$`` stays."""
+    return "".join(_shifted(formula, columns, rows))
+
+
+def quote_sheet(name: str) -> str:
+    """The name of a sheet as formulas have it before the exclamation mark."""
+    if re.fullmatch(r"[^\W\d]\w*", name) and not _CORNER.fullmatch(name):
+        return name
+    return "'" + name.replace("'", "''") + "'"
+
+
+def unquote_sheet(text: str) -> str:
+    """The sheet's name again."""
+    return text[1:-1].replace("''", "'") if text.startswith("'") else text
+
+
+def _shifted(formula: str, columns: int, rows: int) -> Iterator[str]:
+    for token in tokens(formula):
+        if token.kind == "cell":
+            yield _moved_cell(token.text, columns, rows)
+        elif token.kind == "columns":
+            yield ":".join(_moved_column(part, columns) for part in token.text.split(":"))
+        elif token.kind == "rows":
+            yield ":".join(_moved_row(part, rows) for part in token.text.split(":"))
+        else:
+            yield token.text
+
+
+def _moved_cell(text: str, columns: int, rows: int) -> str:
+    match = _CORNER.fullmatch(text)
+    assert match is not None, text
+    column = match[1] + match[2]
+    return _moved_column(column, columns) + _moved_row(match[3] + match[4], rows)
+
+
+def _moved_column(text: str, columns: int) -> str:
+    # A reference that leaves the sheet enters it on the other side, as in the programs that write shared formulas.
+    return text if text.startswith("$") else column_name((column_number(text) + columns) % COLUMNS_MAX)
+
+
+def _moved_row(text: str, rows: int) -> str:
+    return text if text.startswith("$") else str((int(text) - 1 + rows) % ROWS_MAX + 1)

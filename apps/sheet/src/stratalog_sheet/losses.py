@@ -1,0 +1,15 @@
+"""Losses: what a workbook may have that a sheet or a file does not take, as a code and a sentence of its report."""
+
+from __future__ import annotations
+
+__all__ = ["CHARTS", "COMMENTS", "EMBEDDED", "MACROS", "PRINT_SETUP", "RICH_TEXT", "SHAPES", "SLICERS", "VALIDATIONS"]
+
+CHARTS = ("chart", "charts of some kinds are not kept")
+COMMENTS = ("comment", "comments are not kept")
+EMBEDDED = ("embedded", "embedded objects and controls are not kept")
+MACROS = ("macro", "macros are not kept")
+PRINT_SETUP = ("print-setup", "headers, footers and page breaks are not kept")
+RICH_TEXT = ("rich-text", "fonts within a text are not kept")
+SHAPES = ("shape", "shapes and text boxes are not kept")
+SLICERS = ("slicer", "slicers are not kept")
+VALIDATIONS = ("validation", "validations of some kinds are not kept")

@@ -1,0 +1,31 @@
+// Findings: what of a file did not come in, or is not in the file that goes out, in a dialog.
+
+import { make } from "./dom.js";
+
+const PLACES_SHOWN = 5;
+
+/** Show them until the dialog is closed. */
+export function showFindings(title, findings) {
+  const lines = findings.map(({ text, count, where }) => {
+    const more = count > PLACES_SHOWN ? ", …" : "";
+    const shown = where.length ? `: ${where.slice(0, PLACES_SHOWN).join(", ")}${more}` : "";
+    return make("li", {}, `${text} (${count}${shown})`);
+  });
+  const close = make("button", { class: "strong", autofocus: true }, "Close");
+  const dialog = make(
+    "dialog",
+    { class: "confirm", "aria-labelledby": "findings-title" },
+    make("h2", { id: "findings-title" }, title),
+    make("ul", {}, ...lines),
+    make("form", { method: "dialog" }, close),
+  );
+  dialog.addEventListener("keydown", (event) => event.stopPropagation());
+  document.body.append(dialog);
+  dialog.showModal();
+  return new Promise((resolve) => {
+    dialog.addEventListener("close", () => {
+      dialog.remove();
+      resolve(undefined);
+    });
+  });
+}

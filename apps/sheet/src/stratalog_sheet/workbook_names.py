@@ -1,0 +1,229 @@
+"""Workbook names: the defined names and tables of a workbook, and formulas with them put into plain references."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+
+import msgspec
+
+from stratalog_sheet.cells import column_name, parse_range
+from stratalog_sheet.file_reports import Findings
+from stratalog_sheet.formulas import Token, quote_sheet, tokens, unquote_sheet
+
+__all__ = ["BRACKET", "DefinedName", "TableRange", "WorkbookNames"]
+
+BRACKET = "\uf5d3"
+"""Stands for a bracket in the formulas of a workbook with tables.
+
+The engine takes every bracket there for a reference into a table, also within a text, and writes `[undefined]`.
+"""
+
+DEPTH_MAX = 8
+"""A name may be made of names. So deep they are followed, and no name is followed into itself."""
+
+NEW_FUNCTION = re.compile(r"^(?:_xlfn\.|_xlws\.|_xlpm\.)+", re.IGNORECASE)
+NEEDS_WORK = re.compile(r"\[|_xl|LOG10", re.IGNORECASE)
+# The engine takes the one for a cell, and the other without a base means the same.
+RENAMED = {"LOG10": "LOG"}
+RANGE = re.compile(
+    r"(?P<sheet>'(?:[^']|'')+'|[^\W\d][\w.]*)!"
+    r"(?P<range>\$[A-Z]{1,3}\$[0-9]+(?::\$[A-Z]{1,3}\$[0-9]+)?|\$[A-Z]{1,3}:\$[A-Z]{1,3})"
+)
+# What the engine takes as the name of a range.
+ENGINE_NAME = re.compile(r"[^\W_]?[\w.]+")
+LIKE_A_CELL = re.compile(r"[A-Za-z]{1,3}[0-9]+|[A-Za-z]{1,3}|[0-9.]+|true|false", re.IGNORECASE)
+KEYWORDS = ("#all", "#data", "#headers", "#totals", "#this row")
+
+
+class DefinedName(msgspec.Struct, frozen=True):
+    """A name as the workbook defines it; of one sheet only where ``scope`` says which."""
+
+    name: str
+    text: str
+    scope: str = ""
+
+
+class TableRange(msgspec.Struct, frozen=True):
+    """A table: where it lies, its columns, and how many rows at its top and end are headers and totals."""
+
+    name: str
+    sheet: str
+    range: str
+    columns: Sequence[str]
+    headers: int = 1
+    totals: int = 0
+
+
+class WorkbookNames:
+    """The names and tables of one workbook. ``ranges`` are those that the engine keeps as names of its own."""
+
+    def __init__(
+        self, sheets: Sequence[str], names: Sequence[DefinedName], tables: Sequence[TableRange], findings: Findings
+    ) -> None:
+        self._sheets = {sheet.lower(): sheet for sheet in sheets}
+        self._tables = {table.name.lower(): table for table in tables}
+        self._findings = findings
+        self._names: dict[tuple[str, str], str] = {}
+        self.ranges: dict[str, str] = {}
+        for name in names:
+            self._add(name)
+
+    def plain(self, formula: str, sheet: str, cell: tuple[int, int]) -> str:
+        """The formula of a cell without what the engine does not know: table references, other names, prefixes."""
+        if not self._names and not NEEDS_WORK.search(formula):
+            return formula
+        return self._translated(formula, sheet, cell, 0)
+
+    def _add(self, name: DefinedName) -> None:
+        if name.name.lower().startswith("_xlnm."):
+            if not name.name.lower().endswith("_filterdatabase"):
+                self._findings.add("print-setup", "print areas and titles are not kept", name.name)
+            return
+        text = name.text.removeprefix("=")
+        match = RANGE.fullmatch(text)
+        if match and not name.scope and unquote_sheet(match["sheet"]).lower() in self._sheets and _is_plain(name.name):
+            sheet = self._sheets[unquote_sheet(match["sheet"]).lower()]
+            self.ranges[name.name] = f"{quote_sheet(sheet)}!{match['range'].replace('$', '')}"
+        elif text:
+            self._names[name.scope.lower(), name.name.lower()] = text
+
+    def _translated(self, formula: str, sheet: str, cell: tuple[int, int], depth: int) -> str:
+        pieces = tokens(formula)
+        out: list[str] = []
+        position = 0
+        while position < len(pieces):
+            text, used = self._piece(pieces, position, sheet, cell, depth)
+            out.append(text)
+            position += used
+        return "".join(out)
+
+    def _piece(
+        self, pieces: list[Token], position: int, sheet: str, cell: tuple[int, int], depth: int
+    ) -> tuple[str, int]:
+        """What takes the place of the piece there, and of how many pieces."""
+        token = pieces[position]
+        follows = pieces[position + 1] if position + 1 < len(pieces) else Token("other", "")
+        if token.kind == "name" and follows.kind == "bracket":
+            return self._reference(token.text, follows.text, sheet, cell) or token.text + self._as_read(follows.text), 2
+        if token.kind == "bracket" and follows.kind != "name":
+            own = self._table_at(sheet, cell)
+            reference = self._reference(own, token.text, sheet, cell) if own else None
+            return reference or self._as_read(token.text), 1
+        if token.kind == "text":
+            return self._as_read(token.text), 1
+        if token.kind == "name" and follows.text == "(":
+            function = NEW_FUNCTION.sub("", token.text)
+            return RENAMED.get(function.upper(), function), 1
+        if token.kind in ("name", "quoted") and follows.text == "!":
+            return self._on_sheet(pieces, position, cell, depth)
+        if token.kind == "name":
+            return self._named(token.text, sheet, sheet, cell, depth) or token.text, 1
+        return token.text, 1
+
+    def _as_read(self, text: str) -> str:
+        return text.replace("[", BRACKET) if self._tables else text
+
+    def _on_sheet(self, pieces: list[Token], position: int, cell: tuple[int, int], depth: int) -> tuple[str, int]:
+        scope = unquote_sheet(pieces[position].text)
+        last = pieces[position + 2] if position + 2 < len(pieces) else Token("other", "")
+        if last.kind == "name":
+            text = self._named(last.text, scope, scope, cell, depth)
+            if text is None and last.text.lower() in {name.lower() for name in self.ranges}:
+                text = last.text
+            if text is not None:
+                return text, 3
+        return pieces[position].text + "!", 2
+
+    def _named(self, name: str, scope: str, sheet: str, cell: tuple[int, int], depth: int) -> str | None:
+        text = self._names.get((scope.lower(), name.lower())) or self._names.get(("", name.lower()))
+        if text is None:
+            return None
+        if depth >= DEPTH_MAX or _is_relative(text):
+            self._findings.add("name", "names that depend on the cell they are used in, or on themselves", name)
+            return None
+        inner = self._translated(text, sheet, cell, depth + 1)
+        return inner if len(tokens(inner)) == 1 or RANGE.fullmatch(text) else f"({inner})"
+
+    def _table_at(self, sheet: str, cell: tuple[int, int]) -> str:
+        for table in self._tables.values():
+            (left, top), (right, bottom) = parse_range(table.range)
+            if table.sheet == sheet and left <= cell[0] <= right and top <= cell[1] <= bottom:
+                return table.name
+        return ""
+
+    def _reference(self, name: str, bracket: str, sheet: str, cell: tuple[int, int]) -> str | None:
+        """A reference into a table as a plain range; None where it is none."""
+        table = self._tables.get(name.lower())
+        if table is None:
+            return None
+        parts = _parts(bracket[1:-1])
+        rows = _rows(table, {part[0].lower() for part in parts if part[0].startswith("#")}, cell[1])
+        columns = _columns(table, [part for part in parts if not part[0].startswith("#")])
+        if rows is None or columns is None:
+            return "#REF!"
+        first, last = f"{column_name(columns[0])}{rows[0] + 1}", f"{column_name(columns[1])}{rows[1] + 1}"
+        text = first if first == last else f"{first}:{last}"
+        return text if table.sheet == sheet else f"{quote_sheet(table.sheet)}!{text}"
+
+
+def _parts(inner: str) -> list[list[str]]:
+    """What stands between the brackets: keywords, a column, or the first and last column."""
+    inner = inner.strip()
+    if inner.startswith("@"):
+        return [["#This Row"], *_parts(inner[1:])]
+    if not inner:
+        return []
+    if not inner.startswith("["):
+        return [[_unescaped(inner)]]
+    pieces = re.findall(r"\[((?:[^\[\]']|'.)*)\]\s*([:,]?)", inner)
+    parts: list[list[str]] = []
+    joins = False
+    for text, after in pieces:
+        if joins:
+            parts[-1].append(_unescaped(text))
+        else:
+            parts.append([_unescaped(text)])
+        joins = after == ":"
+    return parts
+
+
+def _unescaped(text: str) -> str:
+    return text if text.startswith("#") else re.sub(r"'(.)", r"\1", text, flags=re.DOTALL)
+
+
+def _rows(table: TableRange, keywords: set[str], row: int) -> tuple[int, int] | None:
+    (_, top), (_, bottom) = parse_range(table.range)
+    first, last = top + table.headers, bottom - table.totals
+    areas = {
+        "#all": (top, bottom),
+        "#data": (first, last),
+        "#headers": (top, top) if table.headers else None,
+        "#totals": (bottom, bottom) if table.totals else None,
+        "#this row": (row, row) if first <= row <= last else None,
+    }
+    wanted = [areas.get(keyword) for keyword in keywords] or [areas["#data"]]
+    present = [area for area in wanted if area is not None]
+    if len(present) < len(wanted):
+        return None
+    return min(area[0] for area in present), max(area[1] for area in present)
+
+
+def _columns(table: TableRange, parts: list[list[str]]) -> tuple[int, int] | None:
+    (left, _), (right, _) = parse_range(table.range)
+    if not parts:
+        return left, right
+    known = [column.lower() for column in table.columns]
+    wanted = [name.lower() for name in parts[0]]
+    if len(parts) > 1 or not set(wanted) <= set(known):
+        return None
+    columns = [left + known.index(name) for name in wanted]
+    return min(columns), max(columns)
+
+
+def _is_plain(name: str) -> bool:
+    return bool(ENGINE_NAME.fullmatch(name)) and not LIKE_A_CELL.fullmatch(name)
+
+
+def _is_relative(text: str) -> bool:
+    return any(token.kind in ("cell", "columns", "rows") and token.text.count("$") < 1 for token in tokens(text))

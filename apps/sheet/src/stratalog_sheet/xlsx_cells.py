@@ -1,0 +1,282 @@
+"""Cells of workbooks as the engine reads them: strings in place, dates of 1900, and formulas each for itself."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from datetime import datetime
+from xml.sax.saxutils import escape
+
+import msgspec
+
+from stratalog.codec import is_decimal
+from stratalog.errors import Invalid
+from stratalog_sheet import losses
+from stratalog_sheet.cells import cell_name, parse_cell
+from stratalog_sheet.file_reports import Findings
+from stratalog_sheet.formulas import shift
+from stratalog_sheet.workbook_names import WorkbookNames
+from stratalog_sheet.xlsx_markup import Allowance, Attributes, PartWriter, attribute_text
+
+__all__ = ["CellContext", "SheetWriter", "as_typed"]
+
+DAYS_FROM_1904 = 1462
+EPOCH = datetime(1899, 12, 30)  # noqa: DTZ001 - a serial number is of no time zone
+EMPTY = re.compile(rb'<c r="[A-Z]{1,3}[0-9]{1,7}"\s*(?:/>|></c>)')
+UNNAMED = re.compile(rb"<c(?:>|\s+(?!r=))|<!")
+# What the engine would read as something else than a text, had it been typed.
+NOT_PLAIN = re.compile(
+    r"[='#]|\s*[-+.,(%$€£¥]|\s*[0-9][\d\s.,:/%$€£¥eE+\-]*(?:\s*[AaPp][Mm])?\s*$|\s*(?:true|false)\s*$", re.IGNORECASE
+)
+ROOT_LOSSES: Mapping[str, tuple[str, str]] = {
+    "autoFilter": ("filter", "filters that are no table's are not kept"),
+    "headerFooter": losses.PRINT_SETUP,
+    "rowBreaks": losses.PRINT_SETUP,
+    "colBreaks": losses.PRINT_SETUP,
+    "oleObjects": losses.EMBEDDED,
+    "controls": losses.EMBEDDED,
+    "sparklineGroups": ("sparkline", "sparklines are not kept"),
+    "slicerList": losses.SLICERS,
+}
+VALIDATIONS = ("", "none", "decimal", "list", "date", "custom")
+EXTENSION_LOSSES: Mapping[str, tuple[str, str]] = {
+    "conditionalFormattings": ("conditional-format", "conditional formats of newer kinds are not kept"),
+    "dataValidations": losses.VALIDATIONS,
+}
+
+
+class CellContext(msgspec.Struct, frozen=True):
+    """What the cells of all sheets refer to. ``strings`` has the shared strings that are to be typed otherwise."""
+
+    names: WorkbookNames
+    findings: Findings
+    strings: Mapping[int, str] = {}
+    date_styles: Collection[int] = ()
+    text_styles: Collection[int] = ()
+    is_1904: bool = False
+
+
+class _Cell(msgspec.Struct):
+    attributes: Attributes
+    position: tuple[int, int]
+    value: list[str] = []
+    inline: list[str] = []
+    formula: list[str] | None = None
+    formula_attributes: Attributes = {}
+
+
+class SheetWriter(PartWriter):
+    """Rewrites one worksheet. ``cells`` counts the cells that hold something."""
+
+    def __init__(self, part: str, allowance: Allowance, sheet: str, context: CellContext) -> None:
+        super().__init__(part, allowance)
+        self.cells = 0
+        self._sheet = sheet
+        self._context = context
+        self._cell: _Cell | None = None
+        self._target: list[str] | None = None
+        self._row = -1
+        self._column = -1
+        self._shared: dict[str, tuple[str, tuple[int, int]]] = {}
+        self._phonetic = 0
+        self._in_extension = False
+        self._shifts_date = False
+
+    def rewritten(self, chunks: Iterable[bytes]) -> str:
+        """The sheet as the engine is to read it. Raises Invalid, LimitExceeded."""
+        return super().rewritten(without_empty_cells(chunks))
+
+    def start(self, name: str, attributes: Attributes) -> None:
+        """Cells are held until they end."""
+        if self._cell is not None:
+            self._start_in_cell(self._cell, name, attributes)
+        elif name == "c" and not self.is_skipping:
+            self._start_cell(attributes)
+        else:
+            if name == "row" and not self.is_skipping:
+                self._start_row(attributes)
+            self._note(name, attributes)
+            super().start(name, attributes)
+
+    def end(self, name: str) -> None:
+        """A cell is written when it ends."""
+        if self._cell is not None:
+            self._target = None
+            if name == "rPh":
+                self._phonetic -= 1
+            elif name == "c":
+                cell, self._cell = self._cell, None
+                self._write_cell(cell)
+            return
+        if name == "extLst":
+            self._in_extension = False
+        super().end(name)
+
+    def text(self, text: str) -> None:
+        """Text counts in values, formulas and strings."""
+        if self._cell is None:
+            if self._shifts_date and (number := _number(text)) is not None:
+                text = _number_text(number + DAYS_FROM_1904)
+            super().text(text)
+        elif self._target is not None:
+            self._target.append(text)
+
+    def _start_row(self, attributes: Attributes) -> None:
+        self._row = int(attributes["r"]) - 1 if is_decimal(attributes.get("r", "")) else self._row + 1
+        self._column = -1
+        attributes["r"] = str(self._row + 1)
+
+    def _start_cell(self, attributes: Attributes) -> None:
+        try:
+            position = parse_cell(attributes["r"]) if "r" in attributes else (self._column + 1, self._row)
+        except Invalid as exc:
+            raise Invalid("a cell of the workbook has no place", file=self.part, value=attributes["r"]) from exc
+        self._column = position[0]
+        self._cell = _Cell(attributes, position, [], [])
+
+    def _start_in_cell(self, cell: _Cell, name: str, attributes: Attributes) -> None:
+        if name == "v":
+            self._target = cell.value
+        elif name == "f":
+            self._target = cell.formula = []
+            cell.formula_attributes = attributes
+        elif name == "rPh":
+            self._phonetic += 1
+        elif name == "t" and not self._phonetic:
+            self._target = cell.inline
+        elif name == "r":
+            self._context.findings.add(*losses.RICH_TEXT, self._position(cell))
+
+    def _write_cell(self, cell: _Cell) -> None:
+        written = {"r": cell_name(*cell.position)}
+        if "s" in cell.attributes:
+            written["s"] = cell.attributes["s"]
+        formula = self._formula(cell)
+        kind, value = self._value(cell, formula)
+        if formula is None and value is None:
+            if written.get("s", "0") != "0":
+                self.write(f"<c{attribute_text(written)}/>")
+            return
+        self.cells += 1
+        if kind:
+            written["t"] = kind
+        body = formula or ""
+        if value is not None:
+            body += f'<v xml:space="preserve">{escape(value)}</v>' if kind == "str" else f"<v>{escape(value)}</v>"
+        self.write(f"<c{attribute_text(written)}>{body}</c>")
+
+    def _value(self, cell: _Cell, formula: str | None) -> tuple[str, str | None]:
+        """The type and content of a cell as the engine is to read it. The engine computes what formulas give."""
+        kind = cell.attributes.get("t", "n")
+        text = "".join(cell.value)
+        style = int(cell.attributes.get("s") or 0)
+        if kind == "inlineStr" or (kind == "str" and formula is None):
+            text = "".join(cell.inline) or text
+            is_text = style in self._context.text_styles
+            return ("str", as_typed(text, is_text=is_text)) if text else ("", None)
+        if not text:
+            return "", None
+        if kind == "s":
+            typed = self._context.strings.get(int(text)) if is_decimal(text) else None
+            is_plain = typed is None or (style in self._context.text_styles and not typed.startswith("'="))
+            return ("s", text) if is_plain else ("str", typed)
+        if kind == "d":
+            return self._date(cell, text)
+        if kind == "n" and formula is None:
+            return "", self._numeric(text, style)
+        return ("" if kind == "n" else kind), text
+
+    def _date(self, cell: _Cell, text: str) -> tuple[str, str | None]:
+        try:
+            at = datetime.fromisoformat(text.removesuffix("Z")).replace(tzinfo=None)
+        except ValueError:
+            self._context.findings.add("date", "dates that are none are texts", self._position(cell))
+            return "str", as_typed(text)
+        return "", _number_text((at - EPOCH).total_seconds() / 86400)
+
+    def _numeric(self, text: str, style: int) -> str:
+        number = _number(text)
+        if number is None:
+            return text
+        if self._context.is_1904 and style in self._context.date_styles:
+            return _number_text(number + DAYS_FROM_1904)
+        return _number_text(number) if "e" in text.lower() else text
+
+    def _formula(self, cell: _Cell) -> str | None:
+        """The element of a cell's formula; None where it has none that can be one."""
+        if cell.formula is None:
+            return None
+        attributes, text = cell.formula_attributes, "".join(cell.formula).strip()
+        kind, index = attributes.get("t", "normal"), attributes.get("si", "")
+        if kind == "dataTable":
+            self._context.findings.add("data-table", "data tables come in as their values", self._position(cell))
+            return None
+        if kind == "shared" and text:
+            self._shared[index] = (text, cell.position)
+        elif kind == "shared" and index in self._shared:
+            source, at = self._shared[index]
+            text = shift(source, cell.position[0] - at[0], cell.position[1] - at[1])
+        if not text:
+            return None
+        plain = self._context.names.plain(text, self._sheet, cell.position)
+        written = {"t": "array", "ref": attributes["ref"]} if kind == "array" and "ref" in attributes else {}
+        return f"<f{attribute_text(written)}>{escape(plain)}</f>"
+
+    def _note(self, name: str, attributes: Attributes) -> None:
+        """Say what of the sheet the engine does not keep, and leave out what it would misread."""
+        local = name.rpartition(":")[2]
+        note = ROOT_LOSSES.get(local) or (EXTENSION_LOSSES.get(local) if self._in_extension else None)
+        if note is not None:
+            self._context.findings.add(*note, self._sheet)
+        if name == "extLst":
+            self._in_extension = True
+        if local == "dataValidation":
+            kind = attributes.get("type", "")
+            self._shifts_date = self._context.is_1904 and kind == "date"
+            if kind not in VALIDATIONS:
+                where = f"{self._sheet}!{attributes.get('sqref', '')}"
+                self._context.findings.add(*losses.VALIDATIONS, where)
+        elif local not in ("formula1", "formula2"):
+            self._shifts_date = False
+
+    def _position(self, cell: _Cell) -> str:
+        return f"{self._sheet}!{cell_name(*cell.position)}"
+
+
+def as_typed(text: str, *, is_text: bool = False) -> str:
+    """A text as it has to be typed to be that text: with an apostrophe where it would be a number or a formula."""
+    if is_text:
+        return f"'{text}" if text.startswith("=") else text
+    return f"'{text}" if NOT_PLAIN.match(text) else text
+
+
+def without_empty_cells(chunks: Iterable[bytes]) -> Iterator[bytes]:
+    """The worksheet without cells that have neither style nor content, of which a file may hold millions."""
+    held = b""
+    for chunk in chunks:
+        held += chunk
+        end = held.rfind(b">") + 1
+        piece, held = held[:end], held[end:]
+        yield piece if UNNAMED.search(piece) else EMPTY.sub(b"", piece)
+    yield held
+
+
+def _number(text: str) -> float | None:
+    try:
+        return float(text)
+    except ValueError:
+        return None
+
+
+def _number_text(number: float) -> str:
+    """The shortest decimal text of a number, without an exponent where one can be avoided."""
+    if number == int(number) and abs(number) < 1e21:
+        return str(int(number))
+    text = repr(number)
+    return text if "e" not in text else f"{number:.{min(330, _decimals(text))}f}"
+
+
+def _decimals(text: str) -> int:
+    """How many decimals a number has that is written with an exponent."""
+    mantissa, _, exponent = text.partition("e")
+    return max(0, len(mantissa.partition(".")[2]) - int(exponent))

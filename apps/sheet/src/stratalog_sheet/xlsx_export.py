@@ -1,0 +1,191 @@
+"""Export of workbooks: what the engine writes, repaired so that other programs open it, and what could not be written.
+
+The engine writes every formula as an array formula, elements out of the order of the schema, images without their bytes
+and no names. The parts are rewritten one after the other.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import io
+import math
+import posixpath
+import re
+import zipfile
+from collections.abc import Mapping, Sequence
+from typing import Any
+from xml.sax.saxutils import escape, quoteattr
+
+from stratalog_sheet.file_reports import FileReport, Findings
+from stratalog_sheet.formulas import quote_sheet, tokens, unquote_sheet
+from stratalog_sheet.xlsx_markup import Allowance
+from stratalog_sheet.xlsx_parts import StylesWriter
+from stratalog_sheet.xlsx_repair import DrawingRepair, Literals, OrderRepair, SheetRepair
+
+__all__ = ["write_workbook"]
+
+HEAD = '<?xml version="1.0" encoding="UTF-8" standalone="yes"?>\n'
+WHEN = (1980, 1, 1, 0, 0, 0)
+SHEET = re.compile(r"xl/worksheets/sheet(\d+)\.xml")
+DATA = re.compile(r"data:image/[\w.+-]+;base64,([A-Za-z0-9+/=\s]*)")
+RELATIONSHIP = re.compile(r"<Relationship\b[^>]*?/>")
+TARGET = re.compile(r'\bTarget="([^"]*)"')
+ID = re.compile(r'\bId="([^"]*)"')
+SHEET_NAME = re.compile(r'<sheet\b[^>]*?\bname="([^"]*)"')
+STATE = re.compile(r'<sheet\b[^>]*?\bstate="([^"]*)"')
+NORMAL = (
+    '<cellStyleXfs count="1"><xf numFmtId="0" fontId="0" fillId="0" borderId="0"/></cellStyleXfs>',
+    '<cellStyles count="1"><cellStyle name="Normal" xfId="0" builtinId="0"/></cellStyles>',
+)
+
+
+def write_workbook(written: Mapping[str, Any]) -> tuple[bytes, FileReport]:
+    """The workbook of what the engine wrote, and what it lacks. The same answer of the engine gives the same bytes.
+
+    ``written`` has its ``files``, the ``names`` of ranges, and what each of its ``sheets`` has, in order.
+    """
+    export = _Export(written)
+    return export.packed(), export.findings.report()
+
+
+class _Export:
+    """One export. Every part is text until it is packed, but for images."""
+
+    def __init__(self, written: Mapping[str, Any]) -> None:
+        self.findings = Findings()
+        self._sheets: Sequence[Mapping[str, Any]] = written["sheets"]
+        self._names: Mapping[str, str] = written["names"]
+        self._order = [file["path"] for file in written["files"]]
+        self._parts = {file["path"]: file["content"] for file in written["files"] if "content" in file}
+        self._images: dict[str, bytes] = {}
+        for file in written["files"]:
+            if "content" not in file and (body := _image(file.get("imageSrc") or "")):
+                self._images[file["path"]] = body
+
+    def packed(self) -> bytes:
+        """Repair the parts and pack them, in the engine's order."""
+        self._repair()
+        packed = io.BytesIO()
+        with zipfile.ZipFile(packed, "w", zipfile.ZIP_DEFLATED) as archive:
+            for path in self._order:
+                body = self._parts[path].encode() if path in self._parts else self._images.get(path)
+                if body is not None:
+                    archive.writestr(zipfile.ZipInfo(path, WHEN), body, zipfile.ZIP_DEFLATED)
+        return packed.getvalue()
+
+    def _repair(self) -> None:
+        styles = StylesWriter("xl/styles.xml", _unbounded())
+        styles.rewritten([self._parts["xl/styles.xml"].encode()])
+        self._parts["xl/styles.xml"] = _with_normal_style(self._parts["xl/styles.xml"])
+        strings = Literals("xl/sharedStrings.xml", _unbounded())
+        strings.read([self._parts["xl/sharedStrings.xml"].encode()])
+        for path in list(self._parts):
+            if match := SHEET.fullmatch(path):
+                self._repair_sheet(path, self._sheets[int(match[1])], strings, styles.text_styles)
+            elif path.startswith("xl/charts/chart"):
+                writer = OrderRepair(path, _unbounded())
+                self._parts[path] = HEAD + writer.rewritten([self._parts[path].encode()])
+            else:
+                self._parts[path] = self._parts[path].strip()
+        self._parts["xl/sharedStrings.xml"] = HEAD + strings.written()
+        self._parts["xl/workbook.xml"] = self._workbook(self._parts["xl/workbook.xml"])
+
+    def _repair_sheet(self, path: str, sheet: Mapping[str, Any], strings: Literals, text_styles: set[int]) -> None:
+        writer = SheetRepair(path, _unbounded(), sheet["name"], strings, text_styles, self.findings)
+        self._parts[path] = HEAD + writer.rewritten([self._parts[path].encode()])
+        if (lost := sheet["validations"] - writer.validations) > 0:
+            self.findings.add("validation", "validations that .xlsx does not know are left out", sheet["name"], lost)
+        if sheet["pivots"]:
+            self.findings.add("pivot", "pivot tables go out as their values", sheet["name"], sheet["pivots"])
+        self._repair_drawing(path, sheet)
+
+    def _repair_drawing(self, sheet_path: str, sheet: Mapping[str, Any]) -> None:
+        """Drop what has no bytes from a sheet's drawing, and count what is missing."""
+        number = SHEET.fullmatch(sheet_path)
+        assert number is not None, sheet_path
+        path = f"xl/drawings/drawing{number[1]}.xml"
+        drawn = 0
+        if path in self._parts:
+            links = f"xl/drawings/_rels/drawing{number[1]}.xml.rels"
+            missing = self._drop_links(links)
+            writer = DrawingRepair(path, _unbounded(), missing)
+            self._parts[path] = HEAD + writer.rewritten([self._parts[path].encode()])
+            drawn = writer.anchors
+        if (lost := sheet["figures"] - drawn) > 0:
+            text = "images and charts that .xlsx does not know are left out"
+            self.findings.add("figure", text, sheet["name"], lost)
+
+    def _drop_links(self, path: str) -> set[str]:
+        """Take the relationships out that lead to nothing; the ids of these."""
+        missing: set[str] = set()
+
+        def retained(match: re.Match[str]) -> str:
+            target, id = TARGET.search(match[0]), ID.search(match[0])
+            assert target is not None, match[0]
+            assert id is not None, match[0]
+            goal = posixpath.normpath(posixpath.join("xl/drawings", target[1]))
+            if goal in self._parts or goal in self._images:
+                return match[0]
+            missing.add(id[1])
+            return ""
+
+        self._parts[path] = RELATIONSHIP.sub(retained, self._parts.get(path, ""))
+        return missing
+
+    def _workbook(self, text: str) -> str:
+        """The workbook with its names; every program computes its formulas when it opens it."""
+        states = STATE.findall(text)
+        active = states.index("visible") if "visible" in states else 0
+        views = f'<bookViews><workbookView activeTab="{active}"/></bookViews>'
+        names = "".join(self._defined(name, leads, text) for name, leads in sorted(self._names.items()))
+        listed = f"<definedNames>{names}</definedNames>" if names else ""
+        text = text.replace("<sheets>", f"{views}<sheets>", 1)
+        return text.strip().replace("</sheets>", f'</sheets>{listed}<calcPr calcId="0" fullCalcOnLoad="1"/>', 1)
+
+    def _defined(self, name: str, leads: str, text: str) -> str:
+        """A name, with the sheet called as in the file: the engine cuts names of sheets that are too long."""
+        before, _, cells = leads.rpartition("!")
+        listed = [sheet["name"] for sheet in self._sheets]
+        written = SHEET_NAME.findall(text)
+        sheet = unquote_sheet(before)
+        if sheet not in listed:
+            self.findings.add("name", "names that lead nowhere are left out", name)
+            return ""
+        called = _unescaped(written[listed.index(sheet)])
+        return f"<definedName name={quoteattr(name)}>{escape(quote_sheet(called))}!{_fixed(cells)}</definedName>"
+
+
+def _fixed(cells: str) -> str:
+    """The same range with every part of it fixed, as names have it."""
+    out = []
+    for token in tokens(cells):
+        if token.kind in ("cell", "columns", "rows"):
+            out.append(re.sub(r"\$?([A-Za-z]+)|\$?([0-9]+)", lambda match: "$" + (match[1] or match[2]), token.text))
+        else:
+            out.append(token.text)
+    return "".join(out)
+
+
+def _image(address: str) -> bytes:
+    match = DATA.fullmatch(address)
+    try:
+        return base64.b64decode(match[1], validate=False) if match else b""
+    except binascii.Error:
+        return b""
+
+
+def _with_normal_style(text: str) -> str:
+    text = text.strip().replace("<cellXfs", f"{NORMAL[0]}<cellXfs", 1)
+    return text.replace("</cellXfs>", f"</cellXfs>{NORMAL[1]}", 1)
+
+
+def _unescaped(text: str) -> str:
+    for entity, character in (("&lt;", "<"), ("&gt;", ">"), ("&quot;", '"'), ("&apos;", "'"), ("&amp;", "&")):
+        text = text.replace(entity, character)
+    return text
+
+
+def _unbounded() -> Allowance:
+    # What the engine answered is bounded already.
+    return Allowance(math.inf, math.inf)

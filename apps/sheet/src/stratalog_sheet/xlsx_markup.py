@@ -1,0 +1,176 @@
+"""XML of workbooks, read piece by piece and written again as the engine knows it: one prefix for each namespace."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from xml.parsers import expat
+from xml.sax.saxutils import escape, quoteattr
+
+from stratalog.errors import Invalid, LimitExceeded
+from stratalog_sheet.limits import SHEET_XLSX_ELEMENTS_MAX, SHEET_XLSX_READ_BYTES_MAX
+
+__all__ = ["MAIN", "RELATIONSHIPS", "Allowance", "Attributes", "PartReader", "PartWriter", "attribute_text"]
+
+MAIN = "http://schemas.openxmlformats.org/spreadsheetml/2006/main"
+RELATIONSHIPS = "http://schemas.openxmlformats.org/officeDocument/2006/relationships"
+DRAWING = "http://schemas.openxmlformats.org/drawingml/2006"
+STRICT = "http://purl.oclc.org/ooxml"
+PREFIXES: Mapping[str, str] = {
+    MAIN: "",
+    f"{STRICT}/spreadsheetml/main": "",
+    RELATIONSHIPS: "r",
+    f"{STRICT}/officeDocument/relationships": "r",
+    f"{DRAWING}/main": "a",
+    f"{STRICT}/drawingml/main": "a",
+    f"{DRAWING}/spreadsheetDrawing": "xdr",
+    f"{STRICT}/drawingml/spreadsheetDrawing": "xdr",
+    f"{DRAWING}/chart": "c",
+    f"{STRICT}/drawingml/chart": "c",
+    "http://schemas.openxmlformats.org/package/2006/relationships": "",
+    "http://schemas.openxmlformats.org/package/2006/content-types": "",
+    "http://www.w3.org/XML/1998/namespace": "xml",
+}
+DECLARED = (
+    f' xmlns="{MAIN}" xmlns:r="{RELATIONSHIPS}" xmlns:a="{DRAWING}/main"'
+    f' xmlns:xdr="{DRAWING}/spreadsheetDrawing" xmlns:c="{DRAWING}/chart"'
+)
+
+Attributes = dict[str, str]
+
+
+class Allowance:
+    """How many elements and bytes one workbook may have in all; empty cells that say nothing do not count."""
+
+    def __init__(self, elements: float = SHEET_XLSX_ELEMENTS_MAX, size: float = SHEET_XLSX_READ_BYTES_MAX) -> None:
+        self._elements = elements
+        self._bytes = size
+
+    def element(self) -> None:
+        """One more. Raises LimitExceeded."""
+        self._elements -= 1
+        if self._elements < 0:
+            raise LimitExceeded("the workbook has too many elements", limit=SHEET_XLSX_ELEMENTS_MAX)
+
+    def text(self, text: str) -> None:
+        """So much more for the engine to read. Raises LimitExceeded."""
+        # A text of other letters takes two or four bytes for each in memory, and as many when it is sent.
+        self._bytes -= len(text) if text.isascii() else len(text.encode(errors="replace"))
+        if self._bytes < 0:
+            raise LimitExceeded("the workbook is too large to be read", limit=SHEET_XLSX_READ_BYTES_MAX)
+
+
+class PartReader:
+    """Reads one part and calls `start`, `end` and `text`, which subclasses write. Names have the known prefixes."""
+
+    def __init__(self, part: str, allowance: Allowance) -> None:
+        self.part = part
+        self.allowance = allowance
+        self._canonical: dict[str, str] = {}
+        self.declared: Attributes = {}
+        """The declarations of other namespaces that belong to the element that begins."""
+
+    def start(self, name: str, attributes: Attributes) -> None:
+        """An element begins."""
+
+    def end(self, name: str) -> None:
+        """An element ends."""
+
+    def text(self, text: str) -> None:
+        """Some text, perhaps not all of it."""
+
+    def read(self, chunks: Iterable[bytes]) -> None:
+        """Read the part. Raises Invalid for what is no XML or declares a document type, LimitExceeded."""
+        parser = expat.ParserCreate(namespace_separator=" ")
+        parser.namespace_prefixes = True
+        parser.buffer_text = True
+        parser.StartDoctypeDeclHandler = self._refuse
+        parser.StartNamespaceDeclHandler = self._declare
+        parser.StartElementHandler = self._start
+        parser.EndElementHandler = lambda name: self.end(self._known(name))
+        parser.CharacterDataHandler = self.text
+        try:
+            for chunk in chunks:
+                parser.Parse(chunk, False)
+            parser.Parse(b"", True)
+        except expat.ExpatError as exc:
+            raise Invalid("a file of the workbook is no XML", file=self.part, reason=str(exc)) from exc
+
+    def _start(self, name: str, attributes: Attributes) -> None:
+        self.allowance.element()
+        self.start(self._known(name), {self._known(key): value for key, value in attributes.items()})
+
+    def _declare(self, prefix: str | None, uri: str | None) -> None:
+        if uri and uri not in PREFIXES:
+            self.declared[f"xmlns:{prefix}" if prefix else "xmlns"] = uri
+
+    def _known(self, name: str) -> str:
+        known = self._canonical.get(name)
+        if known is None:
+            uri, _, rest = name.partition(" ")
+            local, _, prefix = rest.partition(" ")
+            if not rest:  # an attribute has no namespace of its own
+                local, prefix = uri, ""
+            else:
+                prefix = PREFIXES.get(uri, prefix)
+            known = self._canonical[name] = f"{prefix}:{local}" if prefix else local
+        return known
+
+    def _refuse(self, *_: object) -> None:
+        # No part may have one, by the Open Packaging Conventions. What it declares could grow in the engine.
+        raise Invalid("a file of the workbook has a document type", file=self.part)
+
+
+class PartWriter(PartReader):
+    """Writes what it reads. Subclasses change or leave out what they want."""
+
+    def __init__(self, part: str, allowance: Allowance) -> None:
+        super().__init__(part, allowance)
+        self._out: list[str] = []
+        self.root_declared = DECLARED
+        self._is_root = True
+        self._skipped = 0
+
+    def rewritten(self, chunks: Iterable[bytes]) -> str:
+        """The part as the engine is to read it. Raises Invalid, LimitExceeded."""
+        self.read(chunks)
+        return "".join(self._out)
+
+    def start(self, name: str, attributes: Attributes) -> None:
+        """Write it, unless it is inside of what is skipped."""
+        if self._skipped:
+            self._skipped += 1
+        else:
+            declared, self._is_root = self.root_declared if self._is_root else "", False
+            self.write(f"<{name}{declared}{attribute_text(self.declared)}{attribute_text(attributes)}>")
+        self.declared = {}
+
+    def end(self, name: str) -> None:
+        """Write its end."""
+        if self._skipped:
+            self._skipped -= 1
+        else:
+            self.write(f"</{name}>")
+
+    def text(self, text: str) -> None:
+        """Write it."""
+        if not self._skipped:
+            self.write(escape(text))
+
+    def skip(self) -> None:
+        """Leave out the element that begins, with all in it."""
+        self._skipped = 1
+
+    @property
+    def is_skipping(self) -> bool:
+        """Whether an element is being left out."""
+        return self._skipped > 0
+
+    def write(self, text: str) -> None:
+        """Append markup."""
+        self.allowance.text(text)
+        self._out.append(text)
+
+
+def attribute_text(attributes: Mapping[str, str]) -> str:
+    """The attributes as they stand in a tag."""
+    return "".join(f" {name}={quoteattr(value)}" for name, value in attributes.items())

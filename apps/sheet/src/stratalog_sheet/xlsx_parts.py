@@ -1,0 +1,249 @@
+"""Parts of workbooks other than worksheets: relationships, the workbook itself, styles, shared strings, tables."""
+
+from __future__ import annotations
+
+import posixpath
+import re
+from collections.abc import Sequence
+
+import msgspec
+
+from stratalog.codec import is_decimal
+from stratalog_sheet import losses
+from stratalog_sheet.file_reports import Findings
+from stratalog_sheet.workbook_names import DefinedName, TableRange
+from stratalog_sheet.xlsx_archive import WorkbookArchive
+from stratalog_sheet.xlsx_cells import as_typed
+from stratalog_sheet.xlsx_markup import Allowance, Attributes, PartReader, PartWriter
+
+__all__ = ["Relationship", "SheetEntry", "StringsWriter", "StylesWriter", "WorkbookPart", "relationships", "table_in"]
+
+DATE_FORMATS = {*range(14, 18), 22, *range(27, 37), *range(50, 59)}
+TEXT_FORMAT = 49
+LITERAL = re.compile(r'"[^"]*"|\\.|_.|\*.|\[[^\]]*\]')
+
+
+class Relationship(msgspec.Struct, frozen=True):
+    """Where a part points to: a part by its path from the root, or an address outside."""
+
+    id: str
+    kind: str
+    target: str
+    is_external: bool
+
+
+class SheetEntry(msgspec.Struct, frozen=True):
+    """A sheet as the workbook lists it."""
+
+    name: str
+    relationship: str
+    state: str
+
+
+def relationships(archive: WorkbookArchive, part: str, allowance: Allowance) -> list[Relationship]:
+    """What a part refers to; the archive itself for an empty name."""
+    folder, _, file = part.rpartition("/")
+    name = posixpath.join(folder, "_rels", f"{file}.rels")
+    if name not in archive:
+        return []
+    reader = _Relationships(name, allowance)
+    reader.read(archive.chunks(name))
+    return [_relationship(folder, attributes) for attributes in reader.listed]
+
+
+def table_in(archive: WorkbookArchive, part: str, sheet: str, allowance: Allowance) -> TableRange:
+    """The table that a part describes."""
+    reader = _TableReader(part, allowance)
+    reader.read(archive.chunks(part))
+    table = reader.attributes
+    return TableRange(
+        table.get("displayName") or table.get("name", ""),
+        sheet,
+        table.get("ref", "A1"),
+        reader.columns,
+        _number(table.get("headerRowCount"), 1),
+        _number(table.get("totalsRowCount"), 0),
+    )
+
+
+class WorkbookPart(PartReader):
+    """The workbook: its sheets in order, its names, and whether its days count from 1904."""
+
+    def __init__(self, part: str, allowance: Allowance) -> None:
+        super().__init__(part, allowance)
+        self.sheets: list[SheetEntry] = []
+        self.is_1904 = False
+        self._names: list[tuple[Attributes, list[str]]] = []
+        self._is_in_name = False
+
+    def start(self, name: str, attributes: Attributes) -> None:
+        """Keep what counts."""
+        self._is_in_name = name == "definedName"
+        if name == "sheet":
+            self.sheets.append(
+                SheetEntry(attributes.get("name", ""), attributes.get("r:id", ""), attributes.get("state", "visible"))
+            )
+        elif name == "workbookPr":
+            self.is_1904 = attributes.get("date1904") in ("1", "true", "on")
+        elif self._is_in_name:
+            self._names.append((attributes, []))
+
+    def end(self, name: str) -> None:
+        """A name ends."""
+        self._is_in_name = False
+
+    def text(self, text: str) -> None:
+        """What a name stands for."""
+        if self._is_in_name:
+            self.allowance.text(text)
+            self._names[-1][1].append(text)
+
+    def names(self, findings: Findings) -> list[DefinedName]:
+        """The names that formulas may use; those of macros are noted."""
+        names = []
+        for attributes, texts in self._names:
+            name, scope = attributes.get("name", ""), attributes.get("localSheetId", "")
+            if {"function", "vbProcedure", "xlm"} & {
+                key for key, value in attributes.items() if value in ("1", "true")
+            }:
+                findings.add(*losses.MACROS, name)
+                continue
+            sheet = int(scope) if is_decimal(scope) else None
+            if sheet is not None and sheet >= len(self.sheets):
+                continue
+            names.append(DefinedName(name, "".join(texts), "" if sheet is None else self.sheets[sheet].name))
+        return names
+
+
+class StylesWriter(PartWriter):
+    """The styles, and which of them show days or texts."""
+
+    def __init__(self, part: str, allowance: Allowance) -> None:
+        super().__init__(part, allowance)
+        self.date_styles: set[int] = set()
+        self.text_styles: set[int] = set()
+        self._formats: dict[int, str] = {}
+        self._in_cell_formats = False
+        self._styles = 0
+
+    def start(self, name: str, attributes: Attributes) -> None:
+        """Note the format of each style of a cell."""
+        if name == "extLst":
+            self.skip()
+            return
+        if name == "numFmt":
+            self._formats[_number(attributes.get("numFmtId"), 0)] = attributes.get("formatCode", "")
+        elif name == "cellXfs":
+            self._in_cell_formats = True
+        elif name == "xf" and self._in_cell_formats:
+            self._note(_number(attributes.get("numFmtId"), 0))
+        super().start(name, attributes)
+
+    def end(self, name: str) -> None:
+        """The styles of cells end."""
+        if name == "cellXfs":
+            self._in_cell_formats = False
+        super().end(name)
+
+    def _note(self, number: int) -> None:
+        code = self._formats.get(number)
+        if number in DATE_FORMATS if code is None else _shows_day(code):
+            self.date_styles.add(self._styles)
+        if number == TEXT_FORMAT if code is None else code == "@":
+            self.text_styles.add(self._styles)
+        self._styles += 1
+
+
+class StringsWriter(PartWriter):
+    """The shared strings, each as one plain text. ``typed`` has those that must be typed in another way."""
+
+    def __init__(self, part: str, allowance: Allowance, findings: Findings) -> None:
+        super().__init__(part, allowance)
+        self.typed: dict[int, str] = {}
+        self._findings = findings
+        self._count = 0
+        self._texts: list[str] = []
+        self._is_text = False
+        self._phonetic = 0
+        self._runs = 0
+
+    def start(self, name: str, attributes: Attributes) -> None:
+        """A string or a part of one begins."""
+        self._is_text = name == "t" and not self._phonetic
+        if name == "sst":
+            super().start(name, {})
+        elif name == "rPh":
+            self._phonetic += 1
+        elif name == "r":
+            self._runs += 1
+
+    def end(self, name: str) -> None:
+        """A string is written when it ends."""
+        self._is_text = False
+        if name == "sst":
+            super().end(name)
+        elif name == "rPh":
+            self._phonetic -= 1
+        elif name == "si":
+            self._write_string("".join(self._texts))
+            self._texts, self._runs = [], 0
+
+    def text(self, text: str) -> None:
+        """What counts of a string."""
+        if self._is_text:
+            self._texts.append(text)
+
+    def _write_string(self, text: str) -> None:
+        if self._runs > 1:
+            self._findings.add(*losses.RICH_TEXT)
+        typed = as_typed(text)
+        if typed != text:
+            self.typed[self._count] = typed
+        self._count += 1
+        super().start("si", {})
+        super().start("t", {"xml:space": "preserve"})
+        super().text(text)
+        super().end("t")
+        super().end("si")
+
+
+class _Relationships(PartReader):
+    def __init__(self, part: str, allowance: Allowance) -> None:
+        super().__init__(part, allowance)
+        self.listed: list[Attributes] = []
+
+    def start(self, name: str, attributes: Attributes) -> None:
+        if name == "Relationship":
+            self.listed.append(attributes)
+
+
+class _TableReader(PartReader):
+    def __init__(self, part: str, allowance: Allowance) -> None:
+        super().__init__(part, allowance)
+        self.attributes: Attributes = {}
+        self.columns: Sequence[str] = []
+
+    def start(self, name: str, attributes: Attributes) -> None:
+        if name == "table":
+            self.attributes = attributes
+        elif name == "tableColumn":
+            self.columns = [*self.columns, attributes.get("name", "").replace("_x000a_", "\n")]
+
+
+def _relationship(folder: str, attributes: Attributes) -> Relationship:
+    target = attributes.get("Target", "")
+    kind = attributes.get("Type", "").rpartition("/")[2]
+    is_external = attributes.get("TargetMode") == "External"
+    if not is_external:
+        target = posixpath.normpath(target if target.startswith("/") else f"/{folder}/{target}").lstrip("/")
+    return Relationship(attributes.get("Id", ""), kind, target, is_external)
+
+
+def _shows_day(code: str) -> bool:
+    """Whether a number format shows a day, not only a time or a duration."""
+    plain = LITERAL.sub("", code.partition(";")[0]).lower()
+    return "d" in plain or "y" in plain or ("m" in plain and "h" not in plain and "s" not in plain)
+
+
+def _number(text: str | None, default: int) -> int:
+    return int(text) if text and is_decimal(text) else default

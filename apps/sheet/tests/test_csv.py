@@ -1,0 +1,68 @@
+"""CSV comes in with every field as it is, and goes out with what cells give."""
+
+from __future__ import annotations
+
+import csv
+import io
+
+import pytest
+
+from stratalog import Invalid, LimitExceeded
+from stratalog_sheet import Sheets
+from stratalog_sheet.csv_files import read_csv
+
+pytestmark = pytest.mark.slow
+
+FIELDS = [
+    ["name", "count", "quoted, here", 'a "word"'], ["007", "1.5", "=1+1", "two\nlines"], ["", "-3", "TRUE", "1,5"],
+    ["12345678901234567890", "é漢🎉", "  spaced ", "'tis"],
+]  # fmt: skip
+
+
+def written(rows: list[list[str]], delimiter: str = ",") -> str:
+    out = io.StringIO()
+    csv.writer(out, delimiter=delimiter).writerows(rows)
+    return out.getvalue()
+
+
+@pytest.mark.parametrize("delimiter", [",", ";", "\t", "|"])
+@pytest.mark.parametrize("encoding", ["utf-8", "utf-8-sig", "utf-16"])
+def test_every_field_comes_back_as_it_was(sheets: Sheets, delimiter: str, encoding: str) -> None:
+    body = written(FIELDS, delimiter).encode(encoding)
+    sheet = sheets.import_file("acme", "list", body, file_name="list.CSV")
+    assert list(csv.reader(io.StringIO(sheet.files.csv().decode(), newline=""))) == FIELDS
+    assert [sheet.get(cell).value for cell in ("A2", "B2", "C2", "C3", "B3")] == ["007", 1.5, "=1+1", "TRUE", -3]
+    assert sheet.original() == ("list.CSV", body)
+    assert sheet.files.import_report().findings == ()
+
+
+def test_what_formulas_give_goes_out(sheets: Sheets) -> None:
+    sheet = sheets.create("acme", "plan")
+    for cell, content in {"A1": "1.23456789012", "B1": "=A1*2", "A3": "2020-01-02", "B3": "=A1>1"}.items():
+        sheet.set(cell, content)
+    assert sheet.files.csv() == b"1.23456789012,2.46913578024\r\n\r\n2020-01-02,TRUE\r\n"
+
+
+def test_another_encoding_and_what_no_cell_can_hold_are_named(sheets: Sheets) -> None:
+    sheet = sheets.import_file("acme", "list", "Café,a\x01b".encode("cp1252"), file_name="list.csv")
+    assert [sheet.get(cell).value for cell in ("A1", "B1")] == ["Café", "ab"]
+    assert [found.code for found in sheet.files.import_report().findings] == ["encoding", "control-character"]
+
+
+@pytest.mark.parametrize("body", [b"a,b\0c\xff", b"\xff\xfea\xd8"], ids=["zero", "utf-16"])
+def test_what_is_no_text_is_refused(sheets: Sheets, body: bytes) -> None:
+    with pytest.raises(Invalid, match="no text"):
+        sheets.import_file("acme", "list", body, file_name="list.csv")
+    assert list(sheets.list("acme")) == []
+
+
+def test_a_file_is_bounded_in_rows_columns_and_bytes(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("stratalog_sheet.csv_files.SHEET_CSV_ROWS_MAX", 10)
+    monkeypatch.setattr("stratalog_sheet.csv_files.SHEET_COLUMNS_MAX", 10)
+    monkeypatch.setattr("stratalog_sheet.csv_files.SHEET_CELLS_MAX", 20)
+    for body, said in ((b"a\n" * 11, "rows"), (b"a," * 11, "columns"), (b"a,b,c\n" * 7, "cells")):
+        with pytest.raises(LimitExceeded, match=f"too many {said}|more {said}"):
+            read_csv(body)
+    monkeypatch.setattr("stratalog_sheet.csv_files.SHEET_XLSX_READ_BYTES_MAX", 10)
+    with pytest.raises(LimitExceeded, match="too large"):
+        read_csv(b"a" * 11)

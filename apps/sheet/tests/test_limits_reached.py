@@ -1,0 +1,60 @@
+"""Limits of sheets that no test of their own subject reaches; `docs/limits.md` names a test for each."""
+
+from __future__ import annotations
+
+import pytest
+
+from apps.sheet.tests.helpers import put, revision
+from stratalog import Invalid, LimitExceeded
+from stratalog.store import Store
+from stratalog_sheet import EnginePool, EngineSettings, Sheet, Sheets
+from stratalog_sheet import settings as sheet_settings
+from stratalog_sheet.engine_files import install_engine
+from stratalog_sheet.limits import (
+    SHEET_COMMANDS_MAX,
+    SHEET_ENGINES_MAX,
+    SHEET_ENGINES_MIN,
+    SHEET_MODELS_MAX,
+    SHEET_TEXT_BYTES_MAX,
+)
+from stratalog_sheet.models import Model, Models
+
+
+def test_a_message_has_a_bounded_number_of_commands(sheet: Sheet) -> None:
+    message = revision(sheet, put(0, 0, "x"))
+    message["commands"] *= SHEET_COMMANDS_MAX + 1
+    with pytest.raises(Invalid) as refused:
+        sheet.append(message)
+    assert refused.value.details["limit"] == SHEET_COMMANDS_MAX
+
+
+def test_a_title_is_bounded(sheet: Sheet) -> None:
+    with pytest.raises(LimitExceeded) as refused:
+        sheet.rename("x" * (SHEET_TEXT_BYTES_MAX + 1))
+    assert refused.value.details["limit"] == SHEET_TEXT_BYTES_MAX
+
+
+@pytest.mark.parametrize(("cores", "engines"), [(1, SHEET_ENGINES_MIN), (3, 3), (64, SHEET_ENGINES_MAX)])
+def test_there_are_as_many_engines_as_cores_within_bounds(
+    monkeypatch: pytest.MonkeyPatch, cores: int, engines: int
+) -> None:
+    monkeypatch.setattr(sheet_settings.os, "cpu_count", lambda: cores)  # type: ignore[attr-defined]
+    assert EngineSettings().engines_max == engines
+
+
+def test_an_engine_holds_so_many_sheets_open(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    install_engine()
+    dropped: list[int] = []
+    drop = Models.drop
+
+    def note(self: Models, model: Model) -> None:
+        dropped.append(len(self._held))
+        drop(self, model)
+
+    monkeypatch.setattr(Models, "drop", note)
+    engines = EnginePool(EngineSettings(engines_max=1))
+    sheets = Sheets(store, engines)
+    for number in range(SHEET_MODELS_MAX + 1):
+        sheets.create("acme", f"plan-{number}").set("A1", "=1+1")
+        assert dropped == [SHEET_MODELS_MAX] * (number == SHEET_MODELS_MAX)
+    engines.close()

@@ -1,0 +1,176 @@
+"""Every export is opened by an independent reader, openpyxl, and has the same values in the same types."""
+
+from __future__ import annotations
+
+import base64
+import io
+import struct
+import warnings
+import zipfile
+import zlib
+from datetime import UTC, datetime
+from typing import Any
+
+import openpyxl
+import pytest
+from openpyxl.workbook.defined_name import DefinedName
+from openpyxl.worksheet.table import Table
+
+from apps.sheet.tests.helpers import put, revision
+from stratalog_sheet import Sheet, Sheets
+from stratalog_sheet.xlsx_repair import is_array
+
+pytestmark = pytest.mark.slow
+
+VALUES = [
+    "text", "  spaced ", "line\nbreak", "007", "=no formula", "TRUE", "'tis", "50%", 7, -1.5, 1e-7, 1.5e300, True,
+    False,
+    datetime(2027, 1, 5, tzinfo=UTC).replace(tzinfo=None),
+    "#DIV/0!", "a & <b>", "Ünïcödé 漢字 🎉", "=1+2", '=SUM(A1:A3)&"x"', "=A9>3", "=1/0",
+]  # fmt: skip
+
+
+def read(body: bytes, **options: Any) -> openpyxl.Workbook:
+    """The workbook as an independent reader reads it, without a warning."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        return openpyxl.load_workbook(io.BytesIO(body), **options)
+
+
+def saved(book: openpyxl.Workbook) -> bytes:
+    out = io.BytesIO()
+    book.save(out)
+    return out.getvalue()
+
+
+def command(sheet: Sheet, kind: str, **fields: Any) -> None:
+    sheet.append(revision(sheet, {"type": kind, "sheetId": "sheet1", **fields}))
+
+
+def add_chart(sheet: Sheet, kind: str, **more: Any) -> None:
+    definition = {
+        "type": kind, "dataSetsHaveTitle": False, "legendPosition": "top", "title": {"text": "Sums"},
+        "labelRange": "A1:A3", "dataSource": {"type": "range", "dataSets": [{"dataRange": "B1:B3", "dataSetId": "0"}]},
+        "dataSetStyles": {}, "dataSets": [{"dataRange": "B1:B3"}], **more,
+    }  # fmt: skip
+    place = {"offset": {"x": 20, "y": 50}, "col": 0, "row": 0, "size": {"width": 300, "height": 200}}
+    command(sheet, "CREATE_CHART", figureId=f"figure-{kind}", chartId=f"chart-{kind}", definition=definition, **place)
+
+
+def add_rule(sheet: Sheet, id: str, criterion: dict[str, Any]) -> None:
+    zone = {"left": 0, "right": 0, "top": 0, "bottom": 4}
+    ranges = [{"_sheetId": "sheet1", "_zone": zone}]
+    command(sheet, "ADD_DATA_VALIDATION_RULE", rule={"id": id, "criterion": criterion}, ranges=ranges)
+
+
+def add_image(sheet: Sheet, id: str, path: str) -> None:
+    size = {"width": 16, "height": 16}
+    definition = {"path": path, "mimetype": "image/png", "size": size}
+    place = {"offset": {"x": 0, "y": 0}, "col": 2, "row": 2, "size": size}
+    command(sheet, "CREATE_IMAGE", figureId=id, definition=definition, **place)
+
+
+def png() -> bytes:
+    def chunk(kind: bytes, body: bytes) -> bytes:
+        return struct.pack(">I", len(body)) + kind + body + struct.pack(">I", zlib.crc32(kind + body))
+
+    head = struct.pack(">IIBBBBB", 1, 1, 8, 2, 0, 0, 0)
+    return b"\x89PNG\r\n\x1a\n" + chunk(b"IHDR", head) + chunk(b"IDAT", zlib.compress(bytes(4))) + chunk(b"IEND", b"")
+
+
+def test_every_value_keeps_its_type_through_an_import_and_an_export(sheets: Sheets) -> None:
+    book = openpyxl.Workbook()
+    for row, value in enumerate(VALUES, 1):
+        cell = book.active.cell(row, 1, value)
+        if value in ("=no formula",):
+            cell.data_type = "s"
+    body = saved(book)
+    sheet = sheets.import_file("acme", "values", body, file_name="values.xlsx")
+    there, here = read(body).active, read(sheet.export()).active
+    for cell in there["A"]:
+        other = here[cell.coordinate]
+        assert (other.value, other.data_type) == (cell.value, cell.data_type), cell.coordinate
+    computed = read(sheet.export(), data_only=True).active
+    assert [computed.cell(row, 1).value for row in range(19, 23)] == [3, "0x", True, "#DIV/0!"]
+
+
+def test_charts_open_elsewhere(sheet: Sheet) -> None:
+    for number in range(3):
+        sheet.set(f"B{number + 1}", str(number + 1))
+    add_chart(sheet, "pie")
+    add_chart(sheet, "bar", stacked=False)
+    body, report = sheet.files.export()
+    assert [type(chart).__name__ for chart in read(body).active._charts] == ["PieChart", "BarChart"]
+    assert report.findings == []
+
+
+def test_validations_open_elsewhere(sheet: Sheet) -> None:
+    add_rule(sheet, "1", {"type": "isValueInList", "values": ["a", "b"], "displayStyle": "arrow"})
+    assert [rule.formula1 for rule in read(sheet.export()).active.data_validations.dataValidation] == ['"a,b"']
+    add_rule(sheet, "2", {"type": "isValueInList", "values": ["x" * 200, "y" * 200], "displayStyle": "arrow"})
+    add_rule(sheet, "3", {"type": "isBoolean", "values": []})
+    body, report = sheet.files.export()
+    rules = read(body).active.data_validations.dataValidation
+    lost = {found.code: found.count for found in report.findings}
+    assert (len(rules), lost) == (0, {"validation": 1}), "each rule took the place of the one before"
+
+
+def test_images_come_in_and_go_out_with_their_bytes(sheet: Sheet) -> None:
+    add_image(sheet, "whole", "data:image/png;base64," + base64.b64encode(png()).decode())
+    add_image(sheet, "lost", "")
+    body, report = sheet.files.export()
+    with zipfile.ZipFile(io.BytesIO(body)) as archive:
+        media = [name for name in archive.namelist() if "/media/" in name]
+        assert [archive.read(name) for name in media] == [png()]
+    assert {found.code: found.count for found in report.findings} == {"figure": 1}
+    read(body)
+
+
+def test_names_tables_and_tabs_go_out(sheets: Sheets) -> None:
+    book = openpyxl.Workbook()
+    first = book.active
+    first.title = "A sheet with a name that is long"[:31]
+    first.sheet_state = "hidden"
+    for line in (["a", "b"], [1, 2], [3, 4]):
+        first.append(line)
+    first.add_table(Table(displayName="Tab", ref="A1:B3"))
+    first.protection.sheet = True
+    first.merge_cells("D1:E2")
+    book.create_sheet("Other")["A1"] = "=SUM(Total)"
+    book.defined_names["Total"] = DefinedName("Total", attr_text=f"'{first.title}'!$A$2:$A$3")
+    sheet = sheets.import_file("acme", "names", saved(book), file_name="names.xlsx")
+    here = read(sheet.export())
+    assert here.defined_names["Total"].attr_text == f"'{first.title}'!$A$2:$A$3"
+    assert here["Other"]["A1"].value == "=SUM(Total)"
+    assert [table.ref for table in here[first.title].tables.values()] == ["A1:B3"]
+    assert (here[first.title].sheet_state, here.active.title) == ("hidden", "Other")
+    again = sheets.import_file("acme", "again", sheet.export(), file_name="again.xlsx")
+    assert again.get("A1", sheet="Other").value == 4
+
+
+def test_a_formula_that_nothing_can_read_goes_out_as_text(sheet: Sheet) -> None:
+    sheet.set("A1", "=[@none")
+    body, report = sheet.files.export()
+    cell = read(body).active["A1"]
+    assert (cell.value, cell.data_type) == ("=[@none", "s")
+    assert [found.where for found in report.findings] == [["Sheet1!A1"]]
+
+
+@pytest.mark.parametrize(
+    ("formula", "expected"),
+    [
+        ("1+2", False), ("SUM(A1:A3)", False), ("SUM(Total)", False), ("A1&B1", False),
+        ("SUMPRODUCT((A1:A3=1)*B1:B3)", False),
+        ("VLOOKUP(A1,'My sheet'!A:C,3,FALSE)", False), ("IF(SUM(A1:A3)>1,B1,C1)", False), ("SUM(A1:A3*B1:B3)", True),
+        ("SUM(LEN(A1:A3))", True), ("A1:A3", True), ("SUM(1/Other!A1:A3)", True), ("TRANSPOSE(A1:C1)", True),
+    ],
+)  # fmt: skip
+def test_a_formula_is_an_array_only_where_it_computes_with_each_cell(formula: str, expected: bool) -> None:
+    assert is_array(formula) is expected
+
+
+def test_a_formula_that_fills_more_cells_stays_one(sheet: Sheet) -> None:
+    sheet.append(revision(sheet, put(0, 0, "=TRANSPOSE(C1:D1)"), put(2, 0, "1"), put(3, 0, "2"), put(4, 0, "=C1+D1")))
+    here = read(sheet.export()).active
+    assert (here["A1"].value.ref, here["A1"].value.text) == ("A1:A2", "=TRANSPOSE(C1:D1)")
+    assert here["E1"].value == "=C1+D1"
