@@ -1,7 +1,7 @@
 # `make` alone prints what there is. Every target installs what it needs into .venv first (see scripts/bootstrap).
 .DEFAULT_GOAL := help
 .PHONY: help demo demo-catalogue demo-core demo-sheet demo-sync simulate test test-quick test-aws check mutants bench docs clean
-.PHONY: mutation removals wheels soak soak-simulation soak-clients soak-histories soak-backups soak-sheet soak-engine soak-table record ready-demo ready-dev ready-browser
+.PHONY: mutation removals damage-sweep healthy hostile endurance wheels soak soak-simulation soak-clients soak-histories soak-backups soak-sheet soak-engine soak-table record ready-demo ready-dev ready-browser
 
 python := .venv/bin/python
 # A demo keeps its store in a folder; with STORE=aws-local on DynamoDB, SQS and S3, played on this machine until it ends.
@@ -90,6 +90,12 @@ mutation: ready-dev ## change a line of the library and see whether a test notic
 removals: ready-dev ## take the fix of each bug out and see its tests fail
 	$(recorded) $(python) -m tests.removals
 
+damage-sweep: ready-dev ## damage every stored object in each way, and see a verification name it
+	$(recorded) $(python) -m tests.maintenance.damage_sweep
+
+healthy: ready-dev ## inspect what 1,000 seeds of the simulation leave, and while they write: nothing may be named
+	$(recorded) $(python) -m tests.simulation.healthy --stores 1000 --seed $(COMMIT_SEED)
+
 soak: soak-simulation soak-clients soak-histories soak-backups soak-sheet soak-engine soak-table ## all soaks: make soak SEEDS=1000 SESSIONS=100 HISTORIES=1 for less
 
 soak-simulation: ready-dev ## many seeds of the simulation; the result goes to runs.json, as do those of all soaks
@@ -115,6 +121,12 @@ soak-engine: ready-dev ## sessions of spreadsheets on a server whose engines are
 
 soak-table: ready-dev ## a large table with killed processes
 	$(recorded) $(python) -m apps.table.tests.soak --rows $(ROWS) --processes 4 --seed $(FRESH_SEED)
+
+hostile: ready-dev ## five minutes of attacks beside honest callers, who must not notice: server on one core, callers on the other
+	$(recorded) $(python) -m tests.hostile --seconds 300 --connections 200
+
+endurance: ready-dev ## a million requests under a thousand live connections: memory, descriptors and p99 stay flat
+	$(recorded) $(python) -m tests.hostile.endurance --requests 1000000 --connections 1000
 
 wheels: ready-dev ## install each application by itself from wheels, and run its tests against what is installed
 	$(recorded) $(python) scripts/try_wheels.py

@@ -124,10 +124,10 @@ def commit_away(work: Workplace) -> Measured:
 
 def commit_slow(work: Workplace) -> Measured:
     """The slow ones of many small commits, of which each 50th begins a snapshot; beside those of commits alone."""
-    slow = []
+    slow, commits = [], work.scale.commits * (5 if work.scale is FULL else 1)
     for interval in (INTERVAL, NEVER):
         store, document, _ = hosted(interval)
-        times = sorted(median_ms(1, partial(_spread, document, n)) for n in range(5 * work.scale.commits))
+        times = sorted(median_ms(1, partial(_spread, document, n)) for n in range(commits))
         slow.append(times[len(times) * 99 // 100])
         store.close()
     return Measured(*slow)

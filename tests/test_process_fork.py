@@ -28,7 +28,6 @@ NO_HANDLES = {
     "apps/sheet/src/stratalog_sheet/pool.py": "it begins anew in a child",
     "apps/sheet/src/stratalog_sheet/failed_versions.py": "a pool's, which begins anew in a child",
     "apps/sheet/src/stratalog_sheet/warm_sheets.py": "a server's, which does not fork",
-    "src/stratalog/server/push_threads.py": "a server's, which does not fork",
     "src/stratalog/group_commit.py": "a gate, which only threads of the parent wait at",
 }
 

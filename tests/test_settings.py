@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+import msgspec
 import pytest
 from click.testing import CliRunner
 
@@ -13,7 +14,7 @@ from stratalog.aws.container import Container
 from stratalog.cli import main
 from stratalog.errors import Invalid
 from stratalog.maintenance.store_pass import maintain
-from stratalog.server import Application
+from stratalog.server import Application, Quotas
 from stratalog.server.application import ServerLimits
 from stratalog.settings import Settings, parse_settings, read_settings
 from stratalog.store import open_store
@@ -112,7 +113,7 @@ def test_a_program_maintains_by_the_settings_of_its_own_store() -> None:
     assert Application(settings=settings).including(Application()).settings == settings
 
 
-@pytest.mark.parametrize("kind", [LogSettings, ServerLimits, WorkerSettings], ids=lambda kind: kind.__name__)
-def test_the_guide_names_every_setting(kind: type[LogSettings] | type[ServerLimits] | type[WorkerSettings]) -> None:
+@pytest.mark.parametrize("kind", [LogSettings, ServerLimits, WorkerSettings, Quotas], ids=lambda kind: kind.__name__)
+def test_the_guide_names_every_setting(kind: type[msgspec.Struct]) -> None:
     guide = (ROOT / "docs/guides/settings.md").read_text()
     assert [name for name in kind.__struct_fields__ if f"`{name}`" not in guide] == []

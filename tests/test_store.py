@@ -6,6 +6,7 @@ import sys
 from functools import partial
 from pathlib import Path
 from random import Random
+from typing import Any
 
 import pytest
 
@@ -162,8 +163,8 @@ def test_two_who_open_a_document_at_once_share_one_handle(monkeypatch: pytest.Mo
         store._documents.clear()
         opened, open_log = [], opening.open_log
 
-        def slow(*arguments: object) -> object:
-            log = open_log(*arguments)  # type: ignore[arg-type]
+        def slow(*arguments: Any, **options: Any) -> object:
+            log = open_log(*arguments, **options)
             monkeypatch.setattr(opening, "open_log", open_log)
             opened.append(store.document("acme", "plan"))
             return log

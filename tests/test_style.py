@@ -44,7 +44,7 @@ RETIRED_NAMES = {"place", "found", "said", "whole", "most", "least", "stands", "
 RETIRED_IN_PYTHON = RETIRED_NAMES - {"slot"} | {"places", "keeps", "notes", "one", "beat", "upkeep"}
 SENTENCE = re.compile(r"test_\w+|\w*NotFound\w*|\w*not_found\w*|\w*one_by_one\w*")
 """Tests' names, an error's, and a turn of phrase."""
-STORED_NAMES = {"keep_blank_values"}
+STORED_NAMES = {"keep_blank_values", "timeout_keep_alive"}
 """A parameter of Python."""
 WORD = re.compile(r"[A-Z]?[a-z]+|[A-Z]+")
 UNFINISHED = re.compile(r"\b(TO" + r"DO|FIX" + r"ME|XX" + r"X|HA" + r"CK)\b")
@@ -131,6 +131,13 @@ def test_time_and_chance_come_from_the_clock(path: Path) -> None:
     if {"testing", "simulation"} & {*path.parts}:
         used.discard(SEEDED_CHANCE)
     assert used == set()
+
+
+@pytest.mark.parametrize("path", files(*PACKAGES), ids=short_name)
+def test_a_number_is_told_by_its_ascii_digits(path: Path) -> None:
+    """`codec.is_decimal` asks: the methods of `str` alone take the digits of every script."""
+    used = {name for name in identifiers(ast.parse(path.read_text())) if name in ("isdecimal", "isdigit", "isnumeric")}
+    assert used == set() or path == LIBRARY / "codec.py"
 
 
 @each_file

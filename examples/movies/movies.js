@@ -29,6 +29,7 @@ const ORDERS = {
   rating: ([, left], [, right]) => (right["IMDB Rating"] ?? -1) - (left["IMDB Rating"] ?? -1),
 };
 const FLASHES_MAX = 100;
+const CHANGES_SHOWN = 100;
 const number = new Intl.NumberFormat("en");
 const at = (id) => document.getElementById(id);
 const search = /** @type {HTMLInputElement} */ (at("search"));
@@ -118,12 +119,21 @@ async function undo(entry) {
 }
 
 async function history(key) {
+  const changes = [];
+  const query = new URLSearchParams({ key, limit: String(CHANGES_SHOWN) });
   try {
-    const answer = await fetch(`${DOCUMENT}/history?key=${encodeURIComponent(key)}&limit=100`);
-    return answer.ok ? (await answer.json()).changes : null;
+    while (changes.length < CHANGES_SHOWN) {
+      const answer = await fetch(`${DOCUMENT}/history?${query}`);
+      if (!answer.ok) return null;
+      const page = await answer.json();
+      changes.push(...page.changes);
+      if (page.next === null) break;
+      query.set("at", page.next);
+    }
   } catch {
     return null;
   }
+  return changes;
 }
 
 function onOpen(key) {

@@ -35,6 +35,7 @@ __all__ = [
     "decompress",
     "encode",
     "encode_checked",
+    "is_decimal",
     "reread",
     "sha256",
     "unpack",
@@ -48,6 +49,7 @@ COMPRESSION_LEVEL = 3
 QUICK_LEVEL = 1
 QUICK_BYTES_MAX = 16 * 1024
 HASHED_BYTES_MIN = 1024
+DIGITS_MAX = 19
 HASHED_BYTES_MAX = 64 * 1024
 
 PLAIN_DEPTH = 6
@@ -105,6 +107,14 @@ def decode(data: bytes) -> Value:
         return _decoder.decode(data)
     except (msgspec.DecodeError, UnicodeDecodeError) as exc:
         raise Corrupt("bytes do not decode", reason=str(exc)) from exc
+
+
+def is_decimal(text: str) -> bool:
+    """Whether a text is a number of 0 or more, as ``int`` reads it: ASCII digits, at most `DIGITS_MAX` of them.
+
+    `str.isdecimal` alone says so of digits of every script, `str.isdigit` even of those that ``int`` refuses.
+    """
+    return len(text) <= DIGITS_MAX and text.isascii() and text.isdecimal()
 
 
 def sha256(data: bytes) -> bytes:

@@ -20,6 +20,7 @@
     │   ├── ReservedName        only the store itself may use the name
     │   └── Unsupported         written by a newer Stratalog: upgrade this one
     ├── LimitExceeded       the input is larger than a named limit
+    ├── QuotaExceeded       the organisation stores as much as it may: delete something, or ask for more
     ├── Unavailable         nothing was written; try again later
     │   ├── QueueFull           too many messages wait; nothing was queued
     │   └── StorageFull         nothing was written; there is no room for it
@@ -53,6 +54,7 @@ __all__ = [
     "NotFound",
     "OutcomeUnknown",
     "QueueFull",
+    "QuotaExceeded",
     "Redacted",
     "RedactionRefused",
     "ReservedName",
@@ -199,6 +201,16 @@ class LimitExceeded(StratalogError):
     code = "limit-exceeded"
 
 
+class QuotaExceeded(StratalogError):
+    """The organisation would store more than its quota; reads and deletes go on. Nothing was written.
+
+    ``quota``, ``limit``, ``value`` (what it would come to) and ``scope`` are in the details. What is deleted gives room
+    once the organisation is measured again.
+    """
+
+    code = "quota-exceeded"
+
+
 class Unavailable(StratalogError):
     """The backend could not take the request. Nothing was written; try again later."""
 
@@ -251,6 +263,7 @@ BY_CODE: Mapping[str, type[StratalogError]] = {
         NotFound,
         OutcomeUnknown,
         QueueFull,
+        QuotaExceeded,
         Redacted,
         RedactionRefused,
         ReservedName,

@@ -55,6 +55,7 @@ __all__ = [
     "turn_partition",
     "unescape",
     "uploads_partition",
+    "usage_partition",
     "waiting_partition",
 ]
 
@@ -200,6 +201,11 @@ def deleted_partition(organisation: str) -> str:
 def collecting_partition(organisation: str) -> str:
     """How far collections of an organisation's blobs came, each under the owner or organisation that it is of."""
     return f"{escape(organisation, 'organisation')}/!collecting"
+
+
+def usage_partition(organisation: str) -> str:
+    """How much an organisation stores, as it was last measured, and how far a measurement came."""
+    return f"{escape(organisation, 'organisation')}/!usage"
 
 
 def queued_owner(organisation: str, log: str, incarnation: str, token: str) -> str:

@@ -58,7 +58,6 @@ VISIBILITY_SECONDS_MAX = 12 * 3600
 # Log.
 ENTRY_EVENTS_MAX = 10_000
 ENTRY_BYTES_MAX = 64 * 1024 * 1024
-PAGE_ENTRIES_MAX = 1000
 FORK_DEPTH_MAX = 32
 
 # Records.
@@ -125,24 +124,132 @@ SCRUB_CLOCKS_SECONDS_MAX = 86_400
 REQUEST_BYTES_MAX = 16 * 1024 * 1024
 REQUEST_COMPRESSED_BYTES_MAX = 4 * 1024 * 1024
 REQUEST_RECORD_BYTES_MAX = 1024 * 1024 * 1024
+# A text that is pushed is there seven times at the height of its commit. So beside what it took as it arrived, a body
+# takes so many times its size while it is decoded and applied, or what its values take where that is more; at most what
+# the largest body takes.
+REQUEST_COPIES = 6
+REQUEST_DECODED_BYTES_MAX = REQUEST_COPIES * REQUEST_BYTES_MAX
+# A push is decoded and applied in parts that take so much, or one mutation each.
+PUSH_PART_DECODED_BYTES = 32 * 1024 * 1024
+# A packed body has so many gzip members or zstd frames.
+PACKED_PARTS_MAX = 1000
+# What all bodies take in memory at once: as they arrive, and while they are decoded and applied. The latter is what the
+# largest body takes, and some room beside it for small ones, which never wait for a large one. Others wait so long.
+BODY_BYTES_IN_FLIGHT_MAX = 64 * 1024 * 1024
+BODY_BYTES_OF_PRINCIPAL_MAX = 24 * 1024 * 1024
+DECODED_BYTES_IN_FLIGHT_MAX = REQUEST_DECODED_BYTES_MAX + 8 * 1024 * 1024
+DECODED_BYTES_OF_PRINCIPAL_MAX = REQUEST_DECODED_BYTES_MAX
+DECODED_BYTES_SMALL_MAX = 1024 * 1024
+DECODED_WAIT_SECONDS_MAX = 10
+DECODED_WAITS_OF_HOLDER_MAX = 4
+# The temporary files of records that are being uploaded, and what all answers take in memory.
+FILE_BYTES_MAX = 8 * 1024 * 1024 * 1024
+FILE_BYTES_OF_PRINCIPAL_MAX = 2 * 1024 * 1024 * 1024
+ANSWER_BYTES_IN_FLIGHT_MAX = 96 * 1024 * 1024
+ANSWER_BYTES_OF_PRINCIPAL_MAX = 64 * 1024 * 1024
+# Smaller answers are not counted.
+ANSWER_BYTES_COUNTED_MIN = 64 * 1024
 REQUEST_DEPTH_MAX = JSON_DEPTH_MAX + 8
 REQUEST_SILENCE_SECONDS_MAX = 60
+# How long a caller may be waited for: for the head of a request, for its body, which is given a second more for each so
+# many bytes, and for the next request.
+REQUEST_HEAD_SECONDS_MAX = 10
+REQUEST_BODY_SECONDS_MAX = 60
+REQUEST_BODY_BYTES_PER_SECOND_MIN = 64 * 1024
+CONNECTION_IDLE_SECONDS_MAX = 5
+# Of an answer that waits, something is read within so long, and so many bytes a second over each minute. It is sent in
+# pieces.
+ANSWER_SILENCE_SECONDS_MAX = 20
+ANSWER_BYTES_PER_SECOND_MIN = 4096
+ANSWER_PIECE_BYTES = 64 * 1024
+# A body of a record or blob waits in a temporary file while it is sent, and in memory in pieces. So many threads read
+# bodies, each a part of up to 16 MiB at once.
+BODY_PIECE_BYTES = 128 * 1024
+BODY_THREADS_MAX = 4
+# The system holds at most so many bytes of an answer that the caller's side has not asked for.
+ANSWER_UNSENT_BYTES_MAX = 128 * 1024
 PAGE_ITEMS_MAX = 1000
 # Of the organisations that have one name, so many are looked at: each is a question to the application's rules.
 NAME_HOLDERS_MAX = 1000
 PAGE_STATES_MAX = 50
-PAGE_BYTES_MAX = 16 * 1024 * 1024
+# A pull whose values have more bytes is sent as it is read.
+PULL_START_BYTES_MAX = 256 * 1024
+# Of rows of an answer that read more bytes, so many are decoded and encoded at once.
+LARGE_ROW_BYTES_MIN = 256 * 1024
+LARGE_ROWS_MAX = 2
+# A page of an answer ends here, if it has more than one row. It is less than what AWS Lambda answers with at once.
+PAGE_BYTES_MAX = 4 * 1024 * 1024
 SNAPSHOT_BODY_BYTES_MAX = 256 * 1024
 CONNECTIONS_MAX = 10_000
+# Connections leave so many of the process's descriptors to the store's files, to engines and to other services.
+DESCRIPTORS_RESERVED = 256
+ACCEPTS_PER_TURN_MAX = 40
+REQUESTS_PER_TURN_MAX = 8
+ACCEPT_RETRY_SECONDS = 1
+LOG_LINE_SECONDS_MIN = 1
+# What one holder may have at most of a process's connections, and of its live ones. Only where tokens are asked for.
+PRINCIPAL_SHARE_MAX = 0.1
+ORGANISATION_SHARE_MAX = 0.5
+ADDRESS_SHARE_MAX = 0.25
 PUSHES_WAITING_MAX = 256
+# So many calls of one kind run or wait in a server's process, and one waits so long for a thread.
+POOL_CALLS_MAX = 1024
+CALL_WAIT_SECONDS_MAX = 20
+IDENTITY_THREADS_MAX = 16
+# While other principals call and the process is busy, the threads that work for one compute this part of the time,
+# after so many seconds at once. A pause ends after so long. A process has one core: its threads share an interpreter.
+CALLER_COMPUTED_SHARE_MAX = 0.25
+CALLER_COMPUTED_BURST_SECONDS = 0.5
+CALLER_PAUSE_SECONDS_MAX = 5
+# The answer about the server's health waits so long for the store. Then it is the last one, if that is so young.
+HEALTH_ANSWER_SECONDS_MAX = 0.05
+HEALTH_AGE_SECONDS_MAX = 10
 RATE_REQUESTS_PER_SECOND = 200
 RATE_REQUESTS_BURST = 1000
-RATE_PRINCIPALS_MAX = 10_000
+RATE_HOLDERS_MAX = 10_000
 TOKEN_BYTES_MAX = 8192
+# Guesses at tokens from one address, and how many valid tokens are known by their digests.
+INVALID_TOKENS_PER_SECOND = 1
+INVALID_TOKENS_BURST = 50
+TOKENS_REMEMBERED_MAX = 10_000
+# What one principal may create: documents, logs and forks.
+CREATIONS_PER_SECOND = 5
+CREATIONS_BURST = 500
+# What one principal may create of records. A put of many counts each new one.
+RECORD_CREATIONS_PER_SECOND = 20
+RECORD_CREATIONS_BURST = 10_000
+# Quotas. What an organisation was measured to store is read again after so long, and what a process admitted since is
+# counted in slices of so many seconds. A clock is ahead of the measuring one by no more.
+USAGE_READ_SECONDS = 60
+USAGE_SLICE_SECONDS = 10
+USAGE_SLICES_MAX = 512
+USAGE_CLOCKS_SECONDS_MAX = 60
+USAGE_ORGANISATIONS_MAX = 10_000
+# So many organisations have their usage in the metrics: those that are nearest to a quota.
+USAGE_LABELS_MAX = 100
+# A measurement that was left for so long begins anew.
+USAGE_PROGRESS_SECONDS_MAX = 86_400
+# What a request takes in the store beside its body, and a new document, log or fork: items and their keys.
+REQUEST_STORED_BYTES = 512
+CREATION_STORED_BYTES = 1024
+# Lines of the access log and of the security log, of all callers; one has a tenth of it.
+ACCESS_LINES_PER_SECOND = 2000
+SECURITY_LINES_PER_SECOND = 100
+LOG_LINES_WAITING_MAX = 10_000
+AUDITED_PATH_BYTES_MAX = 512
 
 # Live updates.
 LIVE_CONNECTIONS_MAX = 5000
 LIVE_MESSAGE_BYTES_MAX = 4096
+LIVE_CLOSE_SECONDS_MAX = 10
 PRESENCE_BYTES_MAX = 1024
 PRESENCE_CONNECTIONS_MAX = 200
-PRESENCE_SECONDS_MIN = 0.05
+# Of those that one principal shows so many are seen.
+PRESENCE_PER_PRINCIPAL_MAX = 20
+# A connection's presence is heard so often. Listeners are told after a pause, the longer the more there are. All
+# listeners of a document get so many bytes of it a second, and those of all documents of a process so many.
+PRESENCE_SECONDS_MIN = 0.1
+PRESENCE_PAUSE_SECONDS_MIN = 0.1
+PRESENCE_PAUSE_SECONDS_MAX = 0.25
+PRESENCE_ROOM_BYTES_PER_SECOND = 2 * 1024 * 1024
+PRESENCE_BYTES_PER_SECOND = 8 * 1024 * 1024

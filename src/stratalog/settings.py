@@ -1,8 +1,9 @@
 """Settings: numbers of the log, the server and the worker, given by a file or as text, the same for every program.
 
 The command line, a server, a worker, a maintenance pass and functions read them alike, so that what one of them does by
-a number another does not undo. A name is that of a field: of `stratalog.LogSettings`, `stratalog.server.ServerLimits`
-and `stratalog.worker.WorkerSettings`. Numbers that are not given stay those of the application.
+a number another does not undo. A name is that of a field: of `stratalog.LogSettings`, `stratalog.server.ServerLimits`,
+`stratalog.worker.WorkerSettings` and `stratalog.server.Quotas`. Numbers that are not given stay those of the
+application.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ __all__ = ["SETTINGS", "Section", "Settings", "parse_settings", "read_settings"]
 SETTINGS = "STRATALOG_SETTINGS"
 """The environment variable that names a file of settings, or holds them as JSON."""
 
-Section = Literal["log", "server", "worker"]
+Section = Literal["log", "server", "worker", "quotas"]
 Numbers = Mapping[str, int | float]
 T = TypeVar("T", bound=msgspec.Struct)
 
@@ -31,12 +32,13 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     log: Numbers = {}
     server: Numbers = {}
     worker: Numbers = {}
+    quotas: Numbers = {}
 
     def over(self, section: Section, base: T) -> T:
         """``base`` with the numbers of a section. Raises Invalid for other names and for what is no such number."""
         given: Numbers = getattr(self, section)
         for name, value in given.items():
-            if name not in base.__struct_fields__ or not isinstance(getattr(base, name), int | float):
+            if name not in base.__struct_fields__ or not isinstance(getattr(base, name), int | float | None):
                 raise Invalid("no such setting", section=section, name=name)
             if value <= 0:
                 raise Invalid("a setting must be more than 0", section=section, name=name, value=value)

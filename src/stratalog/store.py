@@ -45,7 +45,8 @@ class Store:
     A store, and every handle made by it, belongs to its process: in a forked child their calls raise Closed.
 
     ``queue`` may be the way to open it, which is taken when it is first asked for: who only reads needs none. ``meter``
-    counts what is asked of hosted services; None where nothing is counted.
+    counts what is asked of hosted services; None where nothing is counted. ``location`` is the URL that led to it,
+    a folder as an absolute path; empty for a store that was made of ports.
     """
 
     def __init__(
@@ -54,8 +55,10 @@ class Store:
         queue: Queue | Callable[[], Queue],
         rules: Rules | None = None,
         meter: Meter | None = None,
+        location: str = "",
     ) -> None:
         self.environment = environment
+        self.location = location
         self.meter = meter
         self._queue = queue
         self.rules = rules or Rules()
@@ -84,12 +87,12 @@ class Store:
         The handle is shared within the process, so that its threads share state and commits. Those used longest ago are
         let go of; somebody who still has one goes on with it.
         """
-        log = open_log(self.environment, organisation, document)
+        known = self._held(organisation, document)
+        log = open_log(self.environment, organisation, document, known=None if known is None else known.log)
+        if known is not None and log is known.log:
+            return known
         if log.record.kind != "document":
             raise Invalid("the log is no document", organisation=organisation, log=document)
-        known = self._held(organisation, document)
-        if _is_handle_of(known, log):
-            return known
         return self._remember(Document(log, self.rules))
 
     def create_log(self, organisation: str, log: str, kind: str = "log", *, upcasters: Upcasters | None = None) -> Log:
@@ -204,7 +207,8 @@ def open_store(
     """
     clock = clock or SystemClock()
     ports = _ports(str(url), create, clock, meter)
-    return Store(Environment(ports.index, ports.blobs, clock, settings), ports.queue, rules, ports.meter)
+    environment = Environment(ports.index, ports.blobs, clock, settings)
+    return Store(environment, ports.queue, rules, ports.meter, _location(str(url)))
 
 
 def make_store(url: str | Path, *, clock: Clock | None = None) -> list[str]:
@@ -271,6 +275,10 @@ def _scheme(url: str) -> str:
 
 def _folder(url: str) -> Path:
     return Path(url.removeprefix("file://"))
+
+
+def _location(url: str) -> str:
+    return url if _scheme(url) else str(_folder(url).absolute())
 
 
 def _folder_ports(folder: Path, create: bool, clock: Clock, meter: Meter | None) -> Ports:

@@ -238,6 +238,11 @@ def test_clients_are_told_where_to_listen(api: Api) -> None:
     assert api.answer(request("GET", PLAN))["headers"]["stratalog-live"] == "wss://sockets.example/live"
 
 
+def test_a_page_may_connect_to_where_it_listens(api: Api) -> None:
+    policy = api.answer(request("GET", "/"))["headers"]["content-security-policy"]
+    assert "connect-src 'self' wss://sockets.example;" in policy
+
+
 def test_those_who_listen_are_told_before_the_answer_is_given(made: Callable[[Container], Api]) -> None:
     held = Held()
     api = made(container(held))

@@ -91,6 +91,17 @@ def test_a_connection_that_ended_before_its_hello_was_heard_is_not_kept(room: Ro
     assert room.container.listeners.name_of(RECORDED) is None
 
 
+def test_a_connection_hears_nothing_a_quarter_of_an_hour_after_its_hello_and_is_ended() -> None:
+    environment, held = memory_place(), Held()
+    listeners = Listeners(environment, held)  # type: ignore[arg-type]
+    listeners.join("a", "acme", "plan", None)
+    environment.clock.sleep(15 * 60 - 1)
+    listeners.announce("acme", "plan", Poke(1))
+    environment.clock.sleep(1)
+    listeners.announce("acme", "plan", Poke(2))
+    assert (held.said, held.closed) == ([("a", Poke(1))], ["a"])
+
+
 def test_a_connection_listens_to_one_document(room: Room) -> None:
     room.container.store.create("acme", "other")
     room.hello()

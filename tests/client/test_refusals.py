@@ -11,7 +11,9 @@ import pytest
 from stratalog.client import Client, PendingMutation, Unreached
 from stratalog.client.local import UNKNOWN, UNREPORTED
 from stratalog.documents import Document
-from stratalog.errors import Corrupt, Forbidden, LimitExceeded, OutcomeUnknown, StratalogError
+from stratalog.errors import Corrupt, Forbidden, LimitExceeded, OutcomeUnknown, QuotaExceeded, StratalogError
+from stratalog.log.admission import Admission
+from stratalog.log.usage import Quotas
 from stratalog.protocol.messages import Mutation, Outcome
 from stratalog.protocol.sync import Cookie, Pull, Pulled, Push, Pushed, PutKey
 from stratalog.testing.clock import ManualClock
@@ -467,3 +469,20 @@ def test_a_round_that_fails_before_the_first_pull_leaves_that_to_the_next(docume
         client.sync()
     client.sync()
     assert (handle.status, handle.reason is not None and handle.reason != UNREPORTED) == ("rejected", True)
+
+
+def test_what_a_full_organisation_refuses_stays_pending_and_arrives_once_there_is_room() -> None:
+    document = new_document()
+    environment = document.log.environment
+    quotas = {"acme": Quotas(clients_max=1)}
+    environment.admission = Admission(environment.index, environment.clock, quotas.__getitem__)
+    first, second = Client(InProcess(document)), Client(InProcess(document))
+    append(first, "first")
+    first.sync()
+    append(second, "second")
+    with pytest.raises(QuotaExceeded):
+        second.sync()
+    assert (items(document), second.get("list")) == (["first"], ["first", "second"])
+    quotas["acme"] = Quotas(clients_max=2)
+    second.sync()
+    assert items(document) == ["first", "second"]

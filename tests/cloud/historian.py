@@ -24,7 +24,6 @@ from stratalog.errors import Conflict, Corrupt, NotFound, OutcomeUnknown, Strata
 from stratalog.log import Environment, Log, LogSettings, fork_log, open_log
 from stratalog.log.directory import LOGS, list_directory
 from stratalog.log.retention import archive_segments, raise_floor
-from stratalog.log.snapshots import put_snapshot
 from stratalog.testing.checkers import Answered, Violation
 from stratalog.testing.emulators import Emulator
 from stratalog.testing.faults import FaultyBlobs, FaultyIndex, Weather
@@ -228,8 +227,7 @@ class Historian:
         self._tell(Read(log.record.name, sent, time.monotonic_ns(), after, write_ids, whole))
 
     def _snapshot(self, log: Log) -> None:
-        head = log.head()
-        put_snapshot(self._place, log.record.prefix, head.version, head.hash, b"state", None)
+        log.save_snapshot(log.head().version, [b"state"])
 
     def _archive(self, log: Log) -> None:
         archive_segments(log, log.head().version // 2)

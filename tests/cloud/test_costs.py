@@ -16,6 +16,7 @@ from stratalog.backends.metered_ports import MeteredIndex
 from stratalog.clock import SystemClock
 from stratalog.keys import entries_partition
 from stratalog.log import Environment, Event, LogSettings
+from stratalog.log.tasks import InlineTasks
 from stratalog.ports.index import item_bytes
 from stratalog.ports.meter import Meter
 from stratalog.store import Store
@@ -42,7 +43,7 @@ def index(request: pytest.FixtureRequest) -> Iterator[Counted]:
 def store(index: Counted) -> Store:
     clock = SystemClock()
     settings = LogSettings(segment_entries_target=20, snapshot_entries_interval=1000)
-    return Store(Environment(index, MemoryBlobs(clock), clock, settings), MemoryQueue(clock))
+    return Store(Environment(index, MemoryBlobs(clock), clock, settings, background=InlineTasks()), MemoryQueue(clock))
 
 
 def opened_cold(store: Store) -> Store:

@@ -12,6 +12,7 @@ from stratalog.backends.dynamodb_setup import create_table
 from stratalog.backends.memory import MemoryBlobs, MemoryQueue
 from stratalog.clock import SystemClock
 from stratalog.log import Environment, Event, LogSettings
+from stratalog.log.tasks import InlineTasks
 from stratalog.store import Store
 from stratalog.testing.emulators import Emulator
 from tests.cloud.helpers import GivenCredentials, dynamo_client
@@ -55,4 +56,4 @@ def test_every_append_stands_once_and_where_its_writer_was_told(aws: Emulator, s
 def _store(index: DynamoIndex) -> Store:
     clock = SystemClock()
     settings = LogSettings(segment_entries_target=15, append_seconds_max=30)
-    return Store(Environment(index, MemoryBlobs(clock), clock, settings), MemoryQueue(clock))
+    return Store(Environment(index, MemoryBlobs(clock), clock, settings, background=InlineTasks()), MemoryQueue(clock))

@@ -13,11 +13,16 @@ from stratalog.backends.s3_versions import create_bucket
 from stratalog.clock import SystemClock
 from stratalog.codec import sha256
 from stratalog.documents import verify
+from stratalog.errors import QuotaExceeded
 from stratalog.limits import GRACE_SECONDS, OBSERVATION_SECONDS_MAX
 from stratalog.log import Environment, LogSettings
+from stratalog.log.admission import Admission
+from stratalog.log.tasks import InlineTasks
+from stratalog.log.usage import Quotas, load_measurement
 from stratalog.maintenance.collection import collect
 from stratalog.maintenance.policy import MaintenancePolicy, RetentionPolicy
 from stratalog.maintenance.store_pass import maintain
+from stratalog.maintenance.usage import measure_usage
 from stratalog.store import Store
 from stratalog.testing.clock import ManualClock
 from stratalog.testing.emulators import Emulator
@@ -41,7 +46,9 @@ def store(aws: Emulator, blobs: ObjectBlobs) -> Iterator[Store]:
     """Its clock is moved by hand, from now on; the object store's own is not, and dates the blobs."""
     clock = ManualClock(SystemClock().wall_ms())
     tuning = LogSettings(segment_entries_target=4, snapshot_entries_interval=3)
-    with Store(Environment(dynamo_index(aws), blobs, clock, tuning), MemoryQueue(clock)) as made:
+    with Store(
+        Environment(dynamo_index(aws), blobs, clock, tuning, background=InlineTasks()), MemoryQueue(clock)
+    ) as made:
         yield made
 
 
@@ -96,3 +103,20 @@ def test_deletes_are_billed_one_by_one(store: Store) -> None:
     assert freed == 3
     assert spent.get(("DeleteItem", "requests"), 0) >= freed * 5
     assert spent.get(("TransactWriteItems", "requests"), 0) == 0
+
+
+def test_usage_is_measured_however_often_it_is_stopped(store: Store) -> None:
+    fill(store, 6)
+    store.records("acme").put("report", b"body " * 1000)
+    stops = itertools.cycle((False, False, True))
+    while (measured := measure_usage(store.environment, "acme", stop=lambda: next(stops))) is None:
+        pass
+    assert (measured.amounts.documents, measured.amounts.records, measured.amounts.clients) == (1, 1, 1)
+    blob_bytes = sum(stat.stored_bytes for stat in store.environment.blobs.list("acme/"))
+    assert measured.amounts.stored_bytes > blob_bytes > 0
+    store.environment.admission = Admission(
+        store.environment.index, store.environment.clock, lambda organisation: Quotas(documents_max=1)
+    )
+    with pytest.raises(QuotaExceeded):
+        store.create("acme", "other")
+    assert load_measurement(store.environment.index, "acme") == measured

@@ -8,10 +8,15 @@ from typing import Any
 
 import pytest
 
+from stratalog.cache import ByteCache
 from stratalog.documents import Rules
+from stratalog.documents.snapshots import roots_of
 from stratalog.documents.state import State
+from stratalog.log.snapshots import list_snapshots
 from stratalog.protocol import BUILT_IN_MUTATORS, Draft
+from stratalog.tree.chunks import Chunks
 from stratalog.tree.nodes import Slot
+from stratalog.tree.reach import addresses
 from tests.documents.helpers import World
 
 COLLECTIONS = ("a", "b", "bb")
@@ -74,3 +79,19 @@ def test_a_draft_tells_what_was_there_without_opening_it(monkeypatch: pytest.Mon
     assert scanned == []
     assert told == [True, False, False, True, False]
     assert [target for target in recorder.named("blob get") if "chunks" not in target] == []
+
+
+def test_a_leaf_that_collections_ask_for_in_turn_is_read_once() -> None:
+    world = World()
+    document = world.create(rules=Rules(mutators={**BUILT_IN_MUTATORS, "churn": churn}))
+    document.mutate("churn", [[f"{collection}/{row:04}", "v" * 50] for collection in COLLECTIONS for row in range(300)])
+    document.snapshot()
+    chunks = Chunks(world.environment.blobs, document.log.record.owner, ByteCache(0))
+    [snapshot] = list_snapshots(world.environment.index, document.log.record.prefix)
+    roots = roots_of(snapshot)
+    state = State.at_snapshot(chunks, snapshot.version, snapshot.hash, roots)
+    for row in range(300):
+        for collection in COLLECTIONS:
+            assert state.slot(f"{collection}/{row:04}") is not None
+    leaves_and_paths = sum(1 for _ in addresses(chunks, roots.content)) * 3
+    assert chunks.reads < leaves_and_paths < 3 * 300

@@ -409,3 +409,14 @@ def test_a_snapshot_that_is_never_answered_puts_its_chunks_again() -> None:
     stats = [stat for stat in world.blobs.list("") if "/chunks/" in stat.key]
     assert len(stats) > 1
     assert all(world.clock.wall_ms() - stat.modified_ms < GRACE_SECONDS * 1000 for stat in stats)
+
+
+def test_an_application_may_save_its_state_of_a_document_behind_the_document_s_own() -> None:
+    document = World(snapshot_entries_interval=1000).create()
+    document.apply([inc()])
+    document.snapshot()
+    document.apply([inc()])
+    assert document.log.save_snapshot(2, [b"the state of version 2"])
+    saved = document.log.app_snapshot(2)
+    assert saved is not None
+    assert list(document.log.read_snapshot(saved)) == [b"the state of version 2"]

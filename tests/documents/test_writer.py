@@ -5,13 +5,18 @@ from __future__ import annotations
 import threading
 from typing import Any
 
+import pytest
+
 from stratalog.backends.memory import MemoryIndex
 from stratalog.codec import encode, sha256
 from stratalog.documents import Document, Rules
+from stratalog.errors import Unavailable
 from stratalog.log import Environment, create_log, open_log
 from stratalog.protocol import Draft, Mutation
 from stratalog.protocol.mutators import BUILT_IN_MUTATORS
-from tests.documents.helpers import World, inc, put
+from tests.documents.helpers import World, inc, put, statuses
+
+ROWS = 300
 
 
 def test_a_small_commit_does_not_wait_for_a_large_one_of_the_same_handle() -> None:
@@ -82,3 +87,22 @@ def test_a_commit_takes_no_blob_along_that_only_an_earlier_try_named() -> None:
     document.apply([Mutation(client="ada", id=2, name="name")])
     named = f"{document.log.record.owner}/items/items/{sha256(encode('2 ' * 2000)).hex()}"
     assert world.blob_keys("/items/") == [named]
+
+
+def test_a_writer_whose_snapshot_was_collected_reads_the_newest_before_its_next_commit() -> None:
+    world = World(snapshot_entries_interval=1000)
+    first = world.create()
+    first.apply([put(f"cells/{row:04}", f"value {row}") for row in range(ROWS)])
+    first.snapshot()
+    collected = world.blob_keys("/chunks/")
+    document = world.open()
+    document.apply([put("other", 1)])
+    other = world.open()
+    other.apply([put(f"cells/{row:04}", f"another {row}", client="bob") for row in range(ROWS)])
+    other.snapshot()
+    for key in collected:
+        del world.blobs.backend._bodies[key], world.blobs.backend._stats[key]
+    with pytest.raises(Unavailable):
+        document.apply([inc("cells/0001")])
+    assert statuses(document.apply([put("cells/0001", 1)])) == ["applied"]
+    assert world.open().get("cells/0001") == 1

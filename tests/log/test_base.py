@@ -10,8 +10,8 @@ from stratalog.backends.memory import MemoryBlobs
 from stratalog.errors import Corrupt, Invalid, VersionForgotten
 from stratalog.log import Log, create_log, fork_log, open_log
 from stratalog.log.pins import Pin, list_pins
-from stratalog.log.retention import free_segments, raise_floor
-from stratalog.log.snapshots import list_snapshots, put_snapshot
+from stratalog.log.retention import free_segments, raise_floor, raise_floor_onto
+from stratalog.log.snapshots import Snapshot, list_snapshots, newest_snapshot, put_snapshot
 from stratalog.ports.index import Index, Item
 from tests.damage import DAMAGES, damage_blob, damaged_blob
 from tests.log.helpers import (
@@ -83,6 +83,30 @@ def test_a_state_that_is_whole_again_carries_the_floor() -> None:
     with damaged_blob(blobs_of(log), part_of(log, 25), "flip"), pytest.raises(Corrupt):
         raise_floor(log, 27)
     assert raise_floor(log, 27) == 25
+
+
+def test_a_state_that_a_fork_has_of_a_version_before_it_began_moves_no_floor() -> None:
+    fork = fork_log(with_states(), "fork", 10)
+    fill(fork, 3)
+    assert fork.save_snapshot(9, [b"state of the ancestor"])
+    assert (raise_floor(fork, 12), fork.floor()) == (0, 0)
+    assert len(data(fork)) == 13
+
+
+def test_a_fork_that_is_made_while_a_base_is_proven_holds_the_floor() -> None:
+    log = with_states()
+    proven: list[int] = []
+
+    def prove(wanted: int) -> Snapshot | None:
+        proven.append(wanted)
+        if len(proven) == 1:
+            fork_log(opened(log, "plan"), "fork", 12)
+        return newest_snapshot(log.environment.index, log.record.prefix, wanted)
+
+    assert raise_floor_onto(log, 22, prove) == 10
+    assert proven == [22, 12]
+    assert len(data(opened(log, "fork"), 10)) == 2
+    assert raise_floor(log, 22) == 10
 
 
 def test_history_that_a_state_needs_stays_where_there_is_no_state() -> None:

@@ -122,6 +122,17 @@ def test_old_events_are_read_as_new_ones() -> None:
     ]
 
 
+def test_old_events_of_many_entries_are_read_in_one_page() -> None:
+    log = new_log()
+    fill(log, 50)
+    reader = other(log, {("other", 1): lambda value: value})
+    index = scripted(reader.environment)
+    reader.head()
+    before = index.calls.total()
+    assert [entry.version for entry in reader.read()] == [*range(1, 51)]
+    assert index.calls.total() - before < 10
+
+
 def test_a_follower_gets_what_comes_later() -> None:
     log = new_log()
     fill(log, 2)

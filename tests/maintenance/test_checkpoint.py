@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import hashlib
 from collections.abc import Iterator
 from pathlib import Path
@@ -24,6 +25,7 @@ from stratalog.maintenance.checkpoint import (
     merkle_root,
     prove_descent,
     read_checkpoint,
+    read_line,
     read_lines,
 )
 from stratalog.maintenance.signed_note import (
@@ -253,3 +255,20 @@ def test_the_list_of_a_store_must_be_that_of_its_root(store: stratalog.Store) ->
 def test_a_text_that_is_no_checkpoint_is_refused(text: str) -> None:
     with pytest.raises(stratalog.Invalid):
         read_checkpoint(text)
+
+
+@pytest.mark.parametrize("count", ["٣", "²", "-1", "1" * 5_000])
+def test_a_store_counts_its_histories_in_ascii_digits(count: str) -> None:
+    root = base64.b64encode(bytes(32)).decode()
+    assert read_checkpoint(f"stratalog store checkpoint 1\n7\n{root}\n") == StoreCheckpoint(7, bytes(32))
+    with pytest.raises(stratalog.Invalid):
+        read_checkpoint(f"stratalog store checkpoint 1\n{count}\n{root}\n")
+
+
+@pytest.mark.parametrize("version", ["-1", "+1", "1_0", "٣", ""])
+def test_a_version_of_a_checkpoint_has_digits_alone(store: stratalog.Store, version: str) -> None:
+    noted = checkpoint_of(store, LOG)
+    fields = noted.line().split(" ")
+    assert fields[3] == str(noted.version)
+    with pytest.raises(stratalog.Invalid):
+        read_line(" ".join([*fields[:3], version, *fields[4:]]))

@@ -17,6 +17,7 @@ from stratalog.limits import GRACE_SECONDS, OBSERVATION_SECONDS_MAX, QUEUED_SECO
 from stratalog.log import Environment, LogSettings, create_log, open_log
 from stratalog.log.snapshots import list_snapshots
 from stratalog.log.tasks import InlineTasks
+from stratalog.maintenance import marks
 from stratalog.maintenance.collection import collect, collect_family, owners
 from stratalog.ports.index import Item, Put
 from stratalog.protocol import Mutation
@@ -460,6 +461,22 @@ class CountingReads:
         return getattr(self._blobs, name)
 
 
+def test_a_store_out_of_reach_ends_a_collection_and_the_next_run_goes_on(monkeypatch: pytest.MonkeyPatch) -> None:
+    document, garbage = a_family_with_garbage()
+    environment = document.log.environment
+    age(document)
+
+    def away(*arguments: Any, **options: Any) -> None:
+        monkeypatch.undo()
+        raise Unavailable("the blobs are away")
+
+    monkeypatch.setattr(environment.blobs, "stat", away)
+    with pytest.raises(Unavailable):
+        collect(environment, "acme")
+    found = collect(environment, "acme")
+    assert (set(found.garbage), found.failures) == (set(garbage), ())
+
+
 def test_a_whole_organisation_is_collected_and_what_is_broken_is_passed_over() -> None:
     document, garbage = a_family_with_garbage()
     environment = document.log.environment
@@ -551,3 +568,24 @@ def test_a_family_with_a_damaged_snapshot_is_left_alone_and_named(how: str) -> N
         assert report.failures[0].key == key
         assert (report.garbage, keys(document)) == ((), standing)
     assert collect(environment, "acme").garbage == (gone,)
+
+
+def test_walked_chunks_are_forgotten_where_there_are_too_many(monkeypatch: pytest.MonkeyPatch) -> None:
+    counts: list[int] = []
+    mark_chunk = marks.Marking._mark_chunk
+
+    def count(self: Any, address: bytes) -> None:
+        mark_chunk(self, address)
+        counts.append(len(self._seen))
+
+    monkeypatch.setattr(marks, "COLLECT_CHUNKS_SEEN_MAX", 3)
+    monkeypatch.setattr(marks.Marking, "_mark_chunk", count)
+    document = a_document()
+    document.apply(
+        [Mutation(client="c", name="put", id=id, args={"key": f"k/{id}", "value": LONG}) for id in range(1, 1001)]
+    )
+    document.snapshot()
+    gone = orphan(document)
+    age(document)
+    assert collect_family(document.log.environment, owner(document)).garbage == (gone,)
+    assert max(counts) == 3

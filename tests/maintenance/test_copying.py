@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 import stratalog
 from stratalog.codec import encode
-from stratalog.errors import Conflict, Corrupt
+from stratalog.errors import Conflict, Corrupt, Unavailable
 from stratalog.keys import COPY_PARTITION
 from stratalog.log.retention import archive_segments
 from stratalog.maintenance.copy_check import check_copy
@@ -23,9 +23,10 @@ from stratalog.ports.index import NO_BLOBS, Item, Put, Write
 from stratalog.testing.clock import ManualClock
 from tests.maintenance.growing import FREE, SETTINGS, grow, told
 
-pytestmark = pytest.mark.slow
+TRIES_MAX = 1000
 
 
+@pytest.mark.slow
 @given(st.integers(0, 2**32), st.integers(0, 40))
 def test_a_copy_tells_what_its_source_tells(seed: int, steps: int) -> None:
     clock, chance = ManualClock(seed=seed), Random(seed)
@@ -78,6 +79,7 @@ def is_mark(item: Item) -> bool:
     return item.partition == COPY_PARTITION
 
 
+@pytest.mark.slow
 @given(st.integers(0, 2**32), st.lists(st.integers(0, 25), max_size=6))
 def test_a_copy_that_is_killed_goes_on_and_writes_nothing_twice(seed: int, lives: list[int]) -> None:
     clock, chance = ManualClock(seed=seed), Random(seed)
@@ -280,3 +282,18 @@ def test_a_body_that_did_not_arrive_is_found_out(source: stratalog.Store, target
     target.environment.blobs.put = lambda key, body: None  # type: ignore[method-assign]
     with pytest.raises(Corrupt):
         copy_store(source, target)
+
+
+def test_a_copy_ends_where_its_target_stays_out_of_reach(source: stratalog.Store) -> None:
+    target = stratalog.open("memory:", settings=SETTINGS, clock=ManualClock())
+    tried: list[str] = []
+
+    def put(key: str, body: bytes) -> None:
+        tried.append(key)
+        assert len(tried) < TRIES_MAX
+        raise Unavailable("the bucket is away")
+
+    target.environment.blobs.put = put  # type: ignore[method-assign]
+    with pytest.raises(Unavailable):
+        copy_store(source, target)
+    assert len(tried) > 1

@@ -14,7 +14,13 @@ from hypothesis import strategies as st
 import stratalog
 from stratalog.errors import Conflict, Corrupt, Invalid, NotFound, Unsupported
 from stratalog.log.lifecycle import delete_log
-from stratalog.maintenance.document_export import export_document, export_state, import_state, is_export
+from stratalog.maintenance.document_export import (
+    BATCH_MUTATIONS,
+    export_document,
+    export_state,
+    import_state,
+    is_export,
+)
 from stratalog.maintenance.document_import import import_document
 from stratalog.protocol.readable import from_json, to_json
 
@@ -212,3 +218,11 @@ VALUES = st.recursive(
 @given(VALUES)
 def test_every_value_comes_back_from_json(value: object) -> None:
     assert from_json(to_json(value)) == value
+
+
+def test_a_wrong_line_behind_the_first_batch_of_a_state_puts_nothing(store: stratalog.Store) -> None:
+    target = store.create("acme", "target")
+    lines = [b'{"key": "k%d", "value": 1}\n' % number for number in range(BATCH_MUTATIONS)]
+    with pytest.raises(Invalid):
+        import_state(target, io.BytesIO(b"".join(lines) + b"nonsense\n"))
+    assert target.version == 0

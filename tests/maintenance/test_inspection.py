@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -12,13 +13,21 @@ import msgspec
 import pytest
 
 import stratalog
-from stratalog.codec import PLAIN
+from stratalog.backends.memory import MemoryBlobs
+from stratalog.codec import PLAIN, sha256
 from stratalog.documents import Document
-from stratalog.errors import Corrupt
-from stratalog.maintenance.damage import SHAPES
+from stratalog.documents.redaction import redact
+from stratalog.errors import Corrupt, NotFound
+from stratalog.keys import deleted_partition, entries_partition, number, record_key, record_partition
+from stratalog.log.retention import forget_segment
+from stratalog.log.segments import list_segments
+from stratalog.log.snapshots import put_snapshot
+from stratalog.log.sweep import sweep_deleted
+from stratalog.maintenance.damage import SHAPES, DamageList, shape_fault
 from stratalog.maintenance.inspection import HistoryInspection, inspect_history, inspected_histories
+from stratalog.maintenance.recording_ports import RecordingBlobs, Scratch
 from stratalog.maintenance.verification import HistoryName
-from stratalog.ports.index import Delete, Put
+from stratalog.ports.index import Delete, Item, Put
 from stratalog.testing.clock import ManualClock
 from tests.damage import CUT, DAMAGES, FLIP, LOSE, damage_blob
 from tests.maintenance.damage_sweep import FolderPlace, MemoryPlace, inspect_all, sweep
@@ -28,6 +37,7 @@ from tests.maintenance.unnoticed import UNNOTICED
 PAGE = Path(__file__).parents[2] / "docs/guides/verify.md"
 PLAN = HistoryName("log", "acme", "plan")
 ROWS = 300
+LONG_SECONDS = 100_000
 
 
 @pytest.fixture
@@ -161,3 +171,135 @@ def test_the_page_lists_every_kind_and_what_cannot_be_noticed() -> None:
     listed = set(re.findall(r"^\| ([a-z][a-z ']+?) +\|", PAGE.read_text(), re.MULTILINE))
     assert SHAPES.keys() <= listed
     assert UNNOTICED.keys() <= listed
+
+
+def test_an_attribute_that_does_not_decode_is_a_fault_of_its_item() -> None:
+    with stratalog.open("memory:", clock=ManualClock()) as store:
+        store.records("acme").put("report", b"body", metadata={"at": 1})
+        item = store.environment.index.get(record_partition("acme", record_key("report")), number(1))
+        assert item is not None
+        assert shape_fault(item) == ""
+        cut = Item(item.partition, item.sort, {**item.attributes, "u": b"\x81"})
+        assert shape_fault(cut) == "the attribute u does not decode"
+
+
+def test_the_bytes_of_a_blob_are_had_from_another_folder_of_its_owner() -> None:
+    blobs, damages, body = MemoryBlobs(ManualClock()), DamageList(), b"an argument, and a value too"
+    missing, other = (f"acme/plan@1/{folder}/{sha256(body).hex()}" for folder in ("arguments", "fields"))
+    blobs.put(other, body)
+    assert RecordingBlobs(blobs, Scratch(), damages).get(missing) == body
+    [damage] = damages.damages()
+    assert (damage.key, damage.fault, damage.derivable) == (missing, "missing", True)
+
+
+@pytest.mark.parametrize("commits", range(12))
+def test_a_log_amid_its_sweep_is_not_damaged(commits: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    settings = stratalog.LogSettings(segment_entries_target=2)
+    with stratalog.open("memory:", settings=settings, clock=ManualClock()) as store:
+        log = store.create_log("acme", "events")
+        for position in range(5):
+            log.append(stratalog.Event("seen", position))
+        store.delete_log(log)
+        store.environment.clock.sleep(LONG_SECONDS)
+        commit, left = store.environment.index.commit, iter(range(commits))
+
+        def few(writes: Any, *blobs: Any) -> None:
+            if next(left, None) is None:
+                raise KeyboardInterrupt
+            commit(writes, *blobs)
+
+        with monkeypatch.context() as patched, suppress(KeyboardInterrupt):
+            patched.setattr(store.environment.index, "commit", few)
+            sweep_deleted(store.environment, "acme")
+        assert inspect_all(store) == ()
+
+
+def test_an_end_marker_that_was_lost_amid_a_sweep_is_named() -> None:
+    with stratalog.open("memory:", clock=ManualClock()) as store:
+        log = store.create_log("acme", "events")
+        log.append(stratalog.Event("seen", 1))
+        store.delete_log(log)
+        index = store.environment.index
+        [segment] = list_segments(index, log.record.prefix)
+        assert forget_segment(store.environment, log.record.prefix, segment)
+        assert inspect_all(store) == ()
+        [marker] = index.query(entries_partition(log.record.prefix, segment.first), reverse=True, limit=1)
+        index.commit([Delete(marker.partition, marker.sort)])
+        assert [(damage.kind, damage.fault) for damage in inspect_all(store)] == [("end marker", "missing")]
+
+
+def test_a_pin_of_a_deleted_fork_that_waits_for_no_sweep_is_named() -> None:
+    with stratalog.open("memory:", clock=ManualClock()) as store:
+        document = store.create("acme", "plan")
+        document.mutate("put", {"key": "cells/1", "value": 1})
+        fork = document.fork("draft")
+        store.delete_log(fork.log)
+        assert inspect_all(store) == ()
+        store.environment.index.commit([Delete(deleted_partition("acme"), fork.log.record.prefix)])
+        assert {"pin", "deleted incarnation"} <= {damage.kind for damage in inspected(store).damages}
+
+
+def test_a_snapshot_that_a_program_made_in_a_form_of_its_own_is_sound() -> None:
+    with stratalog.open("memory:", clock=ManualClock()) as store:
+        log = store.create_log("acme", "events")
+        log.append(stratalog.Event("seen", 1))
+        assert put_snapshot(store.environment, log.record.prefix, 1, log.hash_at(1), b"the program's own", None)
+        assert inspect_all(store) == ()
+
+
+def test_a_list_of_parts_that_was_cut_is_damage_of_its_snapshot_alone() -> None:
+    with stratalog.open("memory:", clock=ManualClock()) as store:
+        log = store.create_log("acme", "grid")
+        log.append(stratalog.Event("seen", 1))
+        log.save_snapshot(1, [b"one part", b"another"])
+        [item] = store.environment.index.query(f"{log.record.prefix}/snapshots")
+        manifest: Any = msgspec.msgpack.decode(item.attributes[PLAIN.tag])  # type: ignore[arg-type]
+        cut = msgspec.msgpack.encode([*manifest[:2], manifest[2][:-1], *manifest[3:]])
+        store.environment.index.commit([Put(Item(item.partition, item.sort, {**item.attributes, PLAIN.tag: cut}))])
+        assert [(damage.kind, damage.fault) for damage in inspect_all(store)] == [("snapshot", "damaged")]
+
+
+def test_snapshots_behind_a_damaged_one_are_compared_also_where_a_version_was_redacted() -> None:
+    with stratalog.open("memory:", clock=ManualClock()) as store:
+        document = store.create("acme", "plan")
+        for version in range(1, 13):
+            document.mutate("put", {"key": "cells/1", "value": version})
+            if version in (4, 8, 12):
+                document.snapshot()
+        redact(document, 3)
+        index = store.environment.index
+        first, second, third = index.query(f"{document.log.record.prefix}/snapshots")
+        assert inspect_all(store) == ()
+        for item, other in ((first, b"\x96"), (third, second.attributes[PLAIN.tag])):
+            index.commit([Put(Item(item.partition, item.sort, {**item.attributes, PLAIN.tag: other}))])
+        named = {damage.key for damage in inspected(store).damages}
+        assert named == {f"{item.partition} {item.sort}" for item in (first, third)}
+
+
+def test_a_damaged_snapshot_behind_a_redacted_version_says_nothing_of_the_base() -> None:
+    with stratalog.open("memory:", clock=ManualClock()) as store:
+        document = store.create("acme", "plan")
+        for version in range(1, 9):
+            document.mutate("put", {"key": "cells/1", "value": version})
+        document.forget_below(4)
+        redact(document, 6)
+        document.snapshot()
+        index = store.environment.index
+        assert inspect_all(store) == ()
+        *_, newest = index.query(f"{document.log.record.prefix}/snapshots")
+        index.commit([Put(Item(newest.partition, newest.sort, {**newest.attributes, PLAIN.tag: b"\x96"}))])
+        assert {damage.key for damage in inspected(store).damages} == {f"{newest.partition} {newest.sort}"}
+
+
+def test_a_record_that_never_was_is_not_found() -> None:
+    with stratalog.open("memory:", clock=ManualClock()) as store:
+        store.records("acme").put("report", b"body")
+        with pytest.raises(NotFound):
+            inspect_history(store, HistoryName("record", "acme", "repo"))
+
+
+def test_a_failure_without_a_body_is_whole() -> None:
+    with stratalog.open("memory:", clock=ManualClock()) as store:
+        store.records("acme").put("report", b"body")
+        store.records("acme").fail("report", "no such column")
+        assert inspect_all(store) == ()

@@ -15,6 +15,7 @@ from stratalog.log import Environment, Event
 from stratalog.log.directory import organisation_put
 from stratalog.log.segments import list_segments
 from stratalog.log.snapshots import list_snapshots
+from stratalog.log.tasks import InlineTasks
 from stratalog.maintenance import log_pass
 from stratalog.maintenance.policy import MaintenancePolicy, RetentionPolicy, read_policy
 from stratalog.maintenance.store_pass import MaintenanceReport, maintain
@@ -39,7 +40,10 @@ def store() -> stratalog.Store:
 
 def a_store(clock: Clock | None = None, **settings: int) -> stratalog.Store:
     tuned = {"segment_entries_target": 4, "snapshot_entries_interval": 3, "body_inline_bytes_max": 100, **settings}
-    return stratalog.open("memory:", clock=clock or ManualClock(), settings=stratalog.LogSettings(**tuned))
+    opened = stratalog.open("memory:", clock=clock or ManualClock(), settings=stratalog.LogSettings(**tuned))
+    # A segment that has no snapshot yet stays.
+    opened.environment.background = InlineTasks()
+    return opened
 
 
 def fill(document: stratalog.Document, count: int, value: str = "") -> None:
@@ -537,3 +541,15 @@ class StaleMark:
 
     def get(self, partition: str, sort: str, *, consistent: bool = True) -> Item:
         return self._older
+
+
+def test_a_log_that_is_deleted_while_a_pass_comes_to_it_is_no_failure(store: stratalog.Store) -> None:
+    log = a_log(store, "events")
+    a_log(store, "other")
+
+    def delete(what: str) -> None:
+        if what == "acme/events":
+            store.delete_log(log)
+
+    found = maintain(store, report=delete)
+    assert (found.logs, found.failures, found.is_finished) == (2, (), True)

@@ -23,6 +23,7 @@ from stratalog.errors import StratalogError
 from stratalog.limits import GRACE_SECONDS, OBSERVATION_SECONDS_MAX
 from stratalog.log import Environment, Event, Log, LogSettings, retention
 from stratalog.log.segments import list_segments
+from stratalog.log.tasks import InlineTasks
 from stratalog.maintenance import collection
 from stratalog.maintenance.marks import Marking
 from stratalog.maintenance.policy import MaintenancePolicy, RetentionPolicy
@@ -98,7 +99,10 @@ class MaintainMachine(RuleBasedStateMachine):
         self.number = 0
 
     def store(self, index: MemoryIndex | None = None) -> Store:
-        return Store(Environment(index or self.index, self.blobs, self.clock, self.tuning), MemoryQueue(self.clock))
+        return Store(
+            Environment(index or self.index, self.blobs, self.clock, self.tuning, background=InlineTasks()),
+            MemoryQueue(self.clock),
+        )
 
     @rule(data=st.data(), count=st.integers(1, 6))
     def change(self, data: st.DataObject, count: int) -> None:

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 import stratalog
 from stratalog.maintenance.inspection import inspected_histories
 from stratalog.maintenance.repair import RepairReport, repair_histories, repair_store
+from stratalog.ports.index import Item, Put
 from stratalog.testing.clock import ManualClock
 from tests.damage import DAMAGES, damage_blob
 from tests.maintenance.damage_sweep import MemoryPlace, StoredObject, inspect_all
@@ -86,7 +89,28 @@ def test_a_snapshot_is_made_again_and_what_is_not_derivable_is_named() -> None:
             assert inspect_all(store) == ()
         [value] = [each for each in place.objects() if each.kind == "value"]
         value.replace(None)
-        report = repair_all(store)
+        foretold, report = repair_all(store, dry_run=True), repair_all(store)
+        assert foretold.remaining == report.remaining
         assert [(damage.kind, damage.derivable) for damage in report.remaining] == [("value", False)]
         document.mutate("put", {"key": "cells/again", "value": "v" * 5000})
         assert inspect_all(store) == ()
+
+
+def test_a_base_is_not_made_of_itself() -> None:
+    """The entries before it are forgotten, so nothing but it says what its state is."""
+    with stratalog.open("memory:", clock=ManualClock()) as store:
+        document = store.create("acme", "plan")
+        for row in range(100):
+            document.mutate("put", {"key": f"cells/{row}", "value": "v" * 50})
+        document.forget_below(100)
+        document.mutate("put", {"key": "cells/0", "value": 1})
+        [base] = store.environment.index.query(f"{document.log.record.prefix}/snapshots")
+        roots: Any = stratalog.codec.decode(base.attributes["b"])  # type: ignore[arg-type]
+        roots[0]["count"] += 1
+        altered = Item(base.partition, base.sort, {**base.attributes, "b": stratalog.codec.encode(roots)})
+        store.environment.index.commit([Put(altered)])
+        before = content(MemoryPlace(store))
+        assert repair_all(store, dry_run=True).repaired == ()
+        report = repair_all(store)
+        assert "snapshot" in {damage.kind for damage in report.remaining}
+        assert (report.repaired, content(MemoryPlace(store))) == ((), before)

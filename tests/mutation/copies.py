@@ -7,7 +7,7 @@ import resource
 import shutil
 import signal
 import subprocess
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from queue import SimpleQueue
@@ -40,13 +40,17 @@ def copies_of(root: Path, count: int) -> Iterator[SimpleQueue[Path]]:
         yield copies
 
 
-def status_of(copy: Path, command: Sequence[str]) -> int | None:
-    """The exit status of a command that judges the copy's own sources; None where it still ran after `SECONDS_MAX`."""
+def status_of(copy: Path, command: Sequence[str], variables: Mapping[str, str] | None = None) -> int | None:
+    """The exit status of a command that judges the copy's own sources; None where it still ran after `SECONDS_MAX`.
+
+    ``variables`` are put in its environment.
+    """
     sources = [copy / "src", *sorted(copy.glob("apps/*/src")), copy]
     environment = {
         **os.environ,
         "PYTHONPATH": os.pathsep.join(map(str, sources)),
         "PYTHONDONTWRITEBYTECODE": "1",
+        **(variables or {}),
     }
     process = subprocess.Popen(
         command,

@@ -6,7 +6,8 @@ import random
 
 import pytest
 
-from stratalog.errors import Invalid, LimitExceeded, NotFound
+from stratalog.errors import Corrupt, Invalid, LimitExceeded, NotFound
+from stratalog.keys import number
 from stratalog.records.failures import DEAD_RECORD
 from tests.records.helpers import World
 
@@ -109,3 +110,32 @@ def test_a_failure_needs_a_reason_within_bounds(world: World) -> None:
         world.records.fail("b1", "bad", pointer="x" * 3000)
     with pytest.raises(Invalid):
         world.handle(failures_max=0)
+
+
+@pytest.mark.parametrize("id", ["b1", "-1", number(0), number(1)])
+def test_a_lost_body_of_a_dead_letter_is_corrupt_whatever_its_record_is_called(world: World, id: str) -> None:
+    """A failure is no version: what was forgotten or redacted says nothing of its body."""
+    for position in range(3):
+        world.records.put(id, b"%d" % position)
+    world.records.prune(id, retain=1)
+    for _ in range(3):
+        world.records.fail(id, "bad", body=LARGE)
+    world.lose_blobs()
+    with pytest.raises(Corrupt):
+        b"".join(world.records.open_dead_letter(id))
+
+
+@pytest.mark.parametrize("replaced", [False, True])
+def test_a_body_whose_failure_was_resolved_or_replaced_while_it_is_read_is_not_found(
+    world: World, replaced: bool
+) -> None:
+    world.records.fail("b1", "bad", body=LARGE)
+    body = world.records.open_dead_letter("b1")
+    if replaced:
+        world.records.fail("b1", "bad", body=LARGE[1:])
+    else:
+        world.records.resolve_dead_letter("b1")
+    world.pass_seconds()
+    world.records.free("b1")
+    with pytest.raises(NotFound, match="replaced" if replaced else "resolved"):
+        b"".join(body)

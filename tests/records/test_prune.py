@@ -9,6 +9,8 @@ import pytest
 from stratalog.backends.memory import MemoryBlobs
 from stratalog.errors import Corrupt, Invalid, NotFound, VersionForgotten
 from stratalog.limits import GRACE_SECONDS, OBSERVATION_SECONDS_MAX, RECORD_MARKS_MAX
+from stratalog.ports.index import Item, Put
+from stratalog.records.floor import FLOOR_SORT
 from tests.damage import DAMAGES, damaged_blob
 from tests.records.helpers import World
 
@@ -242,3 +244,25 @@ def test_nothing_is_pruned_while_a_version_that_stays_does_not_read_back(how: st
         assert caught.value.details["key"] == key
         assert world.handle().get("b1", 3).body == large(3)
     assert world.records.prune("b1", retain=2) == 4
+
+
+def test_a_prune_that_meets_another_keeps_what_both_keep(world: World) -> None:
+    def prune_first(commit: object) -> None:
+        world.handle().prune("b1", retain=3)
+        assert callable(commit)
+        commit()
+
+    world.index.script = [prune_first]
+    assert world.records.prune("b1", retain=2) == 4
+    assert numbers(world) == [4, 5]
+
+
+@pytest.mark.parametrize("damage", [{"v": None}, {"p": None}, {"p": b"\xc1"}, {"r": None}])
+def test_a_floor_that_does_not_decode_is_corrupt(world: World, damage: dict[str, bytes | None]) -> None:
+    world.records.prune("b1", retain=2)
+    item = world.backend.get(world.partition(), FLOOR_SORT)
+    assert item is not None
+    attributes = {name: value for name, value in {**item.attributes, **damage}.items() if value is not None}
+    world.backend.commit([Put(Item(item.partition, item.sort, attributes))])
+    with pytest.raises(Corrupt):
+        world.handle().prune("b1", retain=1)

@@ -9,6 +9,7 @@ import pytest
 
 from stratalog.errors import Invalid, LimitExceeded, NotFound, Unavailable, VersionConflict
 from stratalog.keys import ORGANISATIONS_PARTITION
+from stratalog.limits import INTEGER_MAX
 from stratalog.ports.index import NO_BLOBS, Put, Write
 from stratalog.records import Declined, RecordVersion
 from tests.records.helpers import World
@@ -367,3 +368,10 @@ def test_an_organisation_is_entered_by_its_first_record_alone(world: World) -> N
         world.records.put(f"b{number}", b"x")
         world.handle().put(f"c{number}", b"x")
     assert written.count(ORGANISATIONS_PARTITION) == 1
+
+
+@pytest.mark.parametrize("time", [INTEGER_MAX + 1, -INTEGER_MAX - 1, True, 1.5, "1"])
+def test_a_source_s_time_is_an_integer_that_every_client_can_hold(world: World, time: int) -> None:
+    with pytest.raises(Invalid):
+        world.records.put("b1", b"one", source_time_ms=time)
+    assert world.records.put("b1", b"one", source_time_ms=-INTEGER_MAX).source_time_ms == -INTEGER_MAX

@@ -43,6 +43,8 @@ def trial_line(trial: Trial) -> str:
     """A trial as people read it."""
     if not trial.passes_unchanged:
         return f"{trial.bug} {trial.judge}: FAILS WITH THE FIX TOO"
+    if trial.breaks_code:
+        return f"{trial.bug} {trial.judge}: THE REMOVAL BREAKS THE CODE"
     return f"{trial.bug} {trial.judge}: {'fails without the fix' if trial.failed else 'NOT NOTICED'}"
 
 

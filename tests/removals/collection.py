@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 from tests.removals import (
+    of_bodies,
+    of_callers,
+    of_catalogues,
     of_clients,
     of_collector,
     of_commits,
@@ -14,6 +17,7 @@ from tests.removals import (
     of_server,
     of_sheets,
     of_storage,
+    of_strangers,
     of_tables,
 )
 from tests.removals.removal import Removal
@@ -33,5 +37,9 @@ _PARTS = (
     of_tables,
     of_sheets,
     of_laboratory,
+    of_callers,
+    of_strangers,
+    of_catalogues,
+    of_bodies,
 )
 REMOVALS: tuple[Removal, ...] = tuple(removal for part in _PARTS for removal in part.REMOVALS)

@@ -197,4 +197,9 @@ REMOVALS: tuple[Removal, ...] = (
         ),
         IN_NODE,
     ),
+    Removal(
+        "B205",
+        (Edit("src/stratalog/web/client/stratalog.js", "        stays = true;\n", ""),),
+        ("tests/e2e/test_browser.py::test_in_the_browser[whatAClosedTabLeavesIsSentOnce]",),
+    ),
 )

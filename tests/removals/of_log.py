@@ -13,7 +13,7 @@ DIRECTORY = "src/stratalog/log/directory.py"
 GROUP_COMMIT = "src/stratalog/group_commit.py"
 HEAD = "src/stratalog/log/head.py"
 LIFECYCLE = "src/stratalog/log/lifecycle.py"
-PUSH_THREADS = "src/stratalog/server/push_threads.py"
+POOLS = "src/stratalog/server/pools.py"
 RETENTION = "src/stratalog/log/retention.py"
 SEGMENTS = "src/stratalog/log/segments.py"
 
@@ -247,12 +247,7 @@ REMOVALS: tuple[Removal, ...] = (
     ),
     Removal(
         "B37",
-        (
-            Edit(
-                PUSH_THREADS, "self._turns.setdefault(name, _Turn())", 'self._turns.setdefault("/".join(name), _Turn())'
-            ),
-            Edit(PUSH_THREADS, "self._turns.pop(name, None)", 'self._turns.pop("/".join(name), None)'),
-        ),
+        (Edit(POOLS, "key=(organisation, name, False)", 'key=f"{organisation}/{name}"'),),
         ("tests/server/test_api_names.py::test_pushes_do_not_queue_behind_another_organisation_s",),
     ),
     Removal(

@@ -7,6 +7,7 @@ from tests.removals.removal import Edit, Removal
 __all__ = ["REMOVALS"]
 
 PUSH = "src/stratalog/sync/push.py"
+RATES = "src/stratalog/server/rates.py"
 MIDDLEWARE = "src/stratalog/server/middleware.py"
 HUB = "src/stratalog/server/hub.py"
 SYNC = "src/stratalog/server/sync.py"
@@ -16,6 +17,17 @@ API_SECURITY = "tests/server/test_api_security.py"
 API_EDGE = "tests/server/test_api_edge.py"
 API_SERVE = "tests/server/test_api_serve.py"
 API_LIVE = "tests/server/test_api_live.py"
+CONNECTIONS = "src/stratalog/server/connections.py"
+ACCEPTOR = "src/stratalog/server/acceptor.py"
+DEADLINES = "src/stratalog/server/deadlines.py"
+THROTTLE = "src/stratalog/server/log_throttle.py"
+OF_CONNECTIONS = "tests/server/test_connections.py"
+OF_WEB_SERVER = "tests/server/test_web_server.py"
+POOLS = "src/stratalog/server/pools.py"
+THREAD_POOL = "src/stratalog/server/thread_pool.py"
+TEST_POOLS = "tests/server/test_pools.py"
+TEST_STALLS = "tests/server/test_stalls.py"
+TEST_HOME = "tests/server/test_home.py"
 
 NEWCOMER = """\
         if self._group and self._state.group_owner(self._group) not in (None, self._owner):
@@ -101,7 +113,13 @@ REMOVALS: tuple[Removal, ...] = (
     ),
     Removal(
         "B82",
-        (Edit(MIDDLEWARE, "(left if left < 1 else left - 1, now)", "(max(0.0, left - 1), now)"),),
+        (
+            Edit(
+                "src/stratalog/server/rates.py",
+                "(left if left < 1 else left - 1, now_ms)",
+                "(max(0.0, left - 1), now_ms)",
+            ),
+        ),
         (f"{API_EDGE}::test_who_goes_on_asking_too_fast_is_served_at_the_rate",),
     ),
     Removal(
@@ -114,8 +132,8 @@ REMOVALS: tuple[Removal, ...] = (
         (
             Edit(
                 "src/stratalog/server/bodies.py",
-                "return read() if len(body) <= LOOP_BYTES_MAX else await sync_to_thread(read)",
-                "return read()",
+                "return function() if size <= LOOP_BYTES_MAX else await sync_to_thread(function)",
+                "return function()",
             ),
         ),
         (f"{API_EDGE}::test_what_is_large_is_neither_read_nor_written_on_the_event_loop",),
@@ -125,10 +143,14 @@ REMOVALS: tuple[Removal, ...] = (
         (
             Edit(
                 SYNC,
-                "return encoded(request, pull(service.document(organisation, document), data, who.id, may_write))",
-                "return pull(service.document(organisation, document), data, who.id, may_write)",
+                "            return encoded(request, opened.start)\n",
+                "            return opened.start\n",
             ),
-            Edit(SYNC, "    return await service.run(run)\n", "    return Encoded(await service.run(run))\n"),
+            Edit(
+                SYNC,
+                "partial(encode_body, kind=kind))\n\n    return await service.run(run)\n",
+                "partial(encode_body, kind=kind))\n\n    return Encoded(await service.run(run))\n",
+            ),
         ),
         (f"{API_EDGE}::test_what_is_large_is_neither_read_nor_written_on_the_event_loop",),
     ),
@@ -136,8 +158,13 @@ REMOVALS: tuple[Removal, ...] = (
         "B85",
         (
             Edit(
-                "src/stratalog/server/request_bodies.py",
+                DEADLINES,
                 '        if message["type"] == "http.disconnect":\n',
+                "        if False:\n",
+            ),
+            Edit(
+                "src/stratalog/server/request_bodies.py",
+                '        if message["type"] != "http.request":\n',
                 "        if False:\n",
             ),
         ),
@@ -150,7 +177,7 @@ REMOVALS: tuple[Removal, ...] = (
     ),
     Removal(
         "B86",
-        (Edit(SERVE, "        app.state.service.hub.close()\n", ""),),
+        (Edit("src/stratalog/server/web_server.py", "        self._service.hub.close()\n", ""),),
         (f"{API_SERVE}::test_a_signal_ends_a_stream_of_events_and_then_the_server",),
     ),
     Removal(
@@ -178,5 +205,147 @@ REMOVALS: tuple[Removal, ...] = (
         "B99",
         (Edit("src/stratalog/cli/session.py", "self.url = STORE_DEFAULT", "self.url: str = None"),),
         (f"{API_SERVE}::test_the_default_store_is_found_without_any_option",),
+    ),
+    Removal(
+        "B153",
+        (Edit(CONNECTIONS, '            return "head"\n', "            pass\n"),),
+        (
+            f"{OF_CONNECTIONS}::test_who_sends_no_head_is_dropped",
+            f"{OF_CONNECTIONS}::test_a_head_that_drips_does_not_last_longer",
+            f"{OF_WEB_SERVER}::test_half_heads_hold_their_connections_for_a_moment_only",
+        ),
+    ),
+    Removal(
+        "B154",
+        (
+            Edit(
+                ACCEPTOR,
+                "                await asyncio.sleep(ACCEPT_RETRY_SECONDS)\n",
+                "                await asyncio.sleep(0.1)\n",
+            ),
+        ),
+        (f"{OF_WEB_SERVER}::test_where_descriptors_run_out_the_server_waits_and_says_so_once_a_second",),
+    ),
+    Removal(
+        "B154",
+        (
+            Edit("src/stratalog/server/descriptors.py", "(hard, hard)", "(soft, hard)"),
+            Edit("src/stratalog/server/descriptors.py", "    _, hard = ", "    soft, hard = "),
+        ),
+        (
+            f"{OF_WEB_SERVER}::test_a_process_with_few_descriptors_raises_its_limit_and_survives_more_callers_than_it_has",
+        ),
+    ),
+    Removal(
+        "B154",
+        (Edit(THROTTLE, "                return False\n", "                return True\n"),),
+        ("tests/server/test_log_throttle.py::test_of_one_kind_a_line_a_second_is_written_and_the_others_are_counted",),
+    ),
+    Removal(
+        "B155",
+        (
+            Edit(
+                DEADLINES,
+                "answer_silence_seconds_max:\n            return True\n",
+                "answer_silence_seconds_max:\n            return False\n",
+            ),
+        ),
+        (f"{OF_CONNECTIONS}::test_who_does_not_read_is_dropped",),
+    ),
+    Removal(
+        "B155",
+        (Edit(CONNECTIONS, 'len(message["body"]) <= ANSWER_PIECE_BYTES:', "ANSWER_PIECE_BYTES:"),),
+        (f"{OF_CONNECTIONS}::test_an_answer_waits_in_pieces_for_who_does_not_read",),
+    ),
+    Removal(
+        "B155",
+        (
+            Edit(
+                "src/stratalog/server/pages.py", "if known is None or known[0] != stamp:", "if self._path.read_bytes():"
+            ),
+        ),
+        ("tests/server/test_pages.py::test_a_large_file_is_read_in_pieces_and_hashed_once",),
+    ),
+    Removal(
+        "B156",
+        (Edit(DEADLINES, "        waited_seconds += loop.time() - began\n", ""),),
+        ("tests/server/test_deadlines.py::test_a_body_that_drips_is_refused_as_soon_as_its_time_is_over",),
+    ),
+    Removal(
+        "B157",
+        (Edit(MIDDLEWARE, "            return await passing.refuse_framing()\n", "            pass\n"),),
+        (f"{OF_WEB_SERVER}::test_a_request_of_two_lengths_is_refused_and_what_follows_is_not_read",),
+    ),
+    Removal(
+        "B158",
+        (Edit(CONNECTIONS, "            self.transport.pause_reading()\n", "            pass\n"),),
+        (f"{OF_CONNECTIONS}::test_a_websocket_that_pings_and_does_not_read_is_heard_no_more",),
+    ),
+    Removal(
+        "B158",
+        (Edit(CONNECTIONS, "if self.flow.write_paused and not self.transport.is_closing():", "if False:"),),
+        (f"{OF_CONNECTIONS}::test_of_pipelined_requests_the_next_runs_once_the_answer_before_it_is_read",),
+    ),
+    Removal(
+        "B159",
+        (Edit("src/stratalog/cli/program.py", "os.umask(0o077)", "os.umask(0o022)"),),
+        ("tests/cli/test_program_files.py::test_a_store_that_a_command_makes_is_its_user_s_alone",),
+    ),
+    Removal(
+        "B162",
+        (Edit(POOLS, 'self._by_name.get(name or "", self.applications)', "self.applications"),),
+        (f"{TEST_STALLS}::test_a_pool_without_a_free_thread_stalls_only_its_own_calls",),
+    ),
+    Removal(
+        "B163",
+        (Edit("src/stratalog/server/health_check.py", "look.done() or is_recent", "look.done()"),),
+        (f"{TEST_STALLS}::test_a_slow_store_is_well_as_long_as_the_last_look_is_young",),
+    ),
+    Removal(
+        "B164",
+        (Edit("src/stratalog/server/rotation.py", "self._groups.move_to_end(group)", "pass"),),
+        (f"{TEST_POOLS}::test_callers_take_turns_at_a_document_however_many_calls_one_has",),
+    ),
+    Removal(
+        "B164",
+        (Edit(POOLS, "calls_of_caller_max=max(1, pushes_waiting_max // 2), ", ""),),
+        (f"{TEST_POOLS}::test_one_principal_cannot_fill_the_room_of_a_document",),
+    ),
+    Removal(
+        "B165",
+        (Edit("src/stratalog/worker/queued_pushes.py", "if owner and sum(", "if False and sum("),),
+        ("tests/server/test_queue.py::test_one_principal_fills_half_of_a_documents_queue",),
+    ),
+    Removal(
+        "B166",
+        (
+            Edit(
+                "src/stratalog/server/pages.py",
+                "OWN_CONNECTIONS = \"connect-src 'self'\"",
+                "OWN_CONNECTIONS = \"connect-src 'self' ws: wss:\"",
+            ),
+        ),
+        ("tests/server/test_pages.py::test_a_page_may_load_nothing_from_elsewhere",),
+    ),
+    Removal(
+        "B167",
+        (Edit(MIDDLEWARE, "            self._check_site()\n", ""),),
+        (f"{TEST_HOME}::test_no_page_of_another_site_uses_the_local_server",),
+    ),
+    Removal(
+        "B167",
+        (Edit(MIDDLEWARE, "(*_ALWAYS, *self._resource_policy)", "_ALWAYS"),),
+        (f"{TEST_HOME}::test_no_other_origin_may_embed_an_answer_unless_it_may_read_it",),
+    ),
+    Removal(
+        "B168",
+        (
+            Edit(
+                THREAD_POOL,
+                "            call.timer = call.loop.call_later(self.settings.wait_seconds_max, self._expire, call)\n",
+                "            pass\n",
+            ),
+        ),
+        (f"{TEST_POOLS}::test_a_call_that_waits_too_long_is_refused_and_never_runs",),
     ),
 )

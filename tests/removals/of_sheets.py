@@ -121,17 +121,240 @@ REMOVALS: tuple[Removal, ...] = (
     ),
     Removal(
         "B136",
-        (Edit(TURNS, "            async with turn.lock:\n", "            if True:\n"),),
+        (Edit(TURNS, "threads_of_key_max=1", "threads_of_key_max=settings.engines_max"),),
         (f"{TESTS}/test_poison.py::test_a_sheet_whose_engine_is_at_work_holds_up_no_other",),
     ),
     Removal(
         "B136",
-        (Edit(TURNS, "to_thread.run_sync(function, limiter=self._limiter)", "to_thread.run_sync(function)"),),
+        (Edit(TURNS, "threads=settings.engines_max", "threads=64"),),
         (f"{TESTS}/test_poison.py::test_those_who_wait_for_an_engine_hold_no_thread_and_are_bounded",),
     ),
     Removal(
         "B137",
         (Edit(f"{SHEET}/sheets.py", "        except (LimitExceeded, Invalid):\n", "        except Invalid:\n"),),
         (f"{TESTS}/test_poison.py::test_maintenance_goes_on_after_a_sheet_that_cannot_be_opened",),
+    ),
+    Removal(
+        "B239",
+        (Edit(f"{SHEET}/xlsx_cells.py", '            text = "".join(cell.inline) or text\n', ""),),
+        (f"{TESTS}/test_workbook_import.py::test_strings_in_place_come_in_as_they_are",),
+    ),
+    Removal(
+        "B240",
+        (
+            Edit(
+                f"{SHEET}/xlsx_cells.py",
+                "if self._context.is_1904 and style in self._context.date_styles:",
+                "if False:",
+            ),
+        ),
+        (f"{TESTS}/test_workbook_import.py::test_days_from_1904_are_the_days_that_they_were",),
+    ),
+    Removal(
+        "B241",
+        (
+            Edit(
+                f"{SHEET}/workbook_names.py",
+                "        if not self._names and not NEEDS_WORK.search(formula):\n",
+                "        if True:\n",
+            ),
+        ),
+        (f"{TESTS}/test_workbook_import.py::test_names_and_table_references_are_what_they_stand_for",),
+    ),
+    Removal(
+        "B241",
+        (Edit(f"{SHEET}/workbook_names.py", 'text.replace("[", BRACKET) if self._tables else text', "text"),),
+        (f"{TESTS}/test_workbook_import.py::test_names_and_table_references_are_what_they_stand_for",),
+    ),
+    Removal(
+        "B242",
+        (
+            Edit(
+                f"{SHEET}/xlsx_cells.py",
+                '    return f"\'{text}" if NOT_PLAIN.match(text) else text\n',
+                "    return text\n",
+            ),
+        ),
+        (f"{TESTS}/test_workbook_import.py::test_a_text_that_looks_like_another_value_stays_a_text",),
+    ),
+    Removal(
+        "B243",
+        (
+            Edit(
+                f"{SHEET}/xlsx_cells.py",
+                "            text = shift(source, cell.position[0] - at[0], cell.position[1] - at[1])\n",
+                '            text = source.replace("A1", "A2")\n',
+            ),
+        ),
+        (f"{TESTS}/test_workbook_import.py::test_a_shared_formula_is_moved_reference_by_reference",),
+    ),
+    Removal(
+        "B244",
+        (
+            Edit(
+                f"{SHEET}/xlsx_import.py",
+                "        for number, (sheet, target) in enumerate(sheets, 1):\n",
+                "        for number, (sheet, target) in enumerate(sorted(sheets, key=lambda pair: pair[1]), 1):\n",
+            ),
+        ),
+        (f"{TESTS}/test_workbook_import.py::test_sheets_keep_their_order_whatever_their_parts_are_called",),
+    ),
+    Removal(
+        "B245",
+        (
+            Edit(
+                f"{SHEET}/xlsx_repair.py",
+                '            if name == "c:doughnutChart" and self._is_pie:\n',
+                "            if False:\n",
+            ),
+        ),
+        (f"{TESTS}/test_workbook_export.py::test_charts_open_elsewhere",),
+    ),
+    Removal(
+        "B246",
+        (Edit(f"{SHEET}/xlsx_repair.py", "{key: value for key, value in attributes.items() if value}", "attributes"),),
+        (f"{TESTS}/test_workbook_export.py::test_validations_open_elsewhere",),
+    ),
+    Removal(
+        "B247",
+        (
+            Edit(
+                f"{SHEET}/xlsx_export.py",
+                'if "content" not in file and (body := _image',
+                "if False and (body := _image",
+            ),
+        ),
+        (f"{TESTS}/test_workbook_export.py::test_images_come_in_and_go_out_with_their_bytes",),
+    ),
+    Removal(
+        "B248",
+        (
+            Edit(
+                f"{SHEET}/xlsx_repair.py",
+                '            if ref != retained["r"] or is_array(formula):\n',
+                "            if True:\n",
+            ),
+        ),
+        (f"{TESTS}/test_workbook_export.py::test_every_value_keeps_its_type_through_an_import_and_an_export",),
+    ),
+    Removal(
+        "B249",
+        (
+            Edit(
+                f"{SHEET}/xlsx_export.py",
+                '        listed = f"<definedNames>{names}</definedNames>" if names else ""\n',
+                '        listed = ""\n',
+            ),
+        ),
+        (f"{TESTS}/test_workbook_export.py::test_names_tables_and_tabs_go_out",),
+    ),
+    Removal(
+        "B250",
+        (Edit(f"{SHEET}/sheets.py", "                findings += broken_formulas(broken)\n", ""),),
+        (f"{TESTS}/test_workbook_import.py::test_what_is_not_understood_is_named",),
+    ),
+    Removal(
+        "B251",
+        (Edit(f"{SHEET}/http.py", "    await bytes_of(request.scope).take_decoded(import_bytes(xlsx))\n", ""),),
+        (f"{TESTS}/test_http.py::test_the_bytes_of_an_unpacked_workbook_are_counted",),
+    ),
+    Removal(
+        "B252",
+        (
+            Edit(
+                f"{SHEET}/xlsx_cells.py",
+                "return super().rewritten(without_empty_cells(chunks))",
+                "return super().rewritten(chunks)",
+            ),
+        ),
+        (f"{TESTS}/test_workbook_import.py::test_empty_cells_cost_nothing",),
+    ),
+    Removal(
+        "B253",
+        (
+            Edit(
+                f"{WEB}/engine.js",
+                '  if (command.type === "ADD_COLUMNS_ROWS" || command.type === "REMOVE_COLUMNS_ROWS") return;\n',
+                "",
+            ),
+            Edit(f"{WEB}/tracker.js", "    else moveEdit(composer, position);\n", ""),
+        ),
+        (
+            story("textStaysInItsCellWhileRowsAndColumnsComeAndGo"),
+            story("whatWaitsMovesNoTypedCellAnew"),
+        ),
+    ),
+    Removal(
+        "B254",
+        (Edit(f"{WEB}/positions.js", "position.sheetId !== command.sheetId || ", ""),),
+        (story("textStaysInItsCellWhileRowsAndColumnsComeAndGo"),),
+    ),
+    Removal(
+        "B255",
+        (
+            Edit(
+                f"{WEB}/conflictWatch.js",
+                "if (target) this.#across(model, deliver);\n    else deliver();",
+                "deliver();",
+            ),
+        ),
+        (story("anUndoneInsertionTakesTheTypedCellAlong"),),
+    ),
+    Removal(
+        "B256",
+        (
+            Edit(
+                f"{WEB}/engine.js",
+                'if (pending.type === "REMOTE_REVISION") pending.commands',
+                "if (!pending) pending.commands",
+            ),
+        ),
+        (story("whatWaitsMovesAsTheEngineHasItNow"),),
+    ),
+    Removal(
+        "B257",
+        (Edit(f"{WEB}/tracker.js", "if (isChanged && text) this.#conflicts", "if (!text) this.#conflicts"),),
+        (story("whatIsTypedInADeletedRowIsGivenBack"),),
+    ),
+    Removal(
+        "B258",
+        (Edit(f"{WEB}/conflicts.js", "    this.#noteDeleted(entry, commands, before, pending);\n", ""),),
+        (story("offlineTextInADeletedRowIsPutIntoANewRow"),),
+    ),
+    Removal(
+        "B259",
+        (
+            Edit(
+                f"{WEB}/conflicts.js",
+                '    if (message.type === "REMOTE_REVISION") this.#noteOverwrote(entry, commands, before);\n',
+                "",
+            ),
+        ),
+        (story("bothSidesOfTwoOfflineEditsAreShown"),),
+    ),
+    Removal(
+        "B259",
+        (Edit(f"{WEB}/conflictWatch.js", "typedAt < version ? { ...message, typedAt } : message", "message"),),
+        (story("bothSidesOfTwoOfflineEditsAreShown"), story("whoWasClosedIsShownWhatOverwroteThem")),
+    ),
+    Removal(
+        "B260",
+        (Edit(f"{WEB}/plugins.js", '    this.page.onUndoRefused?.(type === "REQUEST_REDO");\n', ""),),
+        (story("anUndoOfflineIsOneClickAwayOnReturn"),),
+    ),
+    Removal(
+        "B261",
+        (Edit(f"{WEB}/workbook.js", "    if (error) this.#watch.noteRefused(message, error);\n", ""),),
+        (story("aRefusedChangeIsListedWithItsReason"),),
+    ),
+    Removal(
+        "B262",
+        (Edit(f"{WEB}/workbook.js", '      this.#announce("reload");\n', ""),),
+        (story("whatIsTypedOutlivesARestore"),),
+    ),
+    Removal(
+        "B263",
+        (Edit(f"{WEB}/plugins.js", 'registries.featurePluginRegistry.replace("sort", SortPlugin);\n', ""),),
+        (story("aSortAsksBeforeItTakesTheFirstRowAlong"),),
     ),
 )

@@ -10,7 +10,16 @@ GROUP_COMMIT = "src/stratalog/group_commit.py"
 TABLE = "apps/table/src/stratalog_table"
 TRANSACTION_GROUP = f"{TABLE}/transaction_group.py"
 PARTITIONS = f"{TABLE}/partitions.py"
+COLLECTION = f"{TABLE}/collection.py"
+FILE_INGEST = f"{TABLE}/file_ingest.py"
+JOBS = f"{TABLE}/jobs.py"
+REGISTER = f"{TABLE}/folder_register.py"
 TESTS = "apps/table/tests"
+INGEST = f"{TESTS}/test_file_ingest.py"
+OWNERSHIP = f"{TESTS}/test_ownership.py"
+PROPERTIES = f"{TESTS}/test_ownership_properties.py"
+PROPERTY = f"{PROPERTIES}::test_nothing_but_a_table_s_own_files_is_ever_deleted_and_no_row_is_lost"
+UNREADABLE = "the file is no Parquet, or damaged"
 TOLD_UNKNOWN = f"{TESTS}/test_interrupts.py::test_those_who_shared_the_batch_are_told_that_its_outcome_is_unknown"
 NOT_SENT = f"{TESTS}/test_interrupts.py::test_those_whose_batch_was_not_sent_are_served_by_the_next_leader"
 ANYWHERE = (
@@ -104,5 +113,156 @@ REMOVALS: tuple[Removal, ...] = (
             ),
         ),
         ("tests/documents/test_scans.py::test_a_draft_tells_what_was_there_without_opening_it",),
+    ),
+    Removal(
+        "B206",
+        (
+            Edit(
+                COLLECTION,
+                "        for file in self._folder.list(self._incarnation):\n"
+                "            if owner_of(file.filename) == self._incarnation:\n"
+                "                yield file\n",
+                "        yield from self._folder.list()\n",
+            ),
+            Edit(
+                COLLECTION,
+                "        owner = owner_of(filename)\n",
+                "        owner = self._incarnation\n",
+            ),
+        ),
+        (
+            f"{OWNERSHIP}::test_what_is_not_the_table_s_stays",
+            PROPERTY,
+        ),
+    ),
+    Removal(
+        "B207",
+        (Edit(COLLECTION, "        if self._relatives.may_hold(filename):\n", "        if False:\n"),),
+        (
+            f"{OWNERSHIP}::test_a_fork_and_its_source_keep_each_other_s_rows",
+            f"{OWNERSHIP}::test_a_copy_in_the_store_and_its_source_keep_each_other_s_rows",
+            f"{OWNERSHIP}::test_what_a_fork_needs_of_a_deleted_table_stays_until_the_fork_needs_it_no_more",
+            PROPERTY,
+        ),
+    ),
+    Removal(
+        "B207",
+        (
+            Edit(
+                COLLECTION,
+                "        copies = register.relatives_elsewhere()\n",
+                "        copies = register.relatives_elsewhere()[:0]\n",
+            ),
+        ),
+        (f"{OWNERSHIP}::test_a_copy_in_another_store_that_was_opened_keeps_its_rows",),
+    ),
+    Removal(
+        "B208",
+        (Edit(REGISTER, "        if known is not None and self._exists(known):\n", "        if False:\n"),),
+        (f"{OWNERSHIP}::test_of_a_store_that_was_copied_aside_only_one_may_change_files",),
+    ),
+    Removal(
+        "B209",
+        (Edit(f"{TABLE}/table.py", "        check_vacant(folder)\n", "        pass\n"),),
+        (
+            f"{OWNERSHIP}::test_a_folder_that_is_not_empty_is_refused_and_nothing_is_made",
+            f"{OWNERSHIP}::test_the_folders_of_stores_and_tables_and_what_lies_in_them_are_refused",
+        ),
+    ),
+    Removal(
+        "B210",
+        (Edit(f"{TABLE}/data_folder.py", "        if not self.holds(filename):\n", "        if False:\n"),),
+        (f"{OWNERSHIP}::test_a_name_in_the_log_leads_nowhere_else",),
+    ),
+    Removal(
+        "B211",
+        (Edit(f"{TABLE}/locations.py", "    if folder.parent not in path.parents:\n", "    if True:\n"),),
+        (f"{OWNERSHIP}::test_files_below_or_beside_the_store_are_moved_and_copied_with_it",),
+    ),
+    Removal(
+        "B212",
+        (
+            Edit(
+                COLLECTION,
+                "    table.clear_files()\n    count = 0 if rights is None or data_files is None else "
+                "_delete_data(table, rights, data_files)\n    table.jobs.delete()\n",
+                "    count = 0\n",
+            ),
+        ),
+        (
+            f"{OWNERSHIP}::test_a_deleted_table_takes_its_files_and_jobs_along_and_nothing_else",
+            f"{OWNERSHIP}::test_a_deletion_that_was_cut_off_is_done_again",
+        ),
+    ),
+    Removal(
+        "B213",
+        (Edit(JOBS, "            if not self._is_ours(document):\n", "            if False:\n"),),
+        (
+            f"{TESTS}/test_jobs.py::test_a_table_that_was_made_again_has_no_job_of_the_one_before",
+            f"{TESTS}/test_jobs.py::test_a_document_that_only_has_the_tracker_s_name_is_left_alone",
+        ),
+    ),
+    Removal(
+        "B214",
+        (Edit(COLLECTION, "    if table.cleared_ms() >= before_ms:\n", "    if False:\n"),),
+        (f"{OWNERSHIP}::test_a_clear_leaves_readers_their_time",),
+    ),
+    Removal(
+        "B215",
+        (
+            Edit(
+                FILE_INGEST,
+                "        if known is not None and known.sha256 != file.sha256:\n",
+                "        if False:\n",
+            ),
+        ),
+        (f"{INGEST}::test_other_content_under_a_known_name_is_an_error_and_nothing_of_the_call_is_taken",),
+    ),
+    Removal(
+        "B215",
+        (Edit(FILE_INGEST, "name or Path(os.path.normpath(path)).as_posix()", "name or path.name"),),
+        (f"{INGEST}::test_each_day_s_file_is_taken_and_none_twice",),
+    ),
+    Removal(
+        "B215",
+        (
+            Edit(
+                FILE_INGEST,
+                "        if known is None and first != file.name and not repeat:\n",
+                "        if False:\n",
+            ),
+            Edit(f"{TABLE}/sources.py", "    elif not rows.is_repeat:\n", "    elif False:\n"),
+        ),
+        (f"{INGEST}::test_known_content_under_another_name_is_an_error_unless_it_is_asked_for",),
+    ),
+    Removal(
+        "B216",
+        (Edit(f"{TABLE}/sources.py", 'f"source{meta.files}/', 'f"source0/'),),
+        (f"{INGEST}::test_after_a_clear_files_are_taken_again",),
+    ),
+    Removal(
+        "B217",
+        (
+            Edit(
+                FILE_INGEST,
+                f'        raise Invalid("{UNREADABLE}", path=file.path, reason=str(exc)) from exc\n',
+                "        raise\n",
+            ),
+        ),
+        (f"{INGEST}::test_what_is_no_parquet_is_an_error_that_names_it",),
+    ),
+    Removal(
+        "B218",
+        (
+            Edit(
+                "src/stratalog/worker/settlement.py",
+                "            if name not in document.rules.mutators:\n",
+                "            if False:\n",
+            ),
+        ),
+        (
+            "tests/server/test_queue.py::test_a_worker_without_the_application_leaves_a_push_to_one_that_has_it",
+            f"{TESTS}/test_committing.py::test_a_worker_without_tables_leaves_transactions_to_one_that_has_them",
+        ),
     ),
 )

@@ -33,9 +33,11 @@ class Removal(msgspec.Struct, frozen=True):
     """The fix of a bug taken out. Each of ``fails`` must fail then.
 
     ``fails`` has names as docs/guarantees.md writes them, ``tests/…::test_…``, or ``world log`` for a world whose
-    checkers notice the bug.
+    checkers notice the bug. ``raises`` names the errors of Python's own that the bug shows itself by, such as
+    AttributeError: any other removal that ends in one has broken the code, and proves nothing.
     """
 
     bug: str
     edits: tuple[Edit, ...]
     fails: tuple[str, ...]
+    raises: tuple[str, ...] = ()

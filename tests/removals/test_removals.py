@@ -88,3 +88,25 @@ def test_a_test_that_would_not_notice_is_named(tmp_path: Path, monkeypatch: pyte
     found = [(one.judge, one.failed, one.passes_unchanged) for one in trials.run_trials(tmp_path, [removal], 1)]
     assert found == [("sees", True, True), ("blind", False, True)]
     assert (tmp_path / "fix.txt").read_text() == "fixed"
+
+
+@pytest.mark.parametrize(
+    ("body", "raises", "noticed"),
+    [
+        ("assert False", (), True),
+        ("None.gone", (), False),
+        ("None.gone", ("AttributeError",), True),
+        ("import gone.from_here", (), False),
+    ],
+)
+def test_a_removal_that_breaks_the_code_is_told_from_a_test_that_fails(
+    body: str, raises: tuple[str, ...], noticed: bool, tmp_path: Path
+) -> None:
+    for name in ("__init__", "broken_code"):
+        (tmp_path / "tests/removals").mkdir(parents=True, exist_ok=True)
+        shutil.copy(ROOT / "tests/removals" / f"{name}.py", tmp_path / "tests/removals")
+    shutil.copy(ROOT / "tests/__init__.py", tmp_path / "tests")
+    (tmp_path / "tests/test_a.py").write_text("def test_a() -> None:\n    assert True\n")
+    removal = Removal("B1", (Edit("tests/test_a.py", "assert True", body),), ("tests/test_a.py::test_a",), raises)
+    (trial,) = trials.run_trials(tmp_path, [removal], 1)
+    assert (trial.passes_unchanged, trial.failed, trial.breaks_code) == (True, noticed, not noticed)

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import asyncio
+from collections.abc import Coroutine, Iterator
 from contextlib import contextmanager
 from typing import Any
 
@@ -17,6 +18,7 @@ from stratalog.store import Store, open_store
 
 HOST = "testserver.local"
 BUDGET = "/v1/organisations/acme/documents/budget"
+STORY_SECONDS_MAX = 20
 Client = TestClient[Litestar]
 
 
@@ -27,6 +29,16 @@ def serving(application: Application | None = None, store: Store | None = None) 
     known = msgspec.structs.replace(application, hosts=(*application.hosts, HOST))
     with TestClient(create_app(store or open_store("memory:"), known)) as client:
         yield client
+
+
+def run_in_time(story: Coroutine[Any, Any, None]) -> None:
+    """Run a story. It fails, rather than hang, where something in it waits for ever."""
+
+    async def run() -> None:
+        async with asyncio.timeout(STORY_SECONDS_MAX):
+            await story
+
+    asyncio.run(run())
 
 
 def mutation(client: str, id: int, name: str = "put", /, **args: Any) -> dict[str, Any]:
@@ -40,8 +52,9 @@ def push(client: Client, *mutations: dict[str, Any], path: str = BUDGET, group: 
     return answer.json()["outcomes"]
 
 
-def problem(answer: httpx.Response) -> tuple[int, str]:
-    """The status and code of an error, which has the one shape that errors have."""
+def problem(answer: httpx.Response, *, scope: bool = False) -> tuple[int, str]:
+    """The status and code of an error, which has the one shape that errors have; with ``scope`` where callers share."""
     said = answer.json()
-    assert set(said) == {"code", "message", "limit", "value"}, said
+    assert set(said) - {"scope"} == {"code", "message", "limit", "value"}, said
+    assert not scope or "scope" in said, said
     return answer.status_code, said["code"]

@@ -21,7 +21,7 @@ from stratalog.server import bodies
 from stratalog.server.app import create_app
 from stratalog.server.application import Application, ServerLimits
 from stratalog.server.errors import Refused
-from stratalog.server.middleware import Rates
+from stratalog.server.rates import Rates
 from stratalog.store import open_store
 from stratalog.testing.clock import ManualClock
 from tests.server.api import BUDGET, HOST, Client, mutation, problem, push, serving
@@ -163,23 +163,23 @@ def test_who_asks_too_fast_waits() -> None:
 
 def test_who_goes_on_asking_too_fast_is_served_at_the_rate() -> None:
     clock = ManualClock()
-    rates = Rates(clock, ServerLimits(rate_requests_per_second=10, rate_requests_burst=5))
+    rates = Rates(clock, 10, 5)
     served = 0
     for _ in range(1000):
         clock.sleep(0.01)
         with suppress(Refused):
-            rates.take("ada")
+            rates.take(("principal", "ada"))
             served += 1
     assert 100 <= served <= 106
 
 
 def test_one_who_asks_too_fast_slows_down_nobody_else() -> None:
-    rates = Rates(ManualClock(), ServerLimits(rate_requests_per_second=10, rate_requests_burst=1))
-    rates.take("ada")
+    rates = Rates(ManualClock(), 10, 1)
+    rates.take(("principal", "ada"))
     with pytest.raises(Refused) as refused:
-        rates.take("ada")
+        rates.take(("principal", "ada"))
     assert refused.value.details["seconds"] == 1
-    rates.take("bob")
+    rates.take(("principal", "bob"))
 
 
 def test_too_many_connections_are_turned_away() -> None:

@@ -15,12 +15,22 @@ from litestar.exceptions import WebSocketDisconnect
 from stratalog.errors import LimitExceeded, Unavailable
 from stratalog.limits import PRESENCE_SECONDS_MIN
 from stratalog.log.head import Head
-from stratalog.protocol.live import SUBPROTOCOL, FromClient, FromServer, Gone, Heartbeat, Here, Poke, Ready
+from stratalog.protocol.live import (
+    SUBPROTOCOL,
+    SUBPROTOCOLS,
+    FromClient,
+    FromServer,
+    Gone,
+    Heartbeat,
+    Here,
+    Poke,
+    Ready,
+)
 from stratalog.server import live
 from stratalog.server.application import Application, ServerLimits
-from stratalog.server.errors import Refused
-from stratalog.server.hub import Hub
+from stratalog.server.hub import Hub, Listener
 from stratalog.server.metrics import Metrics
+from stratalog.server.pools import Pools
 from stratalog.server.security import Principal, StaticTokens
 from stratalog.store import Store, open_store
 from tests.server.api import BUDGET, Client, mutation, push, serving
@@ -118,16 +128,21 @@ def test_a_deleted_document_says_so_and_closes(budget: Client) -> None:
     assert closed.value.code == 4410
 
 
+async def messages_of(listener: Listener) -> list[FromServer]:
+    return [frame.message for frame in await listener.next()]
+
+
 def on_a_hub(story: Story, limits: ServerLimits = QUICK) -> None:
     """Run a story on a hub that watches, over a store with a document."""
 
     async def run() -> None:
         store = open_store("memory:")
         store.create("acme", "budget")
-        hub = Hub(store, limits, Metrics(store.environment))
+        hub = Hub(store, limits, Metrics(store.environment), Pools(2))
         watch = asyncio.create_task(hub.watch())
         try:
-            await asyncio.wait_for(story(hub, store), timeout=20)
+            async with asyncio.timeout(20):
+                await story(hub, store)
         finally:
             watch.cancel()
 
@@ -137,9 +152,9 @@ def on_a_hub(story: Story, limits: ServerLimits = QUICK) -> None:
 def test_a_commit_of_another_process_is_noticed() -> None:
     async def story(hub: Hub, store: Store) -> None:
         listener = await hub.join("acme", "budget")
-        assert await listener.next() == [Ready(listener.id, 0)]
+        assert await messages_of(listener) == [Ready(listener.id, 0)]
         store.document("acme", "budget").mutate("put", {"key": "k", "value": 1})
-        assert await listener.next() == [Poke(1)]
+        assert await messages_of(listener) == [Poke(1)]
 
     on_a_hub(story)
 
@@ -150,7 +165,7 @@ def test_a_slow_listener_gets_the_newest_hint_alone() -> None:
         for version in range(1, 1000):
             hub.poke("acme", "budget", version)
             listener.show({"cursor": version})
-        assert await listener.next() == [Ready(listener.id, 0), Poke(999), Here({listener.id: {"cursor": 999}})]
+        assert await messages_of(listener) == [Ready(listener.id, 0), Poke(999), Here({listener.id: {"cursor": 999}})]
 
     on_a_hub(story)
 
@@ -161,7 +176,7 @@ def test_an_older_hint_is_none() -> None:
         await listener.next()
         hub.poke("acme", "budget", 5)
         hub.poke("acme", "budget", 4)
-        assert await listener.next() == [Poke(5)]
+        assert await messages_of(listener) == [Poke(5)]
 
     on_a_hub(story)
 
@@ -170,7 +185,7 @@ def test_a_silent_connection_is_given_a_sign_of_life() -> None:
     async def story(hub: Hub, store: Store) -> None:
         listener = await hub.join("acme", "budget")
         await listener.next()
-        assert await listener.next() == [Heartbeat()]
+        assert await messages_of(listener) == [Heartbeat()]
 
     on_a_hub(story, ServerLimits(live_poll_seconds=60, live_heartbeat_seconds=0.001))
 
@@ -180,12 +195,12 @@ def test_listeners_of_a_deleted_document_are_told_and_those_of_its_successor_are
         listener = await hub.join("acme", "budget")
         await listener.next()
         store.document("acme", "budget").delete()
-        assert await listener.next() == [Gone()]
+        assert await messages_of(listener) == [Gone()]
         store.create("acme", "budget")
         newer = await hub.join("acme", "budget")
         hub.leave(listener)
         hub.poke("acme", "budget", 1)
-        assert await newer.next() == [Ready(newer.id, 0), Poke(1)]
+        assert await messages_of(newer) == [Ready(newer.id, 0), Poke(1)]
 
     on_a_hub(story)
 
@@ -197,7 +212,7 @@ def test_a_document_made_again_between_two_looks_ends_the_listeners_of_the_old_o
         store.document("acme", "budget").delete()
         store.create("acme", "budget")
         await hub.join("acme", "budget")
-        assert await listener.next() == [Gone()]
+        assert await messages_of(listener) == [Gone()]
 
     on_a_hub(story, ServerLimits(live_poll_seconds=60))
 
@@ -216,7 +231,7 @@ def test_a_look_that_fails_is_not_the_last(monkeypatch: pytest.MonkeyPatch) -> N
 
         monkeypatch.setattr(log, "head", failing)
         store.document("acme", "budget").mutate("put", {"key": "k", "value": 1})
-        assert await listener.next() == [Poke(1)]
+        assert await messages_of(listener) == [Poke(1)]
         assert failures == []
 
     on_a_hub(story)
@@ -237,13 +252,23 @@ def test_a_document_that_cannot_be_joined_leaves_no_trace() -> None:
         for _ in range(3):
             with pytest.raises(Exception, match="no such log"):
                 await hub.join("acme", "nothing")
+        assert hub._rooms == {}
         listener = await hub.join("acme", "budget")
-        with pytest.raises(Refused):
-            await hub.join("acme", "budget")
         hub.leave(listener)
-        await hub.join("acme", "budget")
+        assert hub._rooms == {}
 
-    on_a_hub(story, ServerLimits(live_connections_max=1))
+    on_a_hub(story)
+
+
+def test_a_connection_that_cannot_join_gives_back_what_it_held() -> None:
+    with serving(Application(limits=ServerLimits(live_connections_max=1))) as bounded:
+        for _ in range(3):
+            with bounded.websocket_connect(f"{BUDGET}/live") as socket, pytest.raises(WebSocketDisconnect) as closed:
+                socket.receive_json()
+            assert closed.value.code == 4404
+        bounded.put(BUDGET)
+        with bounded.websocket_connect(f"{BUDGET}/live") as socket:
+            assert socket.receive_json()["type"] == "ready"
 
 
 def test_a_server_that_stops_ends_its_live_connections(budget: Client) -> None:
@@ -270,6 +295,7 @@ def test_a_live_connection_ends_with_its_token() -> None:
 def test_the_golden_messages_are_still_read_and_written() -> None:
     golden = json.loads((Path(__file__).parents[2] / "formats/golden/live-v1.json").read_text())
     assert golden["subprotocol"] == SUBPROTOCOL
+    assert golden["subprotocols"] == list(SUBPROTOCOLS)
     for side, kind in (("client", FromClient), ("server", FromServer)):
         messages = [msgspec.convert(plain, kind) for plain in golden[side]]
         assert {type(message) for message in messages} == set(get_args(kind))
@@ -319,12 +345,14 @@ async def _first_events(store: Store) -> list[bytes]:
     bodies: list[bytes] = []
     assert (await came.get())["status"] == 200
     while len(bodies) < 2:
-        message = await asyncio.wait_for(came.get(), timeout=20)
+        async with asyncio.timeout(20):
+            message = await came.get()
         bodies += [message["body"]] if message["body"] else []
         if len(bodies) == 1:
             app.state.service.hub.poke("acme", "budget", 1)
     gone.set()
-    await asyncio.wait_for(serving_it, timeout=20)
+    async with asyncio.timeout(20):
+        await serving_it
     return bodies
 
 

@@ -137,6 +137,7 @@ def test_what_is_no_application_is_said(tmp_path: Path, monkeypatch: Any) -> Non
 
 
 def test_without_the_servers_libraries_it_says_what_to_install(monkeypatch: Any) -> None:
+    monkeypatch.delitem(sys.modules, "stratalog.server.web_server", raising=False)
     monkeypatch.setitem(sys.modules, "uvicorn", None)
     assert 'pip install "stratalog[server]"' in run(code=2)
 

@@ -363,3 +363,19 @@ def test_a_mutation_is_at_most_a_thousand_numbers_in_the_past(monkeypatch: pytes
         transport.servers = (restored(world, older),)
         client.sync()
         assert [failure.args["key"] for failure in client.failures()] == ["k2", "k3"]
+
+
+def test_a_second_group_of_one_lost_branch_moves_no_orders() -> None:
+    world = World()
+    document, first, second = world.create(), Follower("first"), Follower("second")
+    older = backup(world)
+    change(document, first, 1)
+    change(document, second, 1, client="bob")
+    first.pull(document)
+    second.pull(document)
+    document = restored(world, older)
+    first.pull(document)
+    orders = document.state().orders
+    change(document, first, 2)
+    assert second.pull(document).lost == {"bob": [(0, 1)]}
+    assert (document.version, document.state().orders) == (3, orders)

@@ -8,8 +8,9 @@ from pathlib import Path
 
 import pytest
 
+from stratalog.codec import sha256
 from stratalog.server.application import Application
-from stratalog.server.pages import CLIENT, WEB
+from stratalog.server.pages import CLIENT, WEB, PageFile, files_in
 from stratalog.server.security import StaticTokens
 from tests.server.api import Client, serving
 
@@ -54,6 +55,27 @@ def test_a_file_that_a_browser_has_is_not_sent_again(client: Client) -> None:
     assert (again.status_code, again.content) == (304, b"")
 
 
+def test_a_link_that_leads_out_of_the_folder_is_not_served_and_named(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    folder, other = tmp_path / "pages", tmp_path / "other"
+    for made in (folder / "inner", other):
+        made.mkdir(parents=True)
+    (other / "secret.html").write_text("secret")
+    (folder / "inner" / "own.html").write_text("own")
+    (folder / "inner.html").symlink_to("inner/own.html")
+    (folder / "absolute.html").symlink_to(other / "secret.html")
+    (folder / "index.html").symlink_to("../other/secret.html")
+    (folder / "folder").symlink_to(other)
+    (folder / "folder.html").mkdir()
+    (tmp_path / "linked").symlink_to(folder)
+    paths = {"/web/p/inner.html": folder / "inner.html", "/web/p/inner/own.html": folder / "inner" / "own.html"}
+    assert files_in("/web/p/", folder) == paths
+    named = " ".join(record.getMessage() for record in caplog.records)
+    assert all(str(folder / name) in named for name in ("absolute.html", "index.html"))
+    assert files_in("/web/p/", tmp_path / "linked").keys() == paths.keys()
+
+
 def test_pages_are_open_where_documents_ask_for_a_token(shop: Client) -> None:
     assert shop.get(WEB + "shop/").text == "the shop"
     assert shop.get(WEB + "shop/more/shop.css").headers["content-type"].startswith("text/css")
@@ -65,8 +87,44 @@ def test_a_page_may_load_nothing_from_elsewhere(shop: Client) -> None:
     policy = shop.get(WEB + "shop/").headers["content-security-policy"]
     assert "default-src 'none'" in policy
     assert "unsafe" not in policy
+    assert "connect-src 'self';" in policy, "a page may connect to another host"
 
 
-@pytest.mark.parametrize("path", ["shop/no.html", "shop/keys.pem", "shop/../secret.html", "client/package.json", ""])
+@pytest.mark.parametrize("path", ["shop/no.html", "shop/keys.pem", "shop/../secret.html", "client/package.json"])
 def test_there_are_no_other_files(shop: Client, path: str) -> None:
     assert shop.get(WEB + path.replace("..", "%2E%2E")).status_code == 404
+
+
+def test_a_large_file_is_read_in_pieces_and_hashed_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    body = bytes(range(256)) * 1000
+    (tmp_path / "large.js").write_bytes(body)
+    monkeypatch.setattr(Path, "read_bytes", None)
+    with serving(Application(pages={"shop": tmp_path})) as client:
+        first = client.get(WEB + "shop/large.js")
+        monkeypatch.setattr("hashlib.file_digest", None)
+        again = client.get(WEB + "shop/large.js")
+        known = client.get(WEB + "shop/large.js", headers={"If-None-Match": first.headers["etag"]})
+    assert (first.content, again.content) == (body, body)
+    assert first.headers["content-length"] == str(len(body))
+    assert first.headers["etag"] == f'"{sha256(body).hex()[:32]}"' == again.headers["etag"]
+    assert (known.status_code, known.content) == (304, b"")
+
+
+def test_a_file_that_changes_has_another_tag(tmp_path: Path) -> None:
+    (tmp_path / "a.js").write_text("first")
+    with serving(Application(pages={"shop": tmp_path})) as client:
+        first = client.get(WEB + "shop/a.js")
+        (tmp_path / "a.js").write_text("the second")
+        second = client.get(WEB + "shop/a.js")
+    assert (first.text, second.text) == ("first", "the second")
+    assert first.headers["etag"] != second.headers["etag"]
+
+
+def test_a_file_that_changes_while_it_is_read_is_given_out_no_further(tmp_path: Path) -> None:
+    path = tmp_path / "large.js"
+    path.write_bytes(b"a" * 200_000)
+    file = PageFile(path)
+    version = file.read()
+    assert file.piece(version, 199_990) == b"a" * 10
+    path.write_bytes(b"b" * 300_000)
+    assert file.piece(version, 199_990) == b""

@@ -9,6 +9,7 @@ import pytest
 
 from stratalog.backends.memory import MemoryQueue
 from stratalog.backends.sqlite import SqliteDatabase
+from stratalog.documents import Document, Rules
 from stratalog.documents.history import Applied
 from stratalog.errors import Corrupt, Invalid, OutcomeUnknown, QueueFull, Unavailable
 from stratalog.limits import MESSAGE_BYTES_MAX, QUEUE_RECEIVES_MAX
@@ -235,6 +236,22 @@ def test_too_many_pushes_of_one_document_are_refused_until_some_are_applied() ->
     assert path.push(put("ada", 1), document=other).queued
     path.work()
     assert path.push(put("ada", 4)).queued
+
+
+def test_one_principal_fills_half_of_a_documents_queue() -> None:
+    path = QueuePath()
+    path.backlog = QueuedPushes(path.store, pushes_max=6)
+    for id in (1, 2, 3):
+        path.push(put("ada", id), owner="ada")
+    with pytest.raises(QueueFull, match="of the principal") as refused:
+        path.push(put("ada", 4), owner="ada")
+    assert (refused.value.details["limit"], refused.value.details["scope"]) == (3, "principal")
+    for id in (1, 2, 3):
+        assert path.push(put("bob", id), group="bobs", owner="bob").queued
+    with pytest.raises(QueueFull, match="of the document"):
+        path.push(put("cyd", 1), group="cyds", owner="cyd")
+    path.work()
+    assert path.push(put("ada", 4), owner="ada").queued
 
 
 def test_pushes_that_were_dropped_do_not_fill_the_queue_for_ever() -> None:
@@ -583,3 +600,34 @@ def test_a_mutator_sees_what_the_one_before_it_wrote() -> None:
     path.push(named("ada", 2, "copy"))
     path.work()
     assert path.document.get("copy") == 1
+
+
+def test_a_worker_without_the_application_leaves_a_push_to_one_that_has_it() -> None:
+    def add(draft: Draft, args: Any) -> None:
+        draft.put("added", args)
+
+    path = QueuePath(add=add)
+    rules = path.document.rules
+    sender = Document(path.document.log, rules)
+    for id in (1, 2):
+        mutation = Mutation(client="ada", id=id, name="add", args=id)
+        assert path.backlog.push(sender, Push("g", [mutation], sender.origin)).queued
+    path.document.rules = Rules()
+    for _ in range(SUSPECT_RECEIVES + 1):
+        path.work()
+        path.clock.sleep(400)
+    assert committed(path) == []
+    assert len(path.failures) > SUSPECT_RECEIVES
+    assert all("Unsupported: the worker does not have the application" in reason for reason in path.failures)
+    path.document.rules = rules
+    path.new_worker()
+    path.work()
+    assert [one.reason for one in committed(path)] == [None, None]
+    assert path.document.get("added") == 2
+
+
+def test_what_nobody_knows_is_a_rejection() -> None:
+    path = QueuePath()
+    path.push(named("ada", 1, "nonsense"), put("ada", 2))
+    path.work()
+    assert [one.reason for one in committed(path)] == ["no such mutator: nonsense", None]

@@ -66,6 +66,18 @@ def test_the_same_push_still_makes_the_same_messages() -> None:
     }
 
 
+def test_a_message_names_the_mutators_that_its_sender_has_behind_all_that_an_older_worker_reads() -> None:
+    store, document = golden_place()
+    record = document.log.record
+    plain, named = (
+        messages.write_message(store.environment, record, SENT, "u-ada", "Ada", known=known)
+        for known in ((), {"put", "inc", "other"})
+    )
+    older, newer = (msgspec.msgpack.decode(opened(message)[1]) for message in (plain, named))
+    assert newer == [*older, ["inc", "put"]]
+    assert messages.open_push(store.environment.blobs, messages.read_message(named)).known == ("inc", "put")
+
+
 def opened(message: bytes) -> tuple[messages.Envelope, bytes]:
     """A message apart from how well it was compressed."""
     envelope = messages.read_message(message)

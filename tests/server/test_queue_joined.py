@@ -14,6 +14,7 @@ from stratalog.errors import Corrupt, OutcomeUnknown, Unavailable
 from stratalog.limits import MUTATIONS_PER_BATCH_MAX
 from stratalog.ports.queue import Message
 from stratalog.protocol import Draft, Mutation
+from stratalog.worker import settlement
 from stratalog.worker.coalescing import JOINED_BYTES_MAX, join
 from stratalog.worker.settlement import Settlement, Settler
 from tests.server.queue_path import Killed, QueuePath, kill, named, put
@@ -158,6 +159,25 @@ def test_one_that_ends_the_process_leaves_those_before_it_to_the_next() -> None:
     path.new_worker()
     path.work_through(400)
     assert [id for version in versions(path.document) for _, id, _ in version] == [1, 2, 3, 4]
+
+
+def test_a_store_out_of_reach_for_several_is_an_error_and_none_is_tried_by_itself(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """A second try at once would wait as long again, and the worker tries the messages in order by itself."""
+    path, tries = QueuePath(), 0
+    path.push(put("ada", 1))
+    path.push(put("ada", 2))
+
+    def away(*arguments: Any, **options: Any) -> None:
+        nonlocal tries
+        tries += 1
+        raise Unavailable("the index is away")
+
+    monkeypatch.setattr(settlement, "apply", away)
+    with pytest.raises(Unavailable):
+        settled(path)
+    assert tries == 1
 
 
 def test_a_store_out_of_reach_for_one_does_not_hold_up_those_before_it() -> None:

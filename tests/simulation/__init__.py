@@ -21,6 +21,7 @@ world_folder        processes that share a folder of blobs, and are killed
 world_threads       threads of one handle
 world_turns         processes that share a file
 world_hosted_turns  processes that share a log at a hosted index
+world_usage         a server that is held to quotas, and measurements of what is stored
 inspected           the check that a store verifies
 healthy             inspects what other worlds leave, and while they go on
 actors              steps that actors of all worlds share

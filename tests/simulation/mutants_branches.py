@@ -14,6 +14,7 @@ from stratalog.documents.commits import Resume
 from stratalog.documents.fold import Fold
 from stratalog.documents.state import State
 from stratalog.protocol.sync import Pulled
+from stratalog.sync.pull import OpenPull
 from tests.simulation.mutants import Mutant, replaced
 from tests.simulation.travellers import Traveller
 from tests.simulation.world_branches import BranchesWorld
@@ -23,7 +24,7 @@ __all__ = ["MUTANTS"]
 pull: Any = import_module("stratalog.sync.pull")
 Answer: Any = pull._Answer
 
-_complete: Callable[..., Pulled] = Answer._complete
+_complete: Callable[..., OpenPull] = Answer._complete
 _resumption: Callable[..., Resume | None] = resumption.resumption_of
 _take: Callable[..., bool] = Traveller.take
 
@@ -44,8 +45,9 @@ def _newest_alone(reported: Mapping[str, int], last: Mapping[str, int]) -> dict[
     return dict(last)
 
 
-def _nothing_named(self: Any, state: State) -> Pulled:
-    return msgspec.structs.replace(_complete(self, state), lost={})
+def _nothing_named(self: Any, state: State) -> OpenPull:
+    opened = _complete(self, state)
+    return msgspec.structs.replace(opened, start=msgspec.structs.replace(opened.start, lost={}))
 
 
 def _unbound(self: Fold, client: str, group: str, owner: str, version: int) -> None:

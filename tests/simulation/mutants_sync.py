@@ -12,6 +12,7 @@ from stratalog.documents import Document
 from stratalog.documents.changes import Changes, Member
 from stratalog.documents.state import State
 from stratalog.protocol.sync import Clear, Cookie, DeleteKey, Pulled, Push, Pushed
+from stratalog.sync.pull import OpenPull
 from tests.simulation import world_sync
 from tests.simulation.mutants import Mutant, replaced
 from tests.simulation.world_sync import SyncWorld
@@ -22,37 +23,40 @@ pull: Any = import_module("stratalog.sync.pull")
 push: Any = import_module("stratalog.sync.push")
 
 Answer: Any = pull._Answer
-_news: Callable[..., Pulled] = Answer._news
-_complete: Callable[..., Pulled] = Answer._complete
+_news: Callable[..., OpenPull] = Answer._news
+_complete: Callable[..., OpenPull] = Answer._complete
 _next_cookie: Callable[..., Cookie] = Answer._next_cookie
 _pushed: Callable[..., Pushed] = push.push
 
 
-def _stand_still(self: Any, state: State, since: Cookie) -> Pulled:
+def _stand_still(self: Any, state: State, since: Cookie) -> OpenPull:
     """No key changed, so nothing is new: a rejection goes unseen."""
-    pulled = _news(self, state, since)
-    return pulled if pulled.patch else msgspec.structs.replace(pulled, cookie=since)
+    opened = _news(self, state, since)
+    return opened if opened.start.patch else _changed(opened, cookie=since)
 
 
-def _stand_still_unseen(self: Any, state: State, since: Cookie) -> Pulled:
+def _stand_still_unseen(self: Any, state: State, since: Cookie) -> OpenPull:
     """The same by a server that finds nothing to say."""
-    pulled = _news(self, state, since)
-    return pulled if pulled.patch else Pulled(since, {}, [])
+    opened = _news(self, state, since)
+    return opened if opened.start.patch else msgspec.structs.replace(opened, start=Pulled(since, {}, []))
 
 
-def _last_ids_of_later(self: Any, state: State, since: Cookie) -> Pulled:
+def _last_ids_of_later(self: Any, state: State, since: Cookie) -> OpenPull:
     """State first, last ids after: in between others commit."""
-    pulled = _news(self, state, since)
+    opened = _news(self, state, since)
     later = self._document.state()
-    return msgspec.structs.replace(
-        pulled, last={client: found.id for client in pulled.last if (found := later.client(client))}
-    )
+    last = {client: found.id for client in opened.start.last if (found := later.client(client))}
+    return _changed(opened, last=last)
 
 
-def _without_clear(self: Any, state: State) -> Pulled:
-    pulled = _complete(self, state)
-    patch = [one for one in pulled.patch if not isinstance(one, Clear)]
-    return pulled if self._cookie is None else msgspec.structs.replace(pulled, patch=patch)
+def _without_clear(self: Any, state: State) -> OpenPull:
+    opened = _complete(self, state)
+    patch = [one for one in opened.start.patch if not isinstance(one, Clear)]
+    return opened if self._cookie is None else _changed(opened, patch=patch)
+
+
+def _changed(opened: OpenPull, **fields: Any) -> OpenPull:
+    return msgspec.structs.replace(opened, start=msgspec.structs.replace(opened.start, **fields))
 
 
 def _order_of_version(self: Any, state: State, last: Mapping[str, int]) -> Cookie:
@@ -71,7 +75,7 @@ def _any_document(document: Document, request: Push, owner: str = "", author: st
     return _pushed(document, msgspec.structs.replace(request, origin=""), owner, author)
 
 
-def _usable_by_number(self: Any, state: State) -> Pulled:
+def _usable_by_number(self: Any, state: State) -> OpenPull:
     """A version number alone, whichever document it counts."""
     cookie = self._cookie
     if cookie is None or not max(self._document.log.first, state.floor) <= cookie.version <= state.version:
@@ -79,10 +83,9 @@ def _usable_by_number(self: Any, state: State) -> Pulled:
     return _news(self, state, cookie)
 
 
-def _puts_alone(self: Any, state: State, since: Cookie) -> Pulled:
-    pulled = _news(self, state, since)
-    patch = [one for one in pulled.patch if not isinstance(one, DeleteKey)]
-    return msgspec.structs.replace(pulled, patch=patch)
+def _puts_alone(self: Any, state: State, since: Cookie) -> OpenPull:
+    opened = _news(self, state, since)
+    return _changed(opened, patch=[one for one in opened.start.patch if not isinstance(one, DeleteKey)])
 
 
 def _every_group(state: State, changes: Changes, group: str) -> Iterable[Member]:

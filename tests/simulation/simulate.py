@@ -55,6 +55,8 @@ from tests.simulation.world_sync import SyncWorld
 from tests.simulation.world_threads import ThreadWorld
 from tests.simulation.world_turns import MUTANTS as TURNS_MUTANTS
 from tests.simulation.world_turns import TurnsWorld
+from tests.simulation.world_usage import MUTANTS as USAGE_MUTANTS
+from tests.simulation.world_usage import UsageWorld
 from tests.simulation.worlds import Outcome, World, run_seed
 
 __all__ = ["MUTANTS", "WORLDS", "Summary", "failure_lines", "main", "simulate", "summary", "world_of"]
@@ -93,6 +95,7 @@ WORLDS: Mapping[str, Listed] = {
     "sync": Listed(SyncWorld, weight=2),
     "threads": Listed(ThreadWorld, weight=3),
     "turns": Listed(TurnsWorld, weight=1),
+    "usage": Listed(UsageWorld, weight=1),
 }
 MUTANTS = (
     *BACKUP_MUTANTS,
@@ -112,6 +115,7 @@ MUTANTS = (
     *SYNC_MUTANTS,
     *THREADS_MUTANTS,
     *TURNS_MUTANTS,
+    *USAGE_MUTANTS,
 )
 
 

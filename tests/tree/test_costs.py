@@ -14,7 +14,7 @@ from stratalog.tree.chunks import Chunks
 from stratalog.tree.diff import diff
 from stratalog.tree.lookup import count, get, nth, scan
 from stratalog.tree.nodes import Root, Slot
-from stratalog.tree.reach import addresses, verify
+from stratalog.tree.reach import addresses, read_tree_back, verify
 from stratalog.tree.update import build, update
 from tests.tree.helpers import build_from, cold, items, keys_of_level, new_chunks, slot
 
@@ -163,6 +163,14 @@ def test_addresses_of_a_second_version_are_its_own_chunks_alone(large: Tree) -> 
     written = chunks.writes
     seen = set(addresses(chunks, root))
     assert len(list(addresses(chunks, changed, seen))) == written
+
+
+def test_a_tree_that_was_read_back_is_not_read_again(large: Tree) -> None:
+    chunks, root, seen = cold(large[0]), large[1], set[bytes]()
+    readings = list(read_tree_back(chunks, root, seen=seen))
+    assert chunks.reads == len(readings) == len(seen)
+    assert list(read_tree_back(chunks, root, seen=seen)) == []
+    assert chunks.reads == len(readings)
 
 
 def test_listing_addresses_reads_no_leaf(large: Tree) -> None:

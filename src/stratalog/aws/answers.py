@@ -11,13 +11,14 @@ import zlib
 from base64 import b64encode
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
+from urllib.parse import urlsplit
 
 import zstandard
 
 from stratalog.errors import LimitExceeded, StratalogError
 from stratalog.protocol.live import ADDRESS_HEADER
-from stratalog.server.bodies import encode_body
-from stratalog.server.errors import problem_of, status_of
+from stratalog.server.errors import encoded_problem, status_of
+from stratalog.server.pages import OWN_CONNECTIONS
 
 __all__ = ["ANSWER_BYTES_MAX", "UNPACKED_BYTES_MAX", "GatewayAnswer", "packing_of"]
 
@@ -74,8 +75,9 @@ class GatewayAnswer:
         """Answer this instead; what else the headers say, such as CORS, stands."""
         self.status = status_of(error)
         remaining = [(name, value) for name, value in self.headers if name.lower() not in OF_THE_BODY]
-        self.headers = [*remaining, (b"content-type", b"application/json")]
-        self._body[:] = encode_body(problem_of(error), "application/json")
+        headers, body = encoded_problem(error)
+        self.headers = [*remaining, *((name.encode(), value.encode()) for name, value in headers.items())]
+        self._body[:] = body
 
     def event(self, live_address: str) -> dict[str, Any]:
         """The answer as the gateway takes it: each header once, cookies apart."""
@@ -85,6 +87,9 @@ class GatewayAnswer:
             name, value = raw_name.decode("latin-1").lower(), raw_value.decode("latin-1")
             if name == "set-cookie":
                 cookies.append(value)
+            elif name == "content-security-policy" and live_address:
+                # Hints come from another host here.
+                headers[name] = value.replace(OWN_CONNECTIONS, f"{OWN_CONNECTIONS} {_origin(live_address)}")
             elif name != "content-length":
                 headers[name] = f"{headers[name]}, {value}" if name in headers else value
         answer = {"statusCode": self.status, "headers": headers, "isBase64Encoded": True}
@@ -100,6 +105,11 @@ class GatewayAnswer:
             if size > limit:
                 may_shrink = not self._packing and self._is_packable()
                 raise LimitExceeded(TOO_LARGE_PLAIN if may_shrink else TOO_LARGE, value=size, limit=limit)
+
+
+def _origin(address: str) -> str:
+    parts = urlsplit(address)
+    return f"{parts.scheme}://{parts.netloc}"
 
 
 def packing_of(headers: Mapping[str, str]) -> str:

@@ -34,7 +34,7 @@ class Container:
     empty, has every push wait in the queue. ``STRATALOG_SOCKETS`` is the URL of the WebSocket API's stage,
     ``https://…``, and ``STRATALOG_LIVE`` what clients are told to connect to, where that is another: ``wss://…``.
     ``STRATALOG_ORIGINS`` lists web origins, with spaces between, whose pages may call besides those that the
-    application names. ``STRATALOG_SETTINGS`` are numbers of the log, the server and the worker, as JSON.
+    application names. ``STRATALOG_SETTINGS`` are numbers of the log, the server, the worker and quotas, as JSON.
 
     Raises Invalid for what names nothing.
     """
@@ -47,7 +47,11 @@ class Container:
         if environment.get("STRATALOG_QUEUED", ""):
             application = structs.replace(application, queued=lambda organisation, document: True)
         settings = read_settings(environment.get(SETTINGS, ""))
-        application = structs.replace(application, limits=settings.over("server", application.limits))
+        application = structs.replace(
+            application,
+            limits=settings.over("server", application.limits),
+            quotas=settings.over("quotas", application.quotas),
+        )
         self.worker_settings = settings.over("worker", WORKER_SETTINGS)
         origins = (*application.origins, *environment.get("STRATALOG_ORIGINS", "").split())
         self.application = structs.replace(application, origins=origins)

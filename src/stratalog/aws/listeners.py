@@ -26,8 +26,9 @@ from stratalog.protocol.live import FromServer, Here
 
 __all__ = ["ANNOUNCE_SECONDS_MAX", "CONNECTION_SECONDS_MAX", "SHOWN_MAX", "Connections", "GatewayListener", "Listeners"]
 
-CONNECTION_SECONDS_MAX = 2 * 3600 + 300
-"""API Gateway ends a connection after two hours; this lets clocks differ."""
+CONNECTION_SECONDS_MAX = 900
+"""So long after its hello a connection hears of something. Its right was asked then, with a token that is not kept:
+nobody can ask again, so the connection ends and its client says hello anew. API Gateway alone would allow 2 hours."""
 
 SHOWN_MAX = 100
 """How many connections of a document show themselves: a message to a WebSocket is at most 128 KB there."""
@@ -183,10 +184,11 @@ class Listeners:
 
     def _living(self, name: Name, *, consistent: bool) -> list[GatewayListener]:
         """Those who are still told; the others' time is over, and their connections are ended."""
-        now_ms = self._clock.wall_ms()
+        now_ms, begun = self._clock.wall_ms(), Observation(self._clock)
         listeners = list(self._all(name, consistent))
         for listener in listeners:
-            if listener.expires_ms <= now_ms:
+            # Those whom there is no time to hang up on hear nothing either, and are hung up on next.
+            if listener.expires_ms <= now_ms and begun.age_seconds() <= ANNOUNCE_SECONDS_MAX:
                 self._end(name, listener)
         return [listener for listener in listeners if listener.expires_ms > now_ms]
 

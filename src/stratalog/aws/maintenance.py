@@ -36,7 +36,10 @@ def handler(event: object, context: Any) -> dict[str, Any]:
 
 def maintained(opened: Container, policy: MaintenancePolicy, seconds: float) -> MaintenanceReport:
     """One pass over a container's store, and its application's own steps."""
-    done = maintain(opened.store, policy, steps=opened.application.maintenance, seconds=seconds)
+    application = opened.application
+    done = maintain(
+        opened.store, policy, steps=application.maintenance, seconds=seconds, measures=application.has_quotas
+    )
     for failure in done.failures:
         _log.error("not kept up: %s", failure)
     return done

@@ -15,11 +15,15 @@ from urllib.parse import unquote
 
 from stratalog.aws.container import Container, container
 from stratalog.errors import Invalid, StratalogError
+from stratalog.limits import IDENTITY_THREADS_MAX
 from stratalog.protocol.live import SUBPROTOCOL, Hello, Ready
+from stratalog.server.audit import Audit
+from stratalog.server.authentication import Authentication
 from stratalog.server.live import message_of
 from stratalog.server.metrics import Metrics
 from stratalog.server.middleware import Middleware
 from stratalog.server.security import identify, permit
+from stratalog.server.thread_pool import Pool, PoolSettings
 
 __all__ = ["SILENCE_SECONDS", "Sockets", "handler"]
 
@@ -45,7 +49,16 @@ class Sockets:
     def __init__(self, opened: Container) -> None:
         self._container = opened
         environment = opened.store.environment
-        self._middleware: Any = Middleware(_accept, opened.application, environment.clock, Metrics(environment))
+        self._identity = Pool("identity", PoolSettings(threads=IDENTITY_THREADS_MAX))
+        clock, application = environment.clock, opened.application
+        self._middleware: Any = Middleware(
+            _accept,
+            application,
+            clock,
+            Metrics(environment),
+            authentication=Authentication(application.authenticate, clock, application.limits, self._identity),
+            audit=Audit(clock),
+        )
         self._runner = asyncio.Runner()
 
     def take(self, event: Mapping[str, Any]) -> dict[str, Any]:
@@ -114,8 +127,8 @@ class Sockets:
     async def _admit(self, token: str, organisation: str, name: str) -> int | None:
         """Until when one may listen who has this token. Raises Refused, Forbidden."""
         application = self._container.application
-        principal = await identify(application.authenticate, lambda: token)
-        await permit(application.authorize, principal, "read", organisation, name)
+        principal = await identify(application.authenticate, lambda: token, self._identity)
+        await permit(application.authorize, principal, "read", organisation, name, self._identity)
         return principal.expires_ms
 
 

@@ -11,6 +11,7 @@ import msgspec
 from stratalog.backends.billed_units import commit_operation, count_commit, count_read
 from stratalog.backends.dynamodb_client import Attributes, CallEffect, DynamoAnswer, DynamoClient, DynamoValue, Kind
 from stratalog.clock import new_id
+from stratalog.codec import is_decimal
 from stratalog.errors import Closed, ConditionFailed, Corrupt, Invalid, Unavailable
 from stratalog.ports.index import (
     NO_BLOBS,
@@ -274,6 +275,6 @@ def _plain(value: DynamoValue) -> Attribute:
         return value.S
     if value.B is not None:
         return value.B
-    if value.N is None or not value.N.lstrip("-").isdigit():
+    if value.N is None or not is_decimal(value.N.removeprefix("-")):
         raise Corrupt("an attribute of the index is no text, bytes or integer")
     return int(value.N)

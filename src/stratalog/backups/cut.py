@@ -14,6 +14,7 @@ from itertools import islice
 import msgspec
 
 from stratalog.backups.family import split_prefix, unmarked
+from stratalog.codec import is_decimal
 from stratalog.errors import Invalid, NotFound, VersionForgotten
 from stratalog.keys import parse_number, record_key, record_partition, segments_partition, unescape
 from stratalog.log import Environment, Log, open_log
@@ -104,7 +105,7 @@ class CutIndex:
     def _listed(self, partition: str) -> list[Item] | None:
         """The items of a partition that is not as it stands; None for one that is, or is changed item by item."""
         prefix, _, part = partition.rpartition("/")
-        if "@" not in prefix or not part.isdecimal():
+        if "@" not in prefix or not is_decimal(part):
             return None
         cut = self._cut(prefix)
         if cut is None or part == str(parse_number(cut.segment.sort)):

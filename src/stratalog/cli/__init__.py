@@ -17,6 +17,7 @@ copies        fork, replay, merge, copy a store
 backups       backups, and restoring them
 exchange      export and import
 maintenance   snapshots, archives, retention, collection
+usage         what an organisation stores
 verification  verify, checkpoints
 inspection    what verify shows of each history
 redaction     erases what a version says
@@ -41,6 +42,7 @@ from stratalog.cli import (
     redaction,
     serve,
     stores,
+    usage,
     verification,
 )
 from stratalog.cli.naming import milliseconds, parse_arguments, split_name, version_of
@@ -81,6 +83,7 @@ for module in (
     copies,
     backups,
     maintenance,
+    usage,
     verification,
     redaction,
     exchange,

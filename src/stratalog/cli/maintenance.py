@@ -129,14 +129,23 @@ def collect(session: Session, organisation: str | None, dry_run: bool, until: fl
 def maintain(
     session: Session, application: str | None, policy: Path | None, dry_run: bool, until: float | None
 ) -> None:
-    """Do what is due: snapshots, retention, archives, sweeping, collecting. Run it as often as you like.
+    """Do what is due: snapshots, retention, archives, sweeping, collecting, measuring. Run it as often as you like.
 
-    APPLICATION is the one whose steps of its own are done as well: a short name, or MODULE:NAME.
+    APPLICATION is the one whose steps of its own are done as well: a short name, or MODULE:NAME. Organisations are
+    measured where it has quotas, or the settings have.
     """
-    store, steps = _opened(session, application)
+    store, steps, measures = _opened(session, application)
     chosen = read_policy(policy.read_bytes()) if policy else MaintenancePolicy()
     with progress("maintaining", None) as step:
-        report = maintain_store(store, chosen, steps=steps, seconds=until, dry_run=dry_run, report=lambda what: step(1))
+        report = maintain_store(
+            store,
+            chosen,
+            steps=steps,
+            seconds=until,
+            dry_run=dry_run,
+            report=lambda what: step(1),
+            measures=measures,
+        )
     if session.json:
         print_json(report)
     else:
@@ -144,14 +153,15 @@ def maintain(
     _fail_for(report.failures)
 
 
-def _opened(session: Session, application: str | None) -> tuple[Store, Sequence[Step]]:
-    """The store with the rules and settings of an application, and the steps of its own."""
+def _opened(session: Session, application: str | None) -> tuple[Store, Sequence[Step], bool]:
+    """The store with the rules and settings of an application, the steps of its own, and whether there are quotas."""
+    is_given = bool(session.settings.quotas)
     if application is None:
-        return session.open(), ()
+        return session.open(), (), is_given
     loaded = load_application(application)
     store = session.open(settings=loaded.settings)
     store.rules = loaded.rules
-    return store, loaded.maintenance
+    return store, loaded.maintenance, is_given or loaded.has_quotas
 
 
 def _say_collected(session: Session, report: CollectionReport, dry_run: bool) -> None:

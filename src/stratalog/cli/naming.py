@@ -7,6 +7,7 @@ from typing import Any
 
 import click
 
+from stratalog.codec import is_decimal
 from stratalog.documents import Document
 from stratalog.errors import Invalid
 from stratalog.log import Log
@@ -25,7 +26,7 @@ def split_name(name: str) -> tuple[str, str]:
 
 def version_of(document: Document | Log, text: str | None) -> int | None:
     """The version a number says, or the newest at an ISO time; None for None. Raises NotFound before the first."""
-    if text is None or text.isdecimal():
+    if text is None or is_decimal(text):
         return None if text is None else int(text)
     log = document.log if isinstance(document, Document) else document
     return log.version_at(milliseconds(text))

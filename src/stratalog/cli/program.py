@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from importlib.metadata import version
 from typing import Any
 
@@ -87,7 +89,8 @@ class Program(click.Group):
         arguments = list(sys.argv[1:] if args is None else args)
         options["standalone_mode"] = False
         try:
-            code = super().main(arguments, *rest, **options)
+            with _private_files():
+                code = super().main(arguments, *rest, **options)
         except Failed as exc:
             code = exc.code
         except click.ClickException as exc:
@@ -98,6 +101,16 @@ class Program(click.Group):
             details = dict(exc.details)
             code = _report("--json" in arguments, _code(exc), exc.code, str(exc), details, exc.message)
         sys.exit(code if isinstance(code, int) else 0)
+
+
+@contextmanager
+def _private_files() -> Iterator[None]:
+    """What a command makes, stores above all, belongs to its user alone. A library must leave that to its program."""
+    before = os.umask(0o077)
+    try:
+        yield
+    finally:
+        os.umask(before)
 
 
 def _code(error: StratalogError) -> int:

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import ipaddress
 import os
-import signal
 import socket
 import sys
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -17,18 +16,21 @@ from msgspec import structs
 
 from stratalog.cli.output import dim, print_json
 from stratalog.cli.session import Session, command
-from stratalog.limits import LIVE_MESSAGE_BYTES_MAX
+from stratalog.clock import Clock
+from stratalog.limits import ACCESS_LINES_PER_SECOND, SECURITY_LINES_PER_SECOND
 from stratalog.ports.meter import Meter
+from stratalog.store import Store
 
 if TYPE_CHECKING:
     from stratalog.server.application import Application
+    from stratalog.server.audit import Audit
+    from stratalog.server.line_log import LineLog
 
 __all__ = ["COMMANDS", "listening_at", "load_application", "of_every_server", "serve_application"]
 
 HOST_DEFAULT = "127.0.0.1"
 PORT_DEFAULT = 8420
 BACKLOG_CONNECTIONS = 2048
-SHUTDOWN_SECONDS = 5
 F = TypeVar("F", bound=Callable[..., Any])
 
 
@@ -45,7 +47,26 @@ def of_every_server(function: F) -> F:
 @of_every_server
 @click.option("--queued", is_flag=True, help="Queue pushes for a worker instead of applying them.")
 @click.option("--meter", is_flag=True, help="Count what AWS would bill for it, under /metrics.")
-def serve(session: Session, application: str | None, host: str, port: int, queued: bool, meter: bool) -> None:
+@click.option("--access-log", metavar="FILE", help="Add a line of JSON for each answer; - is standard output.")
+@click.option("--security-log", metavar="FILE", help="Add a line of JSON for sign-ins and refusals; - likewise.")
+@click.option(
+    "--trusted-proxy",
+    "trusted_proxies",
+    multiple=True,
+    metavar="ADDRESS",
+    help="Believe the X-Forwarded-For of this proxy or network, as in 10.0.0.0/8; may be repeated.",
+)
+def serve(
+    session: Session,
+    application: str | None,
+    host: str,
+    port: int,
+    queued: bool,
+    meter: bool,
+    access_log: str | None,
+    security_log: str | None,
+    trusted_proxies: tuple[str, ...],
+) -> None:
     """Serve the store over HTTP; make it where there is none.
 
     APPLICATION has mutators and rules of its own: the short name of one that is installed, or MODULE:NAME. Without one
@@ -54,13 +75,25 @@ def serve(session: Session, application: str | None, host: str, port: int, queue
     loaded = load_application(application)
     if queued:
         loaded = structs.replace(loaded, queued=lambda organisation, document: True)
-    serve_application(session, loaded, host, port, meter=Meter() if meter else None)
+    loaded = structs.replace(loaded, trusted_proxies=(*loaded.trusted_proxies, *trusted_proxies))
+    logs = {"access": access_log, "security": security_log}
+    serve_application(session, loaded, host, port, meter=Meter() if meter else None, logs=logs)
 
 
 def serve_application(
-    session: Session, application: Application, host: str, port: int, *, page: str = "", meter: Meter | None = None
+    session: Session,
+    application: Application,
+    host: str,
+    port: int,
+    *,
+    page: str = "",
+    meter: Meter | None = None,
+    logs: Mapping[str, str | None] = {},
 ) -> None:
-    """Serve the session's store until a signal; make it where there is none. ``page`` is what to open of it."""
+    """Serve the session's store until a signal; make it where there is none. ``page`` is what to open of it.
+
+    ``logs`` may name the files of an ``access`` and a ``security`` log.
+    """
     server = _server_modules()
     if application.authenticate is None and not _is_loopback(host):
         raise click.UsageError(
@@ -69,17 +102,43 @@ def serve_application(
     with listening_at(host, port) as listening:
         limits = session.settings.over("server", application.limits)
         store = session.open(create=True, meter=meter, settings=application.settings)
-        app = server.create_app(store, structs.replace(application, limits=limits))
-        _announce(session, host, listening.getsockname()[1], page)
-        _run(server.uvicorn, app, listening)
+        with _audit(server, store, logs) as audit:
+            quotas = session.settings.over("quotas", application.quotas)
+            app = server.create_app(store, structs.replace(application, limits=limits, quotas=quotas), audit=audit)
+            _announce(session, host, listening.getsockname()[1], page)
+            server.serve(app, listening)
+
+
+@contextmanager
+def _audit(server: _Modules, store: Store, logs: Mapping[str, str | None]) -> Iterator[Audit]:
+    """The logs, as far as they are asked for. Raises ClickException for a file that cannot be opened."""
+    clock, rates = store.environment.clock, {"access": ACCESS_LINES_PER_SECOND, "security": SECURITY_LINES_PER_SECOND}
+    opened: dict[str, LineLog] = {}
+    try:
+        for name, target in logs.items():
+            if target is not None:
+                opened[name] = _line_log(server, target, clock, rates[name])
+        yield server.Audit(clock, **opened)
+    finally:
+        for log in opened.values():
+            log.close()
+
+
+def _line_log(server: _Modules, target: str, clock: Clock, per_second: int) -> LineLog:
+    try:
+        return server.LineLog(target, clock, per_second)
+    except OSError as exc:
+        raise click.ClickException(f"a log cannot be opened: {exc.strerror} file={target}") from exc
 
 
 class _Modules:
     """What `stratalog[server]` brings."""
 
     def __init__(self) -> None:
-        self.uvicorn: Any = import_module("uvicorn")
+        self.serve: Any = import_module("stratalog.server.web_server").serve
         self.create_app: Any = import_module("stratalog.server.app").create_app
+        self.Audit: type[Audit] = import_module("stratalog.server.audit").Audit
+        self.LineLog: type[LineLog] = import_module("stratalog.server.line_log").LineLog
         self.Application: type[Application] = import_module("stratalog.server.application").Application
         self.find_application: Any = import_module("stratalog.server.applications").find_application
 
@@ -133,37 +192,6 @@ def _announce(session: Session, host: str, port: int, page: str) -> None:
     else:
         click.echo(f"serving {session.url} at {url}  {dim('Ctrl+C stops')}")
     sys.stdout.flush()
-
-
-def _run(uvicorn: Any, app: Any, listening: socket.socket) -> None:
-    """Serve until a signal. Requests that run are finished; the store is closed after this."""
-    config = uvicorn.Config(
-        app,
-        access_log=False,
-        lifespan="on",
-        log_level="warning",
-        proxy_headers=False,
-        server_header=False,
-        timeout_graceful_shutdown=SHUTDOWN_SECONDS,
-        ws="websockets-sansio",
-        ws_per_message_deflate=False,
-        ws_max_size=2 * LIVE_MESSAGE_BYTES_MAX,
-    )
-    # Uvicorn raises the signal once more after its own end, which would else end the process before the store closes.
-    before = signal.signal(signal.SIGTERM, signal.default_int_handler)
-    server = uvicorn.Server(config)
-    stop = server.shutdown
-
-    async def shutdown(sockets: Any = None) -> None:
-        app.state.service.hub.close()
-        await stop(sockets)
-
-    server.shutdown = shutdown
-    try:
-        with suppress(KeyboardInterrupt):
-            server.run(sockets=[listening])
-    finally:
-        signal.signal(signal.SIGTERM, before)
 
 
 COMMANDS = [serve]

@@ -13,6 +13,7 @@ import msgspec
 from stratalog.client.live import PokeListener, ServerAddress
 from stratalog.client.transport import Stop, Unreached
 from stratalog.clock import Clock, SystemClock
+from stratalog.codec import is_decimal
 from stratalog.errors import BY_CODE, Corrupt, Forbidden, Invalid, NotFound, OutcomeUnknown, StratalogError
 from stratalog.protocol.live import ADDRESS_HEADER
 from stratalog.protocol.sync import PATH_HEADER, Pull, Pulled, Push, Pushed
@@ -143,4 +144,4 @@ def _problem(response: httpx.Response) -> dict[str, Any]:
 def _retry_after(response: httpx.Response) -> dict[str, float]:
     """Seconds alone; the header's other form, a date, would need both clocks to agree."""
     text = response.headers.get("retry-after", "")
-    return {"retry_after_seconds": min(float(text), RETRY_AFTER_SECONDS_MAX)} if text.isdecimal() else {}
+    return {"retry_after_seconds": min(float(text), RETRY_AFTER_SECONDS_MAX)} if is_decimal(text) else {}

@@ -7,13 +7,13 @@ from collections.abc import Callable
 from contextlib import suppress
 
 import msgspec
-from websockets.exceptions import WebSocketException
+from websockets.exceptions import ConnectionClosed, WebSocketException
 from websockets.sync.client import ClientConnection, connect
 from websockets.typing import Subprotocol
 
 from stratalog.clock import Clock
 from stratalog.process_fork import close_in_child
-from stratalog.protocol.live import SILENCE_SECONDS_MAX, SUBPROTOCOL, FromServer, Gone, Hello, Poke, Ready
+from stratalog.protocol.live import SILENCE_SECONDS_MAX, SUBPROTOCOLS, FromServer, Gone, Hello, Poke, Ready
 from stratalog.retry import Retry, RetryPolicy
 
 __all__ = ["PokeListener", "ServerAddress"]
@@ -22,6 +22,7 @@ OPEN_SECONDS_MAX = 10.0
 CLOSE_SECONDS_MAX = 1.0
 RETRY_POLICY = RetryPolicy(wait_seconds_first=0.2, wait_seconds_max=30)
 
+INVALID_TOKEN = 4401
 _decode = msgspec.json.Decoder(FromServer).decode
 
 
@@ -48,14 +49,18 @@ class PokeListener:
         self._lock = threading.Lock()
         close_in_child(self, "_stopped", "_lock")
         self._connection: ClientConnection | None = None
+        self._refused_token: str | None = None
         self._retry = Retry(clock, RETRY_POLICY)
 
     def run(self) -> None:
         """Listen until `stop`."""
         while not self._stopped.is_set():
+            token = self._token()
             # Whatever ends a connection, the document is still pulled now and then; here there is only to try again.
-            with suppress(OSError, WebSocketException, TimeoutError, msgspec.DecodeError):
-                self._listen()
+            # A token that was refused is not sent again: it would count as a guess each time.
+            if token != self._refused_token:
+                with suppress(OSError, WebSocketException, TimeoutError, msgspec.DecodeError):
+                    self._listen(token)
             self._stopped.wait(self._retry.next_seconds())
 
     def stop(self) -> None:
@@ -66,11 +71,11 @@ class PokeListener:
         if connection is not None:
             connection.close()
 
-    def _listen(self) -> None:
+    def _listen(self, token: str) -> None:
         environment, silence_seconds = self._address(), float(SILENCE_SECONDS_MAX)
         with connect(
             environment.url,
-            subprotocols=[Subprotocol(SUBPROTOCOL)],
+            subprotocols=[Subprotocol(known) for known in SUBPROTOCOLS],
             open_timeout=OPEN_SECONDS_MAX,
             close_timeout=CLOSE_SECONDS_MAX,
         ) as connection:
@@ -78,11 +83,23 @@ class PokeListener:
                 self._connection = connection
                 if self._stopped.is_set():
                     return
-            connection.send(msgspec.json.encode(Hello(self._token(), environment.document)).decode())
+            connection.send(msgspec.json.encode(Hello(token, environment.document)).decode())
             while True:
-                message = _decode(connection.recv(silence_seconds))
+                message = self._receive(connection, silence_seconds, token)
                 if isinstance(message, Ready):
                     self._retry.reset()
                     silence_seconds = float(message.silence_seconds)
                 if isinstance(message, Ready | Poke | Gone):
                     self._on_poke()
+
+    def _receive(self, connection: ClientConnection, seconds: float, token: str) -> FromServer | None:
+        """The next message; None for one of a type that is not known, which a newer server may send."""
+        try:
+            message: FromServer = _decode(connection.recv(seconds))
+            return message
+        except msgspec.ValidationError:
+            return None
+        except ConnectionClosed as exc:
+            if exc.rcvd is not None and exc.rcvd.code == INVALID_TOKEN:
+                self._refused_token = token
+            raise

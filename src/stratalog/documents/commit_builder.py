@@ -11,7 +11,7 @@ from stratalog.codec import decode, encode
 from stratalog.documents.commits import Commit, Merged, PatchRow, Recorded
 from stratalog.documents.run import Ran, Run, net_changes
 from stratalog.documents.state import State
-from stratalog.documents.values import Values, patch_argument, value_of
+from stratalog.documents.values import Values, patch_argument, value_of, value_size
 from stratalog.limits import VALUE_INLINE_BYTES_MAX
 from stratalog.log.blob_batch import BlobBatch
 
@@ -43,6 +43,16 @@ def load_arguments(recorded: Recorded, patch: Sequence[PatchRow], values: Values
     if isinstance(args, dict):
         return {name: _loaded(value, patch, values) for name, value in args.items()}
     return _loaded(args, patch, values)
+
+
+def arguments_size(recorded: Recorded, patch: Sequence[PatchRow]) -> int:
+    """How many bytes `load_arguments` reads; opens no body."""
+    if recorded.payload is None:
+        return len(recorded.args)
+    args = decode(recorded.args)
+    parts = args.values() if isinstance(args, dict) else (args,)
+    large = (part for part in parts if isinstance(part, msgspec.msgpack.Ext))
+    return len(recorded.args) + sum(value_size(value_of(part, patch)) for part in large)
 
 
 class _Placed:

@@ -95,24 +95,31 @@ class Document:
         return self.apply([mutation], author=author or client)[0]
 
     def apply(
-        self, mutations: Sequence[Mutation], *, group: str = "", owner: str = "", author: str = ""
+        self,
+        mutations: Sequence[Mutation],
+        *,
+        group: str = "",
+        owner: str = "",
+        author: str = "",
+        admitted: bool = False,
     ) -> list[Outcome]:
         """Apply a batch as one entry, in order; answer what became of each.
 
         A mutation seen before is skipped, a gap stops its client only, a rejection is committed with its reason. Where
         a mutator raises an unexpected exception, the rejection is a dead letter too. Final answers come from a fresh
-        head. ``group`` and ``owner`` are bound to a client at first sight.
+        head. ``group`` and ``owner`` are bound to a client at first sight. ``admitted`` says that the batch was
+        acknowledged before: no quota refuses it.
 
         Raises Invalid or LimitExceeded for what may not be committed: nothing is written. Raises NotFound,
-        ContentionError, Unavailable — nothing written — and OutcomeUnknown: apply the same batch again, with its ids.
-        MemoryError in a mutator leaves as it is: nothing is written.
+        QuotaExceeded, ContentionError, Unavailable — nothing written — and OutcomeUnknown: apply the same batch again,
+        with its ids. MemoryError in a mutator leaves as it is: nothing is written.
         """
         if len(mutations) > MUTATIONS_PER_BATCH_MAX:
             raise LimitExceeded("a batch has too many mutations", value=len(mutations), limit=MUTATIONS_PER_BATCH_MAX)
         batch = list(map(check_mutation, mutations))
         check_identity(group, "group", empty=True)
         check_identity(owner, "owner", empty=True)
-        return self._commit(MutationBatch(batch, self.rules.mutators, group, owner, author))
+        return self._commit(MutationBatch(batch, self.rules.mutators, group, owner, author, admitted=admitted))
 
     def apply_merge(self, mutations: Sequence[Mutation], approve: Approve, *, author: str = "") -> list[Outcome]:
         """Apply a batch of a merge as `apply` does, where ``approve`` lets it pass on the state that it is run on.
@@ -204,16 +211,28 @@ class Document:
 
         `at` gives the full state of any of them.
         """
+        return (row.load() for row in self.unread_versions(after, upto))
+
+    def unread_versions(self, after: int | None = None, upto: int | None = None) -> Iterator[past.Unread[past.Version]]:
+        """The versions of `versions`. A caller first takes memory for each, and then reads it by a call."""
         start = self.log.floor() if after is None else after
         return past.versions(self.log, self.values, start, upto)
 
     def history(self, key: str, *, at: int | None = None) -> Iterator[past.KeyChange]:
         """The changes of one key, newest first; reads those entries only."""
+        return (row.load() for row in self.unread_history(key, at=at))
+
+    def unread_history(self, key: str, *, at: int | None = None) -> Iterator[past.Unread[past.KeyChange]]:
+        """What `history` gives, each to be read by a call."""
         return past.key_changes(self.log, self.values, self.state(at), key)
 
-    def diff(self, source: int, target: int) -> Iterator[past.Difference]:
-        """The keys that differ between two versions, in order; costs what changed."""
-        return past.diff(self.values, self.state(source), self.state(target))
+    def diff(self, source: int, target: int, *, after: str = "") -> Iterator[past.Difference]:
+        """The keys after ``after`` that differ between two versions, in order; costs what changed."""
+        return (row.load() for row in self.unread_diff(source, target, after=after))
+
+    def unread_diff(self, source: int, target: int, *, after: str = "") -> Iterator[past.Unread[past.Difference]]:
+        """What `diff` gives, each to be read by a call."""
+        return past.diff(self.values, self.state(source), self.state(target), after)
 
     def applied_in(self, client: str, id: int) -> int | None:
         """The version that committed a mutation; None if none has.

@@ -2,23 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from typing import Any
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
+from typing import Any, Generic, TypeVar
 
 import msgspec
 
 from stratalog.codec import decode
-from stratalog.documents.commit_builder import load_arguments
+from stratalog.documents.commit_builder import arguments_size, load_arguments
 from stratalog.documents.commits import Commit, PatchRow, Recorded, read_commit
 from stratalog.documents.snapshots import load_state
 from stratalog.documents.state import State
-from stratalog.documents.values import Values
+from stratalog.documents.values import Values, value_size
 from stratalog.errors import Redacted, VersionForgotten
-from stratalog.log import Log
+from stratalog.log import Entry, Log
 from stratalog.protocol.keys import check_key
 from stratalog.tree.diff import diff as tree_diff
+from stratalog.tree.nodes import Slot
 
-__all__ = ["Applied", "Difference", "KeyChange", "Version", "applied_in", "diff", "key_changes", "versions"]
+__all__ = ["Applied", "Difference", "KeyChange", "Unread", "Version", "applied_in", "diff", "key_changes", "versions"]
+
+T = TypeVar("T")
 
 
 class Applied(msgspec.Struct, frozen=True):
@@ -69,23 +73,23 @@ class Difference(msgspec.Struct, frozen=True):
     is_now: bool
 
 
-def versions(log: Log, values: Values, after: int, upto: int | None) -> Iterator[Version]:
+class Unread(msgspec.Struct, Generic[T], frozen=True):
+    """A row that is found and not read yet. ``position`` is its version or key; ``size`` how many bytes it reads."""
+
+    position: Any
+    size: int
+    load: Callable[[], T]
+
+
+def versions(log: Log, values: Values, after: int, upto: int | None) -> Iterator[Unread[Version]]:
     """See `Document.versions`."""
     for entry in log.read(after, upto):
         commit = Commit() if entry.redacted else read_commit(entry)
-        yield Version(
-            entry.version,
-            entry.created_ms,
-            entry.author,
-            entry.principal,
-            tuple(_applied(recorded, commit.patch, values) for recorded in commit.mutations),
-            tuple(change.key for change in commit.patch if change.value is not None),
-            tuple(change.key for change in commit.patch if change.value is None),
-            bool(entry.redacted),
-        )
+        size = sum(arguments_size(recorded, commit.patch) for recorded in commit.mutations)
+        yield Unread(entry.version, size, partial(_version, entry, commit, values))
 
 
-def key_changes(log: Log, values: Values, state: State, key: str) -> Iterator[KeyChange]:
+def key_changes(log: Log, values: Values, state: State, key: str) -> Iterator[Unread[KeyChange]]:
     """See `Document.history`. Follows each change to the one before it, down to the floor."""
     version = abs(state.changed_in(check_key(key)))
     while version > state.floor or (version > 0 and state.floor == 0):
@@ -95,32 +99,56 @@ def key_changes(log: Log, values: Values, state: State, key: str) -> Iterator[Ke
             return
         commit = read_commit(entry)
         change = next(change for change in commit.patch if change.key == key)
-        yield KeyChange(
-            key,
-            version,
-            entry.created_ms,
-            entry.author,
-            entry.principal,
-            None if change.value is None else decode(values.load(change.value)),
-            change.value is None,
-            tuple(_applied(commit.mutations[position], commit.patch, values) for position in change.by),
-        )
+        size = sum(arguments_size(commit.mutations[position], commit.patch) for position in change.by)
+        size += value_size(change.value) if change.value else 0
+        yield Unread(version, size, partial(_key_change, entry, commit, change, values))
         version = abs(change.before)
 
 
-def diff(values: Values, old: State, new: State) -> Iterator[Difference]:
+def diff(values: Values, old: State, new: State, after: str = "") -> Iterator[Unread[Difference]]:
     """See `Document.diff`: the keys that the trees or the entries since them touch, compared."""
-    for key in sorted(_candidates(old, new)):
-        before, after = old.slot(key), new.slot(key)
-        if (before and before.value) == (after and after.value):
+    for key in sorted(key for key in _candidates(old, new) if key > after):
+        before, now = old.slot(key), new.slot(key)
+        if (before and before.value) == (now and now.value):
             continue
-        yield Difference(
-            key,
-            decode(values.load(before.value)) if before else None,
-            decode(values.load(after.value)) if after else None,
-            before is not None,
-            after is not None,
-        )
+        size = len(key) + sum(value_size(slot.value) for slot in (before, now) if slot)
+        yield Unread(key, size, partial(_difference, key, before, now, values))
+
+
+def _version(entry: Entry, commit: Commit, values: Values) -> Version:
+    return Version(
+        entry.version,
+        entry.created_ms,
+        entry.author,
+        entry.principal,
+        tuple(_applied(recorded, commit.patch, values) for recorded in commit.mutations),
+        tuple(change.key for change in commit.patch if change.value is not None),
+        tuple(change.key for change in commit.patch if change.value is None),
+        bool(entry.redacted),
+    )
+
+
+def _key_change(entry: Entry, commit: Commit, change: PatchRow, values: Values) -> KeyChange:
+    return KeyChange(
+        change.key,
+        entry.version,
+        entry.created_ms,
+        entry.author,
+        entry.principal,
+        None if change.value is None else decode(values.load(change.value)),
+        change.value is None,
+        tuple(_applied(commit.mutations[position], commit.patch, values) for position in change.by),
+    )
+
+
+def _difference(key: str, before: Slot | None, now: Slot | None, values: Values) -> Difference:
+    return Difference(
+        key,
+        decode(values.load(before.value)) if before else None,
+        decode(values.load(now.value)) if now else None,
+        before is not None,
+        now is not None,
+    )
 
 
 def applied_in(log: Log, newest: State, client: str, id: int) -> int | None:

@@ -16,7 +16,7 @@ from stratalog.errors import NotFound, Unavailable
 from stratalog.log import Entry
 from stratalog.protocol.keys import collection_of
 from stratalog.tree.chunks import Chunks
-from stratalog.tree.lookup import leaf_of, scan
+from stratalog.tree.lookup import count, leaf_of, scan
 from stratalog.tree.nodes import EMPTY, Leaf, Root, Slot
 
 __all__ = ["EMPTY_ROOTS", "ClientState", "Layer", "Roots", "State"]
@@ -24,6 +24,8 @@ __all__ = ["EMPTY_ROOTS", "ClientState", "Layer", "Roots", "State"]
 # Of numbers (above, up to), in order.
 Ranges = tuple[tuple[int, int], ...]
 _UNKNOWN = Slot(GONE, 0)
+# What all rows of the tree of clients begin with but those of the clients themselves.
+BOOKKEEPING = "\0"
 RUN_MIN = 64
 RUN_GROWTH = 8
 KNOWN_MAX = 1024
@@ -109,6 +111,15 @@ class Layer:
             if key != last and slot.value:
                 yield key, slot
             last = key
+
+    def count(self, chunks: Chunks, prefix: str = "") -> int:
+        """How many keys start with ``prefix``. Reads two nodes a level of the tree, and looks up each change."""
+        total = count(chunks, self._root, prefix=prefix) if self._root.count else 0
+        for key, slot in self.changes().items():
+            if key.startswith(prefix):
+                stood = bool(self._root.count) and self._in_tree(chunks, key) is not None
+                total += bool(slot.value) - stood
+        return total
 
     def _in_tree(self, chunks: Chunks, key: str) -> Slot | None:
         """What the tree says, remembered for all layers over it: readers ask for the same keys several times."""
@@ -305,6 +316,13 @@ class State:
     def group_collected(self, group: str) -> bool:
         """Whether the clients of a group were collected."""
         return self._reading(self.clients, GROUP + group) is not None
+
+    def count_clients(self) -> int:
+        """How many clients there are. Reads a few nodes, and a leaf for each client that came since the snapshot."""
+        try:
+            return self.clients.count(self.chunks) - self.clients.count(self.chunks, BOOKKEEPING)
+        except NotFound as exc:
+            raise self._gone() from exc
 
     def client_ids(self) -> Iterator[tuple[str, int]]:
         """Every client with the number of its newest mutation."""

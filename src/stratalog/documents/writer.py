@@ -14,9 +14,11 @@ from stratalog.documents.run import Run, run_batch
 from stratalog.documents.state import State
 from stratalog.documents.state_cache import StateCache
 from stratalog.documents.values import Values
-from stratalog.errors import ContentionError, MergeConflict, Unavailable, VersionConflict
+from stratalog.errors import ContentionError, MergeConflict, QuotaExceeded, Unavailable, VersionConflict
 from stratalog.log import Entry, Event, Log
+from stratalog.log.admission import UNBOUND, Reservation
 from stratalog.log.blob_batch import BlobBatch, BlobsDeferred
+from stratalog.log.usage import Amounts
 from stratalog.ports.index import no_turn
 from stratalog.process_fork import close_in_child
 from stratalog.protocol.messages import Mutation, Outcome
@@ -38,6 +40,8 @@ class MutationBatch(msgspec.Struct, frozen=True):
     owner: str = ""
     author: str = ""
     approve: Approve | None = None
+    admitted: bool = False
+    """Whether it was acknowledged before, so that no quota may refuse it."""
 
 
 class _Attempt:
@@ -124,7 +128,7 @@ class Writer:
                         return run.outcomes
                 except VersionConflict as exc:
                     lost, retry = exc, retry or self._log.retry()
-                except MergeConflict:
+                except (MergeConflict, QuotaExceeded):
                     if fresh:
                         raise
             fresh = True
@@ -141,7 +145,8 @@ class Writer:
                 failed = [(ran.mutation.client, ran.id, ran.reason or "") for ran in run.failed]
                 write_letters(self._log.environment, self._log.record, failed)
             if run.ran:
-                entry = self._append(state, run, batch, merged, attempt.blob_batch)
+                with self._reserve(state, run, batch):
+                    entry = self._append(state, run, batch, merged, attempt.blob_batch)
                 self._states.offer(state.after([entry]))
         except Unavailable:
             # What failed may have been any port. The state stands unless a chunk beneath it is gone, and to read it
@@ -150,6 +155,14 @@ class Writer:
                 self._states.drop(state)
             raise
         return run
+
+    def _reserve(self, state: State, run: Run, batch: MutationBatch) -> Reservation:
+        """Room for the clients that the run makes known. Raises QuotaExceeded."""
+        if batch.admitted or not run.bindings:
+            return UNBOUND
+        newcomers = Amounts(clients=len(run.bindings))
+        organisation = self._log.record.organisation
+        return self._log.environment.reserve(organisation, newcomers, document_clients=state.count_clients)
 
     def _contention(self) -> ContentionError:
         return ContentionError("others kept changing the document first", document=self._log.record.name)

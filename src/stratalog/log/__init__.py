@@ -29,6 +29,8 @@ app_snapshots       an application's snapshot, in parts that versions share
 archive             a sealed segment as one body
 base                the snapshot that takes the place of forgotten history
 retention           archives, forgets and frees segments
+usage               how much an organisation stores, as it was measured
+admission           holds writers to the quotas of their organisations
 scrub_record        how far the scrub of blobs came, and what its last round showed
 sweep               removes what a deleted log left
 

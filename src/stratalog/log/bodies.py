@@ -39,7 +39,7 @@ def write_body(blobs: BlobWriter, prefix: str, content: bytes | Iterable[bytes])
     """Store ``content`` under ``prefix``. Holds one part in memory at a time. Raises what ``put`` raises."""
     if isinstance(content, bytes) and len(content) <= BODY_PART_BYTES:
         return BodyRef(_put(blobs, prefix, content), len(content))
-    parts = _parts([content] if isinstance(content, bytes) else content)
+    parts = _slices(content) if isinstance(content, bytes) else _parts(content)
     first = next(parts, b"")
     second = next(parts, None)
     if second is None:
@@ -55,13 +55,16 @@ def read_body(blobs: Blobs, prefix: str, ref: BodyRef) -> bytes:
 def stream_body(blobs: Blobs, prefix: str, ref: BodyRef) -> Iterator[bytes]:
     """The content part by part, each verified; the digest of the whole is verified before the last part is given.
 
-    Raises Corrupt for a blob that is damaged, and for one that is missing: the index that names it says it is there.
+    Holds no part that it gave: a reader who takes long over one has the only reference to it. Raises Corrupt for a
+    blob that is damaged, and for one that is missing: the index that names it says it is there.
     """
     if ref.digest is None:
         body = _get(blobs, prefix, ref.address)
         if len(body) != ref.size:
             raise Corrupt("a body has another size than is said of it", address=ref.address.hex())
-        yield body
+        given = [body]
+        del body
+        yield given.pop()
         return
     digest, size = hashlib.sha256(), 0
     addresses = _manifest(blobs, prefix, ref)
@@ -71,7 +74,9 @@ def stream_body(blobs: Blobs, prefix: str, ref: BodyRef) -> Iterator[bytes]:
         size += len(part)
         if position == len(addresses) - 1 and (digest.digest(), size) != (ref.digest, ref.size):
             raise Corrupt("a body's parts do not have the hash and size of the whole", address=ref.address.hex())
-        yield part
+        given = [part]
+        del part
+        yield given.pop()
 
 
 def read_body_back(blobs: Blobs, prefix: str, ref: BodyRef) -> Iterator[BlobReading]:
@@ -113,6 +118,11 @@ def blob_addresses(blobs: Blobs, prefix: str, ref: BodyRef) -> Iterator[bytes]:
     yield ref.address
     if ref.digest is not None:
         yield from _manifest(blobs, prefix, ref)
+
+
+def _slices(content: bytes) -> Iterator[bytes]:
+    """``content`` in parts of `BODY_PART_BYTES`, without a further copy of the whole."""
+    return (content[start : start + BODY_PART_BYTES] for start in range(0, len(content), BODY_PART_BYTES))
 
 
 def _parts(content: Iterable[bytes]) -> Iterator[bytes]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections import Counter
+from collections.abc import Callable
 from typing import Any
 
 import msgspec
@@ -11,7 +12,9 @@ import msgspec
 from stratalog.cache import ByteCache
 from stratalog.clock import Clock, Observation
 from stratalog.limits import BODY_INLINE_BYTES_MAX, CHUNK_CACHE_BYTES_MAX
+from stratalog.log.admission import UNBOUND, Admission, Reservation
 from stratalog.log.tasks import BackgroundTasks, Tasks
+from stratalog.log.usage import Amounts
 from stratalog.ports.blobs import Blobs
 from stratalog.ports.index import Index
 from stratalog.process_fork import close_in_child
@@ -90,6 +93,9 @@ class Environment:
         self.chunk_cache: ByteCache[Any] = ByteCache(CHUNK_CACHE_BYTES_MAX)
         """The decoded chunks of all documents of the store."""
 
+        self.admission: Admission | None = None
+        """What holds writers to quotas; None where nothing does: a server sets it, a worker and maintenance do not."""
+
         self.entered_organisations = EnteredOrganisations()
         self.reads = RecentReads()
         close_in_child(self, "index", "blobs")
@@ -101,6 +107,19 @@ class Environment:
         """
         self.counters[what] += 1
         _log.error("%s: %s", what, " ".join(f"{name}={value}" for name, value in details.items()))
+
+    def reserve(
+        self,
+        organisation: str,
+        amounts: Amounts,
+        *,
+        document_clients: Callable[[], int] | None = None,
+        principal: str = "",
+    ) -> Reservation:
+        """Admit what a write adds, where quotas are held here; see `Admission.reserve`. Raises QuotaExceeded."""
+        if self.admission is None:
+            return UNBOUND
+        return self.admission.reserve(organisation, amounts, document_clients=document_clients, principal=principal)
 
     def retry(self, since: Observation | None = None, *, pace: Pace | None = None) -> Retry:
         """The retry of one write: within `LogSettings.append_seconds_max`, which begins now or with ``since``."""

@@ -17,7 +17,7 @@ from stratalog.errors import (
     VersionForgotten,
 )
 from stratalog.keys import deleted_partition, entries_partition, family_partition, log_prefix, number
-from stratalog.limits import FORK_DEPTH_MAX, OBSERVATION_SECONDS_MAX
+from stratalog.limits import CREATION_STORED_BYTES, FORK_DEPTH_MAX, OBSERVATION_SECONDS_MAX
 from stratalog.log.chain import genesis
 from stratalog.log.commit import commit_once
 from stratalog.log.directory import (
@@ -34,6 +34,7 @@ from stratalog.log.log import Log
 from stratalog.log.names import NameRecord, Parent, name_put, read_name, require_name
 from stratalog.log.pins import Pin, pin_put
 from stratalog.log.segments import Segment, segment_put
+from stratalog.log.usage import Amounts
 from stratalog.ports.index import Absent, Item, Put, Write
 
 __all__ = ["create_log", "delete_log", "fork_log", "open_log"]
@@ -56,16 +57,29 @@ def create_log(
 
     ``origin`` is that of the history which an import repeats; another history gets a new one.
 
-    Raises Conflict where the organisation has one of that name; NotFound never.
+    Raises Conflict where the organisation has one of that name, QuotaExceeded; NotFound never.
     """
     seen = Observation(environment.clock)
     return Log(environment, _create(environment, organisation, name, kind, origin=origin), upcasters, seen=seen)
 
 
-def open_log(environment: Environment, organisation: str, name: str, *, upcasters: Upcasters | None = None) -> Log:
-    """The log that lives under the name now. One read. Raises NotFound."""
+def open_log(
+    environment: Environment,
+    organisation: str,
+    name: str,
+    *,
+    upcasters: Upcasters | None = None,
+    known: Log | None = None,
+) -> Log:
+    """The log that lives under the name now. One read. Raises NotFound.
+
+    ``known`` is a handle made before, which is answered where it is of the same incarnation and history.
+    """
     seen = Observation(environment.clock)
-    return Log(environment, require_name(environment.index, organisation, name), upcasters, seen=seen)
+    record = require_name(environment.index, organisation, name)
+    if known is not None and known.record.incarnation == record.incarnation and not known.is_lost:
+        return known
+    return Log(environment, record, upcasters, seen=seen)
 
 
 def fork_log(
@@ -82,7 +96,8 @@ def fork_log(
     whose blobs it shares; another one gets a copy. ``require_state`` raises where no state of ``at`` can be had from
     storage. It is called where a version was ever redacted, after the name record was read: a later redaction changes
     that record.
-    Raises NotFound (no such version), VersionForgotten (below the floor), Conflict (the name lives), Invalid.
+    Raises NotFound (no such version), VersionForgotten (below the floor), Conflict (the name lives), QuotaExceeded,
+    Invalid.
     """
     environment, organisation = log.environment, log.record.organisation
     head = log.head()
@@ -177,6 +192,7 @@ def _create(
     creation = _creation(record, former, _depth(environment, source))
     entering = organisation_missing(environment, organisation)
     writes = [*creation, *entering, *(_pin(source, record) if source else [])]
+    reserved = environment.reserve(organisation, Amounts(documents=1, stored_bytes=CREATION_STORED_BYTES))
     sent = Observation(environment.clock)
 
     def landed() -> bool:
@@ -191,7 +207,8 @@ def _create(
         return False
 
     try:
-        commit_once(environment, writes, landed)
+        with reserved:
+            commit_once(environment, writes, landed)
     except ConditionFailed as exc:
         if min(exc.items) >= len(creation):
             raise _SourceChanged from exc

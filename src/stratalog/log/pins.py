@@ -11,6 +11,7 @@ from collections.abc import Iterator
 
 import msgspec
 
+from stratalog.codec import is_decimal
 from stratalog.errors import Corrupt
 from stratalog.keys import forks_partition, number, parse_number
 from stratalog.ports.index import Delete, Index, Item, Put
@@ -56,6 +57,6 @@ def pin_delete(ancestor: str, pin: Pin) -> Delete:
 def pin_of(item: Item) -> Pin:
     """The pin that an item is. Raises Corrupt."""
     version, _, prefix = item.sort.partition(SEPARATOR)
-    if not version.isdigit() or not prefix:
+    if not is_decimal(version) or not prefix:
         raise Corrupt("a pin is not listed under a version and a log", partition=item.partition, sort=item.sort)
     return Pin(parse_number(version), prefix)

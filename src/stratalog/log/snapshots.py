@@ -16,7 +16,7 @@ from stratalog.log.commit import commit_once
 from stratalog.log.environment import Environment
 from stratalog.ports.index import NO_BLOBS, Absent, Attribute, Check, Equals, Index, Item, Put, Write
 
-__all__ = ["Snapshot", "list_snapshots", "newest_snapshot", "put_snapshot", "snapshot_check"]
+__all__ = ["Snapshot", "latest_snapshots", "list_snapshots", "newest_snapshot", "put_snapshot", "snapshot_check"]
 
 
 class Snapshot(msgspec.Struct, frozen=True):
@@ -80,6 +80,13 @@ def newest_snapshot(index: Index, prefix: str, at: int) -> Snapshot | None:
 def list_snapshots(index: Index, prefix: str, *, first: int = 0, limit: int | None = None) -> Iterator[Snapshot]:
     """The snapshots of version ``first`` and above in order of version, by pages."""
     for item in index.query(snapshots_partition(prefix), after=number(first - 1) if first else None, limit=limit):
+        yield _from_item(prefix, item)
+
+
+def latest_snapshots(index: Index, prefix: str, before: int | None = None) -> Iterator[Snapshot]:
+    """The snapshots of versions below ``before``, or all of them, the newest first, by pages."""
+    bound = None if before is None else number(before)
+    for item in index.query(snapshots_partition(prefix), before=bound, reverse=True):
         yield _from_item(prefix, item)
 
 

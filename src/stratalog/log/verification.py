@@ -12,7 +12,7 @@ from typing import Any, Literal
 
 import msgspec
 
-from stratalog.codec import encode, sha256
+from stratalog.codec import encode, is_decimal, sha256
 from stratalog.errors import Corrupt, NotFound, VersionForgotten
 from stratalog.log.chain import body_digest, link
 from stratalog.log.entries import Entry
@@ -269,5 +269,5 @@ def _link_at(log: Log, version: int, visit: Callable[[Entry], None]) -> Link | D
 
 def _head(error: Corrupt) -> Finding:
     version = str(error.details.get("sort", "0"))
-    number = int(version) if version.isdigit() else 0
+    number = int(version) if is_decimal(version) else 0
     return Finding("altered", number, number, error.message)

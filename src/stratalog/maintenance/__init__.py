@@ -8,6 +8,7 @@ policy           what a pass keeps, and what it may remove
 collection       deletes blobs that nothing refers to
 marks            the blobs that a family of logs refers to
 progress         how far a collection came, kept in the index
+usage            measures what an organisation stores
 store_copy       a whole store into another place
 mirror           equal items and blobs in two stores
 verification     computes the chains of logs and records anew

@@ -15,6 +15,7 @@ from urllib.parse import quote, unquote
 
 import msgspec
 
+from stratalog.codec import is_decimal
 from stratalog.errors import Invalid, NotFound, VersionForgotten
 from stratalog.log.chain import genesis
 from stratalog.maintenance.verification import HistoryName, HistoryReport, list_histories, verify_history
@@ -112,7 +113,7 @@ def read_checkpoint(text: str) -> Checkpoint | StoreCheckpoint:
     first, *rest = text.splitlines() or [""]
     if first == FIRST_LINE and len(rest) == 5:
         return _checkpoint(rest)
-    if first == FIRST_LINE_OF_STORE and len(rest) == 2 and rest[0].isdecimal():
+    if first == FIRST_LINE_OF_STORE and len(rest) == 2 and is_decimal(rest[0]):
         return StoreCheckpoint(int(rest[0]), _hash(rest[1]))
     raise Invalid("the note is no checkpoint that this version knows", first_line=first)
 
@@ -194,7 +195,7 @@ def _checkpoint(fields: Sequence[str]) -> Checkpoint:
 
 
 def _number(text: str) -> int:
-    if not (text.isascii() and text.isdecimal()):
+    if not is_decimal(text):
         raise ValueError(f"{text!r} is no version")
     return int(text)
 

@@ -111,6 +111,7 @@ SHELF_KINDS = {
     "!failures": "failures",
     "!dead-letters": "dead letter",
     "!collecting": "collection progress",
+    "!usage": "usage",
 }
 PART_KINDS = {
     "segments": "segment record",

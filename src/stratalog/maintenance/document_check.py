@@ -111,11 +111,11 @@ class DocumentCheck:
             key = item_key(snapshots_partition(snapshot.prefix), number(snapshot.version))
             at = snapshot.version, snapshot.version
             self._damages.add("snapshot", key, "contradicts", str(exc), derivable=has_state, at=at)
-            if rebuild.compared == 0 and self._start > self._log.first:
+            if has_state and rebuild.compared == 0 and self._start > self._log.first:
                 base = item_key(snapshots_partition(snapshot.prefix), number(self._start))
                 reason = "the state rebuilt from it is not that of the snapshots after it"
                 self._damages.add("snapshot", base, "contradicts", reason, at=(self._start, self._start))
-            return rebuild if has_state else None
+        # Also without a state, as behind a redacted version: the next snapshot gives one again.
         return rebuild
 
     def _read_back(self, snapshot: Snapshot) -> None:

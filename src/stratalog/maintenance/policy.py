@@ -60,6 +60,9 @@ class MaintenancePolicy(msgspec.Struct, frozen=True, kw_only=True, forbid_unknow
     collect_hours: Annotated[float, msgspec.Meta(ge=0)] = 24
     """How long after one collection of blobs the next one begins."""
 
+    measure_hours: Annotated[float, msgspec.Meta(ge=0)] | None = 24
+    """How long after an organisation was measured it is measured again, where the application has quotas."""
+
     scrub_days: Annotated[float, msgspec.Meta(gt=0)] | None = 30
     """Every blob is read and hashed within so many days; None reads none."""
 

@@ -265,6 +265,6 @@ class _Repair:
         if damage.kind == "dead letter" and failure is not None and letter is None:
             put = Put(Item(dead_letters_partition(name.organisation), name.id, failure.attributes), Absent())
             return [put, Check(failure.partition, failure.sort, Equals("w", failure.attributes["w"]))]
-        if damage.kind == "failures" and letter is not None and failure is None:
+        if damage.kind == "failures" and letter is not None:
             return [Put(Item(failures_partition(name.organisation), name.key, letter.attributes), Absent())]
         return None

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import msgspec
 
-from stratalog.codec import decode, decompress
+from stratalog.codec import decode, decompress, is_decimal
 from stratalog.documents.rejections import read_rejection, require_intact_letter
 from stratalog.errors import Corrupt
 from stratalog.keys import (
@@ -101,14 +101,12 @@ def check_organisation(environment: Environment, organisation: str, damages: Dam
 
 
 def _check_deleted(environment: Environment, organisation: str, damages: DamageList) -> None:
-    """Each deleted log that is not being swept ends with its marker, and is where its line says."""
+    """Each deleted log ends with its marker, which a sweep spares, and is where its line says."""
     for gone in environment.index.query(deleted_partition(organisation)):
         segments = list(list_segments(environment.index, gone.sort))
         if not segments:
-            continue  # it is being swept
+            continue  # its sweep is at the end, and nothing says which segment was the last
         _check_line(environment, gone, damages)
-        if any(segment.marked_ms and segment.archive is None for segment in segments):
-            continue
         partition = entries_partition(gone.sort, segments[-1].first)
         last = next(environment.index.query(partition, reverse=True, limit=1), None)
         if last is None or last.attributes.get("k") != END:
@@ -136,7 +134,7 @@ def _check_line(environment: Environment, gone: Item, damages: DamageList) -> No
         damages.add("deleted incarnation", key, "contradicts", "its owner knows nothing of it")
         damages.add("family member", item_key(family, gone.sort), "missing", "a deleted log is no member of its family")
     ancestors = str(attributes["l"]).split()
-    if len(ancestors) % 2 or not all(map(str.isdigit, ancestors[1::2])):
+    if len(ancestors) % 2 or not all(map(is_decimal, ancestors[1::2])):
         damages.add("deleted incarnation", key, "damaged", "its ancestors are not each named with a version")
         return
     for ancestor, version in zip(ancestors[::2], ancestors[1::2], strict=True):

@@ -1,8 +1,9 @@
 """A maintenance pass: everything that is due in a store.
 
-A pass collects blobs at intervals, maintains every log and record in the order of the directory, sweeps deleted logs,
-and runs the application's own steps. It stops when its time is over, and the next pass continues behind the last log
-or record. Maintenance and collection each remember where they stopped. Where both are due, each gets half of the time.
+A pass measures usage and collects blobs at intervals, maintains every log and record in the order of the directory,
+sweeps deleted logs, and runs the application's own steps. It stops when its time is over, and the next pass continues
+behind the last log or record. Maintenance and collection each remember where they stopped. Where both are due, each
+gets half of the time.
 A failure is reported, and the pass continues.
 
 A pass may be killed, and several may run at once: the remembered position only saves work, and each step is safe alone.
@@ -22,13 +23,16 @@ from stratalog.clock import Observation
 from stratalog.errors import Closed, NotFound, Unavailable
 from stratalog.keys import MAINTENANCE_PARTITION, escape
 from stratalog.log.directory import Listing
+from stratalog.log.environment import Environment
 from stratalog.log.names import read_name
 from stratalog.log.retention import Stop, never
 from stratalog.log.sweep import sweep_deleted
+from stratalog.log.usage import load_measurement
 from stratalog.maintenance.collection import MaintenanceFailure, collect
 from stratalog.maintenance.log_pass import DAY_MS, maintain_log
 from stratalog.maintenance.policy import MaintenancePolicy
 from stratalog.maintenance.scrub import scrub
+from stratalog.maintenance.usage import measure_usage
 from stratalog.ports.index import Item, Put
 from stratalog.records.floor import read_floor
 from stratalog.records.retention import free_versions, prune_versions, remove_waiting_mark
@@ -67,6 +71,9 @@ class MaintenanceReport(msgspec.Struct, frozen=True):
     blobs_changed: int = 0
     blobs_deleted: int = 0
     blob_bytes_freed: int = 0
+    measured_organisations: int = 0
+    """Organisations of which it was measured what they store."""
+
     blobs_scrubbed: int = 0
     """Blobs that were read to see whether they are whole."""
 
@@ -99,15 +106,17 @@ def maintain(
     seconds: float | None = None,
     dry_run: bool = False,
     report: Callable[[str], None] = lambda what: None,
+    measures: bool = False,
 ) -> MaintenanceReport:
     """Do what is due, for about so many ``seconds`` or to the end.
 
     ``report`` is called with the name of each log or record before its maintenance.
 
     ``steps`` are the application's own; each is called once a pass, behind the logs and records, and not in a dry run.
+    With ``measures`` organisations are measured that are due by the policy's ``measure_hours``: for quotas.
     Raises Unavailable where the store cannot be reached, Closed; what else goes wrong is among the failures.
     """
-    return _Pass(store, policy or MaintenancePolicy(), steps, seconds, dry_run, report).run()
+    return _Pass(store, policy or MaintenancePolicy(), steps, seconds, dry_run, report, measures).run()
 
 
 class _Pass:
@@ -119,7 +128,9 @@ class _Pass:
         seconds: float | None,
         dry_run: bool,
         report: Callable[[str], None],
+        measures: bool,
     ) -> None:
+        self._measures = measures and not dry_run
         self._store = store
         self._index = store.environment.index
         self._clock = store.environment.clock
@@ -138,6 +149,8 @@ class _Pass:
     def run(self) -> MaintenanceReport:
         if self._policy.scrub_days is not None:
             self._do("the scrub", partial(self._scrub, self._policy.scrub_days, self._until(0.25)))
+        if self._measures and self._policy.measure_hours is not None:
+            self._do("the measurement of usage", partial(self._measure, self._policy.measure_hours, self._until(0.4)))
         due = self._is_collection_due()
         # Collection comes first, so that a dry run meets the same blobs: maintenance of logs drops references to some.
         is_collected = not due or self._collect(self._until(0.5))
@@ -289,6 +302,22 @@ class _Pass:
             blobs_deleted=len(report.garbage),
             blob_bytes_freed=report.garbage_bytes,
         )
+
+    def _measure(self, hours: float, stop: Stop) -> None:
+        """Measure the organisations that are due. The next pass resumes an interrupted measurement."""
+        environment = self._store.environment
+        for organisation in self._store.organisations():
+            if stop():
+                return
+            before = load_measurement(self._index, organisation)
+            if before is not None and self._clock.wall_ms() - before.began_ms < hours * HOUR_MS:
+                continue
+            what = f"{organisation}, what it stores"
+            self._report(what)
+            self._do(what, partial(self._measure_organisation, environment, organisation, stop))
+
+    def _measure_organisation(self, environment: Environment, organisation: str, stop: Stop) -> None:
+        self._counts["measured_organisations"] += measure_usage(environment, organisation, stop=stop) is not None
 
     def _scrub(self, days: float, stop: Stop) -> None:
         report = scrub(self._store.environment, days, dry_run=self._dry_run, stop=stop)

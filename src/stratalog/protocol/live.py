@@ -13,14 +13,17 @@ __all__ = [
     "ADDRESS_HEADER",
     "SILENCE_SECONDS_MAX",
     "SUBPROTOCOL",
+    "SUBPROTOCOLS",
     "FromClient",
     "FromServer",
     "Gone",
     "Heartbeat",
     "Hello",
     "Here",
+    "HereChanged",
     "Poke",
     "Presence",
+    "PresentPrincipal",
     "Ready",
 ]
 
@@ -32,6 +35,9 @@ SILENCE_SECONDS_MAX = 60
 
 SUBPROTOCOL = "stratalog.live.1"
 """The WebSocket subprotocol. A client that cannot speak first offers ``bearer.<token>`` beside it."""
+
+SUBPROTOCOLS = ("stratalog.live.2", SUBPROTOCOL)
+"""Those that a server knows, the newest first. In the second one `Here` comes once, and then `HereChanged`."""
 
 
 class Hello(msgspec.Struct, frozen=True, tag="hello", omit_defaults=True):
@@ -64,10 +70,28 @@ class Poke(msgspec.Struct, frozen=True, tag="poke"):
     version: int
 
 
-class Here(msgspec.Struct, frozen=True, tag="here"):
-    """Everybody who says something of themselves, by connection: those gone are no longer among them."""
+class PresentPrincipal(msgspec.Struct, frozen=True, omit_defaults=True):
+    """Whom a connection speaks for, as the server knows it."""
+
+    id: str
+    name: str = ""
+
+
+class Here(msgspec.Struct, frozen=True, tag="here", omit_defaults=True):
+    """Everybody who says something of themselves, by connection: those gone are no longer among them.
+
+    ``principals`` holds those of connections whose principal is known. What a client says of itself may be untrue.
+    """
 
     present: dict[str, Any]
+    principals: dict[str, PresentPrincipal] = {}
+
+
+class HereChanged(msgspec.Struct, frozen=True, tag="here-changed", omit_defaults=True):
+    """What changed since the last `Here` or `HereChanged`: None for a connection that shows nothing any more."""
+
+    changed: dict[str, Any]
+    principals: dict[str, PresentPrincipal] = {}
 
 
 class Heartbeat(msgspec.Struct, frozen=True, tag="heartbeat"):
@@ -79,4 +103,4 @@ class Gone(msgspec.Struct, frozen=True, tag="gone"):
 
 
 FromClient = Hello | Presence
-FromServer = Ready | Poke | Here | Heartbeat | Gone
+FromServer = Ready | Poke | Here | HereChanged | Heartbeat | Gone

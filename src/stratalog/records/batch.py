@@ -78,7 +78,10 @@ class _Put:
         self._made: list[RecordBody] = []
         try:
             call, decide = _asked(environment, organisation, body, self._made)
-            self.append = RecordAppend(environment, call.name, heads, call.write_id, decide, call.wrote)
+            principal = call.request.principal
+            self.append = RecordAppend(
+                environment, call.name, heads, call.write_id, decide, call.wrote, principal=principal
+            )
             self._call = call
         except StratalogError as exc:
             self.error = exc

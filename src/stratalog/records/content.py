@@ -38,7 +38,7 @@ from stratalog.log.environment import Environment
 from stratalog.ports.index import NO_BLOBS, Attribute, Item, Write
 from stratalog.records.floor import read_floor
 from stratalog.records.uploads import pin_put, unpin
-from stratalog.records.versions import BEFORE_VERSIONS, Name, decode_ref, inline_content
+from stratalog.records.versions import Name, decode_ref, inline_content
 
 __all__ = ["RecordBody", "body_prefix", "stream_item", "stream_version"]
 
@@ -200,7 +200,7 @@ def stream_item(environment: Environment, name: Name, item: Item) -> Iterator[by
     """The body that an item holds or points to, part by part, verified.
 
     Raises Corrupt, also for a missing blob; VersionForgotten or Redacted where it is gone because its version was freed
-    or redacted meanwhile.
+    or redacted meanwhile; NotFound where its failure was resolved, or a later one replaced it.
     """
     if "x" not in item.attributes:
         yield inline_content(item)
@@ -208,14 +208,26 @@ def stream_item(environment: Environment, name: Name, item: Item) -> Iterator[by
     try:
         yield from stream_body(environment.blobs, body_prefix(name), decode_ref(item.attributes["x"]))
     except Corrupt as exc:
+        if item.partition != name.partition:
+            _require_failure(environment, name, item, exc)
+            raise  # a failure's: it is no version, whatever its record is called
         floor = read_floor(environment.index, name).version
-        if BEFORE_VERSIONS < item.sort < number(floor):
+        if item.sort < number(floor):
             raise VersionForgotten("the version was forgotten while it was read", record=name.id, floor=floor) from exc
         present = environment.index.get(item.partition, item.sort)
         if present is not None and "d" in present.attributes:
             version = parse_number(item.sort)
             raise Redacted("the version was redacted while it was read", record=name.id, version=version) from exc
         raise
+
+
+def _require_failure(environment: Environment, name: Name, item: Item, cause: Corrupt) -> None:
+    """Raise NotFound where no failure names the body that ``item`` named."""
+    present = environment.index.get(item.partition, item.sort)
+    if present is None:
+        raise NotFound("the record's failures were resolved while the body was read", record=name.id) from cause
+    if present.attributes.get("x") != item.attributes["x"]:
+        raise NotFound("a later failure of the record replaced the body while it was read", record=name.id) from cause
 
 
 def _counted(pieces: Iterator[bytes], size: int | None) -> Iterator[bytes]:

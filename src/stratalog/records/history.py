@@ -41,12 +41,15 @@ def item_at(environment: Environment, name: Name, version: int) -> Item | None:
     return item
 
 
-def items_in_order(environment: Environment, name: Name, *, reverse: bool = False) -> Iterator[Item]:
-    """The items of all kept versions up to the one that is latest now. Bodies stay closed.
+def items_in_order(
+    environment: Environment, name: Name, *, reverse: bool = False, before: int | None = None
+) -> Iterator[Item]:
+    """The items of all kept versions below ``before``, up to the one that is latest now. Bodies stay closed.
 
     Those forgotten while this is read are passed over. Raises NotFound, and Corrupt for a gap.
     """
     newest = parse_number(item_of(environment, name, None).sort)
+    newest = newest if before is None else min(newest, before - 1)
     seen, floor = Observation(environment.clock), read_floor(environment.index, name).version
     wanted = newest if reverse else floor
     for item in environment.index.query(

@@ -26,10 +26,12 @@ from stratalog.errors import (
 )
 from stratalog.keys import number, parse_number
 from stratalog.limits import OBSERVATION_SECONDS_MAX
+from stratalog.log.admission import Reservation
 from stratalog.log.chain import SALT_BYTES
 from stratalog.log.conditional_append import ConditionalAppend
 from stratalog.log.directory import RECORDS, directory_put, organisation_missing
 from stratalog.log.environment import Environment
+from stratalog.log.usage import Amounts
 from stratalog.ports.index import NO_BLOBS, Absent, Attribute, Item, Put, Write
 from stratalog.process_fork import close_in_child
 from stratalog.records.chain import chained
@@ -171,10 +173,13 @@ class RecordAppend(ConditionalAppend[RecordHead, Planned]):
         decide: Decide,
         wrote: Callable[[Item], bool],
         *,
+        principal: str = "",
         fresh: bool = False,
     ) -> None:
-        """With ``fresh`` nothing is decided from a head that was remembered."""
+        """With ``fresh`` nothing is decided from a head that was remembered. ``principal`` is who asks."""
         super().__init__(environment)
+        self._principal = principal
+        self._reserved: Reservation | None = None
         self._name = name
         self._heads = heads
         self._write_id = write_id
@@ -191,10 +196,14 @@ class RecordAppend(ConditionalAppend[RecordHead, Planned]):
     def write(self) -> Item:
         """The version that stands in the end, written by this call or there already.
 
-        Raises what ``decide`` raised from a fresh head, ContentionError, Unavailable: nothing written. OutcomeUnknown.
+        Raises what ``decide`` raised from a fresh head, QuotaExceeded, ContentionError, Unavailable: nothing written.
+        OutcomeUnknown.
         """
         self._sent = Observation(self._environment.clock)
-        self.run()
+        try:
+            self.run()
+        finally:
+            self._settle_reserved()
         if isinstance(self._answer, Item):
             return self._answer
         raise self._answer or OutcomeUnknown("a put ended without an answer", record=self._name.id)
@@ -205,7 +214,11 @@ class RecordAppend(ConditionalAppend[RecordHead, Planned]):
         Whoever commits it says `landed`, or `mark_in_doubt` where the outcome is unknown; or calls `write`.
         """
         self._sent = Observation(self._environment.clock)
-        return self._planned(self._usable_head(self._in_doubt()))
+        planned = self._planned(self._usable_head(self._in_doubt()))
+        if self._reserved is not None:
+            # Who commits it may not come to an end. It counts until the next measurement, which knows.
+            self._reserved.confirm()
+        return planned
 
     def landed(self, planned: Planned, sent: Observation) -> Item | None:
         """The commit was answered: the version, or None where it came so late that `write` must look. May raise."""
@@ -266,14 +279,14 @@ class RecordAppend(ConditionalAppend[RecordHead, Planned]):
     def _planned(self, head: RecordHead) -> Planned | Item:
         """What follows the head, or one that is read anew where the decision would be final."""
         try:
-            decided = self._decide(head.item)
+            decided = self._decided(head)
         except StratalogError:
             if self._fresh:
                 raise
             decided = None
         if decided is None or (isinstance(decided, Item) and not self._fresh):
             head = self._reread()
-            decided = self._decide(head.item)
+            decided = self._decided(head)
         if isinstance(decided, Item):
             return decided
         entering = organisation_missing(self._environment, self._name.organisation) if head.item is None else ()
@@ -282,6 +295,23 @@ class RecordAppend(ConditionalAppend[RecordHead, Planned]):
         now_ms = self._environment.clock.wall_ms()
         put, writes = plan_put(self._name, head.item, decided, now_ms, self._salt, self._origin, entering)
         return Planned(head, decided, put.item, writes)
+
+    def _decided(self, head: RecordHead) -> RecordDraft | Item:
+        """What follows the head. A new record is reserved once, however often it is tried. Raises QuotaExceeded."""
+        decided = self._decide(head.item)
+        if head.item is None and not isinstance(decided, Item) and self._reserved is None:
+            organisation = self._name.organisation
+            self._reserved = self._environment.reserve(organisation, Amounts(records=1), principal=self._principal)
+        return decided
+
+    def _settle_reserved(self) -> None:
+        """Keep what was reserved where the first version is this put's, or may be."""
+        if self._reserved is None:
+            return
+        answer = self._answer
+        if not self._doubts and not (isinstance(answer, Item) and answer.attributes.get("w") == self._write_id):
+            self._reserved.release()
+        self._reserved.confirm()
 
     def _note(self, planned: Planned) -> None:
         """The plan is sent."""

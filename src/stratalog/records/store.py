@@ -98,10 +98,10 @@ class Records:
         name = self._name(id)
         return version_from_item(name, item_of(self.environment, name, version))
 
-    def versions(self, id: str, *, reverse: bool = False) -> Iterator[RecordVersion]:
-        """All kept versions up to the present latest, in order. Opens no body. Raises NotFound."""
+    def versions(self, id: str, *, reverse: bool = False, before: int | None = None) -> Iterator[RecordVersion]:
+        """All kept versions up to the present latest, or below ``before``, in order. Opens no body. Raises NotFound."""
         name = self._name(id)
-        for item in items_in_order(self.environment, name, reverse=reverse):
+        for item in items_in_order(self.environment, name, reverse=reverse, before=before):
             yield version_from_item(name, item)
 
     def put(
@@ -262,7 +262,10 @@ class Records:
         return list_dead_letters(self.environment, self.organisation, after=after)
 
     def open_dead_letter(self, id: str) -> Iterator[bytes]:
-        """The body kept with the last failure, in parts, verified. Raises NotFound where none was."""
+        """The body kept with the last failure, in parts, verified.
+
+        Raises NotFound where none was; from the parts also where it was resolved or replaced while they were read.
+        """
         name = self._name(id)
         item = failure_item(self.environment, name)
         if item is None or "n" not in item.attributes:
@@ -297,7 +300,16 @@ class Records:
         """Put what ``decide`` says. Of the contents made for it, the one that was used is made sure of."""
         try:
             heads, write_id = self._heads, call.write_id
-            append = RecordAppend(self.environment, call.name, heads, write_id, decide, call.wrote, fresh=fresh)
+            append = RecordAppend(
+                self.environment,
+                call.name,
+                heads,
+                write_id,
+                decide,
+                call.wrote,
+                principal=call.request.principal,
+                fresh=fresh,
+            )
             item = append.write()
             if item.attributes["w"] == call.write_id:
                 for content in made:

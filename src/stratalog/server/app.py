@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Callable
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractAsyncContextManager, ExitStack, asynccontextmanager, suppress
 from importlib.metadata import version
+from typing import Any
 
-from litestar import Litestar
+from litestar import Litestar, Request, Response
 from litestar.di import Provide
 from litestar.exceptions import HTTPException
 from litestar.openapi import OpenAPIConfig
@@ -19,21 +19,26 @@ from stratalog.documents import Document
 from stratalog.errors import StratalogError
 from stratalog.protocol.sync import Push, Pushed
 from stratalog.server.application import Application
+from stratalog.server.audit import Audit, note_refusal
 from stratalog.server.blobs import BLOBS
 from stratalog.server.bodies import Answer, Question
+from stratalog.server.byte_budgets import bounded
 from stratalog.server.documents import DOCUMENTS, ORGANISATIONS
-from stratalog.server.errors import handle_core, handle_http, handle_unexpected
+from stratalog.server.errors import Problem, handle_core, handle_http, handle_unexpected
 from stratalog.server.health import health, metrics
 from stratalog.server.history import HISTORY
+from stratalog.server.home import HOME, SchemaPage, schema_router
 from stratalog.server.hub import Poked
 from stratalog.server.live import LIVE
 from stratalog.server.logs import LOGS
 from stratalog.server.middleware import Middleware, decoded_names
 from stratalog.server.names import list_holders
 from stratalog.server.pages import pages
+from stratalog.server.pools import LoopThreads
 from stratalog.server.records import RECORDS
 from stratalog.server.service import Pushing, Service, allowed
 from stratalog.server.sync import SYNC
+from stratalog.server.usage import USAGE
 from stratalog.store import Store
 from stratalog.sync.push import push
 from stratalog.worker.queued_pushes import QueuedPushes
@@ -51,43 +56,66 @@ ROUTES: list[ControllerRouterHandler] = [
     LOGS,
     RECORDS,
     BLOBS,
+    USAGE,
     *LIVE,
+    *HOME,
 ]
 
 
 def create_app(
-    store: Store, application: Application | None = None, *, push: Pushing = push, poked: Poked | None = None
+    store: Store,
+    application: Application | None = None,
+    *,
+    push: Pushing = push,
+    poked: Poked | None = None,
+    audit: Audit | None = None,
 ) -> Litestar:
     """The server of a store, which stays the caller's to close.
 
-    An ``application`` brings its mutators and its rules; its mutators become those of the store's documents. ``push``
+    An ``application`` brings its mutators, rules and quotas; its mutators become those of the store's documents, and
+    its quotas hold for whatever writes through ``store``. ``push``
     takes every push that the application does not say waits in the queue; ``poked`` is told of commits made here.
+    ``audit`` has the logs, which stay the caller's to close; without it nothing is logged.
     """
     if application is not None:
         store.rules = application.rules
     application = application or Application()
-    service = Service(store, application, _push_path(store, application, push), poked)
+    service = Service(store, application, _push_path(store, application, push), poked, audit)
+    store.environment.admission = service.admission
     app = Litestar(
         [*ROUTES, *application.routes, pages(application)],
         debug=False,
         dependencies={"service": Provide(lambda: service, sync_to_thread=False)},
         exception_handlers={
-            StratalogError: handle_core,
+            StratalogError: _handle_core,
             HTTPException: handle_http,
             Exception: handle_unexpected,
         },
-        guards=[allowed],
         lifespan=[_running(service)],
         logging_config=None,
-        middleware=[decoded_names],
+        middleware=[decoded_names, allowed],
         openapi_config=_openapi(),
         request_class=Question,
         request_max_body_size=application.limits.request_bytes_max,
         response_class=Answer,
     )
     app.state.service = service
-    app.asgi_handler = Middleware(app.asgi_handler, application, store.environment.clock, service.metrics)
+    app.asgi_handler = Middleware(
+        bounded(app.asgi_handler, service.byte_budgets),
+        application,
+        store.environment.clock,
+        service.metrics,
+        authentication=service.authentication,
+        audit=service.audit,
+        budgets=service.connections,
+    )
     return app
+
+
+def _handle_core(request: Request[Any, Any, Any], error: StratalogError) -> Response[Problem]:
+    answer = handle_core(request, error)
+    note_refusal(request.scope, error, answer.status_code or 0)
+    return answer
 
 
 def _push_path(store: Store, application: Application, direct: Pushing) -> Pushing:
@@ -108,10 +136,10 @@ def _openapi() -> OpenAPIConfig:
     return OpenAPIConfig(
         "Stratalog",
         version("stratalog"),
-        path="/schema",
         components=Components(security_schemes={"bearer": SecurityScheme(type="http", scheme="bearer")}),
         description="Bodies are JSON, or the same in MessagePack: application/msgpack, in Content-Type and Accept.",
-        render_plugins=(),
+        render_plugins=(SchemaPage(),),
+        openapi_router=schema_router(),
         security=[{}, {"bearer": []}],
     )
 
@@ -122,8 +150,7 @@ def _running(service: Service) -> Callable[[Litestar], AbstractAsyncContextManag
     @asynccontextmanager
     async def running(app: Litestar) -> AsyncIterator[None]:
         loop = asyncio.get_running_loop()
-        threads = ThreadPoolExecutor(service.application.limits.threads, thread_name_prefix="stratalog")
-        loop.set_default_executor(threads)
+        loop.set_default_executor(LoopThreads(service.pools))
         with ExitStack() as entered:
             for enter in service.application.running:
                 entered.enter_context(enter(service.store))
@@ -134,5 +161,6 @@ def _running(service: Service) -> Callable[[Litestar], AbstractAsyncContextManag
                 watch.cancel()
                 with suppress(asyncio.CancelledError):
                     await watch
+                service.spool.close()
 
     return running

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, Any
 
-from litestar import Response, Router
+from litestar import Request, Response, Router
 from litestar.params import PathParameter
 from litestar.response import Stream
 
@@ -16,6 +16,7 @@ from stratalog.server.service import Served, Service, reading
 
 __all__ = ["BLOBS"]
 
+Asked = Request[Any, Any, Any]
 Digest = Annotated[str, PathParameter(pattern="^[0-9a-f]{64}$")]
 ANSWERS = {
     **PROBLEMS,
@@ -26,6 +27,7 @@ ANSWERS = {
 
 @reading(
     "/documents/{document:str}/blobs/{digest:str}",
+    pool="bodies",
     opt={"action": "read"},
     media_type=OCTETS,
     responses=ANSWERS,
@@ -33,6 +35,7 @@ ANSWERS = {
 )
 def document_blob(
     service: Served,
+    request: Asked,
     organisation: Name,
     document: Name,
     digest: Digest,
@@ -43,11 +46,12 @@ def document_blob(
     """Canonical MessagePack. `items` says the hash; the collection is that of the key, none for a field."""
     owner = service.document(organisation, document).log.record.owner
     folder = f"items/{escape(collection, 'collection')}" if collection else "fields"
-    return _blob(service, f"{owner}/{folder}/{digest}", wanted, known)
+    return _blob(service, request, f"{owner}/{folder}/{digest}", wanted, known)
 
 
 @reading(
     "/records/{record:str}/blobs/{digest:str}",
+    pool="bodies",
     opt={"action": "read-record"},
     media_type=OCTETS,
     responses=ANSWERS,
@@ -55,6 +59,7 @@ def document_blob(
 )
 def record_blob(
     service: Served,
+    request: Asked,
     organisation: Name,
     record: Name,
     digest: Digest,
@@ -62,12 +67,16 @@ def record_blob(
     known: IfNoneMatch = None,
 ) -> Response[bytes] | Stream:
     """By the digest of a version whose body is neither so small that the index holds it nor larger than a part."""
-    return _blob(service, f"{record_owner(organisation, record_key(record))}/bodies/{digest}", wanted, known)
+    return _blob(service, request, f"{record_owner(organisation, record_key(record))}/bodies/{digest}", wanted, known)
 
 
-def _blob(service: Service, key: str, wanted: str | None, known: str | None) -> Response[bytes] | Stream:
-    body = service.store.environment.blobs.get(key)
-    return answer_body(iter((body,)), len(body), key.rpartition("/")[2], wanted, known, {}, immutable=True)
+def _blob(
+    service: Service, request: Asked, key: str, wanted: str | None, known: str | None
+) -> Response[bytes] | Stream:
+    body = [service.store.environment.blobs.get(key)]
+    # The list is emptied as it is read, so that nothing here holds what waits in the spool.
+    parts, size = (body.pop() for _ in range(1)), len(body[0])
+    return answer_body(request, parts, size, key.rpartition("/")[2], wanted, known, {}, immutable=True)
 
 
 BLOBS = Router(PREFIX, route_handlers=[document_blob, record_blob], tags=["blobs"])

@@ -5,20 +5,38 @@ In JSON bytes are ``{"$bytes": base64}``; `stratalog.protocol.readable` says how
 
 from __future__ import annotations
 
+from collections.abc import AsyncGenerator, Callable
+from functools import partial
 from typing import Any, TypeVar
 
 import msgspec
 from litestar import Request, Response
 from litestar.concurrency import sync_to_thread
 from litestar.response.base import ASGIResponse
+from litestar.types import Empty
 
-from stratalog.codec import Value
 from stratalog.errors import Invalid, LimitExceeded
-from stratalog.limits import REQUEST_DEPTH_MAX
-from stratalog.protocol.readable import from_plain, to_plain
+from stratalog.limits import PUSH_PART_DECODED_BYTES, REQUEST_COPIES, REQUEST_DEPTH_MAX
+from stratalog.protocol.readable import restore, to_plain
+from stratalog.server.application import ServerLimits
+from stratalog.server.byte_budgets import bytes_of
+from stratalog.server.decoded_sizes import JsonSize, msgpack_size, too_deep
 from stratalog.server.errors import Refused
+from stratalog.server.push_parts import PARTS, RawArguments
+from stratalog.server.request_bodies import body_pieces
 
-__all__ = ["JSON", "MSGPACK", "PLAIN", "Answer", "Question", "check_depth", "decode_body", "encode_body", "encoded"]
+__all__ = [
+    "JSON",
+    "MSGPACK",
+    "PLAIN",
+    "Answer",
+    "Question",
+    "accepted",
+    "check_depth",
+    "decode_body",
+    "encode_body",
+    "encoded",
+]
 
 JSON = "application/json"
 MSGPACK = "application/msgpack"
@@ -33,18 +51,117 @@ T = TypeVar("T")
 
 
 class Question(Request[Any, Any, Any]):
-    """A request whose body is read as its content type says and then held against the handler's type, strictly."""
+    """A request whose body is read as its content type says, straight into the handler's type, strictly.
+
+    Nothing is read or unpacked until a handler that may be called asks for the body.
+    """
+
+    async def stream(self) -> AsyncGenerator[bytes, None]:
+        """The body as it arrives, unpacked. Raises Refused, Invalid."""
+        limits = self._limits
+        encoding = self.headers.get("content-encoding", "identity").strip().lower()
+        bytes_max = self.route_handler.resolve_request_max_body_size() or limits.request_bytes_max
+        async for piece in body_pieces(self.receive, encoding, self.content_length or 0, bytes_max, limits):
+            yield piece
+
+    async def body(self) -> bytes:
+        """The whole body, which is counted while the request lasts. Raises what `stream` does, and LimitExceeded."""
+        if self._body is Empty:
+            taken, size, pieces, received = bytes_of(self.scope), self._json_size(), list[bytes](), 0
+            async for piece in self.stream():
+                taken.take_body(len(piece))
+                received += len(piece)
+                if size is not None:
+                    await _run_sized(received, partial(size.add, piece))
+                    self._check_size(size.decoded_bytes)
+                pieces.append(piece)
+            if size is not None and size.is_too_deep:
+                raise too_deep()
+            self._decoded_bytes = 0 if size is None else size.decoded_bytes
+            self._body = b"".join(pieces)
+        return self._body
 
     async def json(self) -> Any:
-        """The body as the struct that the handler asks for. Raises Invalid, LimitExceeded, Refused."""
-        body, handler = await self.body(), self.route_handler
-        field, kind = handler.parsed_data_field, self.content_type[0]
+        """The body as the struct that the handler asks for. Raises Invalid, LimitExceeded, Refused.
 
-        def read() -> Any:
-            value = decode_body(body, kind, plain=PLAIN in handler.opt)
-            return value if field is None else convert(value, field.annotation)
+        Where a push is large, its arguments are `RawArguments`, which are decoded part by part.
+        """
+        body, handler, kind = await self.body(), self.route_handler, self.content_type[0]
+        size = self._decoded_bytes
+        if kind in MSGPACK_NAMES:
+            limit = self._decoded_bytes_max
+            size = await _run_sized(len(body), lambda: msgpack_size(body, limit))
+        size = max(size, len(body) * REQUEST_COPIES)
+        self._check_size(size)
+        taken, is_plain = bytes_of(self.scope), PLAIN in handler.opt
+        await taken.take_decoded(min(size, self._decoded_bytes_max))
+        parts = handler.opt.get(PARTS)
+        if parts is not None and size > min(PUSH_PART_DECODED_BYTES, self._decoded_bytes_max):
+            checked = ArgumentsCheck(kind, self._decoded_bytes_max, plain=is_plain)
+            return await sync_to_thread(lambda: decode_body(body, kind, parts, plain=True).opened(checked.open))
+        field = handler.parsed_data_field
+        shape = Any if field is None else field.annotation
+        decoded = await _run_sized(len(body), lambda: decode_body(body, kind, shape, plain=is_plain))
+        # The request lives on until it is answered, and the body in it would be one copy more than is counted.
+        self._body = Empty
+        return decoded
 
-        return read() if len(body) <= LOOP_BYTES_MAX else await sync_to_thread(read)
+    @property
+    def _limits(self) -> ServerLimits:
+        limits: ServerLimits = self.app.state.service.application.limits
+        return limits
+
+    @property
+    def _decoded_bytes_max(self) -> int:
+        limits = self._limits
+        in_flight = (limits.decoded_bytes_in_flight_max, limits.decoded_bytes_of_principal_max)
+        return min(limits.request_decoded_bytes_max, *in_flight)
+
+    def _json_size(self) -> JsonSize | None:
+        is_decoded = self.content_type[0] == JSON and self.route_handler.parsed_data_field is not None
+        return JsonSize() if is_decoded else None
+
+    def _check_size(self, size: int) -> None:
+        limit = self._decoded_bytes_max
+        # Of a push each mutation is checked.
+        if size > limit and PARTS not in self.route_handler.opt:
+            raise LimitExceeded("the body takes too much memory once decoded", limit=limit, value=size)
+
+
+class ArgumentsCheck:
+    """Checks the arguments of a push's mutations one after the other, and leaves them as they arrived."""
+
+    def __init__(self, kind: str, limit: int, *, plain: bool) -> None:
+        self._kind = kind
+        self._limit = limit
+        self._is_plain = plain
+
+    def open(self, raw: msgspec.Raw) -> RawArguments | None:
+        """The arguments, which can be decoded. Raises Invalid, LimitExceeded for too large ones."""
+        body = bytes(raw)
+        if not body:
+            return None
+        size = max(self._decoded_bytes(body), len(body) * REQUEST_COPIES)
+        if size > self._limit:
+            text = "the arguments of a mutation take too much memory once decoded"
+            raise LimitExceeded(text, limit=self._limit, value=size)
+        self._decode(raw)
+        return RawArguments(raw, size, self._decode)
+
+    def _decoded_bytes(self, body: bytes) -> int:
+        if self._kind in MSGPACK_NAMES:
+            return msgpack_size(body, self._limit)
+        size = JsonSize()
+        size.add(body)
+        return size.decoded_bytes
+
+    def _decode(self, raw: msgspec.Raw) -> Any:
+        return decode_body(bytes(raw), self._kind, plain=self._is_plain)
+
+
+async def _run_sized(size: int, function: Callable[[], T]) -> T:
+    """Run what takes as long as the body is large: of a small one here, of a large one on a worker thread."""
+    return function() if size <= LOOP_BYTES_MAX else await sync_to_thread(function)
 
 
 class Answer(Response[T]):
@@ -65,6 +182,7 @@ def encoded(request: Request[Any, Any, Any], content: T) -> Response[T]:
     """An answer that may be large, encoded here and now: on the worker thread that calls this, not the event loop."""
     kind = accepted(request.headers.get("accept", ""))
     body: Any = encode_body(content, kind)
+    bytes_of(request.scope).settle_answer(len(body))
     return Response(body, media_type=kind)
 
 
@@ -74,21 +192,26 @@ def accepted(header: str) -> str:
     return MSGPACK if kinds & MSGPACK_NAMES else JSON
 
 
-def decode_body(body: bytes, kind: str, *, plain: bool = False) -> Value:
-    """The value a body says; ``plain`` JSON is taken as it is, also where it looks like bytes.
+def decode_body(body: bytes, kind: str, shape: Any = Any, *, plain: bool = False) -> Any:
+    """The ``shape`` that a body says; ``plain`` JSON is taken as it is, also where it looks like bytes.
 
     Raises Invalid, LimitExceeded for one nested too deeply, Refused for an unknown kind.
     """
     if kind not in MSGPACK_NAMES and kind != JSON:
         raise Refused(415, "unsupported-media-type", "a body must be JSON or MessagePack", value=kind)
+    decode = msgspec.json.decode if kind == JSON else msgspec.msgpack.decode
     try:
-        value = msgspec.json.decode(body) if kind == JSON else msgspec.msgpack.decode(body)
+        value = decode(body, type=shape)
+    except msgspec.ValidationError as exc:
+        raise Invalid("the body does not have the shape that is asked for", reason=str(exc)) from exc
     except (msgspec.DecodeError, UnicodeError, TypeError, ValueError) as exc:
         raise Invalid("the body does not decode", reason=str(exc)) from exc
     except RecursionError as exc:
-        raise _too_deep() from exc
+        raise too_deep() from exc
     check_depth(value)
-    return from_plain(value) if kind == JSON and not plain else value
+    # Only a name that begins with "$" stands for something else, and most bodies have none.
+    is_marked = kind == JSON and not plain and (b'"$' in body or b"\\u0024" in body)
+    return restore(value) if is_marked else value
 
 
 def encode_body(content: Any, kind: str) -> bytes:
@@ -98,27 +221,22 @@ def encode_body(content: Any, kind: str) -> bytes:
     return msgspec.json.encode(to_plain(msgspec.to_builtins(content, builtin_types=(bytes,))))
 
 
-def convert(value: Value, kind: Any) -> Any:
-    """``value`` as the type that was asked for. Raises Invalid."""
-    try:
-        return msgspec.convert(value, kind)
-    except (msgspec.ValidationError, TypeError) as exc:
-        raise Invalid("the body does not have the shape that is asked for", reason=str(exc)) from exc
-
-
-def check_depth(value: Value) -> None:
+def check_depth(value: Any) -> None:
     """Raise LimitExceeded where lists and objects are nested too deeply. Level by level: depth costs no stack."""
     level = [value]
     for _ in range(REQUEST_DEPTH_MAX):
-        level = [child for item in level for child in _children(item) if isinstance(child, dict | list)]
+        level = [
+            child for item in level for child in _children(item) if isinstance(child, dict | list | msgspec.Struct)
+        ]
         if not level:
             return
-    raise _too_deep()
+    raise too_deep()
 
 
-def _children(item: Value) -> Any:
+_NESTED = (dict, list, msgspec.Struct)
+
+
+def _children(item: Any) -> Any:
+    if isinstance(item, msgspec.Struct):
+        return (getattr(item, name) for name in item.__struct_fields__)
     return item.values() if isinstance(item, dict) else item if isinstance(item, list) else ()
-
-
-def _too_deep() -> LimitExceeded:
-    return LimitExceeded("the body is nested too deeply", limit=REQUEST_DEPTH_MAX)

@@ -17,6 +17,7 @@ from stratalog.log.directory import Listing
 from stratalog.server.bodies import Answer
 from stratalog.server.errors import PROBLEMS, response
 from stratalog.server.parameters import PREFIX, Count, Name, Text
+from stratalog.server.row_pages import answer_page, page_of
 from stratalog.server.security import Principal
 from stratalog.server.service import Served, Service, deleting, putting, reading
 
@@ -61,14 +62,17 @@ class Report(msgspec.Struct, frozen=True):
 
 
 @reading("/", opt={"action": "list"}, summary="The documents and logs of an organisation")
-def list_all(service: Served, organisation: Name, after: Text = "", limit: Count = 100) -> Listed:
+def list_all(
+    service: Served,
+    request: Request[Principal, Any, Any],
+    organisation: Name,
+    after: Text = "",
+    limit: Count = 100,
+) -> Response[Listed]:
     """In order of the ids' UTF-8."""
-    items: list[Listing] = []
-    for listing in service.store.list(organisation, after=after):
-        if len(items) == limit:
-            return Listed(items, items[-1].id)
-        items.append(listing)
-    return Listed(items, None)
+    page = page_of(request, service.store.list(organisation, after=after), limit, lambda listing: listing)
+    following = page.last.id if page.last and page.has_more else None
+    return answer_page(request, Listed, items=page.rows, next=following)
 
 
 @putting(
@@ -99,6 +103,7 @@ def remove(service: Served, organisation: Name, document: Name) -> None:
 
 @post(
     "/fork",
+    pool="writes",
     opt={"action": "read"},
     status_code=201,
     responses=PROBLEMS,
@@ -112,7 +117,14 @@ async def fork(
     return await service.run(lambda: _info(service.document(organisation, document).fork(data.name, at=data.at)))
 
 
-@post("/replay", opt={"action": "read"}, status_code=200, responses=PROBLEMS, summary="What a merge would do")
+@post(
+    "/replay",
+    pool="reads",
+    opt={"action": "read"},
+    status_code=200,
+    responses=PROBLEMS,
+    summary="What a merge would do",
+)
 async def replay_fork(
     service: Served, request: Request[Principal, Any, Any], organisation: Name, document: Name, data: JSONBody[Target]
 ) -> Report:
@@ -123,6 +135,7 @@ async def replay_fork(
 
 @post(
     "/merge",
+    pool="reads",
     opt={"action": "read"},
     status_code=200,
     responses=PROBLEMS,
@@ -133,8 +146,10 @@ async def merge_fork(
 ) -> Report:
     """Asking again changes nothing twice."""
     await service.permit(request.user, "write", organisation, data.document)
-    target = (organisation, data.document)
-    report = await service.workers.in_turn(target, lambda: Report(merge(*_pair(service, organisation, document, data))))
+    with await service.reserve_bytes(organisation):
+        report = await service.in_turn(
+            organisation, data.document, lambda: Report(merge(*_pair(service, organisation, document, data)))
+        )
     service.hub.poke(
         organisation, data.document, max((mutation.merged_in or 0 for mutation in report.mutations), default=0)
     )

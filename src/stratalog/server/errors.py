@@ -26,6 +26,7 @@ from stratalog.errors import (
     NotFound,
     OutcomeUnknown,
     QueueFull,
+    QuotaExceeded,
     Redacted,
     StratalogError,
     Unavailable,
@@ -37,6 +38,7 @@ __all__ = [
     "PROBLEMS",
     "Problem",
     "Refused",
+    "encoded_problem",
     "handle_core",
     "handle_http",
     "handle_unexpected",
@@ -53,6 +55,8 @@ _log = logging.getLogger("stratalog.server")
 class Problem(msgspec.Struct, frozen=True):
     """Why a request was not served. ``limit`` and ``value`` are there where a limit or a value is to blame.
 
+    ``scope`` is there where callers share what is limited: one of process, organisation, principal, address
+    and document.
     ``code`` is that of a kind in `stratalog.errors`, or one of the server's own; codes are only ever added.
     """
 
@@ -60,6 +64,7 @@ class Problem(msgspec.Struct, frozen=True):
     message: str
     limit: Value = None
     value: Value = None
+    scope: str | msgspec.UnsetType = msgspec.UNSET
 
 
 class Refused(StratalogError):
@@ -85,6 +90,7 @@ _STATUSES: tuple[tuple[type[StratalogError], int], ...] = (
     (Invalid, 400),
     (LimitExceeded, 422),
     (QueueFull, 429),
+    (QuotaExceeded, 507),
     (Unavailable, 503),
     (Closed, 503),
     # The store's answer did not come in time: as a gateway says it of what is behind it.
@@ -104,10 +110,11 @@ _MEANINGS = {
     415: "the body is in a form that is not understood",
     416: "the range lies outside the body",
     422: "the input is larger than a named limit",
-    429: "too many requests; see Retry-After",
+    429: "too many requests, or the caller has its share; see Retry-After",
     500: "stored bytes are damaged, or the server has a fault",
     501: "stored by a newer Stratalog than this one",
     503: "nothing was written; see Retry-After",
+    507: "nothing was written; there is no room for it, on the server or in the organisation's quota: see the code",
     504: "it may or may not have been written: ask again with the same ids",
 }
 
@@ -131,7 +138,16 @@ def status_of(error: StratalogError) -> int:
 def problem_of(error: StratalogError) -> Problem:
     """The error as it is said on the wire."""
     code = error.wire_code if isinstance(error, Refused) else error.code
-    return Problem(code, str(error), _plain(error.details.get("limit")), _plain(error.details.get("value")))
+    details = error.details
+    limit, value = _plain(details.get("limit")), _plain(details.get("value"))
+    return Problem(code, str(error), limit, value, details.get("scope", msgspec.UNSET))
+
+
+def encoded_problem(error: StratalogError) -> tuple[dict[str, str], bytes]:
+    """The headers and the JSON of the answer to an error, for the parts of the edge that write answers themselves."""
+    body = msgspec.json.encode(problem_of(error))
+    headers = {"content-type": "application/json", "content-length": str(len(body))}
+    return headers | retry_headers(status_of(error), error.details), body
 
 
 def retry_headers(status: int, details: Mapping[str, Any]) -> dict[str, str]:
@@ -144,7 +160,7 @@ def retry_headers(status: int, details: Mapping[str, Any]) -> dict[str, str]:
 def handle_core(request: Request[Any, Any, Any], error: StratalogError) -> Response[Problem]:
     """The answer to an error that the core or the edge raised on purpose."""
     status = status_of(error)
-    if status >= 500:
+    if status >= 500 and not isinstance(error, QuotaExceeded):
         _log.error("%s %s: %s %s", request.method, request.scope.get("path_template", "?"), error.code, error.message)
     return Response(problem_of(error), status_code=status, headers=retry_headers(status, error.details))
 

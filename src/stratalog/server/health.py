@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import msgspec
-from litestar import Response
+from litestar import Response, get
 
+from stratalog.server.errors import PROBLEMS
 from stratalog.server.service import Served, reading
 
 __all__ = ["health", "metrics"]
@@ -18,14 +19,21 @@ class Health(msgspec.Struct, frozen=True):
     status: str = "ok"
 
 
-@reading("/health", tags=["server"], summary="Whether the store can be read")
-def health(service: Served) -> Health:
+@get("/health", responses=PROBLEMS, tags=["server"], summary="Whether the store can be read")
+async def health(service: Served) -> Health:
     """503 where it cannot."""
-    next(iter(service.store.organisations()), None)
+    await service.health.ask()
     return Health()
 
 
-@reading("/metrics", opt={"action": "metrics"}, media_type=PROMETHEUS, tags=["server"], summary="Prometheus metrics")
+@reading(
+    "/metrics",
+    pool="pages",
+    opt={"action": "metrics"},
+    media_type=PROMETHEUS,
+    tags=["server"],
+    summary="Prometheus metrics",
+)
 def metrics(service: Served) -> Response[str]:
     """Counters and gauges of this process."""
     return Response(service.metrics.text().decode(), media_type=PROMETHEUS)

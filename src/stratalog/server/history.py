@@ -2,26 +2,31 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, TypeVar
 
 import msgspec
 from litestar import Request, Response, Router
 
-from stratalog.documents.history import Difference, KeyChange
+from stratalog.codec import decode
+from stratalog.documents import Document
+from stratalog.documents.history import Difference, KeyChange, Unread
 from stratalog.documents.history import Version as DocumentVersion
 from stratalog.documents.values import as_reference, value_size
-from stratalog.documents.view import View
 from stratalog.errors import LimitExceeded, NotFound
-from stratalog.limits import PAGE_BYTES_MAX, PAGE_STATES_MAX
+from stratalog.limits import PAGE_STATES_MAX
+from stratalog.protocol.keys import check_key
 from stratalog.server.bodies import encoded
+from stratalog.server.byte_budgets import bytes_of
 from stratalog.server.parameters import PREFIX, After, At, Client, Count, Flag, Key, Name, Number, Text, Version
+from stratalog.server.row_pages import answer_page, page_bytes_max, page_of
 from stratalog.server.security import Principal
 from stratalog.server.service import Served, reading
+from stratalog.tree.nodes import Slot
 
 __all__ = ["HISTORY"]
 
 Asked = Request[Principal, Any, Any]
-_MISSING = object()
+T = TypeVar("T")
 
 
 class StatePage(msgspec.Struct, frozen=True):
@@ -120,47 +125,59 @@ def state(
     limit: Count = 1000,
 ) -> Response[StatePage]:
     """At a version, the newest if none is said, by pages of so many keys and so many bytes."""
-    view = service.document(organisation, document).at(at)
-    content: dict[str, Any] = {}
-    size, last = 0, None
-    for info in view.list(prefix, after=after):
-        size += info.size
-        if len(content) == limit or (content and size > PAGE_BYTES_MAX):
-            return encoded(request, StatePage(view.version, content, last))
-        content[info.key], last = view.get(info.key), info.key
-    return encoded(request, StatePage(view.version, content, None))
+    opened = service.document(organisation, document)
+    current = opened.state(at)
+    keys: list[str] = []
+
+    def value(row: tuple[str, Slot]) -> Any:
+        keys.append(row[0])
+        return decode(opened.values.load(row[1].value))
+
+    page = page_of(request, current.scan(prefix, after), limit, value, _row_bytes)
+    content = dict(zip(keys, page.rows, strict=False))
+    following = page.last[0] if page.last and page.has_more else None
+    return answer_page(request, StatePage, version=current.version, content=content, next=following)
 
 
 @reading("/items", opt={"action": "read"}, summary="Query 2: items with their metadata, without bodies")
 def items(
     service: Served,
+    request: Asked,
     organisation: Name,
     document: Name,
     at: At = None,
     prefix: Text = "",
     after: After = None,
     limit: Count = 1000,
-) -> ItemPage:
+) -> Response[ItemPage]:
     """In order of key; no body is opened."""
     opened = service.document(organisation, document)
     current = opened.state(at)
-    page: list[ItemAt] = []
-    for key, slot in current.scan(prefix, after):
-        if len(page) == limit:
-            return ItemPage(current.version, page, page[-1].key)
+
+    def shown(row: tuple[str, Slot]) -> ItemAt:
+        key, slot = row
         metadata = opened.values.metadata(slot.value)
-        page.append(ItemAt(key, slot.version, value_size(slot.value), metadata, _blob(slot.value)))
-    return ItemPage(current.version, page, None)
+        return ItemAt(key, slot.version, value_size(slot.value), metadata, _blob(slot.value))
+
+    page = page_of(request, current.scan(prefix, after), limit, shown)
+    following = page.last[0] if page.last and page.has_more else None
+    return answer_page(request, ItemPage, version=current.version, items=page.rows, next=following)
 
 
 @reading("/item", opt={"action": "read"}, summary="Query 3: one item")
-def item(service: Served, organisation: Name, document: Name, key: Key, at: At = None) -> ValueAt:
+def item(
+    service: Served, request: Asked, organisation: Name, document: Name, key: Key, at: At = None
+) -> Response[ValueAt]:
     """At a version, the newest if none is said."""
-    view = service.document(organisation, document).at(at)
-    value = view.get(key, _MISSING)
-    if value is _MISSING:
-        raise NotFound("no such key", document=document, key=key, version=view.version)
-    return ValueAt(view.version, key, value)
+    opened = service.document(organisation, document)
+    current = opened.state(at)
+    slot = current.slot(check_key(key))
+    if slot is None:
+        raise NotFound("no such key", document=document, key=key, version=current.version)
+    taken, size = bytes_of(request.scope), value_size(slot.value)
+    taken.cover_answer(size)
+    with taken.room_for_row(size):
+        return encoded(request, ValueAt(current.version, key, decode(opened.values.load(slot.value))))
 
 
 @reading("/versions", opt={"action": "read"}, summary="Query 4: versions with their mutations and state")
@@ -177,12 +194,18 @@ def versions(
     """Those kept, in order. With ``states`` each comes with the whole state after it, a few a page."""
     opened = service.document(organisation, document)
     versions_max = min(limit, PAGE_STATES_MAX) if states else limit
-    page: list[VersionState] = []
-    for version in opened.versions(after, upto):
-        if len(page) == versions_max:
-            return encoded(request, VersionPage(page, page[-1].version.version))
-        page.append(VersionState(version, _complete_state(opened.at(version.version)) if states else None))
-    return encoded(request, VersionPage(page, None))
+    bytes_max = page_bytes_max(request)
+
+    def shown(row: Unread[DocumentVersion]) -> VersionState:
+        state = _complete_state(opened, row.position, bytes_max) if states else None
+        return VersionState(row.load(), state)
+
+    def size(row: Unread[DocumentVersion]) -> int:
+        return row.size + (_state_bytes(opened, row.position, bytes_max) if states else 0)
+
+    page = page_of(request, opened.unread_versions(after, upto), versions_max, shown, size)
+    following = page.last.position if page.last and page.has_more else None
+    return answer_page(request, VersionPage, versions=page.rows, next=following)
 
 
 @reading("/mutation", opt={"action": "read"}, summary="Query 5: was this mutation applied, and in which version")
@@ -213,45 +236,66 @@ def digest(service: Served, organisation: Name, document: Name, at: At = None) -
 @reading("/diff", opt={"action": "read"}, summary="What differs between two versions")
 def diff(
     service: Served,
+    request: Asked,
     organisation: Name,
     document: Name,
     source: Version,
     target: Version,
     after: Text = "",
     limit: Count = 1000,
-) -> DifferencePage:
+) -> Response[DifferencePage]:
     """In order of key; costs what differs."""
-    page: list[Difference] = []
-    for difference in service.document(organisation, document).diff(source, target):
-        if difference.key <= after:
-            continue
-        if len(page) == limit:
-            return DifferencePage(page, page[-1].key)
-        page.append(difference)
-    return DifferencePage(page, None)
+    differences = service.document(organisation, document).unread_diff(source, target, after=after)
+    page = page_of(request, differences, limit, _loaded, _unread_bytes)
+    following = page.last.position if page.last and page.has_more else None
+    return answer_page(request, DifferencePage, differences=page.rows, next=following)
 
 
 @reading("/history", opt={"action": "read"}, summary="The changes of one key")
 def history(
-    service: Served, organisation: Name, document: Name, key: Key, at: At = None, limit: Count = 100
-) -> ChangePage:
+    service: Served,
+    request: Asked,
+    organisation: Name,
+    document: Name,
+    key: Key,
+    at: At = None,
+    limit: Count = 100,
+) -> Response[ChangePage]:
     """Newest first; each with the mutations that made it."""
-    page: list[KeyChange] = []
-    for change in service.document(organisation, document).history(key, at=at):
-        if len(page) == limit:
-            return ChangePage(page, change.version)
-        page.append(change)
-    return ChangePage(page, None)
+    changes = service.document(organisation, document).unread_history(key, at=at)
+    page = page_of(request, changes, limit, _loaded, _unread_bytes)
+    following = page.following.position if page.following else None
+    return answer_page(request, ChangePage, changes=page.rows, next=following)
 
 
-def _complete_state(view: View) -> dict[str, Any]:
-    """The whole state, where it fits a page. Raises LimitExceeded."""
+def _loaded(row: Unread[T]) -> T:
+    return row.load()
+
+
+def _unread_bytes(row: Unread[Any]) -> int:
+    return row.size
+
+
+def _row_bytes(row: tuple[str, Slot]) -> int:
+    return len(row[0]) + value_size(row[1].value)
+
+
+def _state_bytes(document: Document, version: int, bytes_max: int) -> int:
+    """The size of a whole state; of a larger one as far as it is more than ``bytes_max``. Opens no body."""
     size = 0
-    for info in view.list():
-        size += info.size
-        if size > PAGE_BYTES_MAX:
-            raise LimitExceeded("a whole state is too large; ask for it by pages", limit=PAGE_BYTES_MAX)
-    return view.to_dict()
+    for row in document.state(version).scan():
+        size += _row_bytes(row)
+        if size > bytes_max:
+            break
+    return size
+
+
+def _complete_state(document: Document, version: int, bytes_max: int) -> dict[str, Any]:
+    """The whole state, where it fits a page. Raises LimitExceeded."""
+    size = _state_bytes(document, version, bytes_max)
+    if size > bytes_max:
+        raise LimitExceeded("a whole state is too large; ask for it by pages", value=size, limit=bytes_max)
+    return document.at(version).to_dict()
 
 
 def _blob(stored: bytes) -> str | None:

@@ -11,15 +11,20 @@ import msgspec
 from litestar import Request, Router, WebSocket, get, websocket
 from litestar.exceptions import WebSocketDisconnect
 from litestar.response import Stream
+from litestar.types import Scope
 
 from stratalog.errors import Invalid, StratalogError
 from stratalog.limits import LIVE_MESSAGE_BYTES_MAX, PRESENCE_SECONDS_MIN
-from stratalog.protocol.live import SUBPROTOCOL, FromClient, FromServer, Gone, Hello, Presence
+from stratalog.protocol.live import SUBPROTOCOLS, FromClient, Gone, Hello, Presence
+from stratalog.server.audit import note_refusal
 from stratalog.server.bodies import check_depth
+from stratalog.server.connection_shares import address_of, connection_of
 from stratalog.server.errors import PROBLEMS, Refused, response, status_of
 from stratalog.server.hub import Listener
+from stratalog.server.live_right import LiveRight
 from stratalog.server.parameters import PREFIX, Name
-from stratalog.server.security import Principal, identify, is_expired
+from stratalog.server.presence import Frame
+from stratalog.server.security import Principal, bearer_token
 from stratalog.server.service import Served, Service
 
 __all__ = ["LIVE", "message_of"]
@@ -34,19 +39,23 @@ CLOSE_CODES = 4000
 """Added to the HTTP status that says the same: 4401 asks for a token, 4404 knows no such document."""
 
 
-@websocket("/live")
+@websocket("/live", pool="reads")
 async def live(service: Served, socket: Socket) -> None:
     """Hello, ready, and then pokes; presence both ways."""
     names = socket.path_params
     organisation, name = names["organisation"], names.get("document") or names["log"]
     offered = socket.scope["subprotocols"]
-    await socket.accept(subprotocols=SUBPROTOCOL if SUBPROTOCOL in offered else None)
+    await socket.accept(subprotocols=next((known for known in SUBPROTOCOLS if known in offered), None))
     try:
-        principal = await _principal(service, socket, offered)
-        await service.permit(principal, "read", organisation, name)
-        listener = await service.hub.join(organisation, name)
-        await _serve(socket, service, listener, principal)
+        token = await _token(service, socket, offered)
+        right = LiveRight(service, token, address_of(socket.scope), organisation, name)
+        principal = socket.scope["user"] = await right.ask()
+        _become_live(socket.scope, organisation)
+        newest = SUBPROTOCOLS[0] in offered
+        listener = await service.hub.join(organisation, name, principal, takes_changes=newest)
+        await _serve(socket, service, listener, right)
     except StratalogError as exc:
+        note_refusal(socket.scope, exc, status_of(exc))
         await socket.close(code=CLOSE_CODES + status_of(exc), reason=exc.message)
     except WebSocketDisconnect:
         return
@@ -55,6 +64,7 @@ async def live(service: Served, socket: Socket) -> None:
 streaming = partial(
     get,
     "/events",
+    pool="reads",
     opt={"action": "read"},
     media_type=EVENT_STREAM,
     responses={**PROBLEMS, 200: response(str, "hints, as they come", EVENT_STREAM)},
@@ -65,20 +75,19 @@ streaming = partial(
 @streaming()
 async def document_events(service: Served, request: Asked, organisation: Name, document: Name) -> Stream:
     """The event is the message's type, its data the message."""
-    return await _stream(service, request.user, organisation, document)
+    return await _stream(service, request, organisation, document)
 
 
 @streaming()
 async def log_events(service: Served, request: Asked, organisation: Name, log: Name) -> Stream:
     """The event is the message's type, its data the message."""
-    return await _stream(service, request.user, organisation, log)
+    return await _stream(service, request, organisation, log)
 
 
-async def _principal(service: Service, socket: Socket, offered: list[str]) -> Principal:
-    """Who connects: by a token among the subprotocols, or in the first message. Raises Refused."""
-    authenticate = service.application.authenticate
-    if authenticate is None:
-        return await identify(None, str)
+async def _token(service: Service, socket: Socket, offered: list[str]) -> str:
+    """The token of who connects: among the subprotocols, or in the first message. Raises Refused."""
+    if not service.authentication.is_asked:
+        return ""
     token = next((protocol.removeprefix(BEARER) for protocol in offered if protocol.startswith(BEARER)), "")
     if not token:
         try:
@@ -87,10 +96,22 @@ async def _principal(service: Service, socket: Socket, offered: list[str]) -> Pr
         except TimeoutError as exc:
             raise Refused(401, "unauthenticated", "the first message did not come") from exc
         token = first.token if isinstance(first, Hello) else ""
-    return await identify(authenticate, lambda: token)
+    return token
 
 
-async def _serve(socket: Socket, service: Service, listener: Listener, principal: Principal) -> None:
+def _become_live(scope: Scope, organisation: str) -> None:
+    """Count the connection for its principal and organisation, and as a live one. Raises Refused."""
+    opened = connection_of(scope)
+    if opened is None:
+        return
+    user: Principal = scope["user"]
+    if user.id:
+        opened.count_for_principal(user.id)
+    opened.enter(organisation)
+    opened.become_live()
+
+
+async def _serve(socket: Socket, service: Service, listener: Listener, right: LiveRight) -> None:
     """Both directions, until either ends."""
     ended: tuple[int, str] | None = None
     try:
@@ -106,7 +127,7 @@ async def _serve(socket: Socket, service: Service, listener: Listener, principal
                 group.cancel_scope.cancel()
 
             group.start_soon(hear)
-            ended = await _send_messages(socket, service, listener, principal)
+            ended = await _send_messages(socket, listener, right)
             group.cancel_scope.cancel()
         if ended is not None:
             await socket.close(code=ended[0], reason=ended[1])
@@ -114,14 +135,15 @@ async def _serve(socket: Socket, service: Service, listener: Listener, principal
         service.hub.leave(listener)
 
 
-async def _send_messages(socket: Socket, service: Service, listener: Listener, principal: Principal) -> tuple[int, str]:
+async def _send_messages(socket: Socket, listener: Listener, right: LiveRight) -> tuple[int, str]:
     """Send what is new until there is a reason to stop: the code and words to close with."""
-    while messages := await listener.next():
-        if is_expired(principal, service.store.environment.clock.wall_ms()):
-            return CLOSE_CODES + 401, "the token has come to its end"
-        for message in messages:
-            await socket.send_data(msgspec.json.encode(message), mode="text")
-            if isinstance(message, Gone):
+    while frames := await listener.next(right.due_seconds()):
+        if (error := await right.ask_again()) is not None:
+            note_refusal(socket.scope, error, status_of(error), "revoked")
+            return CLOSE_CODES + status_of(error), error.message
+        for frame in frames:
+            await socket.send_data(frame.json, mode="text")
+            if isinstance(frame.message, Gone):
                 return CLOSE_CODES + 410, "the document was deleted"
     return SERVICE_RESTART, "the server stops"
 
@@ -131,7 +153,7 @@ async def _hear(socket: Socket, listener: Listener) -> None:
         message = message_of(await socket.receive_data(mode="text"))
         if isinstance(message, Presence):
             listener.show(message.state)
-        # Everybody in the document is told of each: who says more than they can hear is left to wait.
+        # The others are told no faster than this, so who says more is left to wait.
         await anyio.sleep(PRESENCE_SECONDS_MIN)
 
 
@@ -146,32 +168,40 @@ def message_of(text: str | bytes) -> FromClient:
         raise Invalid("a live message does not decode", reason=str(exc)) from exc
 
 
-async def _stream(service: Service, principal: Principal, organisation: str, name: str) -> Stream:
+async def _stream(service: Service, request: Asked, organisation: str, name: str) -> Stream:
     """Joining waits until the stream is read: one that never is would stay joined for ever."""
-    service.hub.check_room()
+    _become_live(request.scope, organisation)
     await service.run(lambda: service.store.log(organisation, name))
+    token = bearer_token(request.headers["authorization"]) if service.authentication.is_asked else ""
+    right = LiveRight(service, token, address_of(request.scope), organisation, name)
     headers = {"Cache-Control": "no-store", "X-Accel-Buffering": "no"}
-    return Stream(_events(service, principal, organisation, name), media_type=EVENT_STREAM, headers=headers)
+    return Stream(_events(service, request.scope, right, organisation, name), media_type=EVENT_STREAM, headers=headers)
 
 
-async def _events(service: Service, principal: Principal, organisation: str, name: str) -> AsyncIterator[bytes]:
-    listener = await service.hub.join(organisation, name)
+async def _events(
+    service: Service, scope: Scope, right: LiveRight, organisation: str, name: str
+) -> AsyncIterator[bytes]:
     try:
-        while messages := await listener.next():
-            if is_expired(principal, service.store.environment.clock.wall_ms()):
+        listener = await service.hub.join(organisation, name, await right.ask())
+    except StratalogError:
+        # It was deleted, or the right withdrawn, since the answer began; who asks again is told.
+        return
+    try:
+        while frames := await listener.next(right.due_seconds()):
+            if (error := await right.ask_again()) is not None:
+                note_refusal(scope, error, status_of(error), "revoked")
                 return
-            for message in messages:
-                yield _event(message)
-                if isinstance(message, Gone):
+            for frame in frames:
+                yield _event(frame)
+                if isinstance(frame.message, Gone):
                     return
     finally:
         service.hub.leave(listener)
 
 
-def _event(message: FromServer) -> bytes:
-    data = msgspec.json.encode(message)
-    kind = message.__struct_config__.tag
-    return b"event: %s\ndata: %s\n\n" % (str(kind).encode(), data)
+def _event(frame: Frame) -> bytes:
+    kind = frame.message.__struct_config__.tag
+    return b"event: %s\ndata: %s\n\n" % (str(kind).encode(), frame.json)
 
 
 _decode: Callable[[str | bytes], FromClient] = msgspec.json.Decoder(FromClient).decode

@@ -10,13 +10,14 @@ from litestar import Request, Response, Router, post
 from litestar.params import JSONBody
 
 from stratalog.errors import Conflict, LimitExceeded, NotFound
-from stratalog.limits import PAGE_BYTES_MAX, SNAPSHOT_BODY_BYTES_MAX, VERSION_MAX
+from stratalog.limits import SNAPSHOT_BODY_BYTES_MAX, VERSION_MAX
 from stratalog.log import Entry, Event, Log, fork_log
 from stratalog.log.lifecycle import delete_log
-from stratalog.log.snapshots import Snapshot, list_snapshots, newest_snapshot, put_snapshot
+from stratalog.log.snapshots import Snapshot, latest_snapshots, newest_snapshot, put_snapshot
 from stratalog.server.bodies import Answer, encode_body
 from stratalog.server.errors import PROBLEMS, response
 from stratalog.server.parameters import PREFIX, At, Count, Name, Number
+from stratalog.server.row_pages import answer_page, page_of
 from stratalog.server.security import Principal
 from stratalog.server.service import Served, deleting, putting, reading
 
@@ -88,9 +89,10 @@ class SnapshotInfo(msgspec.Struct, frozen=True):
 
 
 class SnapshotPage(msgspec.Struct, frozen=True):
-    """The newest snapshots of the log's own, in order of version."""
+    """Snapshots of the log's own, in order of version; ``next`` is the version to ask for more ``before``."""
 
     snapshots: list[SnapshotInfo]
+    next: int | None
 
 
 class SnapshotBody(msgspec.Struct, frozen=True):
@@ -140,7 +142,14 @@ def remove(service: Served, organisation: Name, log: Name) -> None:
     delete_log(service.log(organisation, log))
 
 
-@post("/append", opt={"action": "write"}, status_code=200, responses=PROBLEMS, summary="Commit events as one entry")
+@post(
+    "/append",
+    pool="reads",
+    opt={"action": "write"},
+    status_code=200,
+    responses=PROBLEMS,
+    summary="Commit events as one entry",
+)
 async def append(
     service: Served, request: Asked, organisation: Name, log: Name, data: JSONBody[AppendRequest]
 ) -> AppendedEntry:
@@ -154,33 +163,37 @@ async def append(
             events, expected=data.expected, author=who.author, principal=who.id, write_id=data.write_id
         )
 
-    entry = await service.workers.in_turn((organisation, log), run)
+    entry = await service.in_turn(organisation, log, run)
     service.hub.poke(organisation, log, entry.version)
     return _committed(entry)
 
 
 @reading("/entries", opt={"action": "read"}, summary="Read entries")
 def entries(
-    service: Served, organisation: Name, log: Name, after: At = None, upto: At = None, limit: Count = 100
-) -> EntryPage:
+    service: Served,
+    request: Asked,
+    organisation: Name,
+    log: Name,
+    after: At = None,
+    upto: At = None,
+    limit: Count = 100,
+) -> Response[EntryPage]:
     """In order, by pages of so many entries and so many bytes."""
     opened = service.log(organisation, log)
-    page: list[AppendedEntry] = []
-    size = 0
-    for entry in opened.read(opened.floor() if after is None else after, upto):
-        if len(page) == limit or size > PAGE_BYTES_MAX:
-            return EntryPage(page, page[-1].version)
-        page.append(_committed(entry))
-        size += len(encode_body(page[-1].events, "application/msgpack"))
-    return EntryPage(page, None)
+    page = page_of(request, opened.read(opened.floor() if after is None else after, upto), limit, _committed)
+    following = page.last.version if page.last and page.has_more else None
+    return answer_page(request, EntryPage, entries=page.rows, next=following)
 
 
 @reading("/snapshots", opt={"action": "read"}, summary="The versions of which a state is saved")
-def snapshots(service: Served, organisation: Name, log: Name, limit: Count = 100) -> SnapshotPage:
-    """The newest of them."""
-    opened = service.log(organisation, log)
-    newest = list(list_snapshots(service.store.environment.index, opened.record.prefix))[-limit:]
-    return SnapshotPage([SnapshotInfo(stored.version, stored.created_ms, len(stored.body)) for stored in newest])
+def snapshots(
+    service: Served, request: Asked, organisation: Name, log: Name, before: At = None, limit: Count = 100
+) -> Response[SnapshotPage]:
+    """The newest of them, or of those below the version ``before``."""
+    stored = latest_snapshots(service.store.environment.index, service.log(organisation, log).record.prefix, before)
+    page = page_of(request, stored, limit, _described, lambda snapshot: len(snapshot.body))
+    following = page.last.version if page.last and page.has_more else None
+    return answer_page(request, SnapshotPage, snapshots=page.rows[::-1], next=following)
 
 
 @reading("/snapshot", opt={"action": "read"}, summary="The newest state at or below a version")
@@ -210,7 +223,14 @@ def save_snapshot(
     return SnapshotInfo(version, stored.created_ms, len(stored.body))
 
 
-@post("/fork", opt={"action": "read"}, status_code=201, responses=PROBLEMS, summary="A new log from a version")
+@post(
+    "/fork",
+    pool="writes",
+    opt={"action": "read"},
+    status_code=201,
+    responses=PROBLEMS,
+    summary="A new log from a version",
+)
 async def fork(service: Served, request: Asked, organisation: Name, log: Name, data: JSONBody[ForkLog]) -> LogInfo:
     """In the same organisation; nothing is copied."""
     await service.permit(request.user, "create", organisation, data.name)
@@ -240,6 +260,10 @@ def _committed(entry: Entry) -> AppendedEntry:
         facts,
         bool(entry.redacted),
     )
+
+
+def _described(snapshot: Snapshot) -> SnapshotInfo:
+    return SnapshotInfo(snapshot.version, snapshot.created_ms, len(snapshot.body))
 
 
 def _decoded(snapshot: Snapshot) -> Any:

@@ -2,36 +2,70 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
+from heapq import nlargest
 
 from litestar.enums import ScopeType
 from litestar.types import Scope
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
-from prometheus_client.core import CounterMetricFamily
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
 from prometheus_client.registry import Collector
 
 from stratalog.documents.rejections import LAST_ATTEMPT, UNEXPECTED
+from stratalog.limits import USAGE_LABELS_MAX
 from stratalog.log import Environment
+from stratalog.log.admission import Admission
+from stratalog.log.usage import Amounts
 from stratalog.ports.meter import Meter
 from stratalog.records.failures import DEAD_RECORD
+from stratalog.server.audit import Audit
+from stratalog.server.connection_shares import ConnectionBudgets
+from stratalog.server.thread_pool import Pool
 from stratalog.sync.pull import LOST_BRANCH
 from stratalog.worker.settlement import DEAD_MESSAGE
 
-__all__ = ["ALARMED", "Metrics", "core_counters"]
+__all__ = ["ALARMED", "METRIC_PATH", "Metrics", "core_counters"]
 
 ALARMED = (UNEXPECTED, LAST_ATTEMPT, DEAD_MESSAGE, DEAD_RECORD, LOST_BRANCH)
 """What an operator must hear of. These begin at 0, or an alarm on their increase would miss the first."""
 
+METRIC_PATH = "metric_path"
+"""In a handler's ``opt``: the label of all its paths. Files have one, since they are as many as a folder holds."""
+
+OTHER = "other"
+_STATUSES = range(100, 600)
 _METHODS = frozenset({"GET", "HEAD", "PUT", "POST", "DELETE", "OPTIONS", "WEBSOCKET"})
 
 
 class Metrics:
-    """The counters of one server. Names of documents and principals are never labels: they are many, and private."""
+    """The counters of one server. Names of documents and principals are never labels: they are many, and private.
 
-    def __init__(self, environment: Environment, meter: Meter | None = None) -> None:
+    Names of organisations are, of `USAGE_LABELS_MAX` at most, and only of those that have quotas.
+    """
+
+    def __init__(
+        self,
+        environment: Environment,
+        meter: Meter | None = None,
+        pools: Iterable[Pool] = (),
+        admission: Admission | None = None,
+    ) -> None:
         self.registry = CollectorRegistry()
         self.listeners = Gauge("stratalog_live_listeners", "Live connections now.", registry=self.registry)
+        self.connections = Gauge("stratalog_connections", "Connections now.", registry=self.registry)
+        self.connections_refused = Counter(
+            "stratalog_connections_refused", "Connections refused as they came.", registry=self.registry
+        )
+        self.connections_dropped = Counter(
+            "stratalog_connections_dropped",
+            "Connections closed since the caller missed a deadline, by which: head or answer.",
+            ["deadline"],
+            registry=self.registry,
+        )
         self.pokes = Counter("stratalog_live_pokes", "Hints given to live connections.", registry=self.registry)
+        self.presence_bytes = Counter(
+            "stratalog_live_presence_bytes", "Bytes of presence given to live connections.", registry=self.registry
+        )
         self.mutations = Counter(
             "stratalog_mutations", "Mutations pushed, by what became of them.", ["status"], registry=self.registry
         )
@@ -41,18 +75,44 @@ class Metrics:
         self._seconds = Histogram(
             "stratalog_request_seconds", "How long a request took.", ["method", "path"], registry=self.registry
         )
+        self._resolved: dict[tuple[str, str, int], tuple[Counter, Histogram | None]] = {}
         self.registry.register(_EnvironmentCounters(environment))
+        self.registry.register(_PoolGauges(pools))
+        if admission is not None:
+            self.registry.register(_UsageGauges(admission))
         if meter is not None:
             self.registry.register(_MeterCounters(meter))
 
+    def watch(self, budgets: ConnectionBudgets, audit: Audit) -> None:
+        """Tell what connections are in progress, and how many lines of the logs were left out."""
+        connections = Gauge(
+            "stratalog_connections_in_use", "Connections in progress.", ["kind"], registry=self.registry
+        )
+        connections.labels("all").set_function(lambda: budgets.connections.used)
+        connections.labels("live").set_function(lambda: budgets.live.used)
+        self.registry.register(_AuditCounters(audit))
+
     def note(self, scope: Scope, status: int, seconds: float) -> None:
-        """Count an answered request. What is unknown has one label for all, so that nobody can make up labels."""
-        path = scope.get("path_template") or "other"
+        """Count an answered request. All unknown paths share one label: a caller cannot make up labels.
+
+        A status of 0 says that there was no answer.
+        """
+        path = _path_of(scope)
         method = str(scope["method"]) if scope["type"] == ScopeType.HTTP else "WEBSOCKET"
-        method = method if method in _METHODS else "other"
-        self._requests.labels(method, path, str(status)).inc()
-        if scope["type"] == ScopeType.HTTP:
-            self._seconds.labels(method, path).observe(seconds)
+        method = method if method in _METHODS else OTHER
+        requests, spent = self._labelled(method, path, status)
+        requests.inc()
+        if spent is not None:
+            spent.observe(seconds)
+
+    def _labelled(self, method: str, path: str, status: int) -> tuple[Counter, Histogram | None]:
+        """The counter and histogram of these labels, resolved once: they are few. A WebSocket has no duration."""
+        known = self._resolved.get((method, path, status))
+        if known is None:
+            spent = None if method == "WEBSOCKET" else self._seconds.labels(method, path)
+            text = str(status) if status in _STATUSES or not status else OTHER
+            known = self._resolved[method, path, status] = (self._requests.labels(method, path, text), spent)
+        return known
 
     def text(self) -> bytes:
         """Everything, as it is scraped."""
@@ -66,6 +126,13 @@ def core_counters(environment: Environment) -> CollectorRegistry:
     return registry
 
 
+def _path_of(scope: Scope) -> str:
+    """The path of a request's route, as it is declared; one for all that have none."""
+    handler = scope.get("route_handler")
+    given = handler.opt.get(METRIC_PATH) if handler is not None else None
+    return str(given or scope.get("path_template") or OTHER)
+
+
 class _EnvironmentCounters(Collector):
     """What the core itself counts."""
 
@@ -77,6 +144,64 @@ class _EnvironmentCounters(Collector):
         counts = dict.fromkeys(ALARMED, 0) | dict(self._environment.counters)
         for name, count in sorted(counts.items()):
             family.add_metric([name.replace(" ", "_")], count)
+        yield family
+
+
+class _PoolGauges(Collector):
+    """How the pools of threads do."""
+
+    def __init__(self, pools: Iterable[Pool]) -> None:
+        self._pools = pools
+
+    def collect(self) -> Iterator[CounterMetricFamily | GaugeMetricFamily]:
+        busy = GaugeMetricFamily("stratalog_pool_threads_busy", "Threads that run something.", labels=["pool"])
+        waiting = GaugeMetricFamily("stratalog_pool_calls_waiting", "Calls that wait for a thread.", labels=["pool"])
+        refused = CounterMetricFamily(
+            "stratalog_pool_calls_refused", "Calls that got no thread: too many waited, or too long.", labels=["pool"]
+        )
+        for pool in self._pools:
+            counts = pool.counts()
+            busy.add_metric([pool.name], counts.busy)
+            waiting.add_metric([pool.name], counts.waiting)
+            refused.add_metric([pool.name], counts.refused)
+        yield from (busy, waiting, refused)
+
+
+class _UsageGauges(Collector):
+    """What organisations store that have quotas: those nearest to a quota, so that labels are few."""
+
+    def __init__(self, admission: Admission) -> None:
+        self._admission = admission
+
+    def collect(self) -> Iterator[CounterMetricFamily | GaugeMetricFamily]:
+        known = nlargest(USAGE_LABELS_MAX, self._admission.known(), key=lambda pair: pair[1].ratio)
+        for name in Amounts.__struct_fields__:
+            text = f"What an organisation stores, as far as this process knows: {name.replace('_', ' ')}."
+            family = GaugeMetricFamily(f"stratalog_usage_{name}", text, labels=["organisation"])
+            for organisation, usage in known:
+                family.add_metric([organisation], getattr(usage.amounts, name))
+            yield family
+        ratio = GaugeMetricFamily(
+            "stratalog_usage_ratio", "The largest part of a quota that is used.", labels=["organisation"]
+        )
+        for organisation, usage in known:
+            ratio.add_metric([organisation], usage.ratio)
+        refused = CounterMetricFamily("stratalog_quota_refusals", "Writes refused for a quota.", labels=["quota"])
+        for quota, count in sorted(self._admission.refusals.items()):
+            refused.add_metric([quota], count)
+        yield from (ratio, refused)
+
+
+class _AuditCounters(Collector):
+    """What the logs left out."""
+
+    def __init__(self, audit: Audit) -> None:
+        self._audit = audit
+
+    def collect(self) -> Iterator[CounterMetricFamily]:
+        family = CounterMetricFamily("stratalog_log_lines_omitted", "Lines that came too fast.", labels=["log"])
+        for log, count in self._audit.omitted.items():
+            family.add_metric([log], count)
         yield family
 
 

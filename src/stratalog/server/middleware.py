@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import ipaddress
-import math
-from collections import OrderedDict
+from functools import lru_cache
 from typing import Any
 from urllib.parse import quote, unquote, urlsplit
 
@@ -13,19 +12,23 @@ from litestar.types import ASGIApp, Message, Receive, Scope, Send
 
 from stratalog.clock import Clock
 from stratalog.errors import Invalid, StratalogError
-from stratalog.limits import RATE_PRINCIPALS_MAX
-from stratalog.server.application import Application, ServerLimits
-from stratalog.server.bodies import encode_body
-from stratalog.server.errors import Refused, problem_of, retry_headers, status_of
+from stratalog.server.application import Application
+from stratalog.server.audit import Audit, note_refusal
+from stratalog.server.authentication import Authentication
+from stratalog.server.connection_shares import CallerConnection, ConnectionBudgets
+from stratalog.server.deadlines import within_deadline
+from stratalog.server.errors import Refused, encoded_problem, status_of
+from stratalog.server.home import OPEN_PATHS
 from stratalog.server.metrics import Metrics
 from stratalog.server.pages import WEB
-from stratalog.server.request_bodies import prompt, unpacked
-from stratalog.server.security import ANONYMOUS, Principal, bearer_token, identify
+from stratalog.server.rates import Rates
+from stratalog.server.security import ANONYMOUS, Principal, bearer_token
+from stratalog.server.trusted_proxies import TrustedProxies
 
 __all__ = ["Middleware", "decoded_names"]
 
+ADDRESSES_REMEMBERED_MAX = 1024
 LOOPBACK_NAMES = frozenset({"localhost", "127.0.0.1", "::1"})
-OPEN_PATHS = frozenset({"/health", "/schema/openapi.json"})
 _CORS_METHODS = "GET, PUT, POST, DELETE"
 _CORS_HEADERS = (
     "authorization, content-type, content-encoding, x-replicache-requestid, range, if-none-match, stratalog-path"
@@ -34,86 +37,94 @@ _CORS_EXPOSED = "etag, retry-after, content-range, stratalog-version, stratalog-
 _CORS_SECONDS = "600"
 # Unless an answer says otherwise: it is of this moment, and no browser may guess that it is something else.
 _ALWAYS = ((b"cache-control", b"no-store"), (b"x-content-type-options", b"nosniff"))
+# Where no page of another origin may read an answer, none may embed it either.
+_OWN_PAGES_ONLY = ((b"cross-origin-resource-policy", b"same-origin"),)
 Headers = dict[str, str]
 
 
 class Middleware:
     """Wraps the application. Counts what passes; keeps no state about a request once it is answered."""
 
-    def __init__(self, inner: ASGIApp, application: Application, clock: Clock, metrics: Metrics) -> None:
+    def __init__(
+        self,
+        inner: ASGIApp,
+        application: Application,
+        clock: Clock,
+        metrics: Metrics,
+        *,
+        authentication: Authentication,
+        audit: Audit,
+        budgets: ConnectionBudgets | None = None,
+    ) -> None:
+        limits = application.limits
         self._inner = inner
         self._application = application
         self._metrics = metrics
-        self._rates = Rates(clock, application.limits)
+        self._authentication = authentication
+        self._audit = audit
+        self._rates = Rates(clock, limits.rate_requests_per_second, limits.rate_requests_burst)
         self._clock = clock
-        self._open = 0
+        self._proxies = TrustedProxies(application.trusted_proxies)
+        self._connections = budgets or ConnectionBudgets(limits, is_shared=authentication.is_asked)
+        metrics.watch(self._connections, self._audit)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """One connection."""
         if scope["type"] not in ("http", "websocket"):
             return await self._inner(scope, receive, send)
+        # First, so that whatever looks at the address sees the caller's: shares, logs, and who is of this machine.
+        self._proxies.restore_caller(scope)
         passing = _Passing(scope, send, self._application)
+        if {"transfer-encoding", "content-length"} <= passing.headers.keys():
+            return await passing.refuse_framing()
         if passing.is_preflight:
             return await passing.answer_preflight()
         began_ms = self._clock.boot_ms()
-        self._open += 1
         try:
-            receive = await self._admit(scope, receive, passing)
-            await self._inner(scope, receive, passing.send)
+            with self._connections.open(scope) as connection:
+                receive = await self._admit(scope, receive, passing, connection)
+                await self._inner(scope, receive, passing.send)
         except StratalogError as exc:
+            is_source = status_of(exc) == 403 and not passing.is_source_checked
+            note_refusal(scope, exc, status_of(exc), "source-refused" if is_source else None)
             await passing.refuse(exc)
         finally:
-            self._open -= 1
-            self._metrics.note(scope, passing.status, (self._clock.boot_ms() - began_ms) / 1000)
+            taken_ms = self._clock.boot_ms() - began_ms
+            self._metrics.note(scope, passing.status, taken_ms / 1000)
+            self._audit.note(scope, passing.status, taken_ms)
         return None
 
-    async def _admit(self, scope: Scope, receive: Receive, passing: _Passing) -> Receive:
+    async def _admit(self, scope: Scope, receive: Receive, passing: _Passing, connection: CallerConnection) -> Receive:
         """The request's body to be read from, once everything else is found in order. Raises Refused."""
-        if self._open > self._application.limits.connections_max:
-            limit = self._application.limits.connections_max
-            raise Refused(503, "unavailable", "too many connections", limit=limit, value=self._open)
         passing.check_source()
         scope["path"] = _raw_path(scope)
         if scope["type"] == ScopeType.WEBSOCKET:
-            self._rates.take(_address_key(scope))
+            connection.count_for_address()
+            self._rates.take(connection.holder)
             return receive
-        try:
-            principal = scope["user"] = await self._principal(scope, passing.headers)
-        except StratalogError:
-            self._rates.take(_address_key(scope))
-            raise
-        self._rates.take(principal.id or _address_key(scope))
-        encoding = passing.headers.get("content-encoding", "identity").lower()
+        await self._recognise(scope, passing.headers, connection)
         if "transfer-encoding" in passing.headers or passing.headers.get("content-length", "0") != "0":
-            receive = prompt(receive)
-        return await unpacked(receive, encoding, self._application.limits)
+            return within_deadline(receive, self._application.limits)
+        return receive
 
-    async def _principal(self, scope: Scope, headers: Headers) -> Principal:
-        if scope["path"] in OPEN_PATHS or scope["path"].startswith(WEB):
+    async def _recognise(self, scope: Scope, headers: Headers, connection: CallerConnection) -> None:
+        """Say who asks, and count the request for them. Raises Refused."""
+        try:
+            principal = scope["user"] = await self._principal(scope, headers, connection.address)
+        except StratalogError:
+            self._rates.take(("address", connection.address))
+            raise
+        if principal.id:
+            connection.count_for_principal(principal.id)
+        else:
+            connection.count_for_address()
+        self._rates.take(connection.holder)
+
+    async def _principal(self, scope: Scope, headers: Headers, address: str) -> Principal:
+        is_open = scope["path"] in OPEN_PATHS or scope["path"].startswith(WEB)
+        if is_open or not self._authentication.is_asked:
             return ANONYMOUS
-        return await identify(self._application.authenticate, lambda: bearer_token(headers.get("authorization", "")))
-
-
-class Rates:
-    """A bucket of requests for each principal, or address where there is none, that fills at a steady rate."""
-
-    def __init__(self, clock: Clock, limits: ServerLimits) -> None:
-        self._clock = clock
-        self._limits = limits
-        self._buckets: OrderedDict[str, tuple[float, int]] = OrderedDict()
-
-    def take(self, key: str) -> None:
-        """Take one. Raises Refused where the bucket is empty."""
-        now, burst = self._clock.boot_ms(), float(self._limits.rate_requests_burst)
-        left, then = self._buckets.pop(key, (burst, now))
-        left = min(burst, left + (now - then) / 1000 * self._limits.rate_requests_per_second)
-        self._buckets[key] = (left if left < 1 else left - 1, now)
-        if len(self._buckets) > RATE_PRINCIPALS_MAX:
-            self._buckets.popitem(last=False)
-        if left < 1:
-            limit = self._limits.rate_requests_per_second
-            seconds = math.ceil((1 - left) / limit)
-            raise Refused(429, "too-many-requests", "requests come too fast", limit=limit, seconds=seconds)
+        return await self._authentication.identify(bearer_token(headers.get("authorization", "")), address)
 
 
 class _Passing:
@@ -121,11 +132,15 @@ class _Passing:
 
     def __init__(self, scope: Scope, send: Send, application: Application) -> None:
         self.status = 0
+        self._closes = False
+        self.is_source_checked = False
         self.headers: Headers = {name.decode("latin-1"): value.decode("latin-1") for name, value in scope["headers"]}
         self._scope = scope
         self._send = send
         self._application = application
         self._cors = self.headers.get("origin", "") in application.origins
+        is_shared = self._cors or (application.authenticate is not None and bool(application.origins))
+        self._resource_policy = () if is_shared else _OWN_PAGES_ONLY
 
     @property
     def is_preflight(self) -> bool:
@@ -143,17 +158,36 @@ class _Passing:
         if self._application.authenticate is None:
             hosts = (*hosts, *LOOPBACK_NAMES)
             self._check_address()
+            self._check_site()
         if hosts and host not in hosts:
             raise Refused(403, "forbidden", "the server does not go by this host name", value=host)
         origin = self.headers.get("origin")
         if origin is not None and not self._cors and not self._is_own(origin):
             raise Refused(403, "forbidden", "pages of this origin may not call the server", value=origin)
+        self.is_source_checked = True
 
     def _check_address(self) -> None:
         """Without authentication only this machine is served, however the server was bound."""
         client = self._scope.get("client")
         if client is not None and not _is_local(client[0]):
             raise Refused(403, "forbidden", "without authentication only this machine is served")
+
+    def _check_site(self) -> None:
+        """Without authentication no page of another site may use the server, in ways that carry no Origin either.
+
+        A browser says in Sec-Fetch-Site whose page asks. Links to our own pages may be followed from anywhere.
+        """
+        site = self.headers.get("sec-fetch-site", "none")
+        if site in ("none", "same-origin") or self._cors or self._scope["type"] != ScopeType.HTTP:
+            return
+        path, mode, target = (
+            _raw_path(self._scope),
+            self.headers.get("sec-fetch-mode"),
+            self.headers.get("sec-fetch-dest"),
+        )
+        is_page = path in OPEN_PATHS or path.startswith(WEB)
+        if not (is_page and self._scope["method"] == "GET" and mode == "navigate" and target == "document"):
+            raise Refused(403, "forbidden", "pages of other sites may not call the server", value=site)
 
     def _is_own(self, origin: str) -> bool:
         """Whether a page came from here. The scheme is left out: behind a proxy with TLS ours is not the page's."""
@@ -166,7 +200,7 @@ class _Passing:
             self.status = message["status"]
             headers = list(message.get("headers", ()))
             names = {name.lower() for name, _ in headers}
-            headers += [(name, value) for name, value in _ALWAYS if name not in names]
+            headers += [(name, value) for name, value in (*_ALWAYS, *self._resource_policy) if name not in names]
             message["headers"] = [*headers, *self._cors_headers()] if self._cors else headers
         elif message["type"] == "websocket.accept":
             self.status = 101
@@ -177,10 +211,12 @@ class _Passing:
         if self._scope["type"] == ScopeType.WEBSOCKET:
             await self._send({"type": "websocket.close", "code": 1008, "reason": error.message})
             return
-        status = status_of(error)
-        body = encode_body(problem_of(error), "application/json")
-        headers = {"content-type": "application/json", "content-length": str(len(body))}
-        await self._answer(status, headers | retry_headers(status, error.details), body)
+        await self._answer(status_of(error), *encoded_problem(error))
+
+    async def refuse_framing(self) -> None:
+        """Answer a request with two lengths, and close. A proxy may have read the other: what follows is in doubt."""
+        self._closes = True
+        await self.refuse(Invalid("a request may not have both Transfer-Encoding and Content-Length"))
 
     async def answer_preflight(self) -> None:
         """Answer a browser; without the headers it takes that for a no."""
@@ -193,6 +229,7 @@ class _Passing:
 
     async def _answer(self, status: int, headers: Headers, body: bytes = b"") -> None:
         encoded = [(name.lower().encode(), value.encode()) for name, value in headers.items()]
+        encoded += [(b"connection", b"close")] if self._closes else []
         start: Any = {"type": "http.response.start", "status": status, "headers": encoded}
         await self.send(start)
         await self.send({"type": "http.response.body", "body": body, "more_body": False})
@@ -234,6 +271,7 @@ def _host_name(header: str) -> str:
         return ""
 
 
+@lru_cache(ADDRESSES_REMEMBERED_MAX)
 def _is_local(address: str) -> bool:
     """Whether an address is this machine's. A test client has none that is one: there is no network then."""
     try:
@@ -242,9 +280,3 @@ def _is_local(address: str) -> bool:
         return True
     mapped = getattr(parsed, "ipv4_mapped", None)
     return parsed.is_loopback or (mapped is not None and mapped.is_loopback)
-
-
-def _address_key(scope: Scope) -> str:
-    """Whose bucket it is where nobody is known: guesses at tokens are counted too."""
-    client = scope.get("client")
-    return f"@{client[0] if client else ''}"

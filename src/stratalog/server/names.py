@@ -28,6 +28,7 @@ class NameHolders(msgspec.Struct, frozen=True):
 
 @get(
     "/v1/names/{name:str}",
+    pool="reads",
     opt={"action": "list"},
     responses=PROBLEMS,
     tags=["organisations"],

@@ -7,24 +7,32 @@ need another policy gives them out by a route of its own: `serve_files`.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import hashlib
+import logging
+import os
+from collections.abc import AsyncIterator, Mapping
+from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
+import msgspec
 from litestar import Request, Response, get
 from litestar.handlers import HTTPRouteHandler
+from litestar.response import Stream
 
-from stratalog.codec import sha256
+from stratalog.limits import ANSWER_PIECE_BYTES
 from stratalog.server.application import Application
-from stratalog.server.service import Served
+from stratalog.server.metrics import METRIC_PATH
+from stratalog.server.service import Served, Service
 
-__all__ = ["CLIENT", "POLICY", "WEB", "files_in", "pages", "serve_files"]
+__all__ = ["CLIENT", "OWN_CONNECTIONS", "POLICY", "WEB", "FileVersion", "PageFile", "files_in", "pages", "serve_files"]
 
 WEB = "/web/"
 """Open to everybody: a page is no secret, and what it shows is asked for with a token."""
 
 CLIENT = Path(__file__).parents[1] / "web" / "client"
 THEME = CLIENT.with_name("theme")
+HOME = CLIENT.with_name("home")
 INDEX = "index.html"
 KINDS = {
     ".css": "text/css",
@@ -36,9 +44,10 @@ KINDS = {
     ".woff2": "font/woff2",
     ".xml": "application/xml",
 }
+OWN_CONNECTIONS = "connect-src 'self'"
 POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; "
-    "connect-src 'self' ws: wss:; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
+    f"{OWN_CONNECTIONS}; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
 )
 HEADERS = {
     "Cache-Control": "no-cache",
@@ -46,37 +55,99 @@ HEADERS = {
     "X-Content-Type-Options": "nosniff",
 }
 
+_log = logging.getLogger("stratalog.server")
+
 
 def pages(application: Application) -> HTTPRouteHandler:
     """The handler of the files of the client, of the theme and of the application."""
     files: dict[str, Path] = {}
-    for name, folder in {"client": CLIENT, "theme": THEME, **application.pages}.items():
+    for name, folder in {"client": CLIENT, "theme": THEME, "home": HOME, **application.pages}.items():
         files |= files_in(f"{WEB}{name}/", Path(folder))
     return serve_files(files)
 
 
 def files_in(prefix: str, folder: Path) -> dict[str, Path]:
-    """Each path and its file; a folder's own path is its index."""
-    files = {prefix + path.relative_to(folder).as_posix(): path for path in folder.rglob("*") if path.suffix in KINDS}
+    """Each path and its file; a folder's own path is its index. A link that leads out of the folder has no path.
+
+    The log names such links, once for each call.
+    """
+    inside = folder.resolve()
+    files: dict[str, Path] = {}
+    for path in folder.rglob("*"):
+        if path.suffix not in KINDS or not path.is_file():
+            continue
+        if path.resolve().is_relative_to(inside):
+            files[prefix + path.relative_to(folder).as_posix()] = path
+        else:
+            _log.warning("a link among the pages is not served: it leads out of their folder: %s", path)
     return files | {path.removesuffix(INDEX): file for path, file in files.items() if path.endswith(f"/{INDEX}")}
 
 
 def serve_files(files: Mapping[str, Path], policy: str = POLICY) -> HTTPRouteHandler:
     """The handler of these files, by their paths below `/web/`, under a content security policy."""
+    served = {path: PageFile(file) for path, file in files.items()}
 
-    @get([*files], include_in_schema=False)
-    async def page(service: Served, request: Request[Any, Any, Any]) -> Response[bytes]:
+    @get([*files], pool="pages", opt={METRIC_PATH: f"{WEB}{{file}}"}, include_in_schema=False)
+    async def page(service: Served, request: Request[Any, Any, Any]) -> Response[bytes] | Stream:
         path = request.scope["path"]
-        file = files.get(path) or files[path + "/"]
-        headers = {**HEADERS, "Content-Security-Policy": policy}
-        return _answer(request, await service.run(file.read_bytes), KINDS[file.suffix], headers)
+        file = served.get(path) or served[path + "/"]
+        version = await service.run(file.read)
+        headers = {**HEADERS, "Content-Security-Policy": policy, "ETag": f'"{version.digest}"'}
+        if request.headers.get("if-none-match") == headers["ETag"]:
+            return Response(b"", status_code=304, headers=headers)
+        if len(version.start) == version.size_bytes:
+            return Response(version.start, media_type=file.kind, headers=headers)
+        headers["Content-Length"] = str(version.size_bytes)
+        return Stream(_pieces(service, file, version), media_type=file.kind, headers=headers)
 
     return page
 
 
-def _answer(request: Request[Any, Any, Any], body: bytes, kind: str, headers: Mapping[str, str]) -> Response[bytes]:
-    """The file, or the word that the browser has it already."""
-    headers = {**headers, "ETag": f'"{sha256(body).hex()[:32]}"'}
-    if request.headers.get("if-none-match") == headers["ETag"]:
-        return Response(b"", status_code=304, headers=headers)
-    return Response(body, media_type=kind, headers=headers)
+class FileVersion(msgspec.Struct, frozen=True):
+    """A file as it was when a request came: its first bytes, and what tells whether it has changed since."""
+
+    stamp: tuple[int, int, int]
+    digest: str
+    size_bytes: int
+    start: bytes
+
+
+class PageFile:
+    """A file that is read in pieces, and opened for each: callers who read slowly hold no descriptors of files."""
+
+    def __init__(self, path: Path) -> None:
+        self.kind = KINDS[path.suffix]
+        self._path = path
+        self._digest: tuple[tuple[int, int, int], str] | None = None
+
+    def read(self) -> FileVersion:
+        """The file as it is now. Its bytes are hashed again only where it has changed."""
+        with self._path.open("rb") as file:
+            stamp, start = _stamp(file), file.read(ANSWER_PIECE_BYTES)
+            known = self._digest
+            if known is None or known[0] != stamp:
+                file.seek(0)
+                known = self._digest = (stamp, hashlib.file_digest(file, "sha256").hexdigest()[:32])
+        return FileVersion(stamp, known[1], stamp[-1], start)
+
+    def piece(self, version: FileVersion, offset: int) -> bytes:
+        """The next bytes of this version; none where the file has changed."""
+        with self._path.open("rb") as file:
+            if _stamp(file) != version.stamp:
+                return b""
+            file.seek(offset)
+            return file.read(ANSWER_PIECE_BYTES)
+
+
+async def _pieces(service: Service, file: PageFile, version: FileVersion) -> AsyncIterator[bytes]:
+    """The file's bytes. Where it changes meanwhile the answer is cut short, which its length shows."""
+    piece, offset = version.start, 0
+    while piece:
+        yield piece
+        offset += len(piece)
+        piece = await service.run(partial(file.piece, version, offset)) if offset < version.size_bytes else b""
+
+
+def _stamp(file: BinaryIO) -> tuple[int, int, int]:
+    stat = os.fstat(file.fileno())
+    return stat.st_ino, stat.st_mtime_ns, stat.st_size

@@ -5,13 +5,17 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping
 from itertools import chain
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
-from litestar import Response
+from litestar import Request, Response
 from litestar.params import HeaderParameter
 from litestar.response import Stream
 
+from stratalog.server.byte_budgets import bytes_of
 from stratalog.server.errors import Refused
+
+if TYPE_CHECKING:
+    from stratalog.server.service import Service
 
 __all__ = ["IfNoneMatch", "RangeHeader", "answer_body"]
 
@@ -20,11 +24,12 @@ IMMUTABLE = "private, max-age=31536000, immutable"
 REVALIDATE = "private, no-cache"
 RangeHeader = Annotated[str | None, HeaderParameter(name="Range")]
 IfNoneMatch = Annotated[str | None, HeaderParameter(name="If-None-Match")]
-_RANGE = re.compile(r"bytes=(\d{0,16})-(\d{0,16})")
+_RANGE = re.compile(r"bytes=([0-9]{0,16})-([0-9]{0,16})")
 
 
 def answer_body(
-    pieces: Iterator[bytes],
+    request: Request[Any, Any, Any],
+    parts: Iterator[bytes],
     size: int,
     digest: str,
     wanted: str | None,
@@ -35,8 +40,9 @@ def answer_body(
 ) -> Response[bytes] | Stream:
     """A body or the range of it that is ``wanted``, streamed; 304 where the caller has it. Raises Refused.
 
-    ``immutable``: the path names these very bytes. Damage in the first piece raises an error. Later damage cuts the
-    answer short, which its length shows.
+    ``immutable``: the path names these very bytes. Damage in the first part raises an error. Later damage cuts the
+    answer short, which its length shows. ``parts`` are read one by one, and should hold none that they gave out: while
+    a part is sent it waits in the spool, and memory has a piece of it.
     """
     etag = f'"{digest}"'
     common = {
@@ -52,9 +58,10 @@ def answer_body(
     common["Content-Length"] = str(end - start)
     if span is not None:
         common["Content-Range"] = f"bytes {start}-{end - 1}/{size}"
-    cut = _cut(pieces, start, end)
-    first = next(cut, b"")
-    return Stream(chain((first,), cut), status_code=206 if span else 200, headers=common, media_type=OCTETS)
+    service: Service = request.app.state.service
+    pieces = service.spool.pieces(_cut(parts, start, end), bytes_of(request.scope))
+    first = next(pieces, b"")
+    return Stream(chain((first,), pieces), status_code=206 if span else 200, headers=common, media_type=OCTETS)
 
 
 def _is_among(etag: str, known: str) -> bool:
@@ -77,13 +84,14 @@ def _span(wanted: str | None, size: int) -> tuple[int, int] | None:
     return start, end
 
 
-def _cut(pieces: Iterator[bytes], start: int, end: int) -> Iterator[bytes]:
-    """The part of a stream between two places; reads no further than it must."""
+def _cut(parts: Iterator[bytes], start: int, end: int) -> Iterator[bytes]:
+    """What lies between two places of a stream; reads no further than it must, and holds nothing that it gave out."""
     position = 0
-    for piece in pieces:
-        part = piece[max(0, start - position) : end - position]
-        position += len(piece)
-        if part:
-            yield part
+    for part in parts:
+        cut = [part[max(0, start - position) : end - position]]
+        position += len(part)
+        del part
+        if cut[0]:
+            yield cut.pop()
         if position >= end:
             return

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import tempfile
 from collections.abc import Iterator, Mapping
 from functools import partial
@@ -17,17 +18,21 @@ from stratalog.limits import INTEGER_MAX, REQUEST_RECORD_BYTES_MAX, WRITE_ID_BYT
 from stratalog.log.directory import Listing
 from stratalog.protocol.readable import from_json
 from stratalog.records import RecordVersion
-from stratalog.server.errors import PROBLEMS, response
+from stratalog.server.byte_budgets import bytes_of
+from stratalog.server.errors import PROBLEMS, Refused, response
 from stratalog.server.parameters import PREFIX, At, Count, Flag, Name, Text
 from stratalog.server.ranges import IfNoneMatch, RangeHeader, answer_body
+from stratalog.server.row_pages import answer_page, page_of
 from stratalog.server.security import Principal
 from stratalog.server.service import Served, deleting, posting, reading
 
 __all__ = ["RECORDS"]
 
+Asked = Request[Principal, Any, Any]
 OCTETS = "application/octet-stream"
 SPOOL_BYTES_MAX = 1024 * 1024
 PIECE_BYTES = 1024 * 1024
+NO_ROOM = (errno.ENOSPC, errno.EDQUOT)
 WriteId = Annotated[str | None, QueryParameter(min_length=1, max_length=WRITE_ID_BYTES_MAX)]
 SourceTime = Annotated[int | None, QueryParameter(ge=-INTEGER_MAX, le=INTEGER_MAX)]
 Metadata = Annotated[str | None, HeaderParameter(name="Stratalog-Metadata")]
@@ -62,25 +67,26 @@ class RecordPage(msgspec.Struct, frozen=True):
 
 
 class RecordVersionPage(msgspec.Struct, frozen=True):
-    """The newest versions of a record that are kept, newest first."""
+    """Versions of a record that are kept, newest first; ``next`` is the version to ask for more ``before``."""
 
     versions: list[RecordInfo]
     more: bool
+    next: int | None
 
 
 @reading("/records", opt={"action": "read-record"}, summary="The records of an organisation")
-def list_records(service: Served, organisation: Name, after: Text = "", limit: Count = 100) -> RecordPage:
+def list_records(
+    service: Served, request: Asked, organisation: Name, after: Text = "", limit: Count = 100
+) -> Response[RecordPage]:
     """Deleted ones too."""
-    page: list[Listing] = []
-    for listing in service.store.records(organisation).list(after):
-        if len(page) == limit:
-            return RecordPage(page, page[-1].id)
-        page.append(listing)
-    return RecordPage(page, None)
+    page = page_of(request, service.store.records(organisation).list(after), limit, _unchanged)
+    following = page.last.id if page.last and page.has_more else None
+    return answer_page(request, RecordPage, records=page.rows, next=following)
 
 
 @put(
     "/records/{record:str}",
+    pool="writes",
     opt={"action": "write-record"},
     status_code=200,
     request_max_body_size=REQUEST_RECORD_BYTES_MAX,
@@ -108,8 +114,10 @@ async def put_record(
     if if_newer and source_time_ms is None:
         raise Invalid("if_newer needs source_time_ms")
     with tempfile.SpooledTemporaryFile(max_size=SPOOL_BYTES_MAX) as spooled:
+        taken = bytes_of(request.scope)
         async for piece in request.stream():
-            await service.run(partial(spooled.write, piece))
+            taken.take_file(len(piece))
+            await service.run(partial(_spool, spooled, piece))
 
         def run() -> RecordVersion:
             spooled.seek(0)
@@ -126,6 +134,7 @@ async def put_record(
 
 @reading(
     "/records/{record:str}",
+    pool="bodies",
     opt={"action": "read-record"},
     media_type=OCTETS,
     responses={
@@ -137,6 +146,7 @@ async def put_record(
 )
 def get_record(
     service: Served,
+    request: Asked,
     organisation: Name,
     record: Name,
     version: At = None,
@@ -146,20 +156,22 @@ def get_record(
     """The latest, if none is said. A version's body never changes, so one that is named may be kept for ever."""
     records = service.store.records(organisation)
     stored = records.stat(record, version)
-    pieces = records.open(record, stored.version)
+    parts = records.open(record, stored.version)
     headers = {"Stratalog-Version": str(stored.version)}
-    return answer_body(pieces, stored.size, stored.digest.hex(), wanted, known, headers, immutable=version is not None)
+    return answer_body(
+        request, parts, stored.size, stored.digest.hex(), wanted, known, headers, immutable=version is not None
+    )
 
 
 @reading("/records/{record:str}/versions", opt={"action": "read-record"}, summary="The versions of a record")
-def versions(service: Served, organisation: Name, record: Name, limit: Count = 100) -> RecordVersionPage:
-    """Newest first, deletions too; opens no body."""
-    page: list[RecordInfo] = []
-    for version in service.store.records(organisation).versions(record, reverse=True):
-        if len(page) == limit:
-            return RecordVersionPage(page, True)
-        page.append(_info(version))
-    return RecordVersionPage(page, False)
+def versions(
+    service: Served, request: Asked, organisation: Name, record: Name, before: At = None, limit: Count = 100
+) -> Response[RecordVersionPage]:
+    """Newest first, deletions too, or those below the version ``before``; opens no body."""
+    stored = service.store.records(organisation).versions(record, reverse=True, before=before)
+    page = page_of(request, stored, limit, _info)
+    following = page.last.version if page.last and page.has_more else None
+    return answer_page(request, RecordVersionPage, versions=page.rows, more=page.has_more, next=following)
 
 
 @deleting("/records/{record:str}", opt={"action": "write-record"}, summary="Store a deletion as the next version")
@@ -188,6 +200,10 @@ def undelete(
     return _info(records.undelete(record, write_id=write_id, principal=request.user.id))
 
 
+def _unchanged(row: Listing) -> Listing:
+    return row
+
+
 def _metadata(text: str | None) -> dict[str, Any] | None:
     if text is None:
         return None
@@ -195,6 +211,15 @@ def _metadata(text: str | None) -> dict[str, Any] | None:
     if not isinstance(decoded, dict):
         raise Invalid("metadata must be a JSON object", value=text)
     return decoded
+
+
+def _spool(spooled: IO[bytes], piece: bytes) -> None:
+    try:
+        spooled.write(piece)
+    except OSError as exc:
+        if exc.errno not in NO_ROOM:
+            raise
+        raise Refused(507, "storage-full", "the server has no room for the body, and nothing was written") from exc
 
 
 def _pieces(spooled: IO[bytes]) -> Iterator[bytes]:

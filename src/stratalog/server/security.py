@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Awaitable, Callable, Mapping
-from typing import Any, Literal, TypeVar
+from functools import partial
+from typing import Any, ClassVar, Literal, TypeVar
 
 import msgspec
-from litestar.concurrency import sync_to_thread
 
 from stratalog.codec import sha256
 from stratalog.errors import Forbidden
 from stratalog.limits import AUTHOR_BYTES_MAX, TOKEN_BYTES_MAX
 from stratalog.server.errors import Refused
+from stratalog.server.shares import Holder
+from stratalog.server.thread_pool import Pool
 
 __all__ = [
     "ANONYMOUS",
@@ -27,10 +29,12 @@ __all__ = [
     "permit",
 ]
 
-Action = Literal["list", "read", "write", "create", "delete", "read-record", "write-record", "metrics"]
-"""What may be asked of `authorize`. Documents and logs share the first five; records have their own two."""
+Action = Literal["list", "read", "write", "create", "delete", "read-record", "write-record", "usage", "metrics"]
+"""What may be asked of `authorize`. Documents and logs share the first five; records have their own two.
 
-READING: frozenset[str] = frozenset({"list", "read", "read-record", "metrics"})
+``usage`` is what an organisation stores, and its quotas."""
+
+READING: frozenset[str] = frozenset({"list", "read", "read-record", "usage", "metrics"})
 T = TypeVar("T")
 
 
@@ -56,7 +60,10 @@ ANONYMOUS = Principal(id="")
 """Everybody, where no authentication is set up; the server is then for its own machine only."""
 
 Authenticate = Callable[[str], Principal | Awaitable[Principal | None] | None]
-"""The principal behind a token; None for one that is not good. A plain function is called on a worker thread."""
+"""The principal behind a token; None for one that is not good.
+
+A plain function is called on a thread, since it may block. One that says ``blocks = False`` is called at once.
+"""
 
 Authorize = Callable[[Principal, Action, str, str], bool | Awaitable[bool]]
 """Whether a principal may do an action to (organisation, name). The name is empty where a list is asked for.
@@ -67,6 +74,8 @@ Both are empty where it is asked which organisations have a name: the answer hol
 
 class StaticTokens:
     """Tokens that are known beforehand, for small setups. Only their hashes are kept."""
+
+    blocks: ClassVar = False
 
     def __init__(self, tokens: Mapping[str, Principal]) -> None:
         self._principals = {sha256(token.encode()): principal for token, principal in tokens.items() if token}
@@ -84,16 +93,18 @@ def bearer_token(header: str) -> str:
     return token.strip()
 
 
-async def identify(authenticate: Authenticate | None, token: Callable[[], str]) -> Principal:
-    """The principal behind the token that ``token`` finds. Raises Refused."""
+async def identify(
+    authenticate: Authenticate | None, token: Callable[[], str], pool: Pool, caller: Holder | None = None
+) -> Principal:
+    """The principal behind the token that ``token`` finds, asked on the pool for an address. Raises Refused."""
     if authenticate is None:
         return ANONYMOUS
     text = token()
     if len(text) > TOKEN_BYTES_MAX:
         raise Refused(401, "unauthenticated", "the token is too long", limit=TOKEN_BYTES_MAX)
-    principal = await _settled(authenticate, text)
+    principal = await _settled(pool, caller, authenticate, text)
     if principal is None or not principal.id:
-        raise Refused(401, "unauthenticated", "the token is not good")
+        raise Refused(401, "unauthenticated", "invalid token")
     return principal
 
 
@@ -103,18 +114,24 @@ def is_expired(principal: Principal, now_ms: int) -> bool:
 
 
 async def permit(
-    authorize: Authorize | None, principal: Principal, action: Action, organisation: str, name: str = ""
+    authorize: Authorize | None, principal: Principal, action: Action, organisation: str, name: str, pool: Pool
 ) -> None:
-    """Return where the principal may do this. Raises Forbidden."""
+    """Return where the principal may do this, asked on the pool. Raises Forbidden, Refused."""
     if principal.read_only and action not in READING:
         raise Forbidden("the token is for reading only", action=action)
-    if authorize is not None and not await _settled(authorize, principal, action, organisation, name):
+    if authorize is None:
+        return
+    caller: Holder | None = ("principal", principal.id) if principal.id else None
+    if not await _settled(pool, caller, authorize, principal, action, organisation, name):
         raise Forbidden("the principal may not do this", action=action, organisation=organisation, name=name)
 
 
-async def _settled(function: Callable[..., T | Awaitable[T]], *arguments: Any) -> T:
+async def _settled(pool: Pool, caller: Holder | None, function: Callable[..., T | Awaitable[T]], *arguments: Any) -> T:
     """What an application's function answers, be it a coroutine or a plain one, which may block."""
     if inspect.iscoroutinefunction(function):
         return await function(*arguments)  # type: ignore[no-any-return]
-    answer = await sync_to_thread(function, *arguments)
+    if getattr(function, "blocks", True):
+        answer = await pool.run(partial(function, *arguments), caller=caller)
+    else:
+        answer = function(*arguments)
     return await answer if inspect.isawaitable(answer) else answer

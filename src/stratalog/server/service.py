@@ -2,33 +2,49 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable, Sequence
 from functools import partial
-from typing import Any, TypeVar
+from typing import TypeVar
 
-from anyio import from_thread, to_thread
 from litestar import delete, get, post, put
-from litestar.connection import ASGIConnection
 from litestar.di import NamedDependency
+from litestar.enums import ScopeType
 from litestar.handlers import BaseRouteHandler
+from litestar.types import ASGIApp, Receive, Scope, Send
 
 from stratalog.documents import Document
 from stratalog.errors import Forbidden, Invalid
+from stratalog.limits import REQUEST_STORED_BYTES
 from stratalog.log import Log
+from stratalog.log.admission import UNBOUND, Admission, Reservation
+from stratalog.log.usage import Amounts
 from stratalog.protocol.messages import Outcome
 from stratalog.protocol.sync import Push, Pushed
 from stratalog.server.application import Application
+from stratalog.server.audit import Audit
+from stratalog.server.authentication import Authentication
+from stratalog.server.body_spool import BodySpool
+from stratalog.server.byte_budgets import ByteBudgets
+from stratalog.server.connection_shares import ConnectionBudgets, connection_of
+from stratalog.server.counted_requests import CountedRequest
 from stratalog.server.errors import PROBLEMS
+from stratalog.server.health_check import HealthCheck
 from stratalog.server.hub import Hub, Poked
 from stratalog.server.metrics import Metrics
-from stratalog.server.push_threads import Workers
+from stratalog.server.pools import Pools, present_work
+from stratalog.server.rates import Rates
 from stratalog.server.security import Action, Principal, permit
+from stratalog.server.shares import Holder
 from stratalog.store import Store
 
-__all__ = ["Pushing", "Served", "Service", "allowed", "deleting", "posting", "putting", "reading"]
+__all__ = ["Pushing", "Served", "Service", "allowed", "deleting", "enter", "posting", "putting", "reading"]
 
 Pushing = Callable[[Document, Push, str, str], Pushed]
 """Takes a push of an owner, named by an author: applies it, or queues it for a worker."""
+
+STORING: frozenset[str] = frozenset({"create", "write", "write-record"})
+"""Actions whose requests store their body."""
 
 T = TypeVar("T")
 
@@ -36,13 +52,41 @@ T = TypeVar("T")
 class Service:
     """One server's parts."""
 
-    def __init__(self, store: Store, application: Application, push: Pushing, poked: Poked | None = None) -> None:
+    def __init__(
+        self,
+        store: Store,
+        application: Application,
+        push: Pushing,
+        poked: Poked | None = None,
+        audit: Audit | None = None,
+    ) -> None:
+        clock, limits = store.environment.clock, application.limits
         self.store = store
         self.push = push
         self.application = application
-        self.metrics = Metrics(store.environment, store.meter)
-        self.hub = Hub(store, application.limits, self.metrics, poked)
-        self.workers = Workers(application.limits.threads, application.limits.pushes_waiting_max)
+        limits = application.limits
+        self.pools = Pools(
+            limits.threads,
+            calls_max=limits.pool_calls_max,
+            pushes_waiting_max=limits.pushes_waiting_max,
+            wait_seconds_max=limits.call_wait_seconds_max,
+        )
+        self.audit = audit or Audit(clock)
+        self.authentication = Authentication(
+            application.authenticate, clock, limits, self.pools.identity, self.audit.note_sign_in
+        )
+        self.connections = ConnectionBudgets(limits, is_shared=self.authentication.is_asked)
+        creations = (limits.creations_per_second, limits.creations_burst)
+        self._creations = Rates(clock, *creations, "the principal creates too fast")
+        records = (limits.record_creations_per_second, limits.record_creations_burst)
+        self._record_creations = Rates(clock, *records, "the principal creates records too fast")
+        quotas = application.quotas_of if application.has_quotas else None
+        self.admission = Admission(store.environment.index, clock, quotas, self._note_record)
+        self.metrics = Metrics(store.environment, store.meter, self.pools, self.admission)
+        self.byte_budgets = ByteBudgets(application)
+        self.spool = BodySpool()
+        self.hub = Hub(store, limits, self.metrics, self.pools, poked)
+        self.health = HealthCheck(store, self.pools.health)
 
     def document(self, organisation: str, document: str) -> Document:
         """The document of that name. Raises NotFound, Invalid."""
@@ -56,20 +100,40 @@ class Service:
         return opened
 
     async def permit(self, principal: Principal, action: Action, organisation: str, name: str = "") -> None:
-        """Return where the principal may do this. Raises Forbidden."""
-        await permit(self.application.authorize, principal, action, organisation, name)
+        """Return where the principal may do this, and does not create too fast. Raises Forbidden, Refused."""
+        await permit(self.application.authorize, principal, action, organisation, name, self.pools.identity)
+        if action == "create" and principal.id:
+            self._creations.take(("principal", principal.id))
 
     async def run(self, function: Callable[[], T]) -> T:
-        """Run a piece of the core on a worker thread."""
-        return await to_thread.run_sync(function)
+        """Run a piece of the core on a thread of the handler's pool. Raises Refused where there is none."""
+        return await self.pools.run(function)
+
+    async def in_turn(self, organisation: str, name: str, function: Callable[[], T]) -> T:
+        """Run a change of a document or log after those before it. Raises Refused where too many wait."""
+        return await self.pools.in_turn(organisation, name, function)
 
     def may(self, principal: Principal, action: Action, organisation: str, name: str) -> bool:
         """Whether the principal may do this. Called by a function that `run` runs; the answer comes from the loop."""
+        work = present_work()
+        assert work is not None
         try:
-            from_thread.run(self.permit, principal, action, organisation, name)
+            asyncio.run_coroutine_threadsafe(self.permit(principal, action, organisation, name), work.loop).result()
         except Forbidden:
             return False
         return True
+
+    async def reserve_bytes(self, organisation: str, amount: int = REQUEST_STORED_BYTES) -> Reservation:
+        """Admit so many bytes of the organisation's quota. Raises QuotaExceeded."""
+        if self.admission.quotas(organisation).stored_bytes_max is None:
+            return UNBOUND
+        reserve = partial(self.admission.reserve, organisation, Amounts(stored_bytes=amount))
+        # Now and then that reads the store, which must not be done on the loop.
+        return await self.run(reserve) if self.admission.is_due(organisation) else reserve()
+
+    def _note_record(self, principal: str) -> None:
+        """A record is about to be created. Raises Refused."""
+        self._record_creations.take(("principal", principal))
 
     def note_outcomes(self, organisation: str, name: str, outcomes: Sequence[Outcome]) -> None:
         """Count what became of a push, and tell those who listen of what was committed."""
@@ -80,20 +144,60 @@ class Service:
             self.hub.poke(organisation, name, max(versions))
 
 
-async def allowed(connection: ASGIConnection[Any, Any, Any, Any], handler: BaseRouteHandler) -> None:
-    """The guard of every handler that names an action. Raises Forbidden."""
+def allowed(app: ASGIApp) -> ASGIApp:
+    """Around every handler: begin its work in its pool, and ask for the action that it names. Raises Forbidden.
+
+    A guard of Litestar's would do the same, on a copy of the connection for each request.
+    """
+
+    async def call(scope: Scope, receive: Receive, send: Send) -> None:
+        action, organisation = await _admit(scope)
+        if action not in STORING or not organisation or scope["type"] != ScopeType.HTTP or scope["method"] == "DELETE":
+            return await app(scope, receive, send)
+        service: Service = scope["litestar_app"].state.service
+        # What is there already is found by the same request, which then stores nothing but what its body brings.
+        amount = 0 if action == "create" else REQUEST_STORED_BYTES
+        reservation = await service.reserve_bytes(organisation, amount)
+        if reservation is UNBOUND:
+            return await app(scope, receive, send)
+        with CountedRequest(reservation, scope, receive, send) as counted:
+            await app(scope, counted.receive, counted.send)
+        return None
+
+    return call
+
+
+async def _admit(scope: Scope) -> tuple[Action | None, str]:
+    """Begin the request's work where it may; the action that it asks for, and of which organisation."""
+    service: Service = scope["litestar_app"].state.service
+    handler: BaseRouteHandler = scope["route_handler"]
+    names = scope["path_params"]
+    organisation = names.get("organisation", "")
+    name = next((names[kind] for kind in ("document", "log", "record") if kind in names), "")
+    key = (organisation, name, "record" in names) if name else None
+    # A WebSocket's principal is known after its first message.
+    principal: Principal | None = scope.get("user")
+    caller: Holder | None = ("principal", principal.id) if principal is not None and principal.id else None
+    service.pools.begin(handler.opt.get("pool"), key, caller)
     action = handler.opt.get("action")
     if action is not None:
-        names = connection.path_params
-        name = next((names[kind] for kind in ("document", "log", "record") if kind in names), "")
-        service: Service = connection.app.state.service
-        await service.permit(connection.user, action, names.get("organisation", ""), name)
+        await service.permit(scope["user"], action, organisation, name)
+        enter(scope, organisation)
+    return action, organisation
+
+
+def enter(scope: Scope, organisation: str) -> None:
+    """Count the connection for the organisation that its principal was let into. Raises Refused."""
+    opened = connection_of(scope)
+    if opened is not None and organisation:
+        opened.enter(organisation)
 
 
 Served = NamedDependency[Service]
 """How a handler asks for the service."""
 
-reading = partial(get, sync_to_thread=True, responses=PROBLEMS)
-posting = partial(post, sync_to_thread=True, status_code=200, responses=PROBLEMS)
-putting = partial(put, sync_to_thread=True, responses=PROBLEMS)
-deleting = partial(delete, sync_to_thread=True, status_code=204, responses=PROBLEMS)
+# Handlers in one of the server's pools. A route of an application may name another by ``pool=``.
+reading = partial(get, pool="reads", sync_to_thread=True, responses=PROBLEMS)
+posting = partial(post, pool="writes", sync_to_thread=True, status_code=200, responses=PROBLEMS)
+putting = partial(put, pool="writes", sync_to_thread=True, responses=PROBLEMS)
+deleting = partial(delete, pool="writes", sync_to_thread=True, status_code=204, responses=PROBLEMS)

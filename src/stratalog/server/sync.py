@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable
 from functools import partial
 from typing import Any
 
@@ -9,17 +10,19 @@ import msgspec
 from litestar import Request, Response, Router, post
 from litestar.params import JSONBody
 
-from stratalog.errors import LimitExceeded
-from stratalog.limits import MUTATIONS_PER_PUSH_MAX
+from stratalog.limits import PULL_START_BYTES_MAX
 from stratalog.protocol.sync import Pull, Pulled, Push, Pushed
-from stratalog.server.bodies import JSON, PLAIN, encoded
+from stratalog.server.bodies import JSON, PLAIN, accepted, encode_body, encoded
 from stratalog.server.bodies import Answer as Encoded
+from stratalog.server.byte_budgets import bytes_of
 from stratalog.server.errors import PROBLEMS, response
 from stratalog.server.parameters import PREFIX, Name
+from stratalog.server.patch_streams import stream_pull
+from stratalog.server.push_parts import PARTS, RawPush, RawReplicachePush, check_count, parts_of
 from stratalog.server.security import Principal
 from stratalog.server.service import Served, Service
-from stratalog.sync.pull import pull
-from stratalog.sync.replicache import ReplicacheAnswer, answer_push, pull_replicache, read_push
+from stratalog.sync.pull import open_pull
+from stratalog.sync.replicache import ReplicacheAnswer, answer_push, doubles, open_replicache_pull, read_push
 
 __all__ = ["SYNC"]
 
@@ -28,7 +31,8 @@ Asked = Request[Principal, Any, Any]
 
 @post(
     "/push",
-    opt={"action": "write"},
+    pool="reads",
+    opt={"action": "write", PARTS: RawPush},
     status_code=200,
     responses={**PROBLEMS, 202: response(Pushed, "a worker will apply them")},
     summary="Apply mutations",
@@ -41,23 +45,42 @@ async def push_mutations(
     return Encoded(pushed, status_code=202 if pushed.queued else 200)
 
 
-@post("/pull", opt={"action": "read"}, status_code=200, responses=PROBLEMS, summary="What is new since a cookie")
+@post(
+    "/pull",
+    pool="reads",
+    opt={"action": "read"},
+    status_code=200,
+    responses=PROBLEMS,
+    summary="What is new since a cookie",
+)
 async def pull_news(
     service: Served, request: Asked, organisation: Name, document: Name, data: JSONBody[Pull]
 ) -> Response[Pulled]:
-    """Changes of the state, and how far each client of the group has got, from one version."""
+    """Changes of the state, and how far each client of the group has got, from one version.
+
+    A large patch is streamed; where the store fails meanwhile the answer is cut short.
+    """
     who = request.user
 
     def run() -> Response[Pulled]:
         may_write = partial(service.may, who, "write", organisation, document)
-        return encoded(request, pull(service.document(organisation, document), data, who.id, may_write))
+        bytes_of(request.scope).cover_answer(PULL_START_BYTES_MAX)
+        opened = open_pull(
+            service.document(organisation, document), data, who.id, may_write, start_bytes_max=PULL_START_BYTES_MAX
+        )
+        if opened.rest is None:
+            return encoded(request, opened.start)
+        kind = accepted(request.headers.get("accept", ""))
+        fields = {name: getattr(opened.start, name) for name in Pulled.__struct_fields__}
+        return stream_pull(request, opened, fields, kind, partial(encode_body, kind=kind))
 
     return await service.run(run)
 
 
 @post(
     "/replicache/push",
-    opt={"action": "write", PLAIN: True},
+    pool="reads",
+    opt={"action": "write", PLAIN: True, PARTS: RawReplicachePush},
     status_code=200,
     responses=PROBLEMS,
     summary="A push of Replicache's client, protocol version 1",
@@ -69,11 +92,12 @@ async def replicache_push(
     wanted = read_push(data)
     if isinstance(wanted, ReplicacheAnswer):
         return _answer(wanted)
-    return _answer(answer_push(await _pushed(service, request.user, organisation, document, wanted)))
+    return _answer(answer_push(await _pushed(service, request.user, organisation, document, wanted, doubles)))
 
 
 @post(
     "/replicache/pull",
+    pool="reads",
     opt={"action": "read", PLAIN: True},
     status_code=200,
     responses=PROBLEMS,
@@ -82,28 +106,55 @@ async def replicache_push(
 async def replicache_pull(
     service: Served, request: Asked, organisation: Name, document: Name, data: JSONBody[dict[str, Any]]
 ) -> Response[dict[str, Any]]:
-    """The patch since the request's cookie."""
+    """The patch since the request's cookie. A large one is streamed."""
     who = request.user
 
-    def run() -> ReplicacheAnswer:
+    def run() -> Response[dict[str, Any]]:
         may_write = partial(service.may, who, "write", organisation, document)
-        return pull_replicache(service.document(organisation, document), data, who.id, may_write)
+        bytes_of(request.scope).cover_answer(PULL_START_BYTES_MAX)
+        answer, opened = open_replicache_pull(
+            service.document(organisation, document), data, who.id, may_write, start_bytes_max=PULL_START_BYTES_MAX
+        )
+        if opened is None or opened.rest is None:
+            answered = _answer(answer)
+            bytes_of(request.scope).settle_answer(len(answered.content))
+            return answered
+        return stream_pull(request, opened, answer.body, JSON, msgspec.json.encode)
 
-    return _answer(await service.run(run))
+    return await service.run(run)
 
 
-async def _pushed(service: Service, who: Principal, organisation: str, document: str, data: Push) -> Pushed:
-    if len(data.mutations) > MUTATIONS_PER_PUSH_MAX:
-        limit = MUTATIONS_PER_PUSH_MAX
-        raise LimitExceeded("a push has too many mutations", value=len(data.mutations), limit=limit)
+async def _pushed(
+    service: Service,
+    who: Principal,
+    organisation: str,
+    document: str,
+    data: Push,
+    read: Callable[[Any], Any] = lambda arguments: arguments,
+) -> Pushed:
+    check_count(len(data.mutations))
     author = who.author or next((mutation.client for mutation in data.mutations), "")
 
     def run() -> Pushed:
-        return service.push(service.document(organisation, document), data, who.id, author)
+        opened = service.document(organisation, document)
 
-    pushed = await service.workers.in_turn((organisation, document), run)
+        def apply(part: Push) -> Pushed:
+            return service.push(opened, part, who.id, author)
+
+        # A loop would hold one part while the next is decoded.
+        return _joined(map(apply, parts_of(data, read)))
+
+    pushed = await service.in_turn(organisation, document, run)
     service.note_outcomes(organisation, document, pushed.outcomes)
     return pushed
+
+
+def _joined(parts: Iterable[Pushed]) -> Pushed:
+    """What became of a push, from what became of its parts. Of one that waits in the queue nothing is known yet."""
+    pushed = list(parts)
+    if any(part.queued for part in pushed):
+        return Pushed([], queued=True)
+    return Pushed([outcome for part in pushed for outcome in part.outcomes])
 
 
 def _answer(answer: ReplicacheAnswer) -> Response[dict[str, Any]]:

@@ -3,18 +3,25 @@
 from __future__ import annotations
 
 import logging
+import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from functools import partial
+from itertools import chain
+
+import msgspec
 
 from stratalog.codec import decode
 from stratalog.documents import Document
 from stratalog.documents.changes import Changes, Member, changes_since, member_of, members, rejections
 from stratalog.documents.state import State
+from stratalog.documents.values import value_size
 from stratalog.errors import Collected, Forbidden, Invalid, LimitExceeded, NotFound
 from stratalog.limits import COOKIE_CLIENTS_MAX, INTEGER_MAX, REJECTIONS_SHOWN_VERSIONS
 from stratalog.protocol.messages import check_client, check_identity
 from stratalog.protocol.sync import Clear, Cookie, DeleteKey, Operation, Pull, Pulled, PutKey, Rejection
+from stratalog.tree.nodes import Slot
 
-__all__ = ["LOST_BRANCH", "MayWrite", "always", "pull"]
+__all__ = ["LOST_BRANCH", "MayWrite", "OpenPull", "always", "open_pull", "pull"]
 
 LOST_BRANCH = "cookie of a lost branch"
 """What is counted and logged where a client was ahead: expected after a restore, and else a reason to look."""
@@ -41,10 +48,17 @@ def pull(document: Document, request: Pull, owner: str = "", may_write: MayWrite
     where a client of which it would tell belongs to another owner; NotFound, ContentionError, Unavailable, Corrupt, and
     OutcomeUnknown.
     """
+    return open_pull(document, request, owner, may_write, start_bytes_max=sys.maxsize).start
+
+
+def open_pull(
+    document: Document, request: Pull, owner: str = "", may_write: MayWrite = always, *, start_bytes_max: int
+) -> OpenPull:
+    """What `pull` answers, of which no more values are read at once than ``start_bytes_max``. Raises as `pull` does."""
     check_identity(request.group, "group")
     if request.cookie is not None:
         _check_cookie(request.cookie)
-    return _Answer(document, request, owner, may_write).give(document.state())
+    return _Answer(document, request, owner, may_write, start_bytes_max).give(document.state())
 
 
 def _check_cookie(cookie: Cookie) -> None:
@@ -58,11 +72,27 @@ def _check_cookie(cookie: Cookie) -> None:
             raise Invalid("a cookie's number lies outside its range", value=number, limit=INTEGER_MAX)
 
 
+class OpenPull(msgspec.Struct, frozen=True):
+    """The answer to a pull, of which only a start is in memory. All of it is of one version."""
+
+    start: Pulled
+    """Everything, with the first operations of the patch."""
+
+    rest: Iterator[tuple[int, Callable[[], Operation]]] | None
+    """The operations after those, each with how many bytes it reads once it is called; None where there are none."""
+
+    count: Callable[[], int]
+    """How many operations the patch has in all. Reads keys again, and no large values."""
+
+
 class _Answer:
     """One pull: the document, who asks, and what the cookie says."""
 
-    def __init__(self, document: Document, request: Pull, owner: str, may_write: MayWrite) -> None:
+    def __init__(
+        self, document: Document, request: Pull, owner: str, may_write: MayWrite, start_bytes_max: int
+    ) -> None:
         self._document = document
+        self._start_bytes_max = start_bytes_max
         self._group = request.group
         self._cookie = request.cookie
         self._owner = owner
@@ -74,7 +104,7 @@ class _Answer:
 
         self._reported: Mapping[str, int] = own.last if own and own.group == self._group else {}
 
-    def give(self, state: State) -> Pulled:
+    def give(self, state: State) -> OpenPull:
         """The answer at ``state``, or at a newer one."""
         self._check_not_collected(state)
         cookie = self._own
@@ -106,7 +136,7 @@ class _Answer:
     def _hash(self, state: State, version: int) -> str:
         return (state.hash if version == state.version else self._document.log.hash_at(version)).hex()
 
-    def _resume(self, state: State, cookie: Cookie, *, is_lost: bool) -> Pulled:
+    def _resume(self, state: State, cookie: Cookie, *, is_lost: bool) -> OpenPull:
         """Everything, after the group's numbers, and the orders, have passed those of the lost branch.
 
         A version that is forgotten cannot be compared: it is of a lost branch where its order says so.
@@ -119,27 +149,34 @@ class _Answer:
             state = self._document.resume(self._group, self._owner, self._reported, order)
         return self._complete(state)
 
-    def _complete(self, state: State) -> Pulled:
+    def _complete(self, state: State) -> OpenPull:
         """Everything, under an order that no client of the request's cookie has passed."""
         self._check_not_collected(state)  # once more: the state may be newer than the one that was read first
         group_members = members(state, self._group)
         last = self._last_ids(group_members)
-        patch: list[Operation] = [Clear()]
-        patch += (PutKey(key, decode(self._document.values.load(slot.value))) for key, slot in state.scan())
         lost = {client: list(numbers) for client in last if (numbers := state.lost(client))}
-        return Pulled(self._next_cookie(state, last), last, patch, lost=lost)
+        start = Pulled(self._next_cookie(state, last), last, [Clear()], lost=lost)
+        return self._open(start, state.scan(), lambda: 1 + sum(1 for _ in state.scan()))
 
-    def _news(self, state: State, since: Cookie) -> Pulled:
+    def _news(self, state: State, since: Cookie) -> OpenPull:
         if since.version == state.version:
-            return Pulled(since, {}, [])
+            return OpenPull(Pulled(since, {}, []), None, lambda: 0)
         changes = changes_since(self._document.log, state, since.version)
         last = self._last_ids(_of_group(state, changes, self._group))
-        return Pulled(
-            self._next_cookie(state, last),
-            last,
-            [self._operation(state, key) for key in sorted(changes.keys)],
-            self._rejected(state, since.version, set(last)),
-        )
+        start = Pulled(self._next_cookie(state, last), last, [], self._rejected(state, since.version, set(last)))
+        rows = ((key, state.slot(key)) for key in sorted(changes.keys))
+        return self._open(start, rows, lambda: len(changes.keys))
+
+    def _open(self, start: Pulled, rows: Iterator[tuple[str, Slot | None]], count: Callable[[], int]) -> OpenPull:
+        """Read values into the patch of ``start`` as far as is wanted. Those of the ``rows`` after that wait."""
+        left = self._start_bytes_max
+        for row in rows:
+            left -= _row_bytes(row)
+            if left < 0:
+                waiting = chain((row,), rows)
+                return OpenPull(start, ((_row_bytes(row), partial(self._operation, row)) for row in waiting), count)
+            start.patch.append(self._operation(row))
+        return OpenPull(start, None, count)
 
     def _last_ids(self, group_members: Iterable[Member]) -> dict[str, int]:
         """The numbers to tell: never one below what the client was told, which it would not believe."""
@@ -151,8 +188,8 @@ class _Answer:
                 last[member.client] = member.id
         return last
 
-    def _operation(self, state: State, key: str) -> Operation:
-        slot = state.slot(key)
+    def _operation(self, row: tuple[str, Slot | None]) -> Operation:
+        key, slot = row
         return DeleteKey(key) if slot is None else PutKey(key, decode(self._document.values.load(slot.value)))
 
     def _rejected(self, state: State, since: int, clients: set[str]) -> list[Rejection]:
@@ -176,6 +213,11 @@ class _Answer:
             return 0
         passed = state.version - self._cookie.version if self._own else 0
         return self._cookie.order + max(1, passed)
+
+
+def _row_bytes(row: tuple[str, Slot | None]) -> int:
+    key, slot = row
+    return len(key) + (value_size(slot.value) if slot else 0)
 
 
 def _of_group(state: State, changes: Changes, group: str) -> Iterator[Member]:

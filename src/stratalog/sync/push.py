@@ -17,12 +17,13 @@ from stratalog.protocol.sync import Push, Pushed
 __all__ = ["check_push", "push", "refusal", "reject"]
 
 
-def push(document: Document, request: Push, owner: str = "", author: str = "") -> Pushed:
+def push(document: Document, request: Push, owner: str = "", author: str = "", *, admitted: bool = False) -> Pushed:
     """Apply a push, in batches; answer what became of each mutation, in order.
 
     A mutation that no entry could hold is committed as a rejection, so that it does not block its client for ever.
     Clients are bound to the group and to ``owner`` at first sight; those of a group that another owns are refused. To
-    a document of another origin than the push is meant for, its clients are unknown.
+    a document of another origin than the push is meant for, its clients are unknown. ``admitted`` says that the push
+    was acknowledged before: no quota refuses it.
 
     Raises Invalid or LimitExceeded for a group, client or number that cannot be, and ReservedName: nothing is applied.
     Raises what
@@ -35,7 +36,7 @@ def push(document: Document, request: Push, owner: str = "", author: str = "") -
     outcomes: list[Outcome] = []
     for start in range(0, len(request.mutations), MUTATIONS_PER_BATCH_MAX):
         batch = request.mutations[start : start + MUTATIONS_PER_BATCH_MAX]
-        outcomes += _apply(document, batch, request.group, owner, author)
+        outcomes += _apply(document, batch, request.group, owner, author, admitted)
     return Pushed(outcomes)
 
 
@@ -60,7 +61,8 @@ def _checked(mutation: Mutation) -> Mutation:
     check_identity(mutation.client, "client")
     if type(mutation.id) is not int or not 1 <= mutation.id <= INTEGER_MAX:
         raise Invalid("a pushed mutation must have a number from 1 on", client=mutation.client, value=mutation.id)
-    return msgspec.structs.replace(check_unreserved(mutation), origin=None)
+    check_unreserved(mutation)
+    return mutation if mutation.origin is None else msgspec.structs.replace(mutation, origin=None)
 
 
 def _none(mutations: Sequence[Mutation], status: Status) -> Pushed:
@@ -69,7 +71,14 @@ def _none(mutations: Sequence[Mutation], status: Status) -> Pushed:
 
 
 def reject(
-    document: Document, mutation: Mutation, reason: str, *, group: str, owner: str = "", author: str = ""
+    document: Document,
+    mutation: Mutation,
+    reason: str,
+    *,
+    group: str,
+    owner: str = "",
+    author: str = "",
+    admitted: bool = False,
 ) -> Outcome:
     """Commit a mutation as rejected for ``reason``, without running it, if it is its turn; answer as a push does.
 
@@ -80,20 +89,24 @@ def reject(
         raise Rejected(reason)
 
     rules = Rules({mutation.name: refuse}, document.rules.metadata_fields)
-    return Document(document.log, rules).apply([mutation], group=group, owner=owner, author=author)[0]
+    rejecting = Document(document.log, rules)
+    return rejecting.apply([mutation], group=group, owner=owner, author=author, admitted=admitted)[0]
 
 
-def _apply(document: Document, batch: Sequence[Mutation], group: str, owner: str, author: str) -> list[Outcome]:
+def _apply(
+    document: Document, batch: Sequence[Mutation], group: str, owner: str, author: str, admitted: bool
+) -> list[Outcome]:
     """Apply a batch as one entry, or as several where one cannot hold it."""
     try:
-        return document.apply(batch, group=group, owner=owner, author=author)
+        return document.apply(batch, group=group, owner=owner, author=author, admitted=admitted)
     except Unsupported:
         # What is stored is newer than this program: that says nothing of the mutations.
         raise
     except (Invalid, LimitExceeded) as exc:
         if len(batch) == 1:
             empty = Mutation(client=batch[0].client, id=batch[0].id, name=UNSTORABLE)
-            return [reject(document, empty, str(exc), group=group, owner=owner, author=author)]
+            speaker = {"group": group, "owner": owner, "author": author}
+            return [reject(document, empty, str(exc), **speaker, admitted=admitted)]
     middle = len(batch) // 2
-    first = _apply(document, batch[:middle], group, owner, author)
-    return first + _apply(document, batch[middle:], group, owner, author)
+    first = _apply(document, batch[:middle], group, owner, author, admitted)
+    return first + _apply(document, batch[middle:], group, owner, author, admitted)

@@ -7,6 +7,7 @@ was applied, is durably queued, or had been before. What it must do instead is s
 from __future__ import annotations
 
 import math
+import sys
 from typing import Any, Literal, TypeVar
 
 import msgspec
@@ -16,13 +17,15 @@ from stratalog.errors import Collected, Invalid
 from stratalog.limits import INTEGER_MAX, JSON_DEPTH_MAX
 from stratalog.protocol.messages import Mutation, Outcome
 from stratalog.protocol.sync import Clear, Cookie, Pull, Pulled, Push, Pushed
-from stratalog.sync.pull import MayWrite, always, pull
+from stratalog.sync.pull import MayWrite, OpenPull, always, open_pull
 
 __all__ = [
     "ReplicacheAnswer",
     "answer_pull",
     "answer_push",
     "client_state_not_found",
+    "doubles",
+    "open_replicache_pull",
     "pull_replicache",
     "read_pull",
     "read_push",
@@ -61,14 +64,23 @@ class _Pull(msgspec.Struct, frozen=True):
 
 def pull_replicache(document: Document, body: Any, owner: str = "", may_write: MayWrite = always) -> ReplicacheAnswer:
     """Answer a pull whose JSON body was decoded to ``body``. Raises what `pull` does, and Invalid."""
+    return open_replicache_pull(document, body, owner, may_write, start_bytes_max=sys.maxsize)[0]
+
+
+def open_replicache_pull(
+    document: Document, body: Any, owner: str = "", may_write: MayWrite = always, *, start_bytes_max: int
+) -> tuple[ReplicacheAnswer, OpenPull | None]:
+    """The same, with the rest of a patch of which no more than that is read at once. Its body has the start of it."""
     request = read_pull(body)
     if isinstance(request, ReplicacheAnswer):
-        return request
+        return request, None
     try:
-        pulled = pull(document, request, owner, may_write)
+        opened = open_pull(document, request, owner, may_write, start_bytes_max=start_bytes_max)
     except Collected:
-        return client_state_not_found()
-    return client_state_not_found() if _is_foreign(request, pulled) else answer_pull(pulled)
+        return client_state_not_found(), None
+    if _is_foreign(request, opened.start):
+        return client_state_not_found(), None
+    return answer_pull(opened.start), opened
 
 
 def read_push(body: Any) -> Push | ReplicacheAnswer:
@@ -77,7 +89,7 @@ def read_push(body: Any) -> Push | ReplicacheAnswer:
         return _version_not_supported("push")
     read = _converted(body, _Push)
     mutations = [
-        Mutation(client=mutation.client, id=mutation.id, name=mutation.name, args=_doubles(mutation.args))
+        Mutation(client=mutation.client, id=mutation.id, name=mutation.name, args=doubles(mutation.args))
         for mutation in read.mutations
     ]
     return Push(read.group, mutations)
@@ -152,14 +164,14 @@ def _cookie(cookie: Any) -> Cookie | None:
     return Cookie(max(0, math.floor(order)), origin="", version=0)
 
 
-def _doubles(value: Any, depth: int = JSON_DEPTH_MAX) -> Any:
+def doubles(value: Any, depth: int = JSON_DEPTH_MAX) -> Any:
     """``value`` with integers that JavaScript wrote of a number past 2^53 as the floating point numbers they were."""
     if type(value) is int and INTEGER_MAX < abs(value) <= DOUBLE_MAX:
         return float(value)
     if depth and isinstance(value, list):
-        return [_doubles(item, depth - 1) for item in value]
+        return [doubles(item, depth - 1) for item in value]
     if depth and isinstance(value, dict):
-        return {name: _doubles(item, depth - 1) for name, item in value.items()}
+        return {name: doubles(item, depth - 1) for name, item in value.items()}
     return value
 
 

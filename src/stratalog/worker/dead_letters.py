@@ -126,7 +126,7 @@ def _redrive_rejection(store: Store, letter: str, author: str) -> Outcome:
         args = decode(rejection.args)
     origin = (rejection.client, rejection.id)
     again = Mutation(client=f"{OPERATOR}/{letter}", id=1, name=name, args=args, origin=origin)
-    outcome = document.apply([again], author=author)[0]
+    outcome = document.apply([again], author=author, admitted=True)[0]
     redriven = msgspec.structs.replace(rejection, redriven_ms=store.environment.clock.wall_ms())
     write_rejection(store.environment.index, letter, redriven)
     return outcome

@@ -62,7 +62,8 @@ def apply(document: Document, queued: QueuedPush, mutations: Sequence[Carried] |
         if unstorable:
             outcomes += [_reject(document, queued, carried, UNSTORABLE, carried.refused) for carried in run]
         else:
-            outcomes += push(document, queued.push(list(run)), queued.owner, queued.author).outcomes
+            # What was acknowledged is taken, whatever quotas say by now.
+            outcomes += push(document, queued.push(list(run)), queued.owner, queued.author, admitted=True).outcomes
     return outcomes
 
 
@@ -150,4 +151,5 @@ class _Trial:
 def _reject(document: Document, queued: QueuedPush, carried: Carried, name: str, reason: str) -> Outcome:
     args: Any = None if carried.refused else carried.args
     mutation = Mutation(client=carried.client, id=carried.id, name=name, args=args)
-    return reject(document, mutation, reason, group=queued.group, owner=queued.owner, author=queued.author)
+    speaker = {"group": queued.group, "owner": queued.owner, "author": queued.author}
+    return reject(document, mutation, reason, **speaker, admitted=True)

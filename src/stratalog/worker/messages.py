@@ -7,7 +7,7 @@ an owner of their own, the message, so that nothing is shared and all of it can 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Container, Sequence
 from typing import Any
 
 import msgspec
@@ -51,13 +51,17 @@ class Carried(msgspec.Struct, frozen=True, array_like=True):
 
 
 class QueuedPush(msgspec.Struct, frozen=True, array_like=True):
-    """A push and on whose behalf it is. ``origin`` is that of the document its client meant, if it said."""
+    """A push and on whose behalf it is. ``origin`` is that of the document its client meant, if it said.
+
+    ``known`` are the mutators of the push that whoever queued it had: a worker without them is of another application.
+    """
 
     group: str
     origin: str
     owner: str
     author: str
     mutations: list[Carried]
+    known: tuple[str, ...] = ()
 
     def push(self, mutations: Sequence[Carried] | None = None) -> Push:
         """The push as it came, or those of its mutations."""
@@ -98,13 +102,15 @@ def write_message(
     owner: str,
     author: str,
     bytes_max: int = MESSAGE_BYTES_MAX,
+    known: Container[str] = (),
 ) -> bytes:
     """The message for a push that was checked. Where it is larger than that its body is put into blobs, durably.
 
-    Raises LimitExceeded, Unavailable, OutcomeUnknown.
+    ``known`` are the names of the mutators that the document has where it is queued. Raises LimitExceeded,
+    Unavailable, OutcomeUnknown.
     """
     mutations = [_carried(mutation) for mutation in push.mutations]
-    body = encode(QueuedPush(push.group, push.origin, owner, author, mutations))
+    body = _body(QueuedPush(push.group, push.origin, owner, author, mutations, _known(push, known)))
     if len(body) > QUEUED_BYTES_MAX:
         raise LimitExceeded("a push is too large to be queued", value=len(body), limit=QUEUED_BYTES_MAX)
     token = new_id(environment.clock, TOKEN_CHARACTERS)
@@ -157,6 +163,16 @@ def remove_claim_check(blobs: Blobs, envelope: Envelope) -> None:
     first = _claim_check_key(envelope, envelope.claim_check)
     for stat in sorted(blobs.list(f"{envelope.claim_check_owner}/"), key=lambda stat: stat.key != first):
         blobs.delete(stat.key, stat.stamp)
+
+
+def _known(push: Push, known: Container[str]) -> tuple[str, ...]:
+    return tuple(sorted({mutation.name for mutation in push.mutations if mutation.name in known}))
+
+
+def _body(queued: QueuedPush) -> bytes:
+    """What is stored of a push: the last field, which is younger than the format, only where it says anything."""
+    fields = [queued.group, queued.origin, queued.owner, queued.author, queued.mutations]
+    return encode(queued if queued.known else fields)
 
 
 def _claim_check_key(envelope: Envelope, claim_check: BodyRef) -> str:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import threading
 from collections import OrderedDict, deque
 from collections.abc import Sequence
+from typing import NamedTuple
 
 from stratalog.clock import Clock, Observation
 from stratalog.documents import Document
@@ -16,6 +17,8 @@ from stratalog.documents.run import run_batch
 from stratalog.documents.state import State
 from stratalog.errors import Invalid, LimitExceeded, QueueFull
 from stratalog.limits import MESSAGE_BYTES_MAX, QUEUED_PUSHES_MAX
+from stratalog.log.admission import UNBOUND, Reservation
+from stratalog.log.usage import Amounts
 from stratalog.process_fork import close_in_child
 from stratalog.protocol.messages import Mutation, check_mutation
 from stratalog.protocol.sync import Push, Pushed
@@ -40,7 +43,8 @@ its client known, is not in the queue.
 class QueuedPushes:
     """Queues the pushes of one server process. Safe for threads.
 
-    At most ``pushes_max`` of a document wait. A message is at most ``message_bytes_max``; larger pushes go to blobs.
+    At most ``pushes_max`` of a document wait, half of them of one owner. A message is at most ``message_bytes_max``;
+    larger pushes go to blobs.
     """
 
     def __init__(
@@ -57,7 +61,8 @@ class QueuedPushes:
         """Queue a push durably for a worker. What needs no queue is answered at once: refused, or seen before.
 
         Raises Invalid or LimitExceeded for names and numbers that cannot be, QueueFull where too many pushes of the
-        document wait, NotFound, Unavailable: nothing is queued. OutcomeUnknown: it may be; push the same again.
+        document wait, QuotaExceeded, NotFound, Unavailable: nothing is queued. OutcomeUnknown: it may be; push the same
+        again.
         """
         request = check_push(request)
         record, state = document.log.record, document.state()
@@ -66,11 +71,29 @@ class QueuedPushes:
         answer = refusal(document, request) or _final(document, state, request, owner, OPEN if mendable else RUNNABLE)
         if answer is not None:
             return answer
-        sent.check_room(state, self._pushes_max)
-        message = write_message(self._store.environment, record, request, owner, author, self._message_bytes_max)
-        self._store.queue.send(group_of(record), [message])
-        sent.note(request.mutations)
+        sent.check_room(state, self._pushes_max, owner)
+        message = write_message(
+            self._store.environment,
+            record,
+            request,
+            owner,
+            author,
+            self._message_bytes_max,
+            document.rules.mutators,
+        )
+        with self._reserve(record.organisation, state, request):
+            self._store.queue.send(group_of(record), [message])
+        sent.note(request.mutations, owner)
         return Pushed([], queued=True)
+
+    def _reserve(self, organisation: str, state: State, request: Push) -> Reservation:
+        """Room for the clients that the push makes known: once it is acknowledged nothing refuses it."""
+        firsts = {mutation.client for mutation in request.mutations if mutation.id == 1}
+        newcomers = sum(state.client(client) is None for client in firsts)
+        if not newcomers:
+            return UNBOUND
+        amounts = Amounts(clients=newcomers)
+        return self._store.environment.reserve(organisation, amounts, document_clients=state.count_clients)
 
     def _sent_to(self, prefix: str) -> _Sent:
         """What was sent for an incarnation; that of the least used one is forgotten where there are too many."""
@@ -89,41 +112,62 @@ class _Sent:
         self._clock = clock
         self._lock = threading.Lock()
         close_in_child(self, "_lock")
-        self._waiting: deque[tuple[Observation, dict[str, int]]] = deque()
+        self._waiting: deque[_Waiting] = deque()
 
-    def note(self, mutations: Sequence[Mutation]) -> None:
+    def note(self, mutations: Sequence[Mutation], owner: str) -> None:
         """One was sent, which takes its clients that far."""
         last = {mutation.client: mutation.id for mutation in mutations}
         with self._lock:
-            self._waiting.append((Observation(self._clock), last))
+            self._waiting.append(_Waiting(Observation(self._clock), last, owner))
 
     def holds_any(self, mutations: Sequence[Mutation]) -> bool:
         """Whether a push of one of these clients was sent and not seen settled."""
         clients = {mutation.client for mutation in mutations}
         with self._lock:
-            return any(not clients.isdisjoint(last) for _, last in self._waiting)
+            return any(not clients.isdisjoint(push.last) for push in self._waiting)
 
-    def check_room(self, state: State, pushes_max: int) -> None:
-        """Raise QueueFull where as many wait as may, by what ``state`` says of those that were sent."""
+    def check_room(self, state: State, pushes_max: int, owner: str) -> None:
+        """Raise QueueFull where as many wait as may, of all or of the owner, by what ``state`` says of those sent."""
         with self._lock:
             while self._waiting and self._is_settled(0, state):
                 self._waiting.popleft()
-            if len(self._waiting) < pushes_max:
+            full = self._full(pushes_max, owner)
+            if full is None:
                 return
             for position in reversed(range(len(self._waiting))):
                 if self._is_settled(position, state):
                     # Those before it were dropped, or they would have been applied: a group is settled in order.
                     self._waiting = deque(list(self._waiting)[position + 1 :])
-                    return
-        text = "too many pushes of the document wait in the queue"
-        raise QueueFull(text, limit=pushes_max, seconds=RETRY_SECONDS)
+                    full = self._full(pushes_max, owner)
+                    break
+        if full is not None:
+            raise full
+
+    def _full(self, pushes_max: int, owner: str) -> QueueFull | None:
+        """The error where there is no room. Where nobody is known, nobody has a share."""
+        if len(self._waiting) >= pushes_max:
+            text = "too many pushes of the document wait in the queue"
+            return QueueFull(text, limit=pushes_max, seconds=RETRY_SECONDS)
+        share = max(1, pushes_max // 2)
+        if owner and sum(push.owner == owner for push in self._waiting) >= share:
+            text = "too many pushes of the principal wait in the document's queue"
+            return QueueFull(text, limit=share, seconds=RETRY_SECONDS, scope="principal")
+        return None
 
     def _is_settled(self, position: int, state: State) -> bool:
         """Whether it was applied, or sent so long ago that it was dropped if it was not."""
-        seen, last = self._waiting[position]
-        if seen.age_seconds() > FORGOTTEN_SECONDS:
+        push = self._waiting[position]
+        if push.sent.age_seconds() > FORGOTTEN_SECONDS:
             return True
-        return all((known := state.client(client)) is not None and known.id >= id for client, id in last.items())
+        return all((known := state.client(client)) is not None and known.id >= id for client, id in push.last.items())
+
+
+class _Waiting(NamedTuple):
+    """A push that was sent: when, how far it takes its clients, and whose it is."""
+
+    sent: Observation
+    last: dict[str, int]
+    owner: str
 
 
 def _final(document: Document, state: State, request: Push, owner: str, waiting: frozenset[str]) -> Pushed | None:

@@ -5,6 +5,7 @@
     behind a gap, of a client unknown          settled and dropped: the client's next push brings it
     of another incarnation, of no document     settled and dropped: it was not meant for the heir
     an error of a port                         raised: the same again may well succeed
+    of an application that the worker lacks    raised, never rejected: another worker may have it
     any other error, a damaged document        raised: `Settler.note_failure` keeps why
     =========================================  ==========================
 
@@ -22,7 +23,7 @@ from itertools import islice
 import msgspec
 
 from stratalog.documents import Document
-from stratalog.errors import Corrupt, Invalid, NotFound
+from stratalog.errors import Corrupt, Invalid, NotFound, Unsupported
 from stratalog.limits import QUEUE_RECEIVES_MAX
 from stratalog.ports.queue import Message
 from stratalog.protocol.messages import Outcome
@@ -30,7 +31,14 @@ from stratalog.store import Store
 from stratalog.worker.attempt_record import drop_attempts, read_attempts, write_attempts
 from stratalog.worker.coalescing import Opened, join
 from stratalog.worker.execution import SUSPECT_RECEIVES, TRANSIENT, apply, apply_one_by_one
-from stratalog.worker.messages import Envelope, claim_check_exists, open_push, read_message, remove_claim_check
+from stratalog.worker.messages import (
+    Envelope,
+    QueuedPush,
+    claim_check_exists,
+    open_push,
+    read_message,
+    remove_claim_check,
+)
 
 __all__ = ["DEAD_MESSAGE", "Settlement", "Settler", "again_seconds"]
 
@@ -120,6 +128,7 @@ class Settler:
         document = self._document(first.envelope)
         if document is None:
             raise NotFound("no such document", document=first.envelope.document)
+        _require_application(document, [opened.push for opened in joined])
         outcomes = apply(document, first.push, [mutation for each in joined for mutation in each.push.mutations])
         self.counts.update(outcome.status for outcome in outcomes)
         self.counts["joined"] += len(joined)
@@ -144,6 +153,7 @@ class Settler:
             if claim_check_exists(self._store.environment.blobs, envelope):
                 raise
             return []
+        _require_application(document, [queued])
         try:
             if message.receives < SUSPECT_RECEIVES:
                 return apply(document, queued)
@@ -153,6 +163,18 @@ class Settler:
                 raise
             self.counts["of another incarnation"] += 1
             return []
+
+
+def _require_application(document: Document, pushes: Sequence[QueuedPush]) -> None:
+    """Raise Unsupported where whoever queued a push had a mutator that is not here.
+
+    To run it would commit a rejection for good, although a worker with the application would apply it.
+    """
+    for queued in pushes:
+        for name in queued.known:
+            if name not in document.rules.mutators:
+                text = "the worker does not have the application that the push is for"
+                raise Unsupported(text, document=document.name, mutator=name)
 
 
 def again_seconds(message: Message, seconds_max: float) -> float:

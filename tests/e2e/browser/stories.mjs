@@ -286,9 +286,14 @@ const stories = {
     await leaving.close();
     // Chromium releases the lock of a closed tab a little later. Until then nobody may take what the tab left.
     await until(staying, async () => (await navigator.locks.query()).held.length <= 2);
+    // Neither has anything of its own to push. What they push first does not arrive.
+    let pushes = 0;
+    const lose = (route) => (++pushes <= 2 ? route.abort() : route.continue());
+    await Promise.all([staying, bystander].map((tab) => tab.route("**/push", lose)));
     await Promise.all([staying, bystander].map((tab) => evaluate(tab, ([client]) => client.hurry())));
     await waitForCount(staying, "count/left", 7);
     await waitForCount(bystander, "count/left", 7);
+    assert.ok(pushes > 2);
     await settles(staying);
     const countTabLeases = () =>
       staying.evaluate(async () => {

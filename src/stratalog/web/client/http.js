@@ -11,6 +11,9 @@ export class Http {
   #token;
   #create;
   #live;
+  /** The token that the server refused, and its answer; it is not asked about again.
+   * @type {{token: string, error: StratalogError} | null} */
+  #refused = null;
 
   constructor(url, { token = "", create = false } = {}) {
     this.#url = url;
@@ -21,6 +24,11 @@ export class Http {
 
   token() {
     return this.#token();
+  }
+
+  /** Ask again with a token that was refused. */
+  retry() {
+    this.#refused = null;
   }
 
   /** Where its live connections go, and which document to name there: beside it, unless an answer said otherwise. */
@@ -41,6 +49,7 @@ export class Http {
     /** @type {Record<string, string>} */
     const headers = body === undefined ? {} : { "Content-Type": "application/json" };
     const token = await this.#token();
+    if (this.#refused && this.#refused.token === token) throw this.#refused.error;
     if (token) headers.Authorization = `Bearer ${token}`;
     // Said once more, for a gateway that unescapes it.
     const path = new URL(url).pathname;
@@ -63,7 +72,11 @@ export class Http {
       throw new StratalogError("outcome-unknown", "no answer came from the server", { reason: error.message });
     }
     const answer = parsed(text);
-    if (!response.ok) throw problem(response, answer);
+    if (!response.ok) {
+      const error = problem(response, answer);
+      if (response.status === 401) this.#refused = { token, error };
+      throw error;
+    }
     this.#heed(response.headers.get("Stratalog-Live") ?? "");
     if (answer === undefined) throw new StratalogError("corrupt", "the server's answer does not decode");
     return decode(answer);

@@ -3,7 +3,8 @@
 
 import { Alarm, pauseMs } from "./backoff.js";
 
-const SUBPROTOCOL = "stratalog.live.1";
+const SUBPROTOCOLS = ["stratalog.live.2", "stratalog.live.1"];
+const INVALID_TOKEN = 4401;
 const SILENCE_SECONDS_MAX = 60;
 const BACKOFF = { firstMs: 200, limitMs: 30_000 };
 
@@ -12,6 +13,8 @@ export class Live {
   id = null;
   /** What each connection shows of itself, by id. */
   present = {};
+  /** Whom each connection speaks for, as the server knows it, by id: `{id, name}`. */
+  principals = {};
   #address;
   #token;
   #onPoke;
@@ -25,6 +28,8 @@ export class Live {
   #hangUp = null;
   #shown = null;
   #failures = 0;
+  /** A token that the server refused: it is not sent again. */
+  #refusedToken = null;
   #silenceSeconds = SILENCE_SECONDS_MAX;
 
   /** `address` gives the URL, and the document where the URL does not name it. Both may change between connections. */
@@ -50,6 +55,7 @@ export class Live {
   /** Connect again without further waiting. */
   hurry() {
     this.#failures = 0;
+    this.#refusedToken = null;
     if (!this.#socket && !this.#stopped) this.#alarm.ring();
   }
 
@@ -70,17 +76,19 @@ export class Live {
   async #listen() {
     try {
       const token = await this.#token();
+      if (token === this.#refusedToken) return;
       await new Promise((resolve) => this.#open(token, resolve));
     } finally {
       this.#socket = this.#hangUp = this.id = null;
       this.present = {};
+      this.principals = {};
       this.#onPresence();
     }
   }
 
   #open(token, onEnd) {
     const { url, document } = this.#address();
-    const socket = (this.#socket = new WebSocket(url, SUBPROTOCOL));
+    const socket = (this.#socket = new WebSocket(url, SUBPROTOCOLS));
     let silence;
     // Without waiting for the other side, which may be out of reach.
     const hangUp = (this.#hangUp = () => {
@@ -100,7 +108,10 @@ export class Live {
       this.#hear(JSON.parse(data));
       listenOn();
     };
-    socket.onclose = hangUp;
+    socket.onclose = ({ code }) => {
+      if (code === INVALID_TOKEN) this.#refusedToken = token;
+      hangUp();
+    };
   }
 
   #hear(message) {
@@ -110,9 +121,20 @@ export class Live {
       this.#silenceSeconds = message.silence_seconds ?? SILENCE_SECONDS_MAX;
       if (this.#shown !== null) this.show(this.#shown);
     }
-    if (message.type === "here") this.present = message.present;
-    if (message.type === "here" || message.type === "ready") this.#onPresence();
+    if (message.type === "here") this.#see(message.present, message.principals);
+    if (message.type === "here-changed") {
+      this.#see({ ...this.present, ...message.changed }, { ...this.principals, ...message.principals });
+    }
+    if (["here", "here-changed", "ready"].includes(message.type)) this.#onPresence();
     if (["ready", "poke", "gone"].includes(message.type)) this.#onPoke(message.version);
+  }
+
+  // Whoever shows null shows nothing any more.
+  #see(present, principals = {}) {
+    const ids = Object.keys(present).filter((id) => present[id] !== null);
+    const known = ids.filter((id) => Object.hasOwn(principals, id));
+    this.present = Object.fromEntries(ids.map((id) => [id, present[id]]));
+    this.principals = Object.fromEntries(known.map((id) => [id, { name: "", ...principals[id] }]));
   }
 
   #say(message) {

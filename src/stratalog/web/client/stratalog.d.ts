@@ -94,6 +94,8 @@ export interface Client {
   readonly failures: Failure[];
   /** What other connections show of themselves. */
   readonly others: Readonly<Record<string, Value>>;
+  /** Whom they speak for, as the server knows it: what they show of themselves may be untrue. */
+  readonly principals: Readonly<Record<string, { readonly id: string; readonly name: string }>>;
 
   get(key: string, fallback?: Value): Value;
   has(key: string): boolean;
@@ -123,7 +125,7 @@ export interface Client {
   start(): void;
   /** Be offline until `start`; what is changed meanwhile waits. */
   stop(): void;
-  /** Try again without further waiting. */
+  /** Try again without further waiting, also with a token that was refused. */
   hurry(): void;
   /** Stop, and leave what is kept to the next tab. */
   close(): void;

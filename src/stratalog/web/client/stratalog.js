@@ -61,6 +61,8 @@ export class Client extends Replica {
   #running = false;
   #closed = false;
   #failures = 0;
+  /** How often in a row something of another tab could not be sent. */
+  #adoptFailures = 0;
   #hurry = () => this.hurry();
 
   constructor(local, parts) {
@@ -103,6 +105,11 @@ export class Client extends Replica {
     return Object.fromEntries(Object.entries(this.#live.present).filter(([id]) => id !== this.#live.id));
   }
 
+  /** Whom the other connections speak for, by id, as the server knows it: `{id, name}`. */
+  get principals() {
+    return Object.fromEntries(Object.entries(this.#live.principals).filter(([id]) => id !== this.#live.id));
+  }
+
   /** Let others see this of the client, such as its cursor: up to a KiB; null for nothing. */
   show(state) {
     this.#live.show(state);
@@ -140,9 +147,10 @@ export class Client extends Replica {
     this.note();
   }
 
-  /** Try again without further waiting. */
+  /** Try again without further waiting, also with a token that was refused. */
   hurry() {
     this.#failures = 0;
+    this.#parts.http.retry();
     this.#live.hurry();
     this.#alarm.ring();
   }
@@ -171,7 +179,7 @@ export class Client extends Replica {
   async #attempt() {
     try {
       await this.sync();
-      await this.#adopt();
+      this.#adoptFailures = (await this.#adopt()) ? this.#adoptFailures + 1 : 0;
       this.lastError = null;
       this.#failures = 0;
     } catch (error) {
@@ -180,14 +188,17 @@ export class Client extends Replica {
       this.#alarm.calm();
     }
     this.note();
+    if (!this.lastError && this.#adoptFailures) return pauseMs(this.#adoptFailures, BACKOFF);
     if (!this.lastError) return this.#live.id ? PULL_MS : PULL_MS_WITHOUT_POKES;
     return pauseMs(this.#failures, { ...BACKOFF, retryAfter: this.lastError.details?.retryAfter });
   }
 
-  // Send what tabs that ended left behind: each as the client it was, so that nothing is applied twice.
+  // Send what tabs that ended left behind: each as the client it was, so that nothing is applied twice. Returns whether
+  // something stays that could not be sent.
   async #adopt() {
     const { database, http, tabLease } = this.#parts;
     const others = (await database.tabLeases()).filter((other) => other.tabLease !== tabLease);
+    let stays = false;
     for (const { tabLease: other } of others) {
       const release = await database.hold(other);
       if (!release) continue;
@@ -197,10 +208,11 @@ export class Client extends Replica {
         if (!left.local.pending.length) await this.local.inherit(left.local);
       } catch {
         // It stays where it is, and is tried again after the next sync cycle.
-        continue;
+        stays = true;
       } finally {
         release();
       }
     }
+    return stays;
   }
 }

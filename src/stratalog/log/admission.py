@@ -1,0 +1,319 @@
+"""Admission: holds writers to the quotas of their organisations, by what was measured and what was admitted since.
+
+A process reads the measurement of an organisation now and then, and adds what it has itself admitted since that one
+began. What other processes admit meanwhile it does not know. So a quota may be passed by as much, until the next
+measurement. What is admitted while a measurement runs may be in both, and counts twice until the next one.
+
+An organisation without quotas costs neither a read nor memory.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections import Counter, OrderedDict, deque
+from collections.abc import Callable, Iterator
+from types import TracebackType
+from typing import NamedTuple, Self
+
+import msgspec
+
+from stratalog.clock import Clock, Observation
+from stratalog.errors import OutcomeUnknown, QuotaExceeded, Unavailable
+from stratalog.limits import (
+    USAGE_CLOCKS_SECONDS_MAX,
+    USAGE_ORGANISATIONS_MAX,
+    USAGE_READ_SECONDS,
+    USAGE_SLICE_SECONDS,
+    USAGE_SLICES_MAX,
+)
+from stratalog.log.usage import NOTHING, UNLIMITED, Amounts, Measurement, Quotas, QuotasOf, load_measurement
+from stratalog.ports.index import Index
+from stratalog.process_fork import close_in_child
+
+__all__ = ["UNBOUND", "Admission", "Reservation", "Usage"]
+
+RecordCreated = Callable[[str], None]
+"""Called with the principal before their record is created. Raises where they create too fast."""
+
+_NAMES = {"stored_bytes": "stored bytes", "documents": "documents", "records": "records", "clients": "clients"}
+
+
+class Usage(msgspec.Struct, frozen=True, kw_only=True):
+    """What a process knows of an organisation: as measured, None where it never was, and admitted here since."""
+
+    measured: Measurement | None
+    admitted: Amounts
+    quotas: Quotas
+
+    @property
+    def amounts(self) -> Amounts:
+        """Both together: what quotas are held against."""
+        return self.admitted.plus(self.measured.amounts if self.measured else NOTHING)
+
+    @property
+    def ratio(self) -> float:
+        """The largest part of a quota that is used; 0 where there is none."""
+        pairs = [(getattr(self.amounts, name), getattr(self.quotas, f"{name}_max")) for name in _NAMES]
+        return max((used / limit for used, limit in pairs if limit), default=0.0)
+
+
+class Admission:
+    """Admits what the quotas leave room for. Safe for threads. Its calls may read the index, rarely."""
+
+    def __init__(
+        self, index: Index, clock: Clock, quotas: QuotasOf | None = None, record_created: RecordCreated | None = None
+    ) -> None:
+        self.refusals: Counter[str] = Counter()
+        """How often each quota refused something."""
+
+        self._index = index
+        self._clock = clock
+        self._quotas = quotas
+        self._record_created = record_created
+        self._accounts: OrderedDict[str, _Account] = OrderedDict()
+        self._lock = threading.Lock()
+        close_in_child(self, "_lock")
+
+    def quotas(self, organisation: str) -> Quotas:
+        """The organisation's quotas."""
+        return UNLIMITED if self._quotas is None else self._quotas(organisation)
+
+    def is_due(self, organisation: str) -> bool:
+        """Whether the next reservation for an organisation with quotas reads its measurement."""
+        return self._account(organisation).is_due
+
+    def reserve(
+        self,
+        organisation: str,
+        amounts: Amounts,
+        *,
+        document_clients: Callable[[], int] | None = None,
+        principal: str = "",
+    ) -> Reservation:
+        """Admit ``amounts``, which count from now on. Confirm or release the reservation at the end.
+
+        ``document_clients`` counts the clients that their document has already. ``principal`` is whose record is
+        created. Raises QuotaExceeded: nothing is reserved.
+        """
+        if amounts.records and principal and self._record_created is not None:
+            self._record_created(principal)
+        quotas = self.quotas(organisation)
+        if quotas == UNLIMITED:
+            return UNBOUND
+        account = self._account(organisation)
+        account.refresh(self._index, organisation)
+        if document_clients is not None and quotas.document_clients_max is not None:
+            wanted = document_clients() + amounts.clients
+            self._check(organisation, "document_clients", quotas.document_clients_max, wanted, "document")
+        reservation = Reservation(_Ledger(self, organisation, account, quotas), NOTHING)
+        reservation.add(amounts)
+        return reservation
+
+    def usage(self, organisation: str) -> Usage:
+        """What is known of the organisation, read now. Raises Unavailable."""
+        with self._lock:
+            # Who asks makes no account: names that callers make up would take the room of those that write.
+            account = self._accounts.get(organisation) or _Account(self._clock)
+        account.refresh(self._index, organisation, at_once=True)
+        return account.usage(self.quotas(organisation))
+
+    def known(self) -> Iterator[tuple[str, Usage]]:
+        """The organisations with quotas that wrote something lately. Reads nothing."""
+        with self._lock:
+            accounts = list(self._accounts.items())
+        for organisation, account in accounts:
+            quotas = self.quotas(organisation)
+            if quotas != UNLIMITED:
+                yield organisation, account.usage(quotas)
+
+    def _check(self, organisation: str, name: str, limit: int | None, wanted: int, scope: str = "organisation") -> None:
+        if limit is None or wanted <= limit:
+            return
+        quota = f"{name}_max"
+        self.refusals[quota] += 1
+        what = "the document may have no more clients" if name == "document_clients" else ""
+        message = what or f"the organisation may store no more {_NAMES[name]}"
+        details = {"quota": quota, "limit": limit, "value": wanted, "scope": scope}
+        raise QuotaExceeded(message, organisation=organisation, **details)
+
+    def _account(self, organisation: str) -> _Account:
+        with self._lock:
+            account = self._accounts.setdefault(organisation, _Account(self._clock))
+            self._accounts.move_to_end(organisation)
+            if len(self._accounts) > USAGE_ORGANISATIONS_MAX:
+                self._make_room(organisation)
+        return account
+
+    def _make_room(self, newest: str) -> None:
+        """Make room. Names that callers make up have nothing written: they go before accounts that hold something."""
+        names = (name for name, account in self._accounts.items() if account.is_empty and name != newest)
+        del self._accounts[next(names, next(iter(self._accounts)))]
+
+
+class Reservation:
+    """What was admitted for one write.
+
+    As a context manager it is confirmed at the end, and released after an error that says that nothing was written.
+    """
+
+    def __init__(self, ledger: _Ledger | None, amounts: Amounts) -> None:
+        self._ledger = ledger
+        self._amounts = amounts
+
+    def check(self, amounts: Amounts) -> None:
+        """Raise QuotaExceeded where there is no room for so much more."""
+        if self._ledger is not None:
+            self._ledger.check(amounts)
+
+    def add(self, amounts: Amounts) -> None:
+        """Admit more. Raises QuotaExceeded; what was admitted before stays."""
+        if self._ledger is not None:
+            self._ledger.add(amounts)
+            self._amounts = self._amounts.plus(amounts)
+
+    def confirm(self) -> None:
+        """It was written, or may have been: it counts from now until a measurement that began later."""
+        amounts, self._amounts = self._amounts, NOTHING
+        if self._ledger is not None and amounts != NOTHING:
+            self._ledger.settle(amounts, confirmed=amounts)
+
+    def release(self) -> None:
+        """Nothing was written. After `confirm` it does nothing."""
+        amounts, self._amounts = self._amounts, NOTHING
+        if self._ledger is not None and amounts != NOTHING:
+            self._ledger.settle(amounts, confirmed=NOTHING)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, exc: BaseException | None, tb: TracebackType | None) -> None:
+        # An interrupt may come after the commit was sent.
+        if isinstance(exc, Exception) and not isinstance(exc, OutcomeUnknown):
+            self.release()
+        else:
+            self.confirm()
+
+
+UNBOUND = Reservation(None, NOTHING)
+"""Where there is no quota. It holds nothing, so that all may share it."""
+
+
+class _Ledger:
+    """One reservation's way to its account."""
+
+    def __init__(self, admission: Admission, organisation: str, account: _Account, quotas: Quotas) -> None:
+        self._admission = admission
+        self._organisation = organisation
+        self._account = account
+        self._quotas = quotas
+
+    def check(self, amounts: Amounts) -> None:
+        with self._account.lock:
+            self._check(amounts)
+
+    def add(self, amounts: Amounts) -> None:
+        # Under one lock, or two threads would both find the last room.
+        with self._account.lock:
+            self._check(amounts)
+            self._account.pending = self._account.pending.plus(amounts)
+
+    def settle(self, amounts: Amounts, confirmed: Amounts) -> None:
+        with self._account.lock:
+            self._account.pending = self._account.pending.plus(amounts, -1)
+            if confirmed != NOTHING:
+                self._account.note(confirmed)
+
+    def _check(self, amounts: Amounts) -> None:
+        used = self._account.amounts()
+        for name in _NAMES:
+            more = getattr(amounts, name)
+            if more:
+                limit = getattr(self._quotas, f"{name}_max")
+                self._admission._check(self._organisation, name, limit, getattr(used, name) + more)
+
+
+class _Account:
+    """What one process knows of one organisation."""
+
+    def __init__(self, clock: Clock) -> None:
+        self.lock = threading.Lock()
+        self.pending = NOTHING
+        """Admitted, and on its way."""
+
+        self._clock = clock
+        self._reading = threading.Lock()
+        close_in_child(self, "lock", "_reading")
+        self._read: Observation | None = None
+        self._measured: Measurement | None = None
+        self._slices: deque[_Slice] = deque()
+
+        self._written = NOTHING
+
+    @property
+    def is_due(self) -> bool:
+        return self._read is None or self._read.age_seconds() >= USAGE_READ_SECONDS
+
+    @property
+    def is_empty(self) -> bool:
+        return self.pending == self._written == NOTHING
+
+    def refresh(self, index: Index, organisation: str, *, at_once: bool = False) -> None:
+        """Read the measurement if it is time. A store that cannot be reached refuses the write itself."""
+        if not self.is_due and not at_once:
+            return
+        with self._reading:
+            if not self.is_due and not at_once:
+                return
+            seen = Observation(self._clock)
+            try:
+                measured = load_measurement(index, organisation, consistent=at_once)
+            except Unavailable:
+                if at_once:
+                    raise
+                return
+            with self.lock:
+                self._read = seen
+                # A read that is not consistent may be older than the one before.
+                if measured and (self._measured is None or self._measured.began_ms < measured.began_ms):
+                    self._measured = measured
+                    self._forget_before(measured.began_ms - USAGE_CLOCKS_SECONDS_MAX * 1000)
+
+    def amounts(self) -> Amounts:
+        measured = self._measured.amounts if self._measured else NOTHING
+        return measured.plus(self._written).plus(self.pending)
+
+    def usage(self, quotas: Quotas) -> Usage:
+        with self.lock:
+            return Usage(measured=self._measured, admitted=self._written.plus(self.pending), quotas=quotas)
+
+    def note(self, amounts: Amounts) -> None:
+        """It was written just now."""
+        now_ms = self._clock.wall_ms()
+        self._written = self._written.plus(amounts)
+        newest = _Slice(now_ms, now_ms, amounts)
+        if self._slices and now_ms - self._slices[-1].first_ms < USAGE_SLICE_SECONDS * 1000:
+            newest = self._slices.pop().joined(newest)
+        self._slices.append(newest)
+        if len(self._slices) > USAGE_SLICES_MAX:
+            self._join_older()
+
+    def _join_older(self) -> None:
+        """Join the older half in pairs: the longer ago, the coarser, so that any time fits."""
+        older = [self._slices.popleft() for _ in range(USAGE_SLICES_MAX // 4 * 2)]
+        joined = (first.joined(second) for first, second in zip(older[::2], older[1::2], strict=True))
+        self._slices.extendleft(reversed(list(joined)))
+
+    def _forget_before(self, began_ms: int) -> None:
+        while self._slices and self._slices[0].last_ms < began_ms:
+            self._written = self._written.plus(self._slices.popleft().amounts, -1)
+
+
+class _Slice(NamedTuple):
+    """What was written from one time to another. It counts until a measurement began after its end."""
+
+    first_ms: int
+    last_ms: int
+    amounts: Amounts
+
+    def joined(self, later: _Slice) -> _Slice:
+        return _Slice(self.first_ms, max(self.last_ms, later.last_ms), self.amounts.plus(later.amounts))

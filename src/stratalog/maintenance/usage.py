@@ -1,0 +1,226 @@
+"""Measuring usage: counts what an organisation stores, once from end to end.
+
+It reads every index item of the organisation and lists its blobs, as the marking of a collection does. How far it came
+is kept in the index, so a measurement that is stopped or killed resumes. It is no snapshot of one moment: what is
+written while it runs may be counted or not.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+
+import msgspec
+
+from stratalog.clock import Observation
+from stratalog.documents import Document
+from stratalog.errors import Corrupt, NotFound
+from stratalog.keys import (
+    NAME_SORT,
+    checkpoints_partition,
+    dead_letters_partition,
+    deleted_partition,
+    directory_partition,
+    entries_partition,
+    escape,
+    failures_partition,
+    family_partition,
+    forks_partition,
+    name_partition,
+    record_key,
+    record_partition,
+    segments_partition,
+    snapshots_partition,
+    uploads_partition,
+    usage_partition,
+    waiting_partition,
+)
+from stratalog.limits import USAGE_PROGRESS_SECONDS_MAX
+from stratalog.log import open_log
+from stratalog.log.directory import LOGS, RECORDS, SHARDS
+from stratalog.log.environment import Environment
+from stratalog.log.retention import Stop, never
+from stratalog.log.segments import list_segments
+from stratalog.log.usage import NOTHING, Amounts, Measurement, save_measurement
+from stratalog.ports.index import Delete, Item, Put, item_bytes
+
+__all__ = ["measure_usage"]
+
+FORMAT = 1
+PROGRESS_SORT = "progress"
+SAVE_SECONDS = 60
+
+
+class _Progress(msgspec.Struct, array_like=True):
+    """How far a measurement came: the stage, the shard of a directory, and the last sort or key that was counted."""
+
+    began_ms: int
+    stage: int = 0
+    shard: int = 0
+    after: str = ""
+    amounts: Amounts = NOTHING
+    document_clients: int = 0
+    unreadable: int = 0
+    log: str = ""
+    """The prefix of the log in hand."""
+
+    segment: int = 0
+    """Its segments below this one were counted, in ``log_bytes``."""
+
+    log_bytes: int = 0
+
+    def begin(self, prefix: str) -> None:
+        """A log is in hand, now or since a measurement that was stopped. One that is gone by now is left out."""
+        if self.log != prefix:
+            self.log, self.segment, self.log_bytes = prefix, 0, 0
+
+    def finish(self, after: str, amounts: Amounts = NOTHING) -> None:
+        """All that is behind ``after`` is still to be counted."""
+        own = Amounts(stored_bytes=self.log_bytes)
+        self.after, self.amounts = after, self.amounts.plus(own).plus(amounts)
+        self.log, self.segment, self.log_bytes = "", 0, 0
+
+
+def measure_usage(environment: Environment, organisation: str, *, stop: Stop = never) -> Measurement | None:
+    """Measure the organisation and keep the result. None where it was stopped: the next call goes on from there.
+
+    ``stop`` is asked between reads. A measurement that was left a day ago begins anew. Raises Unavailable, and Corrupt
+    for a segment record or name record that is none.
+    """
+    return _Measuring(environment, organisation, stop).run()
+
+
+class _Measuring:
+    def __init__(self, environment: Environment, organisation: str, stop: Stop) -> None:
+        self._environment = environment
+        self._index = environment.index
+        self._clock = environment.clock
+        self._organisation = organisation
+        self._stop = stop
+        self._saved = Observation(self._clock)
+        self._progress, self._is_saved = self._load()
+
+    def run(self) -> Measurement | None:
+        progress = self._progress
+        stages: list[Callable[[], Iterator[None]]] = [self._logs, self._deleted, self._records, self._rest, self._blobs]
+        while progress.stage < len(stages):
+            # A stage pauses only where the progress says all that was counted.
+            for _ in stages[progress.stage]():
+                if self._stop():
+                    self._save()
+                    return None
+                if self._saved.age_seconds() > SAVE_SECONDS:
+                    self._save()
+            progress.stage, progress.shard, progress.after = progress.stage + 1, 0, ""
+        return self._finish()
+
+    def _logs(self) -> Iterator[None]:
+        """The living: documents, logs and forks."""
+        for line in self._index.query(directory_partition(self._organisation, LOGS, 0), after=self._after):
+            try:
+                log = open_log(self._environment, self._organisation, line.sort)
+            except NotFound:
+                continue  # deleted since: it is counted among those
+            record, progress = log.record, self._progress
+            yield from self._log(record.prefix, record.owner)
+            name = self._index.get(name_partition(self._organisation, record.name), NAME_SORT)
+            clients = self._clients(Document(log)) if record.kind == "document" else 0
+            size = item_bytes(line) + (item_bytes(name) if name else 0)
+            progress.finish(line.sort, Amounts(documents=1, clients=clients, stored_bytes=size))
+            yield
+
+    def _deleted(self) -> Iterator[None]:
+        """Deleted logs whose items are not swept yet."""
+        for line in self._index.query(deleted_partition(self._organisation), after=self._after):
+            yield from self._log(line.sort, str(line.attributes.get("o")))
+            self._progress.finish(line.sort, Amounts(stored_bytes=item_bytes(line)))
+            yield
+
+    def _records(self) -> Iterator[None]:
+        progress, organisation = self._progress, self._organisation
+        for shard in range(progress.shard, SHARDS[RECORDS]):
+            for line in self._index.query(directory_partition(organisation, RECORDS, shard), after=self._after):
+                versions = record_partition(organisation, record_key(line.sort))
+                size = item_bytes(line) + self._bytes_in(versions, waiting_partition(versions))
+                progress.finish(line.sort, Amounts(records=1, stored_bytes=size))
+                yield
+            progress.shard, progress.after = shard + 1, ""
+
+    def _rest(self) -> Iterator[None]:
+        """What belongs to no log: failures of records, and uploads."""
+        organisation = self._organisation
+        failures, letters = failures_partition(organisation), dead_letters_partition(organisation)
+        size = self._bytes_in(uploads_partition(organisation), failures, letters)
+        self._progress.finish("", Amounts(stored_bytes=size))
+        yield from ()
+
+    def _blobs(self) -> Iterator[None]:
+        for stat in self._environment.blobs.list(f"{escape(self._organisation)}/", after=self._progress.after):
+            self._progress.finish(stat.key, Amounts(stored_bytes=stat.stored_bytes))
+            yield
+
+    def _log(self, prefix: str, owner: str) -> Iterator[None]:
+        """The items of an incarnation, segment by segment. What its family shares counts for the first log of it."""
+        progress = self._progress
+        progress.begin(prefix)
+        for segment in list_segments(self._index, prefix, first=progress.segment):
+            if not segment.freed:
+                progress.log_bytes += self._bytes_in(entries_partition(prefix, segment.first))
+            progress.segment = segment.first + 1
+            yield
+        parts = [segments_partition, snapshots_partition, forks_partition, checkpoints_partition, waiting_partition]
+        progress.log_bytes += self._bytes_in(*(partition_of(prefix) for partition_of in parts))
+        if owner == prefix:
+            progress.log_bytes += self._bytes_in(family_partition(owner))
+
+    def _clients(self, document: Document) -> int:
+        try:
+            clients = document.state().count_clients()
+        except NotFound:
+            return 0  # deleted since
+        except Corrupt:
+            self._progress.unreadable += 1
+            return 0
+        self._progress.document_clients = max(self._progress.document_clients, clients)
+        return clients
+
+    def _bytes_in(self, *partitions: str) -> int:
+        return sum(item_bytes(item) for partition in partitions for item in self._index.query(partition))
+
+    @property
+    def _after(self) -> str | None:
+        return self._progress.after or None
+
+    def _finish(self) -> Measurement:
+        progress = self._progress
+        measurement = Measurement(
+            began_ms=progress.began_ms,
+            ended_ms=self._clock.wall_ms(),
+            amounts=progress.amounts,
+            document_clients=progress.document_clients,
+            unreadable=progress.unreadable,
+        )
+        save_measurement(self._index, self._organisation, measurement)
+        if self._is_saved:
+            self._index.commit([Delete(usage_partition(self._organisation), PROGRESS_SORT)])
+        return measurement
+
+    def _load(self) -> tuple[_Progress, bool]:
+        """The progress that is kept, and whether any is. One that is old or cannot be read begins anew."""
+        now_ms = self._clock.wall_ms()
+        item = self._index.get(usage_partition(self._organisation), PROGRESS_SORT)
+        if item is None or item.attributes.get("f") != FORMAT:
+            return _Progress(now_ms), item is not None
+        try:
+            progress = _decode_progress(item.attributes["b"])  # type: ignore[arg-type]
+        except (KeyError, msgspec.DecodeError, UnicodeDecodeError):
+            return _Progress(now_ms), True
+        is_old = abs(now_ms - progress.began_ms) > USAGE_PROGRESS_SECONDS_MAX * 1000
+        return (_Progress(now_ms) if is_old else progress), True
+
+    def _save(self) -> None:
+        self._saved, self._is_saved = Observation(self._clock), True
+        body = msgspec.msgpack.encode(self._progress)
+        self._index.commit([Put(Item(usage_partition(self._organisation), PROGRESS_SORT, {"f": FORMAT, "b": body}))])
+
+
+_decode_progress = msgspec.msgpack.Decoder(_Progress).decode

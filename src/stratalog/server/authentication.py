@@ -1,0 +1,85 @@
+"""Authentication: who is behind a token, asked so that guesses cost the guesser and nobody else.
+
+Each invalid token counts for its address. An address that sent many is not asked for until its bucket fills again. A
+token that was valid lately is still asked for: a neighbour at the guesser's address is not refused.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Callable
+
+from stratalog.clock import Clock
+from stratalog.codec import sha256
+from stratalog.errors import StratalogError
+from stratalog.limits import TOKENS_REMEMBERED_MAX
+from stratalog.server.application import ServerLimits
+from stratalog.server.errors import Refused
+from stratalog.server.rates import Rates
+from stratalog.server.security import ANONYMOUS, Authenticate, Principal, identify
+from stratalog.server.shares import Holder
+from stratalog.server.thread_pool import Pool
+
+__all__ = ["Authentication"]
+
+
+def _unheard(principal: Principal, address: str) -> None:
+    """Nobody listens."""
+
+
+class Authentication:
+    """Asks an application's ``authenticate``. Used from the event loop only.
+
+    ``signed_in`` is called with a principal, and the address, at the first sight of a valid token.
+    """
+
+    def __init__(
+        self,
+        authenticate: Authenticate | None,
+        clock: Clock,
+        limits: ServerLimits,
+        pool: Pool,
+        signed_in: Callable[[Principal, str], None] = _unheard,
+    ) -> None:
+        self._authenticate = authenticate
+        self._pool = pool
+        self._signed_in = signed_in
+        per_second, burst = limits.invalid_tokens_per_second, limits.invalid_tokens_burst
+        self._invalid = Rates(clock, per_second, burst, "too many invalid tokens come from this address")
+        # Digests alone: what a process remembers of a token must not be one.
+        self._known: OrderedDict[bytes, None] = OrderedDict()
+
+    @property
+    def is_asked(self) -> bool:
+        """Whether there are tokens at all."""
+        return self._authenticate is not None
+
+    async def identify(self, token: str, address: str) -> Principal:
+        """The principal behind the token. Raises Refused, and what ``authenticate`` raises."""
+        if self._authenticate is None:
+            return ANONYMOUS
+        digest = sha256(token.encode(errors="replace"))
+        holder: Holder = ("address", address)
+        is_known = digest in self._known
+        if not is_known:
+            self._invalid.check(holder)
+        try:
+            principal = await identify(self._authenticate, lambda: token, self._pool, holder)
+        except StratalogError as exc:
+            self._note_refusal(exc, digest, holder)
+            raise
+        self._known[digest] = None
+        self._known.move_to_end(digest)
+        if not is_known:
+            self._forget_oldest()
+            self._signed_in(principal, address)
+        return principal
+
+    def _note_refusal(self, error: StratalogError, digest: bytes, holder: Holder) -> None:
+        if isinstance(error, Refused) and error.status == 401:
+            self._known.pop(digest, None)
+            self._invalid.take(holder)
+
+    def _forget_oldest(self) -> None:
+        if len(self._known) > TOKENS_REMEMBERED_MAX:
+            self._known.popitem(last=False)

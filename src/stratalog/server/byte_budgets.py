@@ -1,0 +1,203 @@
+"""Byte budgets: what requests hold of a process's memory and of its temporary files, with a share for each caller."""
+
+from __future__ import annotations
+
+import threading
+from contextlib import AbstractContextManager, nullcontext
+from types import TracebackType
+from typing import Any, Self
+
+from litestar.enums import ScopeType
+from litestar.types import ASGIApp, Message, Receive, Scope, Send
+
+from stratalog.errors import LimitExceeded, StratalogError
+from stratalog.limits import (
+    ANSWER_BYTES_COUNTED_MIN,
+    DECODED_BYTES_SMALL_MAX,
+    DECODED_WAITS_OF_HOLDER_MAX,
+    LARGE_ROW_BYTES_MIN,
+    LARGE_ROWS_MAX,
+)
+from stratalog.process_fork import close_in_child
+from stratalog.server.application import Application
+from stratalog.server.budget_queue import BudgetQueue
+from stratalog.server.connection_shares import address_of, connection_of
+from stratalog.server.errors import Refused, encoded_problem, status_of
+from stratalog.server.shares import Allocation, Budget, Holder, HolderKind
+
+__all__ = ["ByteBudgets", "RequestBytes", "bounded", "bytes_of"]
+
+_STATE = "stratalog_bytes"
+
+
+class ByteBudgets:
+    """The budgets of one process. Without authentication there is one caller, and only the process bounds it."""
+
+    def __init__(self, application: Application) -> None:
+        limits = application.limits
+        has_shares = application.authenticate is not None
+
+        def budget(resource: str, limit: int, principal: int) -> Budget:
+            organisation = max(principal, limit * 3 // 4)
+            shares: dict[HolderKind, int] = {"principal": principal, "organisation": organisation}
+            return Budget(resource, limit, {**shares, "address": principal} if has_shares else {})
+
+        self.bodies = budget("bytes of bodies", limits.body_bytes_in_flight_max, limits.body_bytes_of_principal_max)
+        self.decoded = budget(
+            "bytes of decoded bodies", limits.decoded_bytes_in_flight_max, limits.decoded_bytes_of_principal_max
+        )
+        self.decoded_queue = BudgetQueue(
+            seconds_max=limits.decoded_wait_seconds_max,
+            waits_of_holder_max=DECODED_WAITS_OF_HOLDER_MAX,
+            small_max=DECODED_BYTES_SMALL_MAX,
+        )
+        self.files = budget("bytes of temporary files", limits.file_bytes_max, limits.file_bytes_of_principal_max)
+        self.answers = budget(
+            "bytes of answers", limits.answer_bytes_in_flight_max, limits.answer_bytes_of_principal_max
+        )
+        self.large_rows = threading.BoundedSemaphore(LARGE_ROWS_MAX)
+        close_in_child(self, "large_rows")
+
+
+class RequestBytes:
+    """What one request has taken of each budget. As a context manager all of it is released at the end."""
+
+    def __init__(self, budgets: ByteBudgets, scope: Scope) -> None:
+        self._budgets = budgets
+        self._scope = scope
+        self._allocations: dict[Budget, Allocation] = {}
+
+    def take_body(self, amount: int) -> None:
+        """Take memory for a body that arrives. Raises Refused."""
+        self._take(self._budgets.bodies, amount)
+
+    async def take_decoded(self, amount: int) -> None:
+        """Take memory to decode and apply a body, once there is room.
+
+        Raises Refused where there is none for long, and LimitExceeded for a body that takes more than the share.
+        """
+        allocation = self._allocation(self._budgets.decoded)
+        if amount > allocation.amount_max:
+            text = "the body takes too much memory once decoded"
+            raise LimitExceeded(text, value=amount, limit=allocation.amount_max)
+        await self._budgets.decoded_queue.add(allocation, amount)
+
+    def take_file(self, amount: int) -> None:
+        """Take room in a temporary file. Raises Refused."""
+        self._take(self._budgets.files, amount)
+
+    def cover_file(self, amount: int) -> None:
+        """Take room for a temporary file that has that size, beyond what was taken before. Raises Refused."""
+        allocation = self._allocation(self._budgets.files)
+        allocation.add(max(0, amount - allocation.amount))
+
+    def cover_answer(self, amount: int) -> None:
+        """Take what an answer of that size needs and has not yet.
+
+        Raises Refused, and LimitExceeded for an answer that is larger than the caller's share.
+        """
+        allocation = self._allocation(self._budgets.answers)
+        if amount > allocation.amount_max:
+            limit = allocation.amount_max
+            raise LimitExceeded(
+                "the answer is too large: ask for less at once, or for a blob", value=amount, limit=limit
+            )
+        allocation.add(max(0, amount - allocation.amount))
+
+    def room_for_row(self, row_bytes: int) -> AbstractContextManager[object]:
+        """Hold while a row that reads so many bytes is decoded and encoded, which takes many times as much memory.
+
+        Of large rows few are held at once. That costs little: they compute, and the interpreter runs one thread.
+        """
+        return self._budgets.large_rows if row_bytes > LARGE_ROW_BYTES_MIN else nullcontext()
+
+    def settle_answer(self, amount: int) -> None:
+        """An answer was made, and has that size: give back the rest."""
+        self._allocation(self._budgets.answers).reduce(amount if amount >= ANSWER_BYTES_COUNTED_MIN else 0)
+
+    def release(self) -> None:
+        """Give all of it back."""
+        for allocation in self._allocations.values():
+            allocation.release()
+        if self._budgets.decoded in self._allocations:
+            self._budgets.decoded_queue.wake()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, exc: BaseException | None, tb: TracebackType | None) -> None:
+        self.release()
+
+    def _take(self, budget: Budget, amount: int) -> None:
+        self._allocation(budget).add(amount)
+
+    def _allocation(self, budget: Budget) -> Allocation:
+        allocation = self._allocations.get(budget)
+        if allocation is None:
+            allocation = self._allocations[budget] = budget.take(*_holders(self._scope), amount=0)
+        return allocation
+
+
+def bounded(app: ASGIApp, budgets: ByteBudgets) -> ASGIApp:
+    """The application with its bodies and answers counted, until each request has been answered."""
+
+    async def call(scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != ScopeType.HTTP:
+            return await app(scope, receive, send)
+        with RequestBytes(budgets, scope) as request_bytes:
+            state: Any = scope.setdefault("state", {})
+            state[_STATE] = request_bytes
+            await app(scope, receive, _CountedAnswer(request_bytes, send).send)
+        return None
+
+    return call
+
+
+def bytes_of(scope: Scope) -> RequestBytes:
+    """What the request of this scope has taken."""
+    state: Any = scope["state"]
+    request_bytes: RequestBytes = state[_STATE]
+    return request_bytes
+
+
+class _CountedAnswer:
+    """Holds an answer's head back until its body is counted, so that a refusal can still take its place."""
+
+    def __init__(self, request_bytes: RequestBytes, send: Send) -> None:
+        self._bytes = request_bytes
+        self._send = send
+        self._start: Message | None = None
+        self._is_refused = False
+
+    async def send(self, message: Message) -> None:
+        if message["type"] == "http.response.start":
+            self._start = message
+            return None
+        if self._is_refused:
+            return None
+        if self._start is not None and message["type"] == "http.response.body":
+            start, self._start = self._start, None
+            size = len(message.get("body", b""))
+            try:
+                # Most answers are small; a stream's pieces come one after the other.
+                if size >= ANSWER_BYTES_COUNTED_MIN:
+                    self._bytes.cover_answer(size)
+            except (Refused, LimitExceeded) as exc:
+                return await self._refuse(exc)
+            await self._send(start)
+        await self._send(message)
+        return None
+
+    async def _refuse(self, error: StratalogError) -> None:
+        self._is_refused = True
+        headers, body = encoded_problem(error)
+        encoded = [(name.encode(), value.encode()) for name, value in headers.items()]
+        start: Any = {"type": "http.response.start", "status": status_of(error), "headers": encoded}
+        await self._send(start)
+        await self._send({"type": "http.response.body", "body": body, "more_body": False})
+
+
+def _holders(scope: Scope) -> tuple[Holder, ...]:
+    """Whom the connection counts for: by now the organisation is among them, if the principal was let into one."""
+    connection = connection_of(scope)
+    return (("address", address_of(scope)),) if connection is None else connection.holders

@@ -1,0 +1,216 @@
+"""Connections: uvicorn's protocols, with deadlines and bounds that uvicorn does not have.
+
+A `Connection` stands between a protocol and its transport for as long as the socket is open, also when HTTP becomes a
+WebSocket. It counts what is written, and `OpenConnections` drops it where its caller misses a deadline.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import h11
+from litestar.enums import ScopeType
+from litestar.types import ASGIApp, Message, Receive, Scope, Send
+from uvicorn.protocols.http.h11_impl import H11Protocol
+from uvicorn.protocols.websockets.websockets_sansio_impl import WebSocketsSansIOProtocol
+
+from stratalog.limits import ANSWER_PIECE_BYTES, LIVE_CLOSE_SECONDS_MAX
+from stratalog.server.application import ServerLimits
+from stratalog.server.connection_shares import SOCKET, address_of
+from stratalog.server.deadlines import AnswerProgress
+from stratalog.server.metrics import Metrics
+from stratalog.server.request_turns import RequestTurns
+from stratalog.server.shares import Allocation, Budget
+
+__all__ = ["Connection", "HttpProtocol", "OpenConnections", "WebSocketProtocol", "in_pieces"]
+
+
+class OpenConnections:
+    """The sockets that callers hold open. Used from the event loop only.
+
+    ``budget`` is how many there may be. A connection begins with an allocation of it and ends with its release. Where
+    callers have shares it counts for its address until a request on it is recognised: half a head and an idle socket
+    ask for nothing that could be counted otherwise.
+    """
+
+    def __init__(
+        self, limits: ServerLimits, connections_max: int, metrics: Metrics, *, is_shared: bool = False
+    ) -> None:
+        self.limits = limits
+        of_address = max(1, int(connections_max * limits.address_share_max))
+        self.budget = Budget("connections", connections_max, {"address": of_address} if is_shared else {})
+        self.turns = RequestTurns()
+        self._metrics = metrics
+        self._open: set[Connection] = set()
+
+    def begin(self, transport: asyncio.Transport, allocation: Allocation, now: float) -> Connection:
+        """A socket was accepted."""
+        connection = Connection(self, transport, allocation, now)
+        self._open.add(connection)
+        self._metrics.connections.inc()
+        return connection
+
+    def end(self, connection: Connection) -> None:
+        """A socket was closed."""
+        self._open.discard(connection)
+        self._metrics.connections.dec()
+        connection.allocation.release()
+
+    def drop_overdue(self, now: float) -> None:
+        """Close, without another word, each connection whose caller has missed a deadline."""
+        for connection in list(self._open):
+            reason = connection.missed_deadline(now)
+            if reason is not None:
+                self._metrics.connections_dropped.labels(reason).inc()
+                connection.abort()
+
+
+class Connection:
+    """The transport of one socket, as its protocol sees it."""
+
+    def __init__(
+        self, connections: OpenConnections, transport: asyncio.Transport, allocation: Allocation, now: float
+    ) -> None:
+        self.allocation = allocation
+        self.head_began: float | None = now
+        """Since when the head of a request is waited for; None while no head is."""
+        self._connections = connections
+        self._transport = transport
+        self._written_bytes = 0
+        self._progress = AnswerProgress(connections.limits)
+
+    @property
+    def turns(self) -> RequestTurns:
+        """In which a request begins."""
+        return self._connections.turns
+
+    def write(self, data: bytes) -> None:
+        """Hand bytes to the transport, and count them."""
+        self._written_bytes += len(data)
+        self._transport.write(data)
+
+    def missed_deadline(self, now: float) -> str | None:
+        """Which deadline the caller has missed."""
+        if self.head_began is not None and now - self.head_began >= self._connections.limits.request_head_seconds_max:
+            return "head"
+        waiting = self._transport.get_write_buffer_size()
+        return "answer" if self._progress.is_overdue(now, self._written_bytes - waiting, waiting) else None
+
+    def abort(self) -> None:
+        """Close at once; what was not sent is lost."""
+        self.head_began = None
+        self._transport.abort()
+
+    def end(self) -> None:
+        """The socket was closed."""
+        self._connections.end(self)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._transport, name)
+
+
+class HttpProtocol(H11Protocol):
+    """One connection that speaks HTTP/1.1."""
+
+    def __init__(self, connections: OpenConnections, allocation: Allocation, **of_uvicorn: Any) -> None:
+        super().__init__(**of_uvicorn)
+        self._connections = connections
+        self._allocation = allocation
+        self._is_unread = False
+
+    def connection_made(self, transport: Any) -> None:
+        self._connection = self._connections.begin(transport, self._allocation, self.loop.time())
+        self.app = _in_turn(self.app, self._allocation, self._connections.turns)
+        super().connection_made(self._connection)  # type: ignore[arg-type]
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self._connection.end()
+        super().connection_lost(exc)
+
+    def data_received(self, data: bytes) -> None:
+        if self._connection.head_began is None and not self._is_answering():
+            self._connection.head_began = self.loop.time()
+        super().data_received(data)
+        if self._is_answering():
+            self._connection.head_began = None
+
+    def on_response_complete(self) -> None:
+        # Whoever does not read one answer is not given the next: pipelined requests would run, and hold their answers.
+        if self.flow.write_paused and not self.transport.is_closing():
+            self._is_unread = True
+            return
+        # An answer that came before the end of its request: the rest must come as soon as a head would have to.
+        is_cut = self.conn.their_state is h11.SEND_BODY
+        self._connection.head_began = self.loop.time() if is_cut else None
+        super().on_response_complete()
+
+    def resume_writing(self) -> None:
+        super().resume_writing()
+        if self._is_unread:
+            self._is_unread = False
+            self.on_response_complete()
+
+    def _is_answering(self) -> bool:
+        return self.cycle is not None and not self.cycle.response_complete
+
+
+class WebSocketProtocol(WebSocketsSansIOProtocol):
+    """One connection that became a WebSocket."""
+
+    transport: Any
+
+    def __init__(self, **of_uvicorn: Any) -> None:
+        super().__init__(**of_uvicorn)
+        self.close_timeout = LIVE_CLOSE_SECONDS_MAX
+
+    def connection_made(self, transport: Any) -> None:
+        self._connection: Connection = transport
+        self._connection.head_began = None
+        self.app = _in_turn(self.app, self._connection.allocation, self._connection.turns)
+        super().connection_made(transport)
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self._connection.end()
+        super().connection_lost(exc)
+
+    def data_received(self, data: bytes) -> None:
+        super().data_received(data)
+        # Each ping is answered by a pong. A caller that pings and does not read would fill the memory.
+        if not self.writable.is_set():
+            self.transport.pause_reading()
+
+    def resume_writing(self) -> None:
+        super().resume_writing()
+        if not self.read_paused:
+            self.transport.resume_reading()
+
+
+def _in_turn(app: Any, allocation: Allocation, turns: RequestTurns) -> Any:
+    """The application, which begins when it is the caller's turn, and is told on which socket the request came."""
+
+    async def call(scope: Any, receive: Any, send: Any) -> None:
+        scope[SOCKET] = allocation
+        await turns.begin(address_of(scope))
+        await app(scope, receive, send)
+
+    return call
+
+
+def in_pieces(app: ASGIApp) -> ASGIApp:
+    """Send an answer's body in pieces: uvicorn waits for a slow reader before a message, never within one."""
+
+    async def call(scope: Scope, receive: Receive, send: Send) -> None:
+        async def send_pieces(message: Message) -> None:
+            if message["type"] != "http.response.body" or len(message["body"]) <= ANSWER_PIECE_BYTES:
+                return await send(message)
+            body, more_body = message["body"], message.get("more_body", False)
+            for start in range(0, len(body), ANSWER_PIECE_BYTES):
+                end = start + ANSWER_PIECE_BYTES
+                more = more_body or end < len(body)
+                await send({"type": "http.response.body", "body": body[start:end], "more_body": more})
+            return None
+
+        await app(scope, receive, send_pieces if scope["type"] == ScopeType.HTTP else send)
+
+    return call

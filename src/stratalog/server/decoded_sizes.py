@@ -1,0 +1,189 @@
+"""Decoded sizes: how much memory a body may take once it is decoded, found out before it is.
+
+A body of empty objects takes 24 times its size, a text takes its size. So the parts of a body are counted in its bytes:
+JSON as it arrives, MessagePack at its end. The weights are sizes of CPython's objects, each with the pointer to it.
+"""
+
+from __future__ import annotations
+
+import re
+
+import msgspec
+
+from stratalog.errors import Invalid, LimitExceeded
+from stratalog.limits import REQUEST_DEPTH_MAX
+
+__all__ = ["JsonSize", "msgpack_size", "too_deep"]
+
+OBJECT_BYTES = 130
+FIELD_BYTES = 64
+LIST_BYTES = 96
+ELEMENT_BYTES = 40
+TEXT_BYTES = 44
+OPENING = ord("{")
+SLICE_BYTES = 128 * 1024
+CHARACTER_BYTES_MAX = 4
+"""A text with one character beyond the basic plane takes so many bytes for each."""
+
+_NOT_STRUCTURAL = bytes(byte for byte in range(256) if byte not in b'[]{}:,"')
+_NOT_BRACKETS = bytes(byte for byte in range(256) if byte not in b"[]{}")
+_CURLY = bytes.maketrans(b"[]", b"{}")
+_RUNS = re.compile(rb"\{+|\}+")
+
+
+class JsonSize:
+    """Counts the parts of a JSON text that arrives in pieces, outside of its strings. It need not be valid JSON."""
+
+    def __init__(self) -> None:
+        self.is_too_deep = False
+        """Whether lists and objects were nested more deeply than a body may nest them."""
+
+        self._parts_bytes = 0
+        self._text_bytes = 0
+        self._is_ascii = True
+        self._level = 0
+        self._in_text = False
+        self._carried = b""
+
+    @property
+    def decoded_bytes(self) -> int:
+        """What the text takes at most once decoded, as far as it has arrived."""
+        return self._parts_bytes + self._text_bytes * (1 if self._is_ascii else CHARACTER_BYTES_MAX)
+
+    def add(self, piece: bytes) -> None:
+        """The next piece."""
+        # A call on all of a large piece would keep the interpreter from the event loop for milliseconds.
+        for start in range(0, len(piece), SLICE_BYTES):
+            self._add(piece[start : start + SLICE_BYTES])
+
+    def _add(self, piece: bytes) -> None:
+        self._text_bytes += len(piece)
+        self._is_ascii = self._is_ascii and piece.isascii() and b"\\u" not in piece
+        piece = self._carried + piece
+        # A backslash at the end may escape what begins the next piece.
+        carried = (len(piece) - len(piece.rstrip(b"\\"))) % 2
+        self._carried = piece[-1:] if carried else b""
+        if carried:
+            piece = piece[:-1]
+        if b"\\" in piece:
+            piece = piece.replace(b"\\\\", b"").replace(b'\\"', b"")
+        parts = piece.translate(None, _NOT_STRUCTURAL).split(b'"')
+        outside = b"".join(parts[self._in_text :: 2])
+        quotes = len(parts) - 1
+        self._in_text ^= bool(quotes % 2)
+        opened = outside.count(b"{"), outside.count(b"[")
+        self._parts_bytes += (
+            opened[0] * OBJECT_BYTES
+            + opened[1] * LIST_BYTES
+            + outside.count(b":") * FIELD_BYTES
+            + outside.count(b",") * ELEMENT_BYTES
+            + quotes * TEXT_BYTES // 2
+        )
+        self._add_level(outside, sum(opened))
+
+    def _add_level(self, outside: bytes, opened: int) -> None:
+        highest = self._level + opened
+        if highest <= REQUEST_DEPTH_MAX:
+            self._level = highest - outside.count(b"]") - outside.count(b"}")
+            return
+        brackets = outside.translate(_CURLY, _NOT_BRACKETS)
+        if self._level + _height_max(brackets) <= REQUEST_DEPTH_MAX:
+            self._level += brackets.count(b"{") - brackets.count(b"}")
+            return
+        for run in _RUNS.findall(brackets):
+            self._level += len(run) if run[0] == OPENING else -len(run)
+            if self._level > REQUEST_DEPTH_MAX:
+                self.is_too_deep = True
+
+
+def _height_max(brackets: bytes) -> int:
+    """How far above its beginning a sequence rises at most. It may rise less; a whole one has its depth as its height.
+
+    Python counts brackets slowly one by one. Each pass takes out the innermost pairs, and so lowers each peak by one.
+    """
+    passes, rest = 0, brackets
+    while passes <= REQUEST_DEPTH_MAX and len(shorter := rest.replace(b"{}", b"")) < len(rest):
+        passes, rest = passes + 1, shorter
+    return passes + max(0, rest.count(b"{") - rest.count(b"}"))
+
+
+def msgpack_size(body: bytes, limit: int) -> int:
+    """What a MessagePack body takes at most once decoded; more than ``limit`` as soon as that is sure.
+
+    Raises Invalid for what is no MessagePack, LimitExceeded for one nested too deeply.
+    """
+    try:
+        # Walks it without making anything: a header that claims more elements than there are bytes ends here.
+        msgspec.msgpack.decode(body, type=msgspec.Raw)
+    except msgspec.DecodeError as exc:
+        raise Invalid("the body does not decode", reason=str(exc)) from exc
+    except RecursionError as exc:
+        raise too_deep() from exc
+    upper = _upper_size(body)
+    return upper if upper <= len(body) * 2 + SMALL_BYTES else _exact_size(body, limit)
+
+
+def too_deep() -> LimitExceeded:
+    """The error of a body that is nested too deeply."""
+    return LimitExceeded("the body is nested too deeply", limit=REQUEST_DEPTH_MAX)
+
+
+SMALL_BYTES = 256 * 1024
+_POINTER = 8
+_NUMBER = 32 + _POINTER
+_TEXT = 50 + TEXT_BYTES // 2
+
+
+def _weight(first: int) -> int:
+    """What a value with this first byte takes, without its elements and its text."""
+    if first in range(0x80, 0x90) or first in (0xDE, 0xDF):
+        return OBJECT_BYTES
+    if first in range(0x90, 0xA0) or first in (0xDC, 0xDD):
+        return LIST_BYTES
+    if first in range(0xA0, 0xC0) or first in (0xD9, 0xDA, 0xDB):
+        return _TEXT
+    return _NUMBER if first in range(0xC4, 0xD9) else _POINTER
+
+
+def _fixed_bytes(first: int) -> int:
+    """How many bytes follow up to the next value, where the first byte says it."""
+    if first in range(0xA0, 0xC0):
+        return 1 + first - 0xA0
+    sizes = {0xCA: 5, 0xCB: 9, 0xCC: 2, 0xCD: 3, 0xCE: 5, 0xCF: 9, 0xD0: 2, 0xD1: 3, 0xD2: 5, 0xD3: 9}
+    sizes |= {0xD4: 3, 0xD5: 4, 0xD6: 6, 0xD7: 10, 0xD8: 18, 0xDC: 3, 0xDD: 5, 0xDE: 3, 0xDF: 5}
+    return sizes.get(first, 1)
+
+
+_WEIGHTS = [_weight(first) for first in range(256)]
+_FIXED = [_fixed_bytes(first) for first in range(256)]
+# The first byte, how many bytes its length has, and what comes between the length and the text.
+_LENGTHS = {0xC4: (1, 0), 0xC5: (2, 0), 0xC6: (4, 0), 0xC7: (1, 1), 0xC8: (2, 1), 0xC9: (4, 1)}
+_LENGTHS |= {0xD9: (1, 0), 0xDA: (2, 0), 0xDB: (4, 0)}
+_HEAVY = sorted(set(_WEIGHTS) - {_POINTER})
+_OTHERS = {weight: bytes(first for first in range(256) if _WEIGHTS[first] != weight) for weight in _HEAVY}
+
+
+def _upper_size(body: bytes) -> int:
+    """As if each byte were a value's first."""
+    heavy = sum(len(body.translate(None, others)) * weight for weight, others in _OTHERS.items())
+    return heavy + len(body) * (_POINTER + _characters(body) + FIELD_BYTES // 2)
+
+
+def _exact_size(body: bytes, limit: int) -> int:
+    size, position, end = len(body) * _characters(body), 0, len(body)
+    while position < end and size <= limit:
+        first = body[position]
+        size += _WEIGHTS[first] + FIELD_BYTES // 2
+        lengths = _LENGTHS.get(first)
+        if lengths is None:
+            position += _FIXED[first]
+        else:
+            digits, between = lengths
+            position += 1 + digits
+            position += int.from_bytes(body[position - digits : position], "big") + between
+    return size
+
+
+def _characters(body: bytes) -> int:
+    # Bytes of texts and of binary values look the same here, and binary ones take their size once.
+    return 1 if body.isascii() else CHARACTER_BYTES_MAX

@@ -1,0 +1,57 @@
+"""The look at the store behind the answer about the server's health."""
+
+from __future__ import annotations
+
+import asyncio
+
+from stratalog.clock import Observation
+from stratalog.errors import StratalogError, Unavailable
+from stratalog.limits import HEALTH_AGE_SECONDS_MAX, HEALTH_ANSWER_SECONDS_MAX
+from stratalog.server.thread_pool import Pool
+from stratalog.store import Store
+
+__all__ = ["HealthCheck"]
+
+
+class HealthCheck:
+    """Looks whether the store can be read, one look at a time on a thread of its own, however many ask.
+
+    Who asks waits `HEALTH_ANSWER_SECONDS_MAX` for the look. Where it takes longer, as under load, the answer is that of
+    the last look, for `HEALTH_AGE_SECONDS_MAX`; without such a look the present one is waited for, as long.
+    """
+
+    def __init__(self, store: Store, pool: Pool) -> None:
+        self._store = store
+        self._pool = pool
+        self._look: asyncio.Task[None] | None = None
+        self._began: Observation | None = None
+        self._seen: Observation | None = None
+        self._error: StratalogError | None = None
+
+    async def ask(self) -> None:
+        """Return where the store can be read. Raises Unavailable, or what reading it raised."""
+        if self._look is None or self._look.done():
+            self._began = Observation(self._store.environment.clock)
+            self._look = asyncio.get_running_loop().create_task(self._run())
+        look, age_max = self._look, HEALTH_AGE_SECONDS_MAX
+        is_recent = self._seen is not None and self._seen.age_seconds() < age_max
+        assert self._began is not None
+        left = HEALTH_ANSWER_SECONDS_MAX if is_recent else max(0.0, age_max - self._began.age_seconds())
+        await asyncio.wait([look], timeout=left)
+        if look.done() or is_recent:
+            if look.done():
+                look.result()
+            if self._error is not None:
+                raise self._error
+            return
+        raise Unavailable("the store does not answer", limit=age_max)
+
+    async def _run(self) -> None:
+        began = self._began
+        try:
+            await self._pool.run(lambda: next(iter(self._store.organisations()), None))
+        except StratalogError as exc:
+            self._error = exc
+        else:
+            self._error = None
+        self._seen = began

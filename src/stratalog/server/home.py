@@ -1,0 +1,158 @@
+"""The server's own pages: at `/` what is there, at `/schema` its API, and the icon of both. They load nothing else."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from html import escape
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+from litestar import Request, Response, Router, get
+from litestar.openapi.plugins import OpenAPIRenderPlugin
+from litestar.types import ControllerRouterHandler
+
+from stratalog.server.pages import CLIENT, HEADERS, POLICY, WEB
+from stratalog.server.service import Served
+
+__all__ = ["HOME", "OPEN_PATHS", "SchemaPage", "schema_router"]
+
+OPEN_PATHS = frozenset({"/", "/favicon.ico", "/health", "/schema", "/schema/openapi.json"})
+"""Open to everybody, as is all below `/web/`."""
+
+ICON = CLIENT.with_name("home") / "icon.svg"
+INDEX = "/index.html"
+HTML, SVG = "text/html", "image/svg+xml"
+_HEADERS = {**HEADERS, "Content-Security-Policy": POLICY}
+_PAGE = """\
+<!doctype html>
+<html lang="en">
+  <head>
+    <meta charset="utf-8" />
+    <meta name="viewport" content="width=device-width, initial-scale=1" />
+    <meta name="color-scheme" content="light dark" />
+    <title>{title}</title>
+    <link rel="icon" href="/web/home/icon.svg" />
+    <link rel="stylesheet" href="/web/theme/base.css" />
+    <link rel="stylesheet" href="/web/home/home.css" />
+    <script src="/web/theme/theme.js"></script>
+  </head>
+  <body>
+    <header>
+      <h1>{heading}</h1>
+      <button id="scheme" type="button" class="quiet icon" aria-label="Light or dark"></button>
+    </header>
+    <main>
+{main}
+    </main>
+  </body>
+</html>
+"""
+_PROGRAMS = (
+    ("/schema", "API", "each call, its parameters and answers"),
+    ("/schema/openapi.json", "OpenAPI document", "the same for programs"),
+    ("/web/client/stratalog.js", "Browser client", "a module to import"),
+    ("/health", "Health", "whether the store can be read"),
+)
+
+
+@get(["/", WEB], include_in_schema=False, sync_to_thread=False)
+def home(request: Request[Any, Any, Any]) -> Response[str]:
+    """What is there to open."""
+    paths = sorted(route.path for route in request.app.routes if route.path.endswith(INDEX))
+    pages = [(path.removesuffix("index.html"), _title(path), "") for path in paths if path.startswith(WEB)]
+    sections = [_links("Pages", pages)] if pages else []
+    sections.append(_links("For programs", _PROGRAMS))
+    text = f"<p>Version {escape(version('stratalog'))}. Documents, logs and records are below <code>/v1/</code>.</p>"
+    return Response(_page("Stratalog", "Stratalog", [text, *sections]), media_type=HTML, headers=_HEADERS)
+
+
+@get("/favicon.ico", pool="pages", include_in_schema=False)
+async def icon(service: Served) -> Response[bytes]:
+    """For browsers that ask for it by this name."""
+    return Response(await service.run(ICON.read_bytes), media_type=SVG, headers=_HEADERS)
+
+
+class SchemaPage(OpenAPIRenderPlugin):
+    """The OpenAPI document, to be read. Litestar's own pages load their scripts from another host."""
+
+    def __init__(self) -> None:
+        super().__init__(path="/")
+        self._page: bytes | None = None
+
+    def render(self, request: Request[Any, Any, Any], openapi_schema: Mapping[str, Any]) -> bytes:
+        """The page, made at its first request."""
+        if self._page is None:
+            self._page = _page("API · Stratalog", '<a href="/">Stratalog</a> API', [_calls(openapi_schema)]).encode()
+        return self._page
+
+
+def schema_router() -> Router:
+    """Where the document and its page are."""
+    headers = {name: value for name, value in _HEADERS.items() if name != "Cache-Control"}
+    return Router("/schema", route_handlers=[], include_in_schema=False, response_headers=headers)
+
+
+def _calls(document: Mapping[str, Any]) -> str:
+    calls: dict[str, list[str]] = {}
+    for path, methods in document["paths"].items():
+        for method, call in methods.items():
+            tag = next(iter(call.get("tags", ())), "other")
+            calls.setdefault(tag, []).append(_call(method, path, call))
+    preface = [f"<p>{escape(document['info'].get('description', ''))}</p>"]
+    preface.append('<p><a href="/schema/openapi.json">The OpenAPI document</a> has the shapes of all bodies.</p>')
+    return "\n".join([*preface, *(_section(tag.capitalize(), texts) for tag, texts in sorted(calls.items()))])
+
+
+def _call(method: str, path: str, call: Mapping[str, Any]) -> str:
+    lines = [f"<summary><code><b>{escape(method.upper())}</b> {escape(path)}</code>"]
+    lines.append(f"<span>{escape(call.get('summary') or '')}</span></summary>")
+    if call.get("description"):
+        lines.append(f"<p>{escape(call['description'])}</p>")
+    lines += _terms("Parameters", ((p["name"], _parameter(p)) for p in call.get("parameters", ())))
+    body = call.get("requestBody")
+    lines += _terms("Body", [("JSON or MessagePack", _shape(body))] if body else [])
+    answers = sorted(call.get("responses", {}).items())
+    lines += _terms("Answers", ((status, f"{answer['description']} {_shape(answer)}") for status, answer in answers))
+    return f"<details>{''.join(lines)}</details>"
+
+
+def _parameter(parameter: Mapping[str, Any]) -> str:
+    kind = "required" if parameter.get("required") else "optional"
+    text = parameter.get("description") or ""
+    return f"{parameter['in']}, {kind}. {text}"
+
+
+def _shape(carrier: Mapping[str, Any]) -> str:
+    """The name of a body's type; empty where it has none."""
+    schemas = (content.get("schema", {}) for content in carrier.get("content", {}).values())
+    return ", ".join(sorted({ref["$ref"].rpartition("/")[2] for ref in schemas if "$ref" in ref}))
+
+
+def _terms(heading: str, terms: Iterable[tuple[str, str]]) -> list[str]:
+    rows = [f"<dt><code>{escape(name)}</code></dt><dd>{escape(text)}</dd>" for name, text in terms]
+    return [f"<h3>{heading}</h3><dl>{''.join(rows)}</dl>"] if rows else []
+
+
+def _links(heading: str, links: Iterable[tuple[str, str, str]]) -> str:
+    rows = [
+        f'<li><a href="{escape(path)}">{escape(name)}</a> <span>{escape(text)}</span></li>'
+        for path, name, text in links
+    ]
+    return _section(heading, [f"<ul>{''.join(rows)}</ul>"])
+
+
+def _section(heading: str, parts: Sequence[str]) -> str:
+    return f"<section><h2>{escape(heading)}</h2>{''.join(parts)}</section>"
+
+
+def _title(path: str) -> str:
+    """What to call a page: by the last folder of its path."""
+    return Path(path).parent.relative_to(WEB).as_posix().capitalize()
+
+
+def _page(title: str, heading: str, parts: Sequence[str]) -> str:
+    return _PAGE.format(title=escape(title), heading=heading, main="\n".join(parts))
+
+
+HOME: list[ControllerRouterHandler] = [home, icon]

@@ -1,0 +1,144 @@
+"""Line logs: files of JSON lines that are only added to, written by a thread of their own.
+
+The event loop never waits for the disk: lines wait in a bounded queue. What comes too fast, for one holder or in all,
+is left out and counted, and no caller fills the disk or hides the lines of others behind lines of his own.
+"""
+
+from __future__ import annotations
+
+import io
+import logging
+import os
+import queue
+import sys
+import threading
+
+import msgspec
+
+from stratalog.clock import Clock
+from stratalog.limits import LOG_LINES_WAITING_MAX
+from stratalog.server.errors import Refused
+from stratalog.server.rates import Rates
+from stratalog.server.shares import Holder
+
+__all__ = ["LineLog"]
+
+WAKE_SECONDS = 1.0
+ALL: Holder = ("organisation", "")
+"""Whose bucket that of all lines is."""
+
+_fault = logging.getLogger("stratalog.server")
+
+
+class Omitted(msgspec.Struct, frozen=True, tag="omitted", tag_field="event", omit_defaults=True):
+    """In place of lines that were left out: how many since the last line of this kind."""
+
+    time_ms: int
+    count: int
+
+
+class LineLog:
+    """One log. ``target`` is a path, or ``-`` for standard output. `write` is called from one thread.
+
+    A file that was moved or removed is opened anew under its name, so that whoever rotates it need not signal. Modes
+    and contents of what was there stay. ``per_second`` lines are written for all holders, a tenth of it for one.
+    """
+
+    def __init__(self, target: str, clock: Clock, per_second: int) -> None:
+        self.omitted = 0
+        """How many lines were left out since the beginning."""
+
+        self._clock = clock
+        self._all = Rates(clock, per_second, per_second * 10)
+        self._each = Rates(clock, per_second / 10, per_second)
+        self._reported = 0
+        self._lines: queue.Queue[bytes | None] = queue.Queue(LOG_LINES_WAITING_MAX)
+        self._file = _File(target)
+        self._thread = threading.Thread(target=self._run, name="stratalog-log", daemon=True)
+        self._thread.start()
+
+    def write(self, holder: Holder, line: msgspec.Struct) -> None:
+        """Have the line written for the holder, or leave it out and count it. Raises nothing."""
+        try:
+            self._each.take(holder)
+            self._all.take(ALL)
+            self._lines.put_nowait(msgspec.json.encode(line))
+        except (Refused, queue.Full):
+            self.omitted += 1
+
+    def close(self) -> None:
+        """Write the waiting lines, and close the file."""
+        self._lines.put(None)
+        self._thread.join()
+
+    def _run(self) -> None:
+        while (lines := self._next()) is not None:
+            self._write(lines)
+        self._write([])
+        self._file.close()
+
+    def _next(self) -> list[bytes] | None:
+        """What waits, waiting for it a while; None at the end."""
+        try:
+            line = self._lines.get(timeout=WAKE_SECONDS)
+        except queue.Empty:
+            return []
+        return None if line is None else [line]
+
+    def _write(self, lines: list[bytes]) -> None:
+        omitted = self.omitted - self._reported
+        if omitted:
+            self._reported += omitted
+            lines = [msgspec.json.encode(Omitted(self._clock.wall_ms(), omitted)), *lines]
+        for line in lines:
+            try:
+                self._file.write(line)
+            except OSError as exc:
+                # The next omitted line says so, if there is room for one.
+                self.omitted += 1
+                self._file.note_failure(exc)
+
+
+class _File:
+    """Where lines go. Unbuffered: what could not be written would else come out with a later line, or at the end."""
+
+    def __init__(self, target: str) -> None:
+        self._target = target
+        self._has_failed = False
+        self._file: io.FileIO | None = None
+        self._open()
+
+    def write(self, line: bytes) -> None:
+        """Raises OSError."""
+        if self._target != "-" and (self._file is None or not self._is_current(self._file)):
+            self.close()
+            self._open()
+        assert self._file is not None
+        self._file.write(line + b"\n")
+        self._has_failed = False
+
+    def note_failure(self, error: OSError) -> None:
+        """Once for each time that it begins."""
+        if not self._has_failed:
+            _fault.error("lines of %s cannot be written: %s", self._target, error.strerror)
+        self._has_failed = True
+
+    def close(self) -> None:
+        """Let go of the file; standard output stays open."""
+        file, self._file = self._file, None
+        if file is not None:
+            file.close()
+
+    def _open(self) -> None:
+        if self._target == "-":
+            self._file = io.FileIO(sys.stdout.fileno(), "ab", closefd=False)
+        else:
+            # Nobody else reads it: who was refused what is not everybody's business.
+            self._file = io.FileIO(self._target, "ab", opener=lambda path, flags: os.open(path, flags, 0o600))
+
+    def _is_current(self, file: io.FileIO) -> bool:
+        """Whether the name still leads to the file, which somebody may have moved or removed."""
+        try:
+            return os.path.samestat(os.stat(self._target), os.fstat(file.fileno()))
+        except FileNotFoundError:
+            return False

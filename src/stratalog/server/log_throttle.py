@@ -1,0 +1,78 @@
+"""LogThrottle: one line a second of each kind, so that no caller can fill the disk with the server's log."""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from stratalog.clock import Clock
+from stratalog.limits import LOG_LINE_SECONDS_MIN
+from stratalog.process_fork import close_in_child
+
+__all__ = ["LogThrottle"]
+
+_LOGGERS = ("asyncio", "stratalog.server", "uvicorn.error")
+_Kind = tuple[str, str, int, str]
+
+
+class LogThrottle(logging.Filter):
+    """Passes a line of each kind, and then none of that kind for a while; tells later how many it left out.
+
+    A kind is a line of source code and, where there is one, the type of the exception. So there are few kinds.
+    """
+
+    def __init__(self, clock: Clock) -> None:
+        super().__init__()
+        self._clock = clock
+        self._lock = threading.Lock()
+        close_in_child(self, "_lock")
+        self._passed_ms: dict[_Kind, int] = {}
+        self._left_out: dict[_Kind, tuple[int, str]] = {}
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        """Whether the line is written."""
+        if hasattr(record, "left_out"):
+            return True
+        kind, now_ms = _kind(record), self._clock.boot_ms()
+        with self._lock:
+            if self._is_silenced(kind, now_ms):
+                self._left_out[kind] = self._left_out.get(kind, (0, ""))[0] + 1, str(record.msg)
+                return False
+            self._passed_ms[kind] = now_ms
+            count, _ = self._left_out.pop(kind, (0, ""))
+        if count:
+            record.msg, record.args = f"{record.getMessage()} ({count} more left out)", None
+        return True
+
+    def report(self) -> None:
+        """Write, of each kind that has been silent long enough, how many lines were left out. Called now and then."""
+        now_ms = self._clock.boot_ms()
+        with self._lock:
+            due = [kind for kind in self._left_out if not self._is_silenced(kind, now_ms)]
+            counts = {kind: self._left_out.pop(kind) for kind in due}
+            self._passed_ms |= dict.fromkeys(due, now_ms)
+        for kind, (count, text) in counts.items():
+            logging.getLogger(kind[0]).warning("%d more left out: %s", count, text, extra={"left_out": count})
+
+    def _is_silenced(self, kind: _Kind, now_ms: int) -> bool:
+        passed_ms = self._passed_ms.get(kind)
+        return passed_ms is not None and now_ms - passed_ms < LOG_LINE_SECONDS_MIN * 1000
+
+    @contextmanager
+    def applied(self) -> Iterator[None]:
+        """Apply to the server's loggers until the end of the block."""
+        loggers = [logging.getLogger(name) for name in _LOGGERS]
+        for logger in loggers:
+            logger.addFilter(self)
+        try:
+            yield
+        finally:
+            for logger in loggers:
+                logger.removeFilter(self)
+
+
+def _kind(record: logging.LogRecord) -> _Kind:
+    error = record.exc_info[0] if record.exc_info else None
+    return record.name, record.pathname, record.lineno, error.__qualname__ if error else ""

@@ -1,0 +1,131 @@
+"""Pools: the threads on which synchronous code runs for the event loop, a bounded pool for each kind of work.
+
+A call that blocks takes a thread of its own pool only: whatever one kind of work does, the others go on.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Hashable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextvars import ContextVar
+from functools import partial
+from typing import Any, Literal, TypeVar
+
+import msgspec
+
+from stratalog.limits import (
+    BODY_THREADS_MAX,
+    CALL_WAIT_SECONDS_MAX,
+    IDENTITY_THREADS_MAX,
+    POOL_CALLS_MAX,
+    PUSHES_WAITING_MAX,
+)
+from stratalog.server.paces import Paces
+from stratalog.server.shares import Holder
+from stratalog.server.thread_pool import Pool, PoolSettings
+
+__all__ = ["LoopThreads", "PoolName", "Pools", "PresentWork", "present_work"]
+
+PoolName = Literal["reads", "writes", "applications", "bodies", "identity", "health", "pages", "polling"]
+"""What a handler's ``pool`` in its ``opt`` may be. One that names none runs among the applications."""
+
+T = TypeVar("T")
+
+
+class PresentWork(msgspec.Struct, frozen=True):
+    """Where the present request's synchronous code runs, and for whom."""
+
+    pool: Pool
+    loop: Any
+    key: Any = None
+    caller: Holder | None = None
+
+
+_present: ContextVar[PresentWork | None] = ContextVar("stratalog_work", default=None)
+
+
+def present_work() -> PresentWork | None:
+    """That of the present request, also on its threads; None outside of requests."""
+    return _present.get()
+
+
+class Pools:
+    """The pools of one server."""
+
+    def __init__(
+        self,
+        threads: int,
+        *,
+        calls_max: int = POOL_CALLS_MAX,
+        pushes_waiting_max: int = PUSHES_WAITING_MAX,
+        wait_seconds_max: float = CALL_WAIT_SECONDS_MAX,
+    ) -> None:
+        def settings(count: int, **other: Any) -> PoolSettings:
+            given = {"calls_max": calls_max, "wait_seconds_max": wait_seconds_max, **other}
+            return PoolSettings(threads=count, **given)
+
+        pool = partial(Pool, paces=Paces())
+        # Changes of one document are made one after the other: two threads would only wait for each other.
+        pushes = {"threads_of_key_max": 1, "calls_of_key_max": pushes_waiting_max}
+        self.reads = pool("reads", settings(threads))
+        # One caller's share in all documents is less than a document's, so that others have room in each document.
+        self.writes = pool("writes", settings(threads, calls_of_caller_max=max(1, pushes_waiting_max // 2), **pushes))
+        self.bodies = pool("bodies", settings(min(threads, BODY_THREADS_MAX)))
+        self.applications = pool("applications", settings(threads))
+        self.identity = pool("identity", settings(IDENTITY_THREADS_MAX))
+        self.health = pool("health", settings(1))
+        self.pages = pool("pages", settings(2))
+        self.polling = pool("polling", settings(1))
+        self._by_name: dict[str, Pool] = {pool.name: pool for pool in self}
+
+    def __iter__(self) -> Iterator[Pool]:
+        yield from (self.reads, self.writes, self.bodies, self.applications)
+        yield from (self.identity, self.health, self.pages, self.polling)
+
+    def begin(self, name: PoolName | None, key: Hashable, caller: Holder | None) -> None:
+        """Say where the rest of the present request runs. A name that is none of a pool's is the applications'."""
+        pool = self._by_name.get(name or "", self.applications)
+        _present.set(PresentWork(pool, asyncio.get_running_loop(), key, caller))
+
+    async def run(self, function: Callable[[], T]) -> T:
+        """Run a function of the present request in its pool; outside of requests among the reads."""
+        work = _present.get()
+        if work is None:
+            return await self.reads.run(function)
+        return await work.pool.run(function, key=work.key, caller=work.caller)
+
+    async def in_turn(self, organisation: str, name: str, function: Callable[[], T]) -> T:
+        """Run a function that changes a document or log, after those before it. Raises Refused as `Pool.run` does."""
+        work = _present.get()
+        return await self.writes.run(function, key=(organisation, name, False), caller=work.caller if work else None)
+
+    def close(self) -> None:
+        """Wait for the calls that run, and end all threads. Not from the event loop."""
+        for pool in self:
+            pool.close()
+
+
+class LoopThreads(ThreadPoolExecutor):
+    """The default executor of the server's event loop: passes each call on to the pool of the request that makes it.
+
+    Litestar runs plain handlers, dependencies and iterators by it, those of an application too. asyncio calls `submit`
+    on the loop, and takes a future of its own kind as it is.
+    """
+
+    def __init__(self, pools: Pools) -> None:
+        super().__init__(1)
+        self._pools = pools
+
+    def submit(self, fn: Callable[..., T], /, *args: Any, **kwargs: Any) -> Any:
+        """Have it called by the pool. Raises Refused."""
+        work = _present.get()
+        function = (lambda: fn(*args, **kwargs)) if args or kwargs else fn
+        if work is None:
+            return self._pools.applications.submit(function).future
+        return work.pool.submit(function, work.key, work.caller).future
+
+    def shutdown(self, wait: bool = True, *, cancel_futures: bool = False) -> None:
+        """Let go of the pools' threads."""
+        self._pools.close()
+        super().shutdown(wait, cancel_futures=cancel_futures)

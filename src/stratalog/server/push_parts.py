@@ -1,0 +1,128 @@
+"""Pushes in parts: a large push is decoded and applied some mutations at a time.
+
+The values of a push may take many times its size in memory. So of a large one only names and numbers are decoded at
+once, and of its arguments as much as one part takes. Everything is checked before anything is applied.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import msgspec
+
+from stratalog.errors import LimitExceeded
+from stratalog.limits import MUTATIONS_PER_BATCH_MAX, MUTATIONS_PER_PUSH_MAX, PUSH_PART_DECODED_BYTES
+from stratalog.protocol.messages import Mutation
+from stratalog.protocol.sync import Push
+from stratalog.sync.push import check_push
+
+__all__ = ["PARTS", "RawArguments", "RawPush", "RawReplicachePush", "check_count", "parts_of"]
+
+PARTS = "parts"
+"""The option of a handler that names the struct to which a large push is decoded."""
+
+
+class RawArguments:
+    """A mutation's arguments as they arrived. ``decoded_bytes`` is what they take at most once decoded."""
+
+    __slots__ = ("_decode", "_raw", "decoded_bytes")
+
+    def __init__(self, raw: msgspec.Raw, decoded_bytes: int, decode: Callable[[msgspec.Raw], Any]) -> None:
+        self._raw = raw
+        self._decode = decode
+        self.decoded_bytes = decoded_bytes
+
+    def decode(self) -> Any:
+        """The arguments."""
+        return self._decode(self._raw)
+
+
+Open = Callable[[msgspec.Raw], RawArguments | None]
+"""Checks arguments that arrived; None for none. Raises Invalid, LimitExceeded."""
+
+
+class _RawMutation(msgspec.Struct, frozen=True, gc=False):
+    client: str
+    name: str
+    args: msgspec.Raw = msgspec.Raw()
+    id: int = 0
+    origin: tuple[str, int] | None = None
+
+
+class RawPush(msgspec.Struct, frozen=True):
+    """A push whose arguments are not decoded."""
+
+    group: str
+    mutations: list[_RawMutation]
+    origin: str = ""
+
+    def opened(self, open_arguments: Open) -> Push:
+        """The push with its arguments checked. Raises Invalid, LimitExceeded."""
+        check_count(len(self.mutations))
+        return Push(
+            self.group,
+            [
+                Mutation(client=raw.client, name=raw.name, args=open_arguments(raw.args), id=raw.id, origin=raw.origin)
+                for raw in self.mutations
+            ],
+            self.origin,
+        )
+
+
+class _RawReplicacheMutation(msgspec.Struct, frozen=True, gc=False, rename={"client": "clientID"}):
+    client: str
+    id: int
+    name: str
+    args: msgspec.Raw = msgspec.Raw()
+
+
+class RawReplicachePush(msgspec.Struct, frozen=True, rename={"version": "pushVersion", "group": "clientGroupID"}):
+    """The same in the words of Replicache's protocol."""
+
+    version: int
+    group: str
+    mutations: list[_RawReplicacheMutation]
+
+    def opened(self, open_arguments: Open) -> dict[str, Any]:
+        """The body with its arguments checked. Raises Invalid, LimitExceeded."""
+        check_count(len(self.mutations))
+        mutations = [
+            {"clientID": raw.client, "id": raw.id, "name": raw.name, "args": open_arguments(raw.args)}
+            for raw in self.mutations
+        ]
+        return {"pushVersion": self.version, "clientGroupID": self.group, "mutations": mutations}
+
+
+def check_count(count: int) -> None:
+    """Raise LimitExceeded for a push of too many mutations."""
+    if count > MUTATIONS_PER_PUSH_MAX:
+        raise LimitExceeded("a push has too many mutations", value=count, limit=MUTATIONS_PER_PUSH_MAX)
+
+
+def parts_of(push: Push, read: Callable[[Any], Any] = lambda value: value) -> Iterator[Push]:
+    """The push in parts that can be applied one after the other, each decoded when it is asked for.
+
+    ``read`` makes arguments of what was decoded. Raises Invalid for names and numbers that cannot be, before any part.
+    """
+    if not any(isinstance(mutation.args, RawArguments) for mutation in push.mutations):
+        yield push
+        return
+    # A part that is refused as a whole would leave those before it applied.
+    check_push(push)
+    part: list[Mutation] = []
+    size = 0
+    for mutation in push.mutations:
+        added = mutation.args.decoded_bytes if isinstance(mutation.args, RawArguments) else 0
+        if part and (size + added > PUSH_PART_DECODED_BYTES or len(part) == MUTATIONS_PER_BATCH_MAX):
+            yield msgspec.structs.replace(push, mutations=part)
+            part, size = [], 0
+        part.append(_decoded(mutation, read))
+        size += added
+    yield msgspec.structs.replace(push, mutations=part)
+
+
+def _decoded(mutation: Mutation, read: Callable[[Any], Any]) -> Mutation:
+    if not isinstance(mutation.args, RawArguments):
+        return mutation
+    return msgspec.structs.replace(mutation, args=read(mutation.args.decode()))

@@ -1,0 +1,61 @@
+"""Rates: a bucket for each caller that fills at a steady rate."""
+
+from __future__ import annotations
+
+import math
+import threading
+from collections import OrderedDict
+
+from stratalog.clock import Clock
+from stratalog.limits import RATE_HOLDERS_MAX
+from stratalog.process_fork import close_in_child
+from stratalog.server.errors import Refused
+from stratalog.server.shares import Holder
+
+__all__ = ["Rates"]
+
+
+class Rates:
+    """``per_second`` of something for each holder, and ``burst`` at once. ``message`` says what comes too fast.
+
+    Principals and addresses have buckets apart, and so have they their own room: neither empties nor displaces the
+    other's, whatever ids and addresses a caller can make up. Safe to use from many threads.
+    """
+
+    def __init__(self, clock: Clock, per_second: float, burst: int, message: str = "requests come too fast") -> None:
+        self.message = message
+        self._clock = clock
+        self._per_second = per_second
+        self._burst = float(burst)
+        self._buckets: dict[str, OrderedDict[str, tuple[float, int]]] = {}
+        self._lock = threading.Lock()
+        close_in_child(self, "_lock")
+
+    def take(self, holder: Holder) -> None:
+        """Take one. Raises Refused where the bucket is empty."""
+        with self._lock:
+            left, now_ms = self._left(holder), self._clock.boot_ms()
+            buckets = self._buckets[holder[0]]
+            buckets.pop(holder[1], None)
+            buckets[holder[1]] = (left if left < 1 else left - 1, now_ms)
+            if len(buckets) > RATE_HOLDERS_MAX:
+                buckets.popitem(last=False)
+        self._check(holder, left)
+
+    def check(self, holder: Holder) -> None:
+        """Take nothing. Raises Refused where the bucket is empty."""
+        with self._lock:
+            left = self._left(holder)
+        self._check(holder, left)
+
+    def _left(self, holder: Holder) -> float:
+        now_ms = self._clock.boot_ms()
+        buckets = self._buckets.setdefault(holder[0], OrderedDict())
+        left, then_ms = buckets.get(holder[1], (self._burst, now_ms))
+        return min(self._burst, left + (now_ms - then_ms) / 1000 * self._per_second)
+
+    def _check(self, holder: Holder, left: float) -> None:
+        if left < 1:
+            seconds = math.ceil((1 - left) / self._per_second)
+            details = {"limit": self._per_second, "scope": holder[0], "seconds": seconds}
+            raise Refused(429, "too-many-requests", self.message, **details)

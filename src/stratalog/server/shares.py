@@ -1,0 +1,141 @@
+"""Shares: how much of a server process one caller may hold at once.
+
+A process has only so many connections, requests and bytes in flight. One principal or organisation that took them all
+would keep out everybody else. Each such resource is a `Budget`.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections import Counter
+from collections.abc import Mapping
+from types import TracebackType
+from typing import Literal, Self
+
+from stratalog.process_fork import close_in_child
+from stratalog.server.errors import Refused
+
+__all__ = ["Allocation", "Budget", "Holder", "HolderKind"]
+
+HolderKind = Literal["organisation", "principal", "address", "document"]
+Holder = tuple[HolderKind, str]
+"""Who holds something: ``("principal", "ada")``."""
+
+
+class Budget:
+    """One resource of the process: at most ``limit`` for all callers together, and a share for each holder of a kind.
+
+    ``resource`` names it in errors, in the plural: "live connections". Safe to use from many threads.
+    """
+
+    def __init__(self, resource: str, limit: int, shares: Mapping[HolderKind, int]) -> None:
+        self.resource = resource
+        self.limit = limit
+        self.shares = dict(shares)
+        self.used = 0
+        self._used_by: Counter[Holder] = Counter()
+        # Answers are made on worker threads, which take for them what they need.
+        self._lock = threading.Lock()
+        close_in_child(self, "_lock")
+
+    def take(self, *holders: Holder, amount: int = 1) -> Allocation:
+        """Take ``amount`` for these holders until the allocation is released.
+
+        A holder whose kind has no share counts for the process only. Raises Refused and takes nothing: 429 where a
+        holder would have more than its share, 503 where the process has too little left.
+        """
+        allocation = Allocation(self, tuple(holder for holder in holders if holder[0] in self.shares))
+        allocation.add(amount)
+        return allocation
+
+    def used_by(self, holder: Holder) -> int:
+        """How much the holder has now."""
+        return self._used_by[holder]
+
+    def _add(self, holders: tuple[Holder, ...], amount: int) -> None:
+        with self._lock:
+            self._check(holders, amount)
+            self._change(holders, amount)
+
+    def _move(self, before: tuple[Holder, ...], after: tuple[Holder, ...], amount: int) -> None:
+        # Under one lock: what is given back first could else be taken by another thread, and not come back.
+        with self._lock:
+            self._change(before, -amount)
+            try:
+                self._check(after, amount)
+            except Refused:
+                self._change(before, amount)
+                raise
+            self._change(after, amount)
+
+    def _release(self, holders: tuple[Holder, ...], amount: int) -> None:
+        with self._lock:
+            self._change(holders, -amount)
+
+    def _check(self, holders: tuple[Holder, ...], amount: int) -> None:
+        for holder in holders:
+            share, wanted = self.shares[holder[0]], self._used_by[holder] + amount
+            if wanted > share:
+                message = f"the {holder[0]} has its share of {self.resource}"
+                raise Refused(429, "too-many-requests", message, limit=share, value=wanted, scope=holder[0])
+        if self.used + amount > self.limit:
+            message = f"the server has too many {self.resource}"
+            wanted = self.used + amount
+            raise Refused(503, "unavailable", message, limit=self.limit, value=wanted, scope="process")
+
+    def _change(self, holders: tuple[Holder, ...], amount: int) -> None:
+        self.used += amount
+        for holder in holders:
+            self._used_by[holder] += amount
+            if not self._used_by[holder]:
+                # A holder that has nothing leaves no trace, or names that callers make up would fill the memory.
+                del self._used_by[holder]
+
+
+class Allocation:
+    """What one caller has taken of a budget. As a context manager it is released at the end."""
+
+    def __init__(self, budget: Budget, holders: tuple[Holder, ...]) -> None:
+        self._budget = budget
+        self._holders = holders
+        self.amount = 0
+
+    @property
+    def holders(self) -> tuple[Holder, ...]:
+        """Those whose share it counts for."""
+        return self._holders
+
+    def add(self, amount: int) -> None:
+        """Take more. Raises Refused as `Budget.take` does; what was taken before stays taken."""
+        self._budget._add(self._holders, amount)
+        self.amount += amount
+
+    def reduce(self, amount: int) -> None:
+        """Give back what is beyond ``amount``."""
+        excess = max(0, self.amount - amount)
+        if excess:
+            self.amount -= excess
+            self._budget._release(self._holders, excess)
+
+    @property
+    def amount_max(self) -> int:
+        """What these holders may have of it at most, if nobody else has anything."""
+        return min([self._budget.limit, *(self._budget.shares[kind] for kind, _ in self._holders)])
+
+    def assign(self, *holders: Holder) -> None:
+        """Count all of it for these holders from now on. Raises Refused; it then stays with those before."""
+        wanted = tuple(holder for holder in holders if holder[0] in self._budget.shares)
+        self._budget._move(self._holders, wanted, self.amount)
+        self._holders = wanted
+
+    def release(self) -> None:
+        """Give back all of it. A second call does nothing."""
+        amount, self.amount = self.amount, 0
+        if amount:
+            self._budget._release(self._holders, amount)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, exc: BaseException | None, tb: TracebackType | None) -> None:
+        self.release()

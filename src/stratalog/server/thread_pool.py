@@ -1,0 +1,345 @@
+"""A pool: threads on which synchronous functions run for the event loop, shared fairly by its callers.
+
+Calls wait without a thread. They are given threads caller by caller, so that a caller of many calls delays one of few
+by one call. No caller and no document has all threads, and none computes all the time beside others.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections import Counter
+from collections.abc import Callable, Hashable
+from contextlib import suppress
+from contextvars import Context, copy_context
+from queue import SimpleQueue
+from threading import Thread
+from typing import Any, TypeVar
+
+import anyio
+import msgspec
+
+from stratalog.limits import CALL_WAIT_SECONDS_MAX, CALLER_COMPUTED_SHARE_MAX, POOL_CALLS_MAX
+from stratalog.server.errors import Refused
+from stratalog.server.paces import Paces, RecentCallers
+from stratalog.server.rotation import Rotation
+from stratalog.server.shares import Allocation, Budget, Holder
+
+__all__ = ["Call", "Pool", "PoolSettings", "ThreadCounts"]
+
+T = TypeVar("T")
+
+
+class PoolSettings(msgspec.Struct, frozen=True, kw_only=True):
+    """Numbers of one pool. Calls are those that run or wait; a key is most often a document's or record's."""
+
+    threads: int
+    calls_max: int = POOL_CALLS_MAX
+    wait_seconds_max: float = CALL_WAIT_SECONDS_MAX
+    threads_of_key_max: int = 0
+    """0 stands for half of the threads."""
+
+    calls_of_key_max: int = 0
+    """0 stands for half of the calls; so it does for a caller's."""
+
+    calls_of_caller_max: int = 0
+
+
+class ThreadCounts(msgspec.Struct, frozen=True):
+    """How a pool does: threads that run something, calls that wait for one, and calls that were refused so far."""
+
+    busy: int
+    waiting: int
+    refused: int
+
+
+class Pool:
+    """Runs synchronous functions for one event loop, on at most ``settings.threads`` threads.
+
+    Used from the event loop only. Pools that share ``paces`` share the time of one interpreter. ``thread_seconds`` says
+    how long the thread that asks has computed.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        settings: PoolSettings,
+        paces: Paces | None = None,
+        thread_seconds: Callable[[], float] = time.thread_time,
+    ) -> None:
+        self.name = name
+        self.settings = settings
+        self._paces = paces or Paces()
+        self._thread_seconds = thread_seconds
+        self._pause_end: asyncio.TimerHandle | None = None
+        calls_max, half = settings.calls_max, max(1, settings.calls_max // 2)
+        of_caller = settings.calls_of_caller_max or half
+        shares = {"document": settings.calls_of_key_max or half, "principal": of_caller, "address": of_caller}
+        self._calls = Budget(f"calls of {name}", calls_max, shares)  # type: ignore[arg-type]
+        self._threads_of_key_max = settings.threads_of_key_max or max(1, settings.threads // 2)
+        # A quarter of the threads is left to a caller who comes. Once there are two, each has a quarter at most: all
+        # threads that compute wait for one interpreter, and the event loop waits behind each of them.
+        quarter = max(1, settings.threads // 4)
+        self._threads_of_caller_max = max(1, settings.threads - quarter)
+        self._threads_when_shared_max = quarter
+        self._callers = RecentCallers()
+        self._ready: Rotation[Call] = Rotation()
+        self._lines: dict[Hashable, _Line] = {}
+        self._busy = 0
+        self._busy_of: Counter[Holder] = Counter()
+        self._refused = 0
+        self._threads: list[Thread] = []
+        self._given: SimpleQueue[Call | None] = SimpleQueue()
+
+    def counts(self) -> ThreadCounts:
+        """How it does now."""
+        return ThreadCounts(self._busy, self._calls.used - self._busy, self._refused)
+
+    async def run(self, function: Callable[[], T], *, key: Hashable = None, caller: Holder | None = None) -> T:
+        """What ``function`` answers, called on a thread of the pool.
+
+        Calls of one ``key`` have at most ``threads_of_key_max`` threads, in the order in which they came where it is
+        one caller's. Raises Refused where too many calls wait, or the caller or the key has its share of them; after
+        ``wait_seconds_max`` without a thread. The function was not called then.
+
+        A caller who goes away while the function runs does not stop it, and leaves when it has ended.
+        """
+        call = self.submit(function, key, caller)
+        try:
+            answer: T = await call.future
+        except asyncio.CancelledError:
+            if call.is_running:
+                await call.end()
+            else:
+                self._withdraw(call)
+            raise
+        return answer
+
+    def submit(self, function: Callable[[], Any], key: Hashable = None, caller: Holder | None = None) -> Call:
+        """Have the function called; its answer comes in the call's future. Raises Refused."""
+        holders: list[Holder] = [] if key is None else [("document", repr(key))]
+        try:
+            allocation = self._calls.take(*holders, *([] if caller is None else [caller]))
+        except Refused:
+            self._refused += 1
+            raise
+        call = Call(function, key, caller, allocation)
+        if caller is not None:
+            self._callers.note(caller, call.loop.time())
+            self._paces.note(caller, call.loop.time())
+        self._line_up(call)
+        self._give_threads()
+        if not call.is_running:
+            call.timer = call.loop.call_later(self.settings.wait_seconds_max, self._expire, call)
+        return call
+
+    def close(self) -> None:
+        """Wait for the calls that run, and end the threads. Not from the event loop, which the calls may need."""
+        for _ in self._threads:
+            self._given.put(None)
+        while self._threads:
+            self._threads.pop().join()
+
+    def _line_up(self, call: Call) -> None:
+        if call.key is None:
+            self._ready.add(call.group, call)
+            return
+        line = self._lines.setdefault(call.key, _Line())
+        if line.granted < self._threads_of_key_max:
+            line.granted += 1
+            self._ready.add(call.group, call)
+        else:
+            line.waiting.add(call.group, call)
+
+    def _give_threads(self) -> None:
+        while self._busy < self.settings.threads and (call := self._ready.take(self._may_run)) is not None:
+            if call.future.done():
+                self._leave(call)
+            else:
+                self._start(call)
+
+    def _may_run(self, call: Call) -> bool:
+        if call.caller is None:
+            return True
+        now = call.loop.time()
+        if self._busy_of[call.caller] >= self._threads_of_caller(now):
+            return False
+        begins_at = self._paces.may_begin_at(call.caller, now)
+        if begins_at > now:
+            self._look_again(call.loop, begins_at)
+        return begins_at <= now
+
+    def _threads_of_caller(self, now: float) -> int:
+        """How many threads a caller may have now. More than one would not compute sooner in a busy process."""
+        if self._callers.count(now) < 2:
+            return self._threads_of_caller_max
+        return 1 if self._paces.is_loaded(now) else self._threads_when_shared_max
+
+    def _look_again(self, loop: asyncio.AbstractEventLoop, at: float) -> None:
+        """Give threads once a caller's pause is over, at the earliest of such times."""
+        if self._pause_end is None or at < self._pause_end.when():
+            self._stop_pause()
+            self._pause_end = loop.call_at(at, self._end_pause)
+
+    def _end_pause(self) -> None:
+        self._stop_pause()
+        self._give_threads()
+
+    def _stop_pause(self) -> None:
+        if self._pause_end is not None:
+            self._pause_end.cancel()
+            self._pause_end = None
+
+    def _start(self, call: Call) -> None:
+        call.is_running = True
+        call.stop_timer()
+        self._busy += 1
+        if call.caller is not None:
+            self._busy_of[call.caller] += 1
+        if self._busy > len(self._threads):
+            self._add_thread()
+        self._given.put(call)
+
+    def _add_thread(self) -> None:
+        # `ThreadPoolExecutor` makes a future, and takes three locks, for each call: a tenth of a push.
+        thread = Thread(target=self._run, name=f"stratalog-{self.name}-{len(self._threads)}", daemon=True)
+        self._threads.append(thread)
+        thread.start()
+
+    def _run(self) -> None:
+        """On a thread: work until the pool closes."""
+        while (call := self._given.get()) is not None:
+            self._work(call)
+            # A thread that waits for its next call must not keep what the last one held.
+            del call
+
+    def _work(self, call: Call) -> None:
+        """On a thread."""
+        began = self._thread_seconds()
+        answer, error = call.answer()
+        call.computed_seconds = self._thread_seconds() - began
+        # A loop that was closed meanwhile has nobody left who waits.
+        with suppress(RuntimeError):
+            call.loop.call_soon_threadsafe(self._finish, call, answer, error)
+
+    def _finish(self, call: Call, answer: Any, error: BaseException | None) -> None:
+        self._busy -= 1
+        if call.caller is not None:
+            self._busy_of[call.caller] -= 1
+            if not self._busy_of[call.caller]:
+                del self._busy_of[call.caller]
+            self._paces.charge(call.caller, call.computed_seconds, call.loop.time())
+        self._leave(call)
+        self._give_threads()
+        call.settle(answer, error)
+
+    def _leave(self, call: Call) -> None:
+        """Give back what the call had, its thread excepted, and pass its grant on to the next of its key."""
+        call.stop_timer()
+        call.allocation.release()
+        line = self._lines.get(call.key)
+        if line is None:
+            return
+        heir = line.waiting.take()
+        if heir is not None:
+            self._ready.add(heir.group, heir)
+            return
+        line.granted -= 1
+        if not line.granted:
+            del self._lines[call.key]
+
+    def _withdraw(self, call: Call) -> None:
+        """Take away a call that waits. Its key's grant, where it had that already, goes to the next one."""
+        call.stop_timer()
+        if self._ready.remove(call.group, call):
+            self._leave(call)
+            self._give_threads()
+        elif call.key in self._lines and self._lines[call.key].waiting.remove(call.group, call):
+            call.allocation.release()
+
+    def _expire(self, call: Call) -> None:
+        self._withdraw(call)
+        if not call.future.done():
+            self._refused += 1
+            call.future.set_exception(self._too_late(call))
+
+    def _too_late(self, call: Call) -> Refused:
+        now, caller = call.loop.time(), call.caller
+        if caller is not None and self._paces.may_begin_at(caller, now) > now:
+            text = f"calls of the {caller[0]} compute too much beside others"
+            return Refused(429, "too-many-requests", text, limit=CALLER_COMPUTED_SHARE_MAX, scope=caller[0])
+        text = f"no thread for {self.name} was free in time"
+        return Refused(503, "unavailable", text, limit=self.settings.wait_seconds_max, scope="process")
+
+
+class Call:
+    """A function that waits for a thread, or runs on one."""
+
+    def __init__(
+        self, function: Callable[[], Any], key: Hashable, caller: Holder | None, allocation: Allocation
+    ) -> None:
+        self.function = function
+        self.key = key
+        self.caller = caller
+        self.allocation = allocation
+        self.loop = asyncio.get_running_loop()
+        self.future: asyncio.Future[Any] = self.loop.create_future()
+        self.timer: asyncio.TimerHandle | None = None
+        self.is_running = False
+        self.computed_seconds = 0.0
+        self._context: Context = copy_context()
+        self._ended: asyncio.Future[None] | None = None
+        self._has_ended = False
+
+    @property
+    def group(self) -> Hashable:
+        """Those who take turns: callers, and where nobody is known, documents."""
+        return self.key if self.caller is None else self.caller
+
+    def answer(self) -> tuple[Any, BaseException | None]:
+        """What the function answers or raises. On a thread."""
+        try:
+            return self._context.run(self.function), None
+        except StopIteration as exc:
+            # No future takes it: the caller would wait for ever.
+            error = RuntimeError("the function raised StopIteration")
+            error.__cause__ = exc
+            return None, error
+        except BaseException as exc:  # noqa: BLE001 - the caller gets it
+            return None, exc
+
+    def settle(self, answer: Any, error: BaseException | None) -> None:
+        """Give the caller what the function answered or raised."""
+        self._has_ended = True
+        if self._ended is not None:
+            self._ended.set_result(None)
+        if self.future.done():
+            return
+        if error is None:
+            self.future.set_result(answer)
+        else:
+            self.future.set_exception(error)
+
+    async def end(self) -> None:
+        """Wait for the function's end, though the caller was told to go: it may use what the caller holds open."""
+        if self._has_ended:
+            return
+        self._ended = self.loop.create_future()
+        with anyio.CancelScope(shield=True):
+            while not self._ended.done():
+                with suppress(asyncio.CancelledError):
+                    await asyncio.wait([self._ended])
+
+    def stop_timer(self) -> None:
+        """It no longer waits."""
+        if self.timer is not None:
+            self.timer.cancel()
+            self.timer = None
+
+
+class _Line:
+    """The calls of one key: how many of them may have a thread now, and those that wait for one of these to end."""
+
+    def __init__(self) -> None:
+        self.granted = 0
+        self.waiting: Rotation[Call] = Rotation()

@@ -1,0 +1,87 @@
+"""Trusted proxies: the peers whose `X-Forwarded-For` names the caller. Of any other the header means nothing.
+
+Each proxy adds the address that it was called from at the right of the header. So the list is read from the right, as
+long as whoever added an entry is trusted. `Forwarded` (RFC 7239) is not read: a proxy that writes one header passes on
+the other as its caller wrote it. See `docs/decisions/0047-*`.
+"""
+
+from __future__ import annotations
+
+import ipaddress
+from collections.abc import Iterable
+from functools import lru_cache
+
+from litestar.types import Scope
+
+from stratalog.errors import Invalid
+
+__all__ = ["TrustedProxies"]
+
+ADDRESSES_REMEMBERED_MAX = 1024
+ADDRESS_BYTES_MAX = 64
+_HEADER = b"x-forwarded-for"
+Address = ipaddress.IPv4Address | ipaddress.IPv6Address
+
+
+class TrustedProxies:
+    """Addresses and networks of proxies. Raises Invalid for what is neither."""
+
+    def __init__(self, proxies: Iterable[str]) -> None:
+        self._networks = [_network(proxy) for proxy in proxies]
+
+    def restore_caller(self, scope: Scope) -> None:
+        """Put the caller in the place of the proxies in the ASGI scope's ``client``."""
+        client = scope.get("client")
+        if not self._networks or client is None:
+            return
+        caller = self.caller_of(client[0], [value for name, value in scope["headers"] if name == _HEADER])
+        if caller != client[0]:
+            scope["client"] = (caller, 0)
+
+    def caller_of(self, peer: str, headers: Iterable[bytes]) -> str:
+        """The rightmost address that is no trusted proxy; the leftmost where all are trusted.
+
+        An entry that is no address ends the list: the caller is then the proxy that added it.
+        """
+        parsed, caller = _parse(peer), peer
+        entries = b",".join(headers).split(b",")
+        while entries and parsed is not None and self._is_trusted(parsed):
+            parsed = _parse(_host(entries.pop()))
+            caller = caller if parsed is None else str(parsed)
+        return caller
+
+    def trusts(self, peer: str) -> bool:
+        """Whether whoever has this address is one of the proxies."""
+        parsed = _parse(peer)
+        return parsed is not None and self._is_trusted(parsed)
+
+    def _is_trusted(self, address: Address) -> bool:
+        return any(address in network for network in self._networks)
+
+
+def _network(text: str) -> ipaddress.IPv4Network | ipaddress.IPv6Network:
+    try:
+        return ipaddress.ip_network(text)
+    except ValueError as exc:
+        raise Invalid("a trusted proxy must be an address or a network", value=text, reason=str(exc)) from exc
+
+
+@lru_cache(ADDRESSES_REMEMBERED_MAX)
+def _parse(text: str) -> Address | None:
+    """An address. One of IPv4 that is written as IPv6 is that of IPv4, as `address_of` has it."""
+    try:
+        parsed = ipaddress.ip_address(text)
+    except ValueError:
+        return None
+    mapped = getattr(parsed, "ipv4_mapped", None)
+    return parsed if mapped is None else mapped
+
+
+def _host(entry: bytes) -> str:
+    """An entry without the port that some proxies add: `192.0.2.1:80`, `[2001:db8::1]:80`. Empty for a long one."""
+    text = entry.strip().decode("latin-1")
+    if len(text) > ADDRESS_BYTES_MAX:
+        return ""
+    if text.startswith("["):
+        return text[1:].partition("]")[0]
+    return text.partition(":")[0] if text.count(":") == 1 else text

@@ -1,0 +1,163 @@
+"""Web server: serves the application on a listening socket until a signal. See `docs/decisions/0041-*`."""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import logging
+import signal
+import socket
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from typing import Any
+
+import uvicorn
+from litestar import Litestar
+
+from stratalog.limits import ANSWER_UNSENT_BYTES_MAX, LIVE_MESSAGE_BYTES_MAX
+from stratalog.server.acceptor import Acceptor
+from stratalog.server.allocator import give_memory_back
+from stratalog.server.connections import HttpProtocol, OpenConnections, WebSocketProtocol, in_pieces
+from stratalog.server.descriptors import connections_within, raise_descriptor_limit
+from stratalog.server.log_throttle import LogThrottle
+from stratalog.server.service import Service
+from stratalog.server.shares import Allocation
+from stratalog.server.trusted_proxies import TrustedProxies
+
+__all__ = ["WebServer", "serve"]
+
+SHUTDOWN_SECONDS = 5
+DEADLINE_CHECK_SECONDS_MAX = 1.0
+THREAD_SWITCH_SECONDS = 0.0005
+"""A request changes threads several times, and waits as long each time where another thread computes. Python's own
+interval, 5 ms, makes that a quarter of a second beside a few of them."""
+
+COLLECTION_THRESHOLDS = (2000, 10, 50)
+"""Python's garbage collector looks at all young objects whenever so many more are there, and at all of them after 500
+times. Its own thresholds made it stop a server under load for a tenth of a second, again and again."""
+
+_log = logging.getLogger("stratalog.server")
+
+
+def serve(app: Litestar, listening: socket.socket) -> None:
+    """Serve until a signal, in the main thread. Requests that run are finished."""
+    give_memory_back()
+    server = WebServer(app, listening, _connections_max(app.state.service.application.limits.connections_max))
+    # Uvicorn raises the signal once more after its own end, which would else end the process before the store closes.
+    before = signal.signal(signal.SIGTERM, signal.default_int_handler)
+    try:
+        with suppress(KeyboardInterrupt), _tuned_process(app):
+            server.run()
+    finally:
+        signal.signal(signal.SIGTERM, before)
+
+
+@contextmanager
+def _tuned_process(app: Litestar) -> Iterator[None]:
+    """Until the end of the block no request waits long for the interpreter, nor for what could be done before it."""
+    # Litestar makes it when it is first asked for, in a quarter of a second.
+    app.plugins.get("OpenAPIPlugin").provide_openapi_schema()
+    before = sys.getswitchinterval(), gc.get_threshold()
+    sys.setswitchinterval(THREAD_SWITCH_SECONDS)
+    gc.set_threshold(*COLLECTION_THRESHOLDS)
+    # What is there by now stays. It is looked at for garbage once, and then no more.
+    gc.collect()
+    gc.freeze()
+    try:
+        yield
+    finally:
+        gc.unfreeze()
+        gc.set_threshold(*before[1])
+        sys.setswitchinterval(before[0])
+
+
+class WebServer(uvicorn.Server):
+    """Uvicorn with an accept loop, deadlines and a log of our own."""
+
+    def __init__(self, app: Litestar, listening: socket.socket, connections_max: int) -> None:
+        self._service: Service = app.state.service
+        limits = self._service.application.limits
+        super().__init__(
+            uvicorn.Config(
+                in_pieces(app),
+                access_log=False,
+                http=HttpProtocol,
+                lifespan="on",
+                log_level="warning",
+                loop="asyncio",
+                proxy_headers=False,
+                server_header=False,
+                timeout_graceful_shutdown=SHUTDOWN_SECONDS,
+                timeout_keep_alive=limits.connection_idle_seconds_max,
+                ws=WebSocketProtocol,
+                ws_per_message_deflate=False,
+                ws_max_size=2 * LIVE_MESSAGE_BYTES_MAX,
+            )
+        )
+        _bound_unsent(listening)
+        self._service.connections.bound(connections_max)
+        is_shared = self._service.authentication.is_asked
+        self.connections = OpenConnections(limits, connections_max, self._service.metrics, is_shared=is_shared)
+        proxies = TrustedProxies(self._service.application.trusted_proxies)
+        self._acceptor = Acceptor(listening, self._protocol, self.connections, self._service.metrics, proxies)
+        self._throttle = LogThrottle(self._service.store.environment.clock)
+        shortest_seconds = min(limits.request_head_seconds_max, limits.answer_silence_seconds_max)
+        self._check_seconds = min(DEADLINE_CHECK_SECONDS_MAX, shortest_seconds / 4)
+        self._running: list[asyncio.Task[None]] = []
+
+    async def serve(self, sockets: Any = None) -> None:
+        """Serve until a signal or `should_exit`."""
+        with self._throttle.applied():
+            await super().serve(sockets=[])
+
+    async def startup(self, sockets: Any = None) -> None:
+        """Start the application, and then accept connections."""
+        await super().startup(sockets=[])
+        if self.started:
+            loop = asyncio.get_running_loop()
+            self._running = [loop.create_task(self._acceptor.accept()), loop.create_task(self._check())]
+
+    async def shutdown(self, sockets: Any = None) -> None:
+        """Accept no more, end live connections, and finish the requests that run."""
+        accepting, checking = self._running
+        accepting.cancel()
+        self._service.hub.close()
+        await super().shutdown(sockets=[])
+        checking.cancel()
+
+    async def _check(self) -> None:
+        """Look at deadlines and at lines left out of the log, for ever."""
+        loop = asyncio.get_running_loop()
+        while True:
+            await asyncio.sleep(self._check_seconds)
+            self.connections.drop_overdue(loop.time())
+            self._throttle.report()
+
+    def _protocol(self, allocation: Allocation) -> HttpProtocol:
+        return HttpProtocol(
+            self.connections,
+            allocation,
+            config=self.config,
+            server_state=self.server_state,
+            app_state=self.lifespan.state,
+        )
+
+
+def _connections_max(wanted: int) -> int:
+    """How many connections there may be. A process with too few descriptors takes fewer, and says so."""
+    descriptors = raise_descriptor_limit()
+    fitting = connections_within(descriptors, wanted)
+    if fitting < wanted:
+        _log.warning("at most %d connections, not %d: the process may open %d files", fitting, wanted, descriptors)
+    return fitting
+
+
+def _bound_unsent(listening: socket.socket) -> None:
+    """Bound what the system takes of an answer before the caller reads; each connection inherits it.
+
+    Else it takes megabytes for each caller that reads nothing, and takes them for read.
+    """
+    option = getattr(socket, "TCP_NOTSENT_LOWAT", None)
+    if option is not None:
+        listening.setsockopt(socket.IPPROTO_TCP, option, ANSWER_UNSENT_BYTES_MAX)

@@ -1,0 +1,75 @@
+"""What ends a live connection, and what must not."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from websockets.exceptions import ConnectionClosedError
+from websockets.frames import Close
+
+from stratalog.client.live import PokeListener, ServerAddress
+from stratalog.testing.clock import ManualClock
+
+
+class Connection:
+    """Says what it is told to, and then closes."""
+
+    def __init__(self, messages: list[str], code: int, ended: Callable[[], None]) -> None:
+        self.messages, self.code, self.ended = messages, code, ended
+
+    def __enter__(self) -> Connection:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.ended()
+
+    def send(self, text: str) -> None:
+        pass
+
+    def close(self) -> None:
+        pass
+
+    def recv(self, seconds: float) -> str:
+        if self.messages:
+            return self.messages.pop(0)
+        raise ConnectionClosedError(Close(self.code, ""), None)
+
+
+class Listening:
+    """A listener whose pauses take no time, and which stops after so many of them."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch, tokens: list[str], code: int, *messages: str) -> None:
+        self.connections = self.pokes = 0
+        self._tokens, self._code, self._messages = tokens, code, messages
+        monkeypatch.setattr("stratalog.client.live.connect", self._connect)
+        listener = PokeListener(lambda: ServerAddress("ws://a"), self._token, self._poke, ManualClock())
+        monkeypatch.setattr(listener._stopped, "wait", lambda seconds: None)
+        self._listener = listener
+        listener.run()
+
+    def _connect(self, *_: Any, **__: Any) -> Connection:
+        self.connections += 1
+        return Connection(list(self._messages), self._code, lambda: None)
+
+    def _token(self) -> str:
+        if len(self._tokens) == 1:
+            self._listener.stop()
+        return self._tokens.pop(0)
+
+    def _poke(self) -> None:
+        self.pokes += 1
+
+
+def test_a_token_that_was_refused_is_offered_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert Listening(monkeypatch, ["wrong"] * 5 + ["right", "end"], 4401).connections == 2 + 1
+
+
+def test_a_connection_that_ends_otherwise_is_made_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert Listening(monkeypatch, ["good"] * 5, 1012).connections == 5
+
+
+def test_a_message_of_a_type_that_is_not_known_ends_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    messages = ['{"type": "something-new"}', '{"type": "poke", "version": 2}']
+    assert Listening(monkeypatch, ["good", "end"], 1012, *messages).pokes == 1

@@ -1,0 +1,166 @@
+"""Many requests under many live connections: memory, descriptors and answer times stay as they were after a warm-up.
+
+``python -m tests.hostile.endurance --requests 1000000 --connections 1000``. Exit code 0 if they did.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import json
+import sys
+import tempfile
+import time
+from collections.abc import Sequence
+from contextlib import ExitStack
+from pathlib import Path
+from statistics import median
+
+import msgspec
+
+from tests.hostile.application import HONEST_TOKENS
+from tests.hostile.checks import percentile
+from tests.hostile.honest import DOCUMENTS, FOLDER, JSON, Honest
+from tests.hostile.http_calls import HttpCaller
+from tests.hostile.server import Served, served, two_cores
+
+__all__ = ["Window", "growth_of", "main", "measure"]
+
+WINDOWS = 20
+WARM_UP_WINDOWS = 4
+CALLERS = 8
+KEYS = 1000
+BYTES_GROWTH_MAX = 1.1
+P99_GROWTH_MAX = 1.5
+
+
+class Window(msgspec.Struct, frozen=True):
+    """What was seen in one part of the run."""
+
+    requests: int
+    p99_ms: float
+    resident_bytes: int
+    descriptors: int
+
+
+async def measure(server: Served, requests: int, connections: int) -> tuple[list[Window], list[str]]:
+    """The windows of a run, and the errors that its callers met."""
+    honest = Honest()
+    await honest.prepare(server.port)
+    ready = asyncio.Semaphore(0)
+    listening = [asyncio.create_task(honest.listen(server.port, number, ready)) for number in range(connections)]
+    for _ in range(connections):
+        await ready.acquire()
+    callers = [_Caller(server.port, number, honest.errors) for number in range(CALLERS)]
+    windows = []
+    for _ in range(WINDOWS):
+        each = max(1, requests // WINDOWS // CALLERS)
+        seconds = await asyncio.gather(*(caller.ask(each) for caller in callers))
+        spent = [second for part in seconds for second in part]
+        p99_ms = percentile(spent, 0.99) * 1000
+        window = Window(len(spent), p99_ms, server.resident_bytes, server.descriptors)
+        windows.append(window)
+        print(
+            f"{sum(done.requests for done in windows):>9} requests  p99 {p99_ms:6.1f} ms  "
+            f"{window.resident_bytes >> 20} MiB  {window.descriptors} descriptors",
+            flush=True,
+        )
+    for caller in callers:
+        caller.close()
+    for task in listening:
+        task.cancel()
+    await asyncio.gather(*listening, return_exceptions=True)
+    return windows, honest.errors
+
+
+class _Caller:
+    """One connection: a push, a pull, three reads and a look at the health, in turn."""
+
+    def __init__(self, port: int, number: int, errors: list[str]) -> None:
+        self._http = HttpCaller(port)
+        self._name = f"caller-{number}"
+        self._token = HONEST_TOKENS[number % len(HONEST_TOKENS)]
+        self._errors = errors
+        self._asked = 0
+        self._pushed = dict.fromkeys(DOCUMENTS, 0)
+
+    def close(self) -> None:
+        """Close the connection."""
+        self._http.close()
+
+    async def ask(self, count: int) -> list[float]:
+        """How many seconds each of so many requests took."""
+        spent = []
+        for _ in range(count):
+            began = time.monotonic()
+            try:
+                status, answer = await self._next()
+                if status != 200:
+                    self._errors.append(f"{status} {answer[:200]!r}")
+            except (OSError, EOFError, TimeoutError) as exc:
+                self._errors.append(repr(exc))
+            spent.append(time.monotonic() - began)
+        return spent
+
+    async def _next(self) -> tuple[int, bytes]:
+        self._asked += 1
+        kind, name = self._asked % 6, DOCUMENTS[self._asked // 6 % len(DOCUMENTS)]
+        path = f"{FOLDER}/{name}"
+        if kind == 0:
+            return await self._http.call("GET", "/health")
+        if kind == 1:
+            return await self._push(path, name)
+        if kind == 2:
+            body = json.dumps({"group": "reader", "cookie": None}).encode()
+            return await self._http.call("POST", f"{path}/pull", body, self._token, **JSON)
+        return await self._http.call("GET", path, b"", self._token)
+
+    async def _push(self, path: str, name: str) -> tuple[int, bytes]:
+        # The same clients and keys again and again: the documents stay as large as they are.
+        self._pushed[name] += 1
+        id = self._pushed[name]
+        args = {"key": f"n/{id % KEYS}", "value": id}
+        mutation = {"client": self._name, "id": id, "name": "put", "args": args}
+        body = json.dumps({"group": self._name, "mutations": [mutation]}).encode()
+        return await self._http.call("POST", f"{path}/push", body, self._token, **JSON)
+
+
+def growth_of(windows: Sequence[Window]) -> list[str]:
+    """A sentence for each figure that grew after the warm-up."""
+    settled = windows[WARM_UP_WINDOWS:]
+    quarter = max(1, len(settled) // 4)
+    first, last = settled[:quarter], settled[-quarter:]
+    before, after = (max(window.resident_bytes for window in part) for part in (first, last))
+    sentences = []
+    if after > before * BYTES_GROWTH_MAX:
+        sentences.append(f"memory grew from {before >> 20} to {after >> 20} MiB")
+    descriptors = [max(window.descriptors for window in part) for part in (first, last)]
+    if descriptors[1] > descriptors[0]:
+        sentences.append(f"descriptors grew from {descriptors[0]} to {descriptors[1]}")
+    p99 = [median(window.p99_ms for window in part) for part in (first, last)]
+    if p99[1] > p99[0] * P99_GROWTH_MAX:
+        sentences.append(f"p99 grew from {p99[0]:.1f} to {p99[1]:.1f} ms")
+    return sentences
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run it, print its windows, and answer the exit code."""
+    parser = argparse.ArgumentParser(prog="python -m tests.hostile.endurance", description=__doc__)
+    parser.add_argument("--requests", type=int, default=1_000_000)
+    parser.add_argument("--connections", type=int, default=1000, help="live connections meanwhile")
+    parser.add_argument("--json", type=Path, help="where the figures go")
+    given = parser.parse_args(arguments)
+    with ExitStack() as stack:
+        folder, core = stack.enter_context(tempfile.TemporaryDirectory()), stack.enter_context(two_cores())
+        server = stack.enter_context(served(Path(folder), core, sheets=False))
+        windows, errors = asyncio.run(measure(server, given.requests, given.connections))
+    failures = [*growth_of(windows), *([f"{len(errors)} errors, the first: {errors[0]}"] if errors else [])]
+    print("\n".join(f"failed: {failure}" for failure in failures) or "every check passed")
+    if given.json:
+        figures = {"windows": windows, "failures": failures}
+        given.json.write_bytes(msgspec.json.format(msgspec.json.encode(figures)))
+    return 1 if failures else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

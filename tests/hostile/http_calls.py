@@ -1,0 +1,109 @@
+"""HTTP calls that cost the caller little: one core has to play hundreds of them."""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+from typing import Self
+
+__all__ = ["HttpCaller", "head_of", "open_socket"]
+
+SECONDS_MAX = 60
+
+
+class HttpCaller:
+    """One connection, kept for the next call, and opened again where the server has closed it."""
+
+    def __init__(self, port: int, source: str = "127.0.0.1") -> None:
+        self._port = port
+        self._source = source
+        self._streams: tuple[asyncio.StreamReader, asyncio.StreamWriter] | None = None
+
+    async def call(
+        self, method: str, path: str, body: bytes = b"", token: str = "", **headers: str
+    ) -> tuple[int, bytes]:
+        """The answer's status and body. Raises OSError, TimeoutError, EOFError."""
+        is_reused = self._streams is not None
+        request = head_of(method, path, len(body), token, **headers) + body
+        try:
+            return await self._exchange(request)
+        except (OSError, EOFError):
+            self.close()
+            if not is_reused:
+                raise
+        # The server closed a connection that was idle, just as this call used it.
+        try:
+            return await self._exchange(request)
+        except (OSError, EOFError):
+            self.close()
+            raise
+
+    async def _exchange(self, request: bytes) -> tuple[int, bytes]:
+        async with asyncio.timeout(SECONDS_MAX):
+            return await self._answer_of(request)
+
+    async def _answer_of(self, request: bytes) -> tuple[int, bytes]:
+        if self._streams is None:
+            self._streams = await open_streams(self._port, self._source)
+        reader, writer = self._streams
+        writer.write(request)
+        head = await reader.readuntil(b"\r\n\r\n")
+        lines = head.lower().split(b"\r\n")
+        length = next((int(line.partition(b":")[2]) for line in lines if line.startswith(b"content-length:")), None)
+        body = b""
+        if length is not None:
+            body = await reader.readexactly(length)
+        elif b"transfer-encoding: chunked" in lines:
+            body = await _read_chunks(reader)
+        if b"connection: close" in lines:
+            self.close()
+        return int(head.split(b" ", 2)[1]), body
+
+    def close(self) -> None:
+        """Close the connection."""
+        if self._streams is not None:
+            self._streams[1].close()
+            self._streams = None
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        self.close()
+
+
+async def open_streams(port: int, source: str) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
+    """A connection from that address of this machine."""
+    return await asyncio.open_connection("127.0.0.1", port, local_addr=(source, 0), limit=1 << 20)
+
+
+async def open_socket(port: int, source: str, receive_bytes: int | None = None) -> socket.socket:
+    """A connected socket that does not block, with so small a buffer for what it receives."""
+    caller = socket.socket()
+    try:
+        caller.setblocking(False)
+        if receive_bytes is not None:
+            caller.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, receive_bytes)
+        caller.bind((source, 0))
+        await asyncio.get_running_loop().sock_connect(caller, ("127.0.0.1", port))
+    except BaseException:
+        caller.close()
+        raise
+    return caller
+
+
+def head_of(method: str, path: str, length: int, token: str = "", **headers: str) -> bytes:
+    """The head of a request; an underscore in a header's name is a hyphen."""
+    lines = [f"{method} {path} HTTP/1.1", "Host: 127.0.0.1", f"Content-Length: {length}"]
+    lines += [f"Authorization: Bearer {token}"] if token else []
+    lines += [f"{name.replace('_', '-')}: {value}" for name, value in headers.items()]
+    return "\r\n".join([*lines, "", ""]).encode()
+
+
+async def _read_chunks(reader: asyncio.StreamReader) -> bytes:
+    pieces = []
+    while size := int(await reader.readline(), 16):
+        pieces.append(await reader.readexactly(size))
+        await reader.readline()
+    await reader.readline()
+    return b"".join(pieces)

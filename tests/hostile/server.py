@@ -1,0 +1,80 @@
+"""The server's process: it has a core of its own, and its memory and log are looked at from outside."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from tests.processes import ChildProcess, environment, start
+
+__all__ = ["Served", "served", "two_cores"]
+
+_PROGRAM = """
+import os, sys
+if sys.argv[1]:
+    os.sched_setaffinity(0, {int(sys.argv[1])})
+from stratalog.cli import main
+main(sys.argv[2:])
+"""
+
+
+class Served:
+    """A running server."""
+
+    def __init__(self, process: ChildProcess, port: int, store: Path) -> None:
+        self.process = process
+        self.port = port
+        self.store = store
+
+    @property
+    def resident_bytes(self) -> int:
+        """The memory of the server's process alone."""
+        status = Path(f"/proc/{self.process.pid}/status").read_text()
+        found = re.search(r"VmRSS:\s+(\d+) kB", status)
+        return int(found[1]) * 1024 if found else 0
+
+    @property
+    def descriptors(self) -> int:
+        """How many files and sockets the server's process has open."""
+        return len(os.listdir(f"/proc/{self.process.pid}/fd"))
+
+    @property
+    def log_bytes(self) -> int:
+        """How much it has logged."""
+        return len(self.process.stderr.encode())
+
+    @property
+    def is_running(self) -> bool:
+        """Whether it still runs."""
+        return self.process.status is None
+
+
+@contextmanager
+def served(folder: Path, core: int | None, *, sheets: bool) -> Iterator[Served]:
+    """Serve a new store below the folder, on that core, until the end of the block, and then kill the process."""
+    store = folder / "data"
+    command = [sys.executable, "-c", _PROGRAM, "" if core is None else str(core)]
+    command += ["serve", "tests.hostile.application:app", "--json", "--port", "0", "--store", str(store)]
+    variables = {**environment(), **({"HOSTILE_SHEETS": "1"} if sheets else {})}
+    with start(command, cwd=folder, env=variables) as process:
+        url = json.loads(process.read_line())["url"]
+        yield Served(process, int(url.rpartition(":")[2]), store)
+
+
+@contextmanager
+def two_cores() -> Iterator[int | None]:
+    """Keep this process on one core until the end of the block; the other one, or None where there is but one."""
+    cores = sorted(os.sched_getaffinity(0))
+    if len(cores) < 2:
+        yield None
+        return
+    os.sched_setaffinity(0, {cores[1]})
+    try:
+        yield cores[0]
+    finally:
+        os.sched_setaffinity(0, set(cores))

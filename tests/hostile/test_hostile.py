@@ -1,0 +1,121 @@
+"""A few seconds of the attacks that `make hostile` goes on with for minutes; and each check can fail."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+
+import msgspec
+import pytest
+
+import stratalog
+from tests.hostile import endurance
+from tests.hostile.__main__ import measure
+from tests.hostile.attacks import ATTACKS, prepare
+from tests.hostile.checks import Limits, Run, failures_of, percentile
+from tests.hostile.honest import Honest, lost_writes
+from tests.hostile.server import served
+
+GOOD = Run(
+    requests=10,
+    p50_ms=1,
+    p99_ms=10,
+    health_p99_ms=5,
+    health_longest_ms=6,
+    errors=(),
+    resident_bytes_peak=1,
+    log_bytes=1,
+    pokes=1,
+    attacks={"floods": 1},
+)
+
+
+def test_every_attack_is_made_beside_honest_callers_whose_writes_are_there_after_a_kill(tmp_path: Path) -> None:
+    async def story() -> tuple[Run, Honest]:
+        honest = Honest()
+        await honest.prepare(server.port)
+        await prepare(server.port)
+        return await measure(server, honest, 4, 3, 20, ATTACKS), honest
+
+    with served(tmp_path, None, sheets=False) as server:
+        run, honest = asyncio.run(story())
+    assert run.requests > 0
+    assert [name for name, count in run.attacks.items() if not count] == []
+    assert run.attacks.keys() == {attack.__name__ for attack in ATTACKS}
+    assert run.is_running
+    assert run.resident_bytes_peak > 1 << 20
+    assert sum(map(len, honest.acknowledged.values())) > 0
+    assert lost_writes(server.store, honest.acknowledged) == []
+
+
+def test_a_run_in_which_nothing_happened_passes() -> None:
+    assert failures_of(GOOD, GOOD, [], Limits()) == []
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        ({"p99_ms": 251}, "p99 251 ms, limit 250"),
+        ({"p99_ms": 51}, "p99 51 ms, 5 times 10"),
+        ({"health_p99_ms": 101}, "/health 101 ms, limit 100"),
+        ({"errors": ("GET: 503",)}, "1 errors of honest callers"),
+        ({"resident_bytes_peak": 401 << 20}, "401 MiB resident, limit 400"),
+        ({"log_bytes": 11 << 20}, "bytes of log"),
+        ({"requests": 0}, "honest callers asked nothing"),
+        ({"is_running": False}, "the server ended"),
+        ({"attacks": {"floods": 0}}, "attack floods was not made"),
+    ],
+)
+def test_each_check_can_fail(change: dict[str, object], words: str) -> None:
+    failures = failures_of(GOOD, msgspec.structs.replace(GOOD, **change), [], Limits())
+    assert [failure for failure in failures if words in failure]
+
+
+def test_errors_without_an_attack_and_lost_writes_fail() -> None:
+    undisturbed = msgspec.structs.replace(GOOD, errors=("GET: 503",))
+    assert failures_of(undisturbed, GOOD, ["plan a"], Limits()) == [
+        "1 errors without an attack",
+        "1 acknowledged writes lost",
+    ]
+
+
+def test_a_write_that_is_not_there_or_has_another_value_is_lost() -> None:
+    with stratalog.open("memory:") as store:
+        store.create("acme", "plan").mutate("put", {"key": "n/a", "value": 1})
+        assert lost_writes(store, {"plan": {"n/a": 1}}) == []
+        assert lost_writes(store, {"plan": {"n/a": 2, "n/b": 1}}) == ["plan n/a", "plan n/b"]
+
+
+def test_a_percentile_is_one_of_the_values() -> None:
+    assert percentile([], 0.99) == 0
+    assert percentile([3, 1, 2], 0.5) == 2
+    assert percentile(list(range(1000)), 0.99) == 990
+
+
+def test_a_short_run_of_requests_under_live_connections_has_its_windows(tmp_path: Path) -> None:
+    with served(tmp_path, None, sheets=False) as server:
+        windows, errors = asyncio.run(endurance.measure(server, 960, 20))
+    assert errors == []
+    assert [window.requests for window in windows] == [48] * 20
+    assert min(window.descriptors for window in windows) >= 20
+
+
+FLAT = [endurance.Window(requests=1, p99_ms=10, resident_bytes=100 << 20, descriptors=50)] * 20
+
+
+def test_a_run_in_which_nothing_grew_passes() -> None:
+    warming = endurance.Window(requests=1, p99_ms=90, resident_bytes=50 << 20, descriptors=10)
+    assert endurance.growth_of([warming, *FLAT[1:]]) == []
+
+
+@pytest.mark.parametrize(
+    ("change", "sentence"),
+    [
+        ({"p99_ms": 16}, "p99 grew from 10.0 to 16.0 ms"),
+        ({"resident_bytes": 112 << 20}, "memory grew from 100 to 112 MiB"),
+        ({"descriptors": 51}, "descriptors grew from 50 to 51"),
+    ],
+)
+def test_what_grew_is_named(change: dict[str, int], sentence: str) -> None:
+    grown = [msgspec.structs.replace(window, **change) for window in FLAT[-4:]]
+    assert endurance.growth_of([*FLAT[:-4], *grown]) == [sentence]

@@ -1,0 +1,245 @@
+"""Quotas: what was measured and what was admitted since, held against what an organisation may store."""
+
+from __future__ import annotations
+
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+import pytest
+
+from stratalog.backends.memory import MemoryIndex
+from stratalog.errors import Conflict, OutcomeUnknown, QuotaExceeded, Unavailable
+from stratalog.keys import usage_partition
+from stratalog.limits import USAGE_CLOCKS_SECONDS_MAX, USAGE_READ_SECONDS, USAGE_SLICE_SECONDS, USAGE_SLICES_MAX
+from stratalog.log.admission import Admission
+from stratalog.log.usage import (
+    MEASURED_SORT,
+    UNLIMITED,
+    Amounts,
+    Measurement,
+    Quotas,
+    load_measurement,
+    save_measurement,
+)
+from stratalog.ports.index import Item, Put
+from stratalog.testing.clock import ManualClock
+
+TEN = Quotas(documents_max=10)
+ONE = Amounts(documents=1)
+
+
+class CountedIndex(MemoryIndex):
+    """An index that counts its reads, and may be out of reach."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.reads = 0
+        self.is_away = False
+
+    def get(self, *key: Any, **options: Any) -> Item | None:
+        self.reads += 1
+        if self.is_away:
+            raise Unavailable("the index is away")
+        return super().get(*key, **options)
+
+
+class Held:
+    """An organisation that is held to quotas."""
+
+    def __init__(self, quotas: Quotas = TEN) -> None:
+        self.clock = ManualClock()
+        self.index = CountedIndex()
+        self.admission = Admission(self.index, self.clock, lambda organisation: quotas)
+
+    def measure(self, began_ms: int | None = None, **amounts: int) -> None:
+        now_ms = self.clock.wall_ms()
+        began_ms = now_ms if began_ms is None else began_ms
+        measurement = Measurement(began_ms=began_ms, ended_ms=now_ms, amounts=Amounts(**amounts))
+        save_measurement(self.index, "acme", measurement)
+
+    def create(self, count: int = 1) -> None:
+        for _ in range(count):
+            with self.admission.reserve("acme", ONE):
+                pass
+
+    @property
+    def documents(self) -> int:
+        return self.admission.usage("acme").amounts.documents
+
+
+def test_what_was_measured_and_what_was_admitted_since_are_held_against_the_quota() -> None:
+    held = Held()
+    held.measure(documents=8)
+    held.create(2)
+    with pytest.raises(QuotaExceeded) as refused:
+        held.create()
+    details = refused.value.details
+    assert (details["quota"], details["limit"], details["value"]) == ("documents_max", 10, 11)
+    assert (details["scope"], details["organisation"]) == ("organisation", "acme")
+    assert held.admission.refusals == {"documents_max": 1}
+
+
+def test_what_was_admitted_before_a_measurement_began_is_in_it_and_counts_once() -> None:
+    held = Held()
+    held.create(4)
+    held.clock.sleep(USAGE_SLICE_SECONDS + USAGE_CLOCKS_SECONDS_MAX)
+    held.measure(documents=4)
+    held.create(3)
+    held.clock.sleep(USAGE_READ_SECONDS)
+    held.create(3)
+    assert held.documents == 10
+    with pytest.raises(QuotaExceeded):
+        held.create()
+
+
+def test_what_was_written_while_a_measurement_ran_counts_until_the_next_one() -> None:
+    held = Held()
+    began_ms = held.clock.wall_ms()
+    held.clock.sleep(60)
+    held.create(3)
+    held.measure(began_ms, documents=3)
+    assert held.documents == 6
+    held.clock.sleep(USAGE_SLICE_SECONDS + USAGE_CLOCKS_SECONDS_MAX)
+    held.measure(documents=3)
+    assert held.documents == 3
+
+
+def test_what_is_on_its_way_while_a_measurement_begins_is_not_lost() -> None:
+    held = Held()
+    held.create(1)
+    reservation = held.admission.reserve("acme", ONE)
+    held.clock.sleep(USAGE_CLOCKS_SECONDS_MAX + 1)
+    held.measure(documents=1)
+    assert held.documents == 2
+    reservation.confirm()
+    assert held.documents == 2
+
+
+@pytest.mark.parametrize(("error", "counted"), [(Conflict("first"), 0), (OutcomeUnknown("lost"), 1)])
+def test_what_was_not_written_gives_its_room_back_and_what_may_have_been_does_not(error: Any, counted: int) -> None:
+    held = Held()
+    with pytest.raises(type(error)), held.admission.reserve("acme", ONE):
+        raise error
+    assert held.documents == counted
+
+
+def test_an_interrupt_keeps_what_it_may_have_written() -> None:
+    held = Held()
+    with pytest.raises(KeyboardInterrupt), held.admission.reserve("acme", ONE):
+        raise KeyboardInterrupt
+    assert held.documents == 1
+
+
+def test_a_reservation_grows_within_the_quota_and_is_released_whole() -> None:
+    held = Held(Quotas(stored_bytes_max=100))
+    reservation = held.admission.reserve("acme", Amounts(stored_bytes=60))
+    reservation.add(Amounts(stored_bytes=40))
+    with pytest.raises(QuotaExceeded):
+        reservation.add(Amounts(stored_bytes=1))
+    with pytest.raises(QuotaExceeded):
+        reservation.check(Amounts(stored_bytes=1))
+    reservation.release()
+    reservation.confirm()
+    assert held.admission.usage("acme").amounts == Amounts()
+
+
+def test_the_measurement_is_read_once_a_minute() -> None:
+    held = Held()
+    held.create(5)
+    assert held.index.reads == 1
+    held.clock.sleep(USAGE_READ_SECONDS)
+    held.create(5)
+    assert held.index.reads == 2
+
+
+def test_without_quotas_nothing_is_read_or_remembered() -> None:
+    index = CountedIndex()
+    for admission in (
+        Admission(index, ManualClock()),
+        Admission(index, ManualClock(), lambda organisation: UNLIMITED),
+    ):
+        with admission.reserve("acme", ONE):
+            pass
+        assert (index.reads, list(admission.known())) == (0, [])
+
+
+def test_a_store_out_of_reach_refuses_by_itself_and_no_quota_does() -> None:
+    held = Held()
+    held.measure(documents=10)
+    held.index.is_away = True
+    held.create()
+    held.index.is_away = False
+    with pytest.raises(QuotaExceeded):
+        held.create()
+
+
+def test_organisations_have_quotas_of_their_own() -> None:
+    clock, index = ManualClock(), MemoryIndex()
+    admission = Admission(index, clock, lambda name: Quotas(records_max=0) if name == "small" else UNLIMITED)
+    with pytest.raises(QuotaExceeded):
+        admission.reserve("small", Amounts(records=1))
+    admission.reserve("large", Amounts(records=1)).confirm()
+
+
+def test_the_clients_of_one_document_have_a_quota_too() -> None:
+    admission = Held(Quotas(document_clients_max=3)).admission
+    admission.reserve("acme", Amounts(clients=1), document_clients=lambda: 2).confirm()
+    with pytest.raises(QuotaExceeded) as refused:
+        admission.reserve("acme", Amounts(clients=1), document_clients=lambda: 3)
+    assert (refused.value.details["quota"], refused.value.details["scope"]) == ("document_clients_max", "document")
+
+
+def test_two_threads_do_not_both_get_the_last_room() -> None:
+    held = Held(Quotas(documents_max=50))
+
+    def create(number: int) -> bool:
+        try:
+            held.create()
+        except QuotaExceeded:
+            return False
+        return True
+
+    with ThreadPoolExecutor(8) as pool:
+        assert sum(pool.map(create, range(200))) == 50
+
+
+def test_years_without_a_measurement_take_bounded_memory_and_lose_nothing() -> None:
+    held = Held(Quotas(documents_max=10**6))
+    for _ in range(3 * USAGE_SLICES_MAX):
+        held.create()
+        held.clock.sleep(3600)
+    account = held.admission._account("acme")
+    assert len(account._slices) <= USAGE_SLICES_MAX
+    assert held.documents == 3 * USAGE_SLICES_MAX
+    held.clock.sleep(3600)
+    held.create(2)
+    held.measure(held.clock.wall_ms() - 1800_000, documents=7)
+    assert held.documents == 7 + 2
+
+
+def test_names_that_callers_make_up_do_not_displace_what_was_admitted(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("stratalog.log.admission.USAGE_ORGANISATIONS_MAX", 3)
+    held = Held()
+    held.create(10)
+    for number in range(20):
+        held.admission.reserve(f"made-up-{number}", ONE).release()
+    assert len(list(held.admission.known())) == 3
+    with pytest.raises(QuotaExceeded):
+        held.create()
+
+
+def test_an_older_measurement_does_not_replace_a_newer_one() -> None:
+    held = Held()
+    held.measure(documents=2)
+    held.measure(held.clock.wall_ms() - 1, documents=9)
+    assert held.documents == 2
+
+
+def test_a_record_of_usage_that_cannot_be_read_is_none_and_is_replaced() -> None:
+    held = Held()
+    for attributes in ({"f": 99}, {"f": 1, "c": "x"}, {"f": 1, "c": 1}):
+        held.index.commit([Put(Item(usage_partition("acme"), MEASURED_SORT, attributes))])
+        assert load_measurement(held.index, "acme") is None
+        assert held.documents == 0
+        held.measure(documents=1)
+        assert load_measurement(held.index, "acme") is not None

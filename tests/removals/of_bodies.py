@@ -1,0 +1,111 @@
+"""Removals of fixes: bodies of requests, and the memory that they take."""
+
+from __future__ import annotations
+
+from tests.removals.removal import Edit, Removal
+
+__all__ = ["REMOVALS"]
+
+BODIES = "src/stratalog/server/bodies.py"
+PACKED = "src/stratalog/server/packed_bodies.py"
+QUEUE = "src/stratalog/server/budget_queue.py"
+API_BODIES = "tests/server/test_api_bodies.py"
+PUSH_PARTS = "tests/server/test_push_parts.py"
+BUDGET_QUEUE = "tests/server/test_budget_queue.py"
+
+DEADLINE = "            return within_deadline(receive, self._application.limits)\n"
+UNPACKED = """\
+            from stratalog.server.packed_bodies import PackedBody
+
+            list(PackedBody("gzip").unpack((await receive())["body"]))
+"""
+
+REMOVALS: tuple[Removal, ...] = (
+    Removal(
+        "B193",
+        (Edit(PACKED, "packed = self._part.unused_data + packed\n", "packed = b''\n"),),
+        (f"{API_BODIES}::test_several_members_or_frames_are_one_body",),
+    ),
+    Removal(
+        "B193",
+        (Edit(PACKED, "if self._part is not None or not self._parts:", "if not self._parts:"),),
+        (f"{API_BODIES}::test_a_body_that_is_cut_or_goes_on_with_something_else_is_invalid",),
+    ),
+    Removal(
+        "B194",
+        (
+            Edit(BODIES, "                    self._check_size(size.decoded_bytes)\n", ""),
+            Edit(BODIES, "        self._check_size(size)\n", ""),
+        ),
+        (f"{API_BODIES}::test_a_small_packed_body_of_very_many_elements_is_refused",),
+    ),
+    Removal(
+        "B194",
+        (Edit("src/stratalog/server/decoded_sizes.py", "OBJECT_BYTES = 130", "OBJECT_BYTES = 13"),),
+        (f"{API_BODIES}::test_no_body_takes_more_memory_than_was_counted",),
+    ),
+    Removal(
+        "B195",
+        (Edit("src/stratalog/server/middleware.py", DEADLINE, UNPACKED + DEADLINE),),
+        (
+            f"{API_BODIES}::test_who_takes_no_body_neither_reads_nor_unpacks_it",
+            f"{API_BODIES}::test_who_may_not_write_has_nothing_unpacked",
+        ),
+    ),
+    Removal(
+        "B196",
+        (Edit("src/stratalog/server/records.py", "if exc.errno not in NO_ROOM:", "if exc.errno:"),),
+        (f"{API_BODIES}::test_a_full_temporary_folder_is_507_and_the_next_is_served",),
+    ),
+    Removal(
+        "B197",
+        (
+            Edit(
+                BODIES,
+                "if parts is not None and size > min(PUSH_PART_DECODED_BYTES, self._decoded_bytes_max):",
+                "if False:",
+            ),
+        ),
+        (f"{PUSH_PARTS}::test_a_large_push_is_applied_in_parts_and_answered_as_one",),
+    ),
+    Removal(
+        "B197",
+        (Edit("src/stratalog/server/push_parts.py", "size + added > PUSH_PART_DECODED_BYTES or ", ""),),
+        (f"{PUSH_PARTS}::test_a_part_takes_no_more_than_one_may_and_is_decoded_when_it_is_asked_for",),
+    ),
+    Removal(
+        "B198",
+        (
+            Edit(
+                BODIES,
+                "size = max(self._decoded_bytes(body), len(body) * REQUEST_COPIES)",
+                "size = self._decoded_bytes(body)",
+            ),
+            Edit(BODIES, "        size = max(size, len(body) * REQUEST_COPIES)\n", ""),
+        ),
+        (f"{PUSH_PARTS}::test_a_text_is_counted_as_often_as_it_is_held",),
+    ),
+    Removal(
+        "B199",
+        (Edit("src/stratalog/server/allocator.py", "mallopt(name, value) == 1", "name < 0 < value"),),
+        ("tests/server/test_allocator.py::test_large_blocks_go_back_to_the_system_when_they_are_free",),
+    ),
+    Removal(
+        "B200",
+        (Edit(QUEUE, "        await self._wait(_Waiting(allocation, amount, refused))\n", "        raise refused\n"),),
+        (f"{BUDGET_QUEUE}::test_who_waits_is_admitted_as_soon_as_there_is_room",),
+    ),
+    Removal(
+        "B201",
+        (
+            Edit(
+                "src/stratalog/server/web_server.py",
+                "is_shared = self._service.authentication.is_asked",
+                "is_shared = False",
+            ),
+        ),
+        (
+            "tests/server/test_web_server.py::test_sockets_of_one_address_on_which_nobody_is_known_leave_room_for_another",
+        ),
+    ),
+)

@@ -1,0 +1,207 @@
+"""Removals of fixes: what callers of a server share, who they are, and what they see of each other."""
+
+from __future__ import annotations
+
+from tests.removals.removal import Edit, Removal
+
+__all__ = ["REMOVALS"]
+
+CONNECTIONS = "src/stratalog/server/connection_shares.py"
+PRESENCE = "src/stratalog/server/presence.py"
+LIVE_RIGHT = "src/stratalog/server/live_right.py"
+AUTHENTICATION = "src/stratalog/server/authentication.py"
+RATES = "src/stratalog/server/rates.py"
+SERVICE = "src/stratalog/server/service.py"
+CLIENT = "src/stratalog/client/live.py"
+OF_LETTERS = "tests/records/test_dead_letters.py"
+ROW_PAGES = "src/stratalog/server/row_pages.py"
+SPOOL = "src/stratalog/server/body_spool.py"
+LOGS = "src/stratalog/server/logs.py"
+OF_ROW_PAGES = "tests/server/test_row_pages.py"
+OF_SPOOL = "tests/server/test_body_spool.py"
+OF_CONNECTIONS = "tests/server/test_connection_shares.py"
+OF_PRESENCE = "tests/server/test_presence.py"
+OF_LIVE_RIGHT = "tests/server/test_live_right.py"
+OF_AUTHENTICATION = "tests/server/test_authentication.py"
+OF_CLIENT = "tests/client/test_live.py"
+
+REMOVALS: tuple[Removal, ...] = (
+    Removal(
+        "B169",
+        (Edit(CONNECTIONS, "_shares(limit, limits) if is_shared else {}", "{}"),),
+        (
+            f"{OF_CONNECTIONS}::test_who_has_their_share_of_live_connections_is_refused_and_another_is_not",
+            f"{OF_CONNECTIONS}::test_half_a_body_counts_for_who_sends_it_and_for_nobody_else",
+        ),
+    ),
+    Removal(
+        "B170",
+        (Edit(PRESENCE, ", size / PRESENCE_ROOM_BYTES_PER_SECOND)", ", 0)"),),
+        (f"{OF_PRESENCE}::test_two_hundred_who_show_as_much_as_they_may_cost_no_more_than_the_bytes_of_a_second",),
+    ),
+    Removal(
+        "B171",
+        (Edit(LIVE_RIGHT, "        if self.due_seconds() > 0:\n", "        if True:\n"),),
+        (
+            f"{OF_LIVE_RIGHT}::test_a_right_that_was_withdrawn_ends_with_the_heartbeat",
+            f"{OF_LIVE_RIGHT}::test_a_websocket_is_closed_with_4403_once_its_right_is_withdrawn",
+        ),
+    ),
+    Removal(
+        "B172",
+        (Edit(AUTHENTICATION, "            self._invalid.check(holder)\n", "            pass\n"),),
+        (f"{OF_AUTHENTICATION}::test_an_address_that_guesses_is_not_asked_for_until_time_has_passed",),
+    ),
+    Removal(
+        "B173",
+        (
+            Edit(
+                RATES,
+                "self._buckets.setdefault(holder[0], OrderedDict())",
+                'self._buckets.setdefault("", OrderedDict())',
+            ),
+            Edit(RATES, "buckets = self._buckets[holder[0]]", 'buckets = self._buckets[""]'),
+        ),
+        (f"{OF_AUTHENTICATION}::test_a_principal_who_is_named_like_an_address_has_a_bucket_of_its_own",),
+    ),
+    Removal(
+        "B174",
+        (Edit(CLIENT, "        except msgspec.ValidationError:\n            return None\n", ""),),
+        (f"{OF_CLIENT}::test_a_message_of_a_type_that_is_not_known_ends_nothing",),
+    ),
+    Removal(
+        "B175",
+        (Edit(CLIENT, "            if token != self._refused_token:\n", "            if True:\n"),),
+        (f"{OF_CLIENT}::test_a_token_that_was_refused_is_offered_once",),
+    ),
+    Removal(
+        "B176",
+        (Edit(SERVICE, '        if action == "create" and principal.id:\n', "        if False:\n"),),
+        (f"{OF_CONNECTIONS}::test_documents_are_made_no_faster_than_one_principal_may",),
+    ),
+    Removal(
+        "B177",
+        (
+            Edit(
+                "src/stratalog/server/web_server.py",
+                "        self._service.connections.bound(connections_max)\n",
+                "",
+            ),
+        ),
+        (f"{OF_CONNECTIONS}::test_the_process_of_a_server_has_room_for_what_its_descriptors_allow",),
+    ),
+    Removal(
+        "B178",
+        (
+            Edit(ROW_PAGES, "        if page.rows and row_bytes > left:\n", "        if False:\n"),
+            Edit(ROW_PAGES, " or (page.rows and row_bytes > left)", ""),
+        ),
+        (
+            f"{OF_ROW_PAGES}::test_following_next_gives_the_rows_of_one_large_page",
+            f"{OF_ROW_PAGES}::test_of_a_state_no_value_is_read_that_does_not_fit",
+            f"{OF_ROW_PAGES}::test_of_other_rows_none_is_read_that_does_not_fit",
+        ),
+    ),
+    Removal(
+        "B178",
+        (Edit("apps/sheet/src/stratalog_sheet/events.py", "        if bytes_max < 0:\n", "        if False:\n"),),
+        ("apps/sheet/tests/test_sheet.py::test_one_who_is_many_bytes_behind_loads_again",),
+    ),
+    Removal(
+        "B179",
+        (Edit(LOGS, "page_of(request, stored, limit, _described", "page_of(request, list(stored), limit, _described"),),
+        (f"{OF_ROW_PAGES}::test_of_snapshots_only_the_newest_are_read",),
+    ),
+    Removal(
+        "B180",
+        (
+            Edit(
+                "src/stratalog/server/history.py",
+                ".unread_diff(source, target, after=after)\n",
+                ".unread_diff(source, target)\n"
+                "    differences = (row for row in differences if row.load() and row.position > after)\n",
+            ),
+        ),
+        (f"{OF_ROW_PAGES}::test_a_page_of_differences_reads_no_value_of_the_pages_before_it",),
+    ),
+    Removal(
+        "B181",
+        (Edit("src/stratalog/sync/pull.py", "            if left < 0:\n", "            if False:\n"),),
+        (
+            f"{OF_SPOOL}::test_of_a_patch_no_more_is_read_than_is_being_sent",
+            f"{OF_SPOOL}::test_a_large_patch_is_streamed_and_says_what_a_small_one_would",
+            f"{OF_SPOOL}::test_replicaches_patch_is_streamed_too",
+        ),
+    ),
+    Removal(
+        "B182",
+        (Edit(SPOOL, "            if len(given[0]) <= BODY_PIECE_BYTES:\n", "            if True:\n"),),
+        (f"{OF_SPOOL}::test_whoever_reads_at_once_is_sent_their_own_bytes",),
+    ),
+    Removal(
+        "B182",
+        (Edit(SPOOL, "            del part  # what follows comes from the file alone\n", ""),),
+        (f"{OF_SPOOL}::test_of_a_body_that_is_being_sent_no_part_is_in_memory",),
+    ),
+    Removal(
+        "B183",
+        (
+            Edit(ROW_PAGES, "    taken.cover_answer(left)\n", ""),
+            Edit(
+                "src/stratalog/server/byte_budgets.py",
+                "        if amount > allocation.amount_max:\n            limit = allocation.amount_max\n",
+                "        if False:\n            limit = allocation.amount_max\n",
+            ),
+        ),
+        (
+            f"{OF_ROW_PAGES}::test_a_page_is_refused_unread_where_the_principal_has_its_share_of_answers",
+            f"{OF_ROW_PAGES}::test_while_a_page_is_made_its_bytes_are_taken",
+            f"{OF_ROW_PAGES}::test_one_row_larger_than_a_share_is_an_error_that_names_both",
+        ),
+    ),
+    Removal(
+        "B184",
+        (
+            Edit(
+                LOGS,
+                "service.log(organisation, log).record.prefix, before)",
+                "service.log(organisation, log).record.prefix)",
+            ),
+            Edit(
+                "src/stratalog/server/records.py",
+                "versions(record, reverse=True, before=before)",
+                "versions(record, reverse=True)",
+            ),
+        ),
+        (f"{OF_ROW_PAGES}::test_what_lies_below_a_version_can_be_asked_for",),
+    ),
+    Removal(
+        "B202",
+        (
+            Edit(
+                "src/stratalog/maintenance/store_check.py",
+                "        _check_line(environment, gone, damages)\n        partition =",
+                "        _check_line(environment, gone, damages)\n"
+                "        if any(segment.marked_ms and segment.archive is None for segment in segments):\n"
+                "            continue\n        partition =",
+            ),
+        ),
+        ("tests/maintenance/test_inspection.py::test_an_end_marker_that_was_lost_amid_a_sweep_is_named",),
+    ),
+    Removal(
+        "B203",
+        (Edit("src/stratalog/records/content.py", "            _require_failure(environment, name, item, exc)\n", ""),),
+        (f"{OF_LETTERS}::test_a_body_whose_failure_was_resolved_or_replaced_while_it_is_read_is_not_found",),
+    ),
+    Removal(
+        "B204",
+        (
+            Edit(
+                "tests/removals/broken_code.py",
+                "    if session.config.stash.get(_broken, False):\n",
+                "    if False:\n",
+            ),
+        ),
+        ("tests/removals/test_removals.py::test_a_removal_that_breaks_the_code_is_told_from_a_test_that_fails",),
+    ),
+)

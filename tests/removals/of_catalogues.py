@@ -1,0 +1,191 @@
+"""Fixes of the catalogue: what its sources send, and what it deletes."""
+
+from __future__ import annotations
+
+from tests.removals.removal import Edit, Removal
+
+SOURCES = "apps/catalogue/src/stratalog_catalogue/"
+TESTS = "apps/catalogue/tests/"
+HOSTILE = f"{TESTS}test_hostile.py::test_a_hostile_file_is_taken_exactly_or_named_and_what_is_beside_it_is_taken"
+
+__all__ = ["REMOVALS"]
+
+REMOVALS: tuple[Removal, ...] = (
+    Removal(
+        "B219",
+        (
+            Edit(
+                f"{SOURCES}record_splitter.py",
+                "(msgspec.DecodeError, UnicodeDecodeError, RecursionError)",
+                "(msgspec.DecodeError, RecursionError)",
+            ),
+        ),
+        (f"{HOSTILE}[jsonl_latin_1_byte]",),
+    ),
+    Removal(
+        "B220",
+        (
+            Edit(
+                f"{SOURCES}csv_rows.py", "        csv.field_size_limit(CATALOGUE_RECORD_BYTES_MAX)\n", "        pass\n"
+            ),
+        ),
+        (f"{HOSTILE}[csv_large_field]",),
+    ),
+    Removal(
+        "B221",
+        (
+            Edit(
+                f"{SOURCES}folder.py",
+                "except (gzip.BadGzipFile, EOFError, zlib.error, lzma.LZMAError) as exc:",
+                "except ZeroDivisionError as exc:",
+            ),
+        ),
+        (f"{TESTS}test_letters.py::test_a_packed_file_that_is_damaged_is_kept_whole_and_costs_only_itself",),
+    ),
+    Removal(
+        "B222",
+        (
+            Edit(
+                f"{SOURCES}names.py",
+                "return f\"{encoded.decode(errors='backslashreplace')}~{sha256(encoded).hex()[:32]}\"",
+                "return name",
+            ),
+        ),
+        (f"{HOSTILE}[file_name_no_UTF_8]",),
+    ),
+    Removal(
+        "B223",
+        (Edit(f"{SOURCES}folder.py", "replace(record, path=file.path) if is_file else record", "replace(record)"),),
+        (f"{TESTS}test_letters.py::test_a_packed_file_that_is_damaged_is_kept_whole_and_costs_only_itself",),
+    ),
+    Removal(
+        "B224",
+        (
+            Edit(
+                f"{SOURCES}ingest.py",
+                "            where = letter_id(where, sha256(unreadable.body))\n",
+                "            pass\n",
+            ),
+        ),
+        (f"{TESTS}test_letters.py::test_what_fails_at_one_position_twice_is_kept_twice",),
+    ),
+    Removal(
+        "B225",
+        (
+            Edit(
+                f"{SOURCES}ingest.py",
+                "fail(self._records, source_id(self._source.name, record.id), reason, letter, body)",
+                "fail(self._records, source_id(self._source.name, record.id), reason, letter, None)",
+            ),
+        ),
+        (f"{TESTS}test_letters.py::test_a_record_that_the_store_refuses_is_kept",),
+    ),
+    Removal(
+        "B226",
+        (
+            Edit(
+                f"{SOURCES}polls.py",
+                "except Exception as exc:  # noqa: BLE001 - what ends one source's poll must not stop the others'",
+                "except (StratalogError, OSError) as exc:",
+            ),
+        ),
+        (f"{TESTS}test_letters.py::test_what_an_adapter_raises_of_its_own_accord_stops_no_other_source",),
+    ),
+    Removal(
+        "B227",
+        (Edit(f"{SOURCES}feed.py", "            yield answer, False\n            raise\n", "            raise\n"),),
+        (f"{TESTS}test_hostile_feeds.py::test_records_before_a_bad_next_page_are_taken",),
+    ),
+    Removal(
+        "B228",
+        (
+            Edit(
+                f"{SOURCES}feed.py",
+                "            yield answer, False\n            raise\n",
+                "            following = None\n",
+            ),
+        ),
+        (f"{TESTS}test_hostile_feeds.py::test_a_page_that_cannot_be_read_is_kept_and_named_and_read_again",),
+    ),
+    Removal(
+        "B229",
+        (
+            Edit(
+                f"{SOURCES}record_splitter.py",
+                "    body = encode_text(raw, encoding)\n    try:\n",
+                "    body = msgspec.json.encode(msgspec.json.decode(raw))\n    try:\n",
+            ),
+            Edit(f"{SOURCES}xml.py", "self._slice(), encoding", "ElementTree.tostring(element), encoding"),
+        ),
+        (
+            f"{HOSTILE}[jsonl_number_as_written]",
+            f"{HOSTILE}[xml_an_end_with_space]",
+        ),
+    ),
+    Removal(
+        "B230",
+        (
+            Edit(
+                f"{SOURCES}record_splitter.py",
+                '_PARAGRAPH_END = re.compile(rb"\\n\\r?\\n")',
+                '_PARAGRAPH_END = re.compile(rb"\\n\\n")',
+            ),
+        ),
+        (f"{HOSTILE}[rfc822_CRLF]",),
+    ),
+    Removal(
+        "B231",
+        (Edit(f"{SOURCES}record_splitter.py", "if year := _YEAR.fullmatch(text):", "if year := None:"),),
+        (f"{TESTS}test_taking.py::test_a_year_a_month_a_day_and_milliseconds_are_no_seconds",),
+    ),
+    Removal(
+        "B232",
+        (Edit(f"{SOURCES}ingest.py", "if allow_deletions or not _is_too_much(", "if True or not _is_too_much("),),
+        (f"{TESTS}test_deletions.py::test_a_state_that_lacks_too_much_deletes_nothing_until_it_is_allowed",),
+    ),
+    Removal(
+        "B233",
+        (Edit(f"{SOURCES}folder.py", '    if source.complete and source.format == "file":', "    if False:"),),
+        (f"{TESTS}test_deletions.py::test_files_that_are_records_are_one_state_together",),
+    ),
+    Removal(
+        "B234",
+        (Edit(f"{SOURCES}sources.py", "        if not records.stat(line.id).deleted:\n", "        if True:\n"),),
+        (f"{TESTS}test_deletions.py::test_a_source_that_is_removed_stops_nothing_and_its_records_stay",),
+    ),
+    Removal(
+        "B235",
+        (Edit(f"{SOURCES}folder.py", "path.resolve().is_relative_to(root)", "True"),),
+        (f"{TESTS}test_letters.py::test_a_link_that_leads_out_of_the_folder_is_named_and_not_read",),
+    ),
+    Removal(
+        "B236",
+        (
+            Edit(f"{SOURCES}oai.py", "    readable = readable_xml(body)\n", "    readable = body\n"),
+            Edit(f"{SOURCES}oai.py", "parse_element(readable_xml(body))", "parse_element(body)"),
+        ),
+        (f"{TESTS}test_hostile_feeds.py::test_a_bad_character_in_a_harvest_costs_one_record",),
+    ),
+    Removal(
+        "B237",
+        (
+            Edit(
+                f"{SOURCES}feed.py",
+                '    return urlunsplit((parts.scheme, netloc, parts.path, "…" if parts.query else "", ""))',
+                "    return url",
+            ),
+        ),
+        (f"{TESTS}test_hostile_feeds.py::test_a_url_is_shown_without_what_may_be_secret",),
+    ),
+    Removal(
+        "B238",
+        (
+            Edit(f"{SOURCES}oai.py", "own = [query] if mark and query else []", "own: list[str] = []"),
+            Edit(f"{SOURCES}polls.py", "if step.checkpoint != checkpoint:", "if False:"),
+        ),
+        (
+            f"{TESTS}test_hostile_feeds.py::test_a_repository_whose_address_has_a_query_is_asked_with_it",
+            f"{TESTS}test_hostile_feeds.py::test_each_page_of_a_harvest_has_tries_of_its_own",
+        ),
+    ),
+)

@@ -1,0 +1,78 @@
+"""Removals of fixes: what strangers send, and what is shown to whom."""
+
+from __future__ import annotations
+
+from tests.removals.removal import Edit, Removal
+
+__all__ = ["REMOVALS"]
+
+REMOVALS: tuple[Removal, ...] = (
+    Removal(
+        "B185",
+        (
+            Edit(
+                "apps/catalogue/src/stratalog_catalogue/xml_bounds.py",
+                "        parser.StartDoctypeDeclHandler = self._refuse\n",
+                "",
+            ),
+        ),
+        ("apps/catalogue/tests/test_xml.py::test_a_document_type_that_declares_is_refused_by_name",),
+    ),
+    Removal(
+        "B186",
+        (
+            Edit(
+                "apps/catalogue/src/stratalog_catalogue/xml_bounds.py",
+                "token_bytes, XML_TOKEN_BYTES_MAX)",
+                "0, XML_TOKEN_BYTES_MAX)",
+            ),
+        ),
+        ("apps/catalogue/tests/test_xml.py::test_a_token_without_an_end_is_refused_long_before_it_would_have_one",),
+    ),
+    Removal(
+        "B187",
+        (
+            Edit(
+                "apps/catalogue/src/stratalog_catalogue/http.py",
+                '@reading("/works", opt={"action": "read-record"}',
+                '@reading("/works", opt={"action": "read"}',
+            ),
+        ),
+        ("apps/catalogue/tests/test_http.py::test_bodies_ask_for_the_action_that_the_server_asks_of_them",),
+    ),
+    Removal(
+        "B188",
+        (Edit("src/stratalog/server/pages.py", "if path.resolve().is_relative_to(inside):", "if True:"),),
+        ("tests/server/test_pages.py::test_a_link_that_leads_out_of_the_folder_is_not_served_and_named",),
+    ),
+    Removal(
+        "B189",
+        (Edit("src/stratalog/server/metrics.py", "str(given or scope.get", "str(scope.get"),),
+        ("tests/server/test_metrics.py::test_each_of_many_files_is_of_one_path",),
+    ),
+    Removal(
+        "B190",
+        (Edit("src/stratalog/server/middleware.py", "self._proxies.restore_caller(scope)", "pass"),),
+        (
+            "tests/server/test_trusted_proxies.py::test_callers_behind_a_trusted_proxy_have_shares_and_invalid_tokens_of_their_own",
+        ),
+    ),
+    Removal(
+        "B191",
+        (
+            Edit(
+                "src/stratalog/aws/listeners.py",
+                "CONNECTION_SECONDS_MAX = 900",
+                "CONNECTION_SECONDS_MAX = 2 * 3600 + 300",
+            ),
+        ),
+        (
+            "tests/aws/test_sockets.py::test_a_connection_hears_nothing_a_quarter_of_an_hour_after_its_hello_and_is_ended",
+        ),
+    ),
+    Removal(
+        "B192",
+        (Edit("src/stratalog/maintenance/checkpoint.py", "and is_decimal(rest[0])", "and rest[0].isdecimal()"),),
+        ("tests/maintenance/test_checkpoint.py::test_a_store_counts_its_histories_in_ascii_digits",),
+    ),
+)

@@ -1,0 +1,200 @@
+"""The access log and the security log: who asked what, never a token, and never more than a disk can hold."""
+
+from __future__ import annotations
+
+import json
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+from litestar.exceptions import WebSocketDisconnect
+from litestar.testing import TestClient
+
+from stratalog.server.app import create_app
+from stratalog.server.application import Application, ServerLimits
+from stratalog.server.audit import Audit, SecurityEvent
+from stratalog.server.line_log import LineLog
+from stratalog.server.security import Principal, StaticTokens
+from stratalog.server.shares import Holder
+from stratalog.store import open_store
+from stratalog.testing.clock import ManualClock
+from tests.server.api import BUDGET, HOST, Client
+
+TOKENS = StaticTokens({"secret-ada": Principal(id="u-ada", name="Ada"), "secret-bob": Principal(id="u-bob")})
+ADA, BOB = ({"Authorization": f"Bearer secret-{name}"} for name in ("ada", "bob"))
+EVE: Holder = ("address", "10.0.0.1")
+
+
+def read(path: Path) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in path.read_text().splitlines()]
+
+
+@contextmanager
+def audited(folder: Path, **settings: Any) -> Iterator[Client]:
+    """A server with both logs, which are complete once the block ends."""
+    store = open_store("memory:")
+    clock = store.environment.clock
+    access, security = (LineLog(str(folder / name), clock, 1000) for name in ("access", "security"))
+    application = Application(
+        authenticate=TOKENS,
+        authorize=lambda principal, action, organisation, name: principal.id == "u-ada" or action == "list",
+        hosts=(HOST,),
+        **settings,
+    )
+    with TestClient(create_app(store, application, audit=Audit(clock, access, security))) as client:
+        yield client
+    access.close()
+    security.close()
+
+
+def until_closed(socket: Any) -> None:
+    """A server that never closes must not hold up who looks for that."""
+    for _ in range(1000):
+        socket.receive_json()
+
+
+def test_each_answer_is_a_line_of_the_access_log(tmp_path: Path) -> None:
+    with audited(tmp_path) as client:
+        client.put(f"{BUDGET}?secret=1", headers=ADA)
+        client.get("/health")
+    lines = read(tmp_path / "access")
+    told = [(line["method"], line["path"], line["principal"], line["status"]) for line in lines]
+    assert told == [("PUT", BUDGET, "u-ada", 201), ("GET", "/health", "", 200)]
+    assert {line["event"] for line in lines} == {"request"}
+
+
+def test_the_security_log_tells_sign_ins_and_refusals(tmp_path: Path) -> None:
+    limits = ServerLimits(creations_per_second=0.001, creations_burst=1)
+    with audited(tmp_path, limits=limits) as client:
+        client.put(BUDGET, headers=ADA)
+        client.put(BUDGET, headers=BOB)
+        client.put(f"{BUDGET}2", headers=ADA)
+        client.get(BUDGET, headers={"Authorization": "Bearer guess"})
+        client.get(BUDGET, headers={"Host": "evil.example", **ADA})
+        client.get("/nothing", headers=ADA)
+        with client.websocket_connect(f"{BUDGET}/live") as socket:
+            socket.send_json({"type": "hello", "token": "guess"})
+            with pytest.raises(WebSocketDisconnect):
+                socket.receive_json()
+    told = [(line["event"], line["principal"]) for line in read(tmp_path / "security")]
+    assert told == [
+        ("signed-in", "u-ada"),
+        ("signed-in", "u-bob"),
+        ("forbidden", "u-bob"),
+        ("limited", "u-ada"),
+        ("invalid-token", ""),
+        ("source-refused", ""),
+        ("invalid-token", ""),
+    ]
+
+
+def test_a_live_connection_whose_right_was_withdrawn_is_noted(tmp_path: Path) -> None:
+    may_read = [True]
+    limits = ServerLimits(live_heartbeat_seconds=0.01)
+    store = open_store("memory:")
+    log = LineLog(str(tmp_path / "security"), store.environment.clock, 1000)
+    application = Application(
+        authenticate=TOKENS,
+        authorize=lambda principal, action, organisation, name: may_read[0],
+        hosts=(HOST,),
+        limits=limits,
+    )
+    with TestClient(create_app(store, application, audit=Audit(store.environment.clock, None, log))) as client:
+        client.put(BUDGET, headers=ADA)
+        with client.websocket_connect(f"{BUDGET}/live") as socket:
+            socket.send_json({"type": "hello", "token": "secret-ada"})
+            socket.receive_json()
+            may_read[0] = False
+            with pytest.raises(WebSocketDisconnect):
+                until_closed(socket)
+    log.close()
+    assert [line["event"] for line in read(tmp_path / "security")] == ["signed-in", "revoked"]
+
+
+def test_no_token_is_in_a_log(tmp_path: Path) -> None:
+    with audited(tmp_path) as client:
+        client.put(f"{BUDGET}?token=secret-ada", headers=ADA)
+        client.get(f"{BUDGET}?token=secret-ada")
+        client.get(BUDGET, headers={"Authorization": "Bearer secret-guess"})
+        with client.websocket_connect(f"{BUDGET}/live", subprotocols=["bearer.secret-ada"]) as socket:
+            socket.receive_json()
+    for name in ("access", "security"):
+        assert "secret" not in (tmp_path / name).read_text()
+
+
+def line(number: int) -> SecurityEvent:
+    return SecurityEvent("forbidden", number, "10.0.0.1", "")
+
+
+def test_who_makes_many_lines_fills_no_disk_and_hides_nobody(tmp_path: Path) -> None:
+    log = LineLog(str(tmp_path / "log"), ManualClock(), 100)
+    for number in range(5000):
+        log.write(EVE, line(number))
+    log.write(("address", "10.0.0.2"), line(-1))
+    log.close()
+    lines = read(tmp_path / "log")
+    assert len([one for one in lines if one["event"] == "forbidden"]) == 101
+    assert lines[-1]["time_ms"] == -1 or lines[-2]["time_ms"] == -1
+    assert sum(one["count"] for one in lines if one["event"] == "omitted") == log.omitted == 4900
+
+
+def test_many_who_make_lines_fill_no_disk_either(tmp_path: Path) -> None:
+    log = LineLog(str(tmp_path / "log"), ManualClock(), 10)
+    for number in range(5000):
+        log.write(("address", f"10.0.{number // 250}.{number % 250}"), line(number))
+    log.close()
+    assert len([one for one in read(tmp_path / "log") if one["event"] == "forbidden"]) == 100
+
+
+def test_a_log_is_added_to_and_follows_its_name(tmp_path: Path) -> None:
+    path = tmp_path / "log"
+    for number in range(2):
+        log = LineLog(str(path), ManualClock(), 100)
+        log.write(EVE, line(number))
+        log.close()
+    assert [one["time_ms"] for one in read(path)] == [0, 1]
+    assert path.stat().st_mode & 0o077 == 0
+    log = LineLog(str(path), ManualClock(), 100)
+    path.rename(tmp_path / "log.1")
+    log.write(EVE, line(2))
+    log.close()
+    assert [one["time_ms"] for one in read(path)] == [2]
+    assert path.stat().st_mode & 0o077 == 0
+
+
+def test_a_folder_that_went_away_and_came_back_has_the_log_again(tmp_path: Path) -> None:
+    folder = tmp_path / "logs"
+    folder.mkdir()
+    log = LineLog(str(folder / "log"), ManualClock(), 100)
+    folder.rename(tmp_path / "moved")
+    log.write(EVE, line(0))
+    wait_until(lambda: log.omitted == 1)
+    folder.mkdir()
+    log.write(EVE, line(1))
+    log.close()
+    assert [one["event"] for one in read(folder / "log")] == ["omitted", "forbidden"]
+
+
+def wait_until(is_so: Callable[[], bool]) -> None:
+    """Another thread does it."""
+    ends = threading.Event()
+    for _ in range(3000):
+        if is_so():
+            return
+        ends.wait(0.01)
+    raise AssertionError
+
+
+def test_a_full_disk_stops_nobody_and_is_counted() -> None:
+    log = LineLog("/dev/full", ManualClock(), 100)
+    log.write(EVE, line(0))
+    log.close()
+    assert log.omitted >= 1
+
+
+def test_lines_left_out_are_a_metric(tmp_path: Path) -> None:
+    with audited(tmp_path) as client:
+        assert 'stratalog_log_lines_omitted_total{log="access"} 0.0' in client.get("/metrics", headers=ADA).text

@@ -1,0 +1,273 @@
+"""Bodies and patches that are being sent: memory has a piece of them, and a file the rest, whoever reads slowly."""
+
+from __future__ import annotations
+
+import errno
+import gc
+import os
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
+from types import SimpleNamespace
+from typing import Any
+
+import msgspec
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from litestar.exceptions import LitestarException
+
+from stratalog.documents.values import Values
+from stratalog.limits import BODY_PIECE_BYTES, PULL_START_BYTES_MAX
+from stratalog.protocol.messages import Mutation
+from stratalog.protocol.readable import restore
+from stratalog.protocol.sync import Pull, Pulled
+from stratalog.server import body_spool, ranges
+from stratalog.server.application import Application, ServerLimits
+from stratalog.server.body_spool import BodySpool
+from stratalog.server.byte_budgets import ByteBudgets, RequestBytes
+from stratalog.server.connection_shares import ConnectionBudgets
+from stratalog.server.errors import Refused
+from stratalog.server.patch_streams import stream_pull
+from stratalog.server.security import Principal, StaticTokens
+from stratalog.store import Store, open_store
+from stratalog.sync.pull import open_pull, pull
+from stratalog.sync.replicache import pull_replicache
+from tests.server.api import BUDGET, Client, mutation, push, serving
+
+PIECE_BYTES = 1000
+SLOT_BYTES = 5000
+MESSAGE_PACK = "application/msgpack"
+
+
+class Tracked(bytes):
+    """Bytes of which we know how many are in memory."""
+
+    alive = 0
+
+    def __init__(self, *_: Any) -> None:
+        Tracked.alive += 1
+
+    def __getitem__(self, key: Any) -> Any:
+        return Tracked(super().__getitem__(key))
+
+    def __del__(self) -> None:
+        Tracked.alive -= 1
+
+
+@pytest.fixture
+def small(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(body_spool, "BODY_PIECE_BYTES", PIECE_BYTES)
+    monkeypatch.setattr(body_spool, "BLOB_BYTES_MAX", SLOT_BYTES)
+
+
+@pytest.fixture
+def spool() -> Iterator[BodySpool]:
+    spool = BodySpool()
+    yield spool
+    spool.close()
+
+
+def request_bytes(**limits: int) -> RequestBytes:
+    application = Application(limits=ServerLimits(**limits), authenticate=StaticTokens({}))
+    scope: Any = {"client": None}
+    ConnectionBudgets(application.limits, is_shared=True).open(scope).count_for_principal("ada")
+    return RequestBytes(ByteBudgets(application), scope)
+
+
+@contextmanager
+def asking(spool: BodySpool) -> Iterator[Any]:
+    """What answers need of a request."""
+    with request_bytes() as taken:
+        scope = {"state": {"stratalog_bytes": taken}}
+        yield SimpleNamespace(
+            scope=scope, app=SimpleNamespace(state=SimpleNamespace(service=SimpleNamespace(spool=spool)))
+        )
+
+
+@pytest.mark.usefixtures("small")
+@given(st.lists(st.lists(st.integers(0, 12_500), max_size=4), max_size=4), st.randoms(use_true_random=False))
+def test_whoever_reads_at_once_is_sent_their_own_bytes(sizes: list[list[int]], random: Any) -> None:
+    with closing(BodySpool()) as spool:
+        bodies = [[bytes([65 + size % 26]) * size for size in of_reader] for of_reader in sizes]
+        readers = {reader: spool.pieces(iter(parts), request_bytes()) for reader, parts in enumerate(bodies)}
+        received = [b""] * len(bodies)
+        while readers:
+            reader = random.choice(sorted(readers))
+            piece = next(readers[reader], None)
+            if piece is None or random.random() < 0.02:
+                readers.pop(reader).close()
+                bodies[reader] = [received[reader]] if piece is not None else bodies[reader]
+            else:
+                assert len(piece) <= PIECE_BYTES
+                received[reader] += piece
+        assert received == [b"".join(parts) for parts in bodies]
+        assert spool.slots_used == 0
+
+
+@pytest.mark.usefixtures("small")
+def test_the_file_is_empty_once_nobody_is_sent_anything(spool: BodySpool) -> None:
+    readers = [spool.pieces(iter([b"x" * 12_000]), request_bytes()) for _ in range(3)]
+    for reader in readers:
+        next(reader)
+    assert spool._file is not None
+    assert (spool.slots_used, os.fstat(spool._file.fileno()).st_size) == (9, 9 * SLOT_BYTES - 3000)
+    for reader in readers:
+        reader.close()
+    assert (spool.slots_used, os.fstat(spool._file.fileno()).st_size) == (0, 0)
+
+
+def test_a_part_in_the_file_and_a_piece_in_memory_are_counted(spool: BodySpool) -> None:
+    with request_bytes() as taken:
+        taken.cover_answer(10**6)
+        pieces = spool.pieces(iter([b"x" * 400_000, b"y" * 300_000]), taken)
+        for _ in range(7):
+            assert len(next(pieces)) <= BODY_PIECE_BYTES
+            assert (taken._budgets.files.used, taken._budgets.answers.used) == (400_000, BODY_PIECE_BYTES)
+        assert next(pieces, None) is None
+    refused = spool.pieces(iter([b"x" * 400_000]), request_bytes(file_bytes_of_principal_max=399_999))
+    with pytest.raises(Refused, match="the principal has its share of bytes of temporary files"):
+        next(refused)
+    assert spool.slots_used == 0
+
+
+@pytest.mark.usefixtures("small")
+def test_a_full_temporary_folder_is_507(spool: BodySpool, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(*_: object) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(os, "pwrite", fail)
+    with pytest.raises(Refused) as caught:
+        next(spool.pieces(iter([b"x" * 4000]), request_bytes()))
+    assert (caught.value.status, spool.slots_used) == (507, 0)
+
+
+LARGE = bytes(range(256)) * 36_000
+"""Two parts: 9,216,000 bytes."""
+
+
+def test_of_a_body_that_is_being_sent_no_part_is_in_memory(spool: BodySpool) -> None:
+    with open_store("memory:") as store:
+        records = store.records("acme")
+        records.put("report", LARGE)
+        get = store.environment.blobs.get
+        store.environment.blobs.get = lambda key: Tracked(get(key))  # type: ignore[method-assign]
+        with asking(spool) as request:
+            parts = records.open("report")
+            stream = ranges.answer_body(request, parts, len(LARGE), "", None, None, {}, immutable=False)
+            received = b""
+            for piece in stream.iterator:  # type: ignore[union-attr]
+                gc.collect(0)
+                assert Tracked.alive == 0
+                received += piece  # type: ignore[operator]
+    assert received == LARGE
+
+
+def test_a_blob_comes_in_pieces(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(body_spool, "BODY_PIECE_BYTES", PIECE_BYTES)
+    with serving() as client:
+        client.put("/v1/organisations/acme/records/report", content=LARGE[:200_000])
+        digest = client.get("/v1/organisations/acme/records/report/versions").json()["versions"][0]["digest"]
+        path = f"/v1/organisations/acme/records/report/blobs/{digest}"
+        assert client.get(path).content == LARGE[:200_000]
+        assert client.get(path, headers={"Range": "bytes=1500-150000"}).content == LARGE[1500:150_001]
+        service = client.app.state.service
+        assert (service.spool.slots_used, service.byte_budgets.files.used) == (0, 0)
+
+
+# Patches
+
+VALUE_BYTES = 30_000
+VALUES: list[Any] = [
+    ["$" * VALUE_BYTES],
+    {"$name": b"\x00\xff" * VALUE_BYTES},
+    "é" * VALUE_BYTES,
+    None,
+    {"a": 1.5},
+    "x",
+]
+
+
+def put(id: int, key: str, value: Any) -> Mutation:
+    return Mutation(client="c", id=id, name="put", args={"key": key, "value": value})
+
+
+def filled_store() -> Store:
+    store = open_store("memory:")
+    document = store.create("acme", "budget")
+    values = (VALUES * 7)[:40]
+    puts = [put(number, f"$k/{number:02}", value) for number, value in enumerate(values, 1)]
+    document.apply(puts, group="g")
+    document.apply([Mutation(client="c", id=41, name="del", args={"key": "$k/01"})], group="g")
+    return store
+
+
+def pulled(client: Client, kind: str, body: dict[str, Any]) -> Pulled:
+    answer = client.post(f"{BUDGET}/pull", json=body, headers={"Accept": kind})
+    assert answer.status_code == 200, answer.text
+    assert ("content-length" in answer.headers) == (len(answer.content) < PULL_START_BYTES_MAX)
+    if kind == MESSAGE_PACK:
+        return msgspec.msgpack.decode(answer.content, type=Pulled)
+    plain: Pulled = restore(msgspec.json.decode(answer.content, type=Pulled))
+    return plain
+
+
+@pytest.mark.parametrize("kind", ["application/json", MESSAGE_PACK])
+def test_a_large_patch_is_streamed_and_says_what_a_small_one_would(kind: str) -> None:
+    with filled_store() as store, serving(store=store) as client:
+        document = store.document("acme", "budget")
+        start = pull(document, Pull("g"))
+        assert len(start.patch) == 40
+        assert pulled(client, kind, {"group": "g"}) == start
+        cookie = msgspec.to_builtins(start.cookie)
+        assert pulled(client, kind, {"group": "g", "cookie": cookie}).patch == []
+        puts = [put(42 + number, f"new/{number}", value) for number, value in enumerate(VALUES * 2)]
+        document.apply(puts, group="g")
+        news = pull(document, Pull("g", start.cookie))
+        assert len(news.patch) == len(puts)
+        assert pulled(client, kind, {"group": "g", "cookie": cookie}) == news
+
+
+def test_replicaches_patch_is_streamed_too() -> None:
+    body = {"pullVersion": 1, "clientGroupID": "g", "cookie": None}
+    with filled_store() as store, serving(store=store) as client:
+        expected = pull_replicache(store.document("acme", "budget"), body)
+        answer = client.post(f"{BUDGET}/replicache/pull", json=body)
+        assert "content-length" not in answer.headers
+        assert answer.content == msgspec.json.encode(expected.body)
+
+
+def test_of_a_patch_no_more_is_read_than_is_being_sent(spool: BodySpool, monkeypatch: pytest.MonkeyPatch) -> None:
+    loads: list[bytes] = []
+    load = Values.load
+
+    def note(self: Values, stored: bytes) -> bytes:
+        loads.append(stored)
+        return load(self, stored)
+
+    monkeypatch.setattr(Values, "load", note)
+    with filled_store() as store, asking(spool) as request:
+        taken = request.scope["state"]["stratalog_bytes"]
+        opened = open_pull(store.document("acme", "budget"), Pull("g"), start_bytes_max=VALUE_BYTES)
+        assert len(loads) == len(opened.start.patch) - 1 <= 3
+        fields = {"patch": opened.start.patch}
+        stream: Any = stream_pull(request, opened, fields, "application/json", msgspec.json.encode)
+        sent = 0
+        for piece in stream.iterator:
+            sent += len(piece)
+            # A half of the values is small, and gathered until a piece is full.
+            assert len(loads) <= 6 + 2 * sent / VALUE_BYTES
+            assert taken._budgets.answers.used <= BODY_PIECE_BYTES
+        assert len(loads) == 39
+
+
+def test_a_patch_is_cut_short_where_the_store_fails_under_way() -> None:
+    tokens = StaticTokens({"ada": Principal(id="ada")})
+    limits = ServerLimits(answer_bytes_of_principal_max=PULL_START_BYTES_MAX + 50_000)
+    with filled_store() as store, serving(Application(authenticate=tokens, limits=limits), store) as client:
+        headers = {"Authorization": "Bearer ada"}
+        last = mutation("d", 1, key="z/z", value="x" * (PULL_START_BYTES_MAX + 60_000))
+        push(client, last, group="h", **headers)
+        # The operation that does not fit into the principal's share comes last.
+        with pytest.raises(LitestarException, match="after response started"):
+            client.post(f"{BUDGET}/pull", json={"group": "h"}, headers=headers)
+        assert client.app.state.service.byte_budgets.answers.used == 0

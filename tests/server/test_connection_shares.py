@@ -1,0 +1,249 @@
+"""Connections are shared: one caller's take nothing that belongs to the others."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import socket
+from collections.abc import Iterator
+from contextlib import ExitStack
+from typing import Any
+
+import msgspec
+import pytest
+from litestar.exceptions import WebSocketDisconnect
+
+from stratalog.server.app import create_app
+from stratalog.server.application import Application, ServerLimits
+from stratalog.server.byte_budgets import ByteBudgets, RequestBytes
+from stratalog.server.connection_shares import ConnectionBudgets, address_of
+from stratalog.server.errors import Refused
+from stratalog.server.security import Principal, StaticTokens
+from stratalog.server.web_server import WebServer
+from stratalog.store import open_store
+from tests.server.api import BUDGET, Client, problem, serving
+
+TOKENS = StaticTokens({"ada": Principal(id="u-ada"), "bob": Principal(id="u-bob")})
+LIMITS = ServerLimits(connections_max=20, live_connections_max=10, principal_share_max=0.2, organisation_share_max=0.5)
+ADA, BOB = ({"Authorization": f"Bearer {name}"} for name in ("ada", "bob"))
+
+
+def scope(address: str = "10.0.0.1") -> Any:
+    return {"type": "http", "client": (address, 1)}
+
+
+@pytest.fixture
+def shared() -> Iterator[Client]:
+    with serving(Application(authenticate=TOKENS, limits=LIMITS)) as client:
+        client.put(BUDGET, headers=ADA)
+        yield client
+
+
+def listen(client: Client, stack: ExitStack, token: str) -> Any:
+    socket = stack.enter_context(client.websocket_connect(f"{BUDGET}/live"))
+    socket.send_json({"type": "hello", "token": token})
+    return socket
+
+
+def test_who_has_their_share_of_live_connections_is_refused_and_another_is_not(shared: Client) -> None:
+    with ExitStack() as stack:
+        for _ in range(2):
+            assert listen(shared, stack, "ada").receive_json()["type"] == "ready"
+        third = listen(shared, stack, "ada")
+        with pytest.raises(WebSocketDisconnect) as closed:
+            third.receive_json()
+        assert closed.value.code == 4429
+        assert listen(shared, stack, "bob").receive_json()["type"] == "ready"
+    with ExitStack() as stack:
+        assert listen(shared, stack, "ada").receive_json()["type"] == "ready"
+
+
+def test_half_a_body_counts_for_who_sends_it_and_for_nobody_else() -> None:
+    application = Application(authenticate=TOKENS, limits=LIMITS)
+    store = open_store("memory:")
+    store.create("acme", "budget")
+    app = create_app(store, application)
+
+    async def ask(token: str, gone: asyncio.Event) -> list[Any]:
+        sent: list[Any] = []
+
+        async def receive() -> Any:
+            await gone.wait()
+            return {"type": "http.disconnect"}
+
+        async def send(message: Any) -> None:
+            sent.append(message)
+
+        path = f"{BUDGET}/pull"
+        headers = {"host": "h", "authorization": f"Bearer {token}", "content-type": "application/json"}
+        headers["content-length"] = "100"
+        asked: Any = {
+            "type": "http",
+            "method": "POST",
+            "path": path,
+            "raw_path": path.encode(),
+            "query_string": b"",
+            "headers": [(name.encode(), value.encode()) for name, value in headers.items()],
+            "client": ("10.0.0.1", 1),
+            "server": None,
+            "scheme": "http",
+            "http_version": "1.1",
+        }
+        await app(asked, receive, send)
+        return sent
+
+    async def run() -> None:
+        gone, at_once = asyncio.Event(), asyncio.Event()
+        at_once.set()
+        halves = [asyncio.create_task(ask("ada", gone)) for _ in range(4)]
+        budget = app.asgi_handler._connections.connections  # type: ignore[attr-defined]
+        while budget.used < 4:
+            await asyncio.sleep(0)
+        # Authentication runs on a thread: each is its principal's only after it.
+        for _ in range(2000):
+            if budget.used_by(("principal", "u-ada")) == 4:
+                break
+            await asyncio.sleep(0.005)
+        fifth = await ask("ada", at_once)
+        assert fifth[0]["status"] == 429
+        assert json.loads(fifth[1]["body"])["scope"] == "principal"
+        assert (await ask("bob", at_once))[0]["status"] == 400
+        gone.set()
+        assert {(await half)[0]["status"] for half in halves} == {400}
+        assert budget.used == 0
+
+    asyncio.run(run())
+
+
+def test_an_organisation_counts_only_those_who_were_let_in() -> None:
+    budgets = ConnectionBudgets(LIMITS, is_shared=True)
+    with ExitStack() as stack:
+        for number in range(10):
+            opened = stack.enter_context(budgets.open(scope()))
+            opened.count_for_principal(f"u-{number}")
+            opened.enter("acme")
+        outsider = stack.enter_context(budgets.open(scope()))
+        outsider.count_for_principal("u-x")
+        with pytest.raises(Refused) as refused:
+            outsider.enter("acme")
+        assert (refused.value.status, refused.value.details["scope"]) == (429, "organisation")
+        outsider.enter("beta")
+    assert budgets.connections.used == 0
+
+
+def test_who_is_recognised_counts_for_the_address_no_more() -> None:
+    budgets = ConnectionBudgets(LIMITS, is_shared=True)
+    with ExitStack() as stack:
+        for number in range(5):
+            opened = stack.enter_context(budgets.open(scope()))
+            opened.count_for_address()
+            opened.count_for_principal(f"u-{number}")
+        for _ in range(5):
+            stack.enter_context(budgets.open(scope())).count_for_address()
+        unknown = stack.enter_context(budgets.open(scope()))
+        with pytest.raises(Refused, match="the address has its share"):
+            unknown.count_for_address()
+        stack.enter_context(budgets.open(scope("10.0.0.2"))).count_for_address()
+
+
+def test_live_connections_leave_some_to_requests() -> None:
+    budgets = ConnectionBudgets(ServerLimits(connections_max=8, live_connections_max=100), is_shared=False)
+    with ExitStack() as stack:
+        for _ in range(6):
+            stack.enter_context(budgets.open(scope())).become_live()
+        seventh = stack.enter_context(budgets.open(scope()))
+        with pytest.raises(Refused) as refused:
+            seventh.become_live()
+        assert (refused.value.status, refused.value.details["limit"]) == (503, 6)
+
+
+def test_shares_are_parts_of_what_the_process_has_room_for() -> None:
+    budgets = ConnectionBudgets(ServerLimits(connections_max=10_000), is_shared=True)
+    budgets.bound(40)
+    with ExitStack() as stack:
+        for _ in range(4):
+            stack.enter_context(budgets.open(scope())).count_for_principal("u-ada")
+        fifth = stack.enter_context(budgets.open(scope()))
+        with pytest.raises(Refused, match="the principal has its share"):
+            fifth.count_for_principal("u-ada")
+
+
+def test_the_process_of_a_server_has_room_for_what_its_descriptors_allow() -> None:
+    app = create_app(open_store("memory:"), Application(authenticate=TOKENS))
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+        WebServer(app, listening, 40)
+    assert app.asgi_handler._connections.connections.limit == 40  # type: ignore[attr-defined]
+
+
+def test_without_authentication_nobody_has_a_share() -> None:
+    budgets = ConnectionBudgets(LIMITS, is_shared=False)
+    with ExitStack() as stack:
+        for _ in range(20):
+            stack.enter_context(budgets.open(scope())).count_for_address()
+
+
+@pytest.mark.parametrize(
+    ("text", "address"),
+    [
+        ("10.0.0.1", "10.0.0.1"),
+        ("::ffff:10.0.0.1", "10.0.0.1"),
+        ("2001:db8:1:2:3:4:5:6", "2001:db8:1:2::"),
+        ("2001:db8:1:2::9", "2001:db8:1:2::"),
+        ("testclient", "testclient"),
+    ],
+)
+def test_an_address_is_one_callers_network(text: str, address: str) -> None:
+    assert address_of(scope(text)) == address
+
+
+def test_one_network_has_one_share_of_the_bytes() -> None:
+    limits = msgspec.structs.replace(LIMITS, body_bytes_in_flight_max=100, body_bytes_of_principal_max=10)
+    connections, budgets = (
+        ConnectionBudgets(limits, is_shared=True),
+        ByteBudgets(Application(authenticate=TOKENS, limits=limits)),
+    )
+    callers = [scope("2001:db8:1:2::9"), scope("2001:db8:1:2::a"), scope("2001:db8:1:3::9")]
+    for caller in callers:
+        connections.open(caller).count_for_address()
+    first, second, third = (RequestBytes(budgets, caller) for caller in callers)
+    first.take_body(10)
+    third.take_body(10)
+    with pytest.raises(Refused) as refused:
+        second.take_body(1)
+    assert refused.value.details["scope"] == "address"
+
+
+def test_nobody_takes_the_bytes_of_an_organisation_that_is_closed_to_them() -> None:
+    limits = msgspec.structs.replace(LIMITS, body_bytes_in_flight_max=12, body_bytes_of_principal_max=3)
+    connections, budgets = (
+        ConnectionBudgets(limits, is_shared=True),
+        ByteBudgets(Application(authenticate=TOKENS, limits=limits)),
+    )
+    for number in range(3):
+        stranger = {**scope(), "path_params": {"organisation": "acme"}}
+        connections.open(stranger).count_for_principal(f"u-{number}")
+        RequestBytes(budgets, stranger).take_body(3)
+    member = scope()
+    connection = connections.open(member)
+    connection.count_for_principal("u-ada")
+    connection.enter("acme")
+    RequestBytes(budgets, member).take_body(3)
+    assert budgets.bodies.used_by(("organisation", "acme")) == 3
+
+
+def test_documents_are_made_no_faster_than_one_principal_may() -> None:
+    limits = ServerLimits(creations_per_second=0.001, creations_burst=2)
+    with serving(Application(authenticate=TOKENS, limits=limits)) as client:
+        made = [client.put(f"/v1/organisations/acme/documents/d{number}", headers=ADA) for number in range(3)]
+        assert [answer.status_code for answer in made[:2]] == [201, 201]
+        assert problem(made[2]) == (429, "too-many-requests")
+        assert client.put("/v1/organisations/acme/documents/d3", headers=BOB).status_code == 201
+        assert client.get("/v1/organisations/acme/documents/d0", headers=ADA).status_code == 200
+
+
+def test_what_connections_are_in_progress_is_a_metric(shared: Client) -> None:
+    with ExitStack() as stack:
+        listen(shared, stack, "ada").receive_json()
+        text = shared.get("/metrics", headers=BOB).text
+    assert 'stratalog_connections_in_use{kind="all"} 2.0' in text
+    assert 'stratalog_connections_in_use{kind="live"} 1.0' in text

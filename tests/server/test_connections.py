@@ -1,0 +1,357 @@
+"""Connections without sockets, in simulated time. They also notice where uvicorn changes underneath."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+import pytest
+import uvicorn
+from uvicorn.server import ServerState
+
+from stratalog.limits import ANSWER_PIECE_BYTES
+from stratalog.server.application import ServerLimits
+from stratalog.server.connections import HttpProtocol, OpenConnections, WebSocketProtocol, in_pieces
+from stratalog.server.metrics import Metrics
+from stratalog.store import open_store
+from tests.server.jumping_loop import run_jumping
+
+REQUEST = b"GET / HTTP/1.1\r\nHost: a\r\n\r\n"
+UPGRADE = (
+    b"GET / HTTP/1.1\r\nHost: a\r\nUpgrade: websocket\r\nConnection: Upgrade\r\nSec-WebSocket-Version: 13\r\n"
+    b"Sec-WebSocket-Key: AAAAAAAAAAAAAAAAAAAAAA==\r\n\r\n"
+)
+PING = b"\x89\xfd\0\0\0\0" + b"p" * 125  # the mask of zeros leaves the payload as it is
+LIMITS = ServerLimits(request_head_seconds_max=10, connection_idle_seconds_max=5, answer_silence_seconds_max=20)
+Story = Callable[["Caller"], Awaitable[None]]
+
+
+class Transport:
+    """A socket that takes ``room_bytes`` and, after that, as much as its caller reads."""
+
+    def __init__(self, room_bytes: int) -> None:
+        self.room_bytes = room_bytes
+        self.received = b""
+        self.waiting = b""
+        self.is_reading = True
+        self.is_closed = False
+        self.protocol: Any = None
+
+    def write(self, data: bytes) -> None:
+        self.waiting += data
+        self.read(0)
+        if len(self.waiting) > 64 * 1024:
+            self.protocol.pause_writing()
+
+    def read(self, size: int) -> None:
+        """The caller reads so much more."""
+        self.room_bytes += size
+        taken, self.waiting = self.waiting[: self.room_bytes], self.waiting[self.room_bytes :]
+        self.room_bytes -= len(taken)
+        self.received += taken
+        if size and len(self.waiting) < 16 * 1024:
+            self.protocol.resume_writing()
+
+    def get_write_buffer_size(self) -> int:
+        return len(self.waiting)
+
+    def get_extra_info(self, name: str) -> Any:
+        return None
+
+    def set_protocol(self, protocol: Any) -> None:
+        self.protocol = protocol
+
+    def pause_reading(self) -> None:
+        self.is_reading = False
+
+    def resume_reading(self) -> None:
+        self.is_reading = True
+
+    def is_closing(self) -> bool:
+        return self.is_closed
+
+    def close(self) -> None:
+        if not self.waiting:
+            self.abort()
+
+    def abort(self) -> None:
+        if not self.is_closed:
+            self.is_closed = True
+            asyncio.get_running_loop().call_soon(self.protocol.connection_lost, None)
+
+
+class Caller:
+    """One caller of an ASGI application, and the connections it is one of."""
+
+    def __init__(self, app: Any, room_bytes: int) -> None:
+        config = uvicorn.Config(in_pieces(app), ws=WebSocketProtocol, lifespan="off", log_config=None)
+        config.timeout_keep_alive = LIMITS.connection_idle_seconds_max  # type: ignore[assignment]
+        config.load()
+        self.metrics = Metrics(open_store("memory:").environment)
+        self.connections = OpenConnections(LIMITS, 1, self.metrics)
+        self.transport = Transport(room_bytes)
+        allocation = self.connections.budget.take()
+        protocol = HttpProtocol(self.connections, allocation, config=config, server_state=ServerState(), app_state={})
+        self.transport.protocol = protocol
+        protocol.connection_made(self.transport)
+
+    def send(self, data: bytes) -> None:
+        if data:
+            self.transport.protocol.data_received(data)
+
+    async def wait(self, seconds: float) -> None:
+        """Let time pass; deadlines are looked at every second, as the server does."""
+        for _ in range(round(seconds)):
+            await asyncio.sleep(1)
+            self.connections.drop_overdue(asyncio.get_running_loop().time())
+        await asyncio.sleep(0.001)
+
+    @property
+    def is_dropped(self) -> bool:
+        return self.transport.is_closed
+
+    def dropped_by(self, deadline: str) -> bool:
+        """Whether its connection was dropped for missing that deadline, and gave back its allocation."""
+        count = self.metrics.registry.get_sample_value("stratalog_connections_dropped_total", {"deadline": deadline})
+        return self.is_dropped and count == 1 and self.connections.budget.used == 0
+
+
+def tell(story: Story, app: Any = None, room_bytes: int = 1 << 30) -> None:
+    async def told() -> None:
+        caller = Caller(app or answering(b"answer"), room_bytes)
+        try:
+            await story(caller)
+        finally:
+            # What still waits for its caller to read would wait for ever.
+            caller.transport.abort()
+            await asyncio.sleep(0.001)
+
+    run_jumping(told())
+
+
+def answering(body: bytes, asked: list[str] | None = None) -> Any:
+    """An application with one answer for all."""
+
+    async def app(scope: Any, receive: Any, send: Any) -> None:
+        if asked is not None:
+            asked.append(scope["path"])
+        headers = [(b"content-length", str(len(body)).encode())]
+        await send({"type": "http.response.start", "status": 200, "headers": headers})
+        await send({"type": "http.response.body", "body": body})
+
+    return app
+
+
+@pytest.mark.parametrize("sent", [b"", b"GET /health HTTP/1.1\r\nHost: a\r\nX-a: "])
+def test_who_sends_no_head_is_dropped(sent: bytes) -> None:
+    async def story(caller: Caller) -> None:
+        caller.send(sent)
+        await caller.wait(9)
+        assert not caller.is_dropped
+        await caller.wait(1)
+        assert caller.dropped_by("head")
+
+    tell(story)
+
+
+async def drip(caller: Caller, byte: bytes) -> None:
+    """Send a byte a second until the deadline of a head has passed."""
+    for _ in range(11):
+        if not caller.is_dropped:
+            caller.send(byte)
+        await caller.wait(1)
+
+
+@pytest.mark.parametrize("before", [b"", REQUEST])
+def test_a_head_that_drips_does_not_last_longer(before: bytes) -> None:
+    async def story(caller: Caller) -> None:
+        caller.send(before)
+        await caller.wait(3)
+        await drip(caller, b"G")
+        assert caller.dropped_by("head")
+
+    tell(story)
+
+
+def test_who_asks_again_in_time_stays_connected() -> None:
+    async def story(caller: Caller) -> None:
+        for number in range(1, 20):
+            caller.send(REQUEST)
+            await caller.wait(4)
+            assert caller.transport.received.count(b"answer") == number
+        await caller.wait(2)
+        assert caller.is_dropped
+
+    tell(story)
+
+
+def test_a_handler_may_take_longer_than_a_head() -> None:
+    async def slow(scope: Any, receive: Any, send: Any) -> None:
+        await asyncio.sleep(100)
+        await answering(b"answer")(scope, receive, send)
+
+    async def story(caller: Caller) -> None:
+        caller.send(REQUEST)
+        await caller.wait(101)
+        assert caller.transport.received.endswith(b"answer")
+
+    tell(story, slow)
+
+
+def test_the_rest_of_a_request_that_was_answered_early_must_come_soon() -> None:
+    async def story(caller: Caller) -> None:
+        caller.send(b"POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 1000\r\n\r\n")
+        await caller.wait(2)
+        await drip(caller, b"x")
+        assert caller.dropped_by("head")
+
+    tell(story)
+
+
+def test_an_answer_waits_in_pieces_for_who_does_not_read() -> None:
+    body = bytes(range(256)) * 40_000
+
+    async def story(caller: Caller) -> None:
+        caller.send(REQUEST)
+        await caller.wait(1)
+        while not caller.transport.received.endswith(body):
+            assert len(caller.transport.waiting) <= 2 * ANSWER_PIECE_BYTES
+            caller.transport.read(50_000)
+            await asyncio.sleep(0)
+        assert not caller.is_dropped
+
+    tell(story, answering(body), room_bytes=0)
+
+
+def test_who_does_not_read_is_dropped() -> None:
+    async def story(caller: Caller) -> None:
+        caller.send(REQUEST)
+        await caller.wait(20)
+        assert not caller.is_dropped
+        await caller.wait(2)
+        assert caller.dropped_by("answer")
+
+    tell(story, answering(b"x" * 1_000_000), room_bytes=1000)
+
+
+def test_who_does_not_read_the_last_bytes_is_dropped_though_the_answer_is_complete() -> None:
+    async def story(caller: Caller) -> None:
+        caller.send(b"GET / HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n")
+        await caller.wait(22)
+        assert caller.dropped_by("answer")
+
+    tell(story, answering(b"x" * 1000), room_bytes=10)
+
+
+def test_a_stream_of_events_ends_where_nobody_reads_it() -> None:
+    async def events(scope: Any, receive: Any, send: Any) -> None:
+        await send({"type": "http.response.start", "status": 200, "headers": []})
+        while True:
+            await send({"type": "http.response.body", "body": b"event: poke\n\n", "more_body": True})
+            await asyncio.sleep(0.5)
+
+    async def story(caller: Caller) -> None:
+        caller.send(REQUEST)
+        await caller.wait(23)
+        assert caller.dropped_by("answer")
+
+    tell(story, events, room_bytes=10)
+
+
+def test_of_pipelined_requests_the_next_runs_once_the_answer_before_it_is_read() -> None:
+    asked: list[str] = []
+
+    async def story(caller: Caller) -> None:
+        caller.send(REQUEST * 50)
+        await caller.wait(1)
+        assert len(asked) == 1
+        assert not caller.transport.is_reading
+        while len(asked) < 50:
+            caller.transport.read(20_000)
+            await asyncio.sleep(0)
+        caller.transport.read(1 << 30)
+        await caller.wait(1)
+        assert caller.transport.received.count(b"HTTP/1.1 200 OK") == 50
+        assert caller.transport.is_reading
+
+    tell(story, answering(b"x" * ANSWER_PIECE_BYTES, asked), room_bytes=0)
+
+
+async def listening(scope: Any, receive: Any, send: Any) -> None:
+    """An application that accepts WebSockets and hears them until they end."""
+    await send({"type": "websocket.accept"})
+    while (await receive())["type"] != "websocket.disconnect":
+        pass
+
+
+async def telling(scope: Any, receive: Any, send: Any) -> None:
+    """An application that accepts WebSockets and sends without end."""
+    await send({"type": "websocket.accept"})
+    while True:
+        await send({"type": "websocket.send", "bytes": b"x" * 1000})
+
+
+async def closing(scope: Any, receive: Any, send: Any) -> None:
+    """An application that accepts WebSockets and closes them."""
+    await send({"type": "websocket.accept"})
+    await send({"type": "websocket.close", "code": 4401})
+
+
+def test_a_websocket_is_one_connection_from_its_beginning_to_its_end() -> None:
+    async def story(caller: Caller) -> None:
+        caller.send(UPGRADE)
+        await caller.wait(15)
+        assert (caller.connections.budget.used, caller.is_dropped) == (1, False)
+        caller.transport.abort()
+        await caller.wait(1)
+        assert (caller.connections.budget.used, len(caller.connections._open)) == (0, 0)
+
+    tell(story, listening)
+
+
+def test_half_a_handshake_is_dropped() -> None:
+    async def story(caller: Caller) -> None:
+        caller.send(UPGRADE[:-2])
+        await caller.wait(11)
+        assert caller.dropped_by("head")
+
+    tell(story, listening)
+
+
+def test_a_websocket_that_does_not_read_is_sent_no_more_and_dropped() -> None:
+    async def story(caller: Caller) -> None:
+        caller.send(UPGRADE)
+        await caller.wait(10)
+        assert len(caller.transport.waiting) < 70_000
+        await caller.wait(12)
+        assert caller.dropped_by("answer")
+
+    tell(story, telling, room_bytes=1000)
+
+
+def test_a_websocket_that_pings_and_does_not_read_is_heard_no_more() -> None:
+    async def story(caller: Caller) -> None:
+        caller.send(UPGRADE)
+        await caller.wait(1)
+        sent = 0
+        while caller.transport.is_reading and sent < 10_000:
+            caller.send(PING)
+            sent += 1
+        assert 500 < sent < 600
+        caller.transport.read(1 << 20)
+        assert caller.transport.is_reading
+
+    tell(story, listening, room_bytes=300)
+
+
+def test_a_websocket_that_does_not_answer_a_close_is_closed() -> None:
+    async def story(caller: Caller) -> None:
+        caller.send(UPGRADE)
+        await caller.wait(9)
+        assert not caller.is_dropped
+        await caller.wait(2)
+        assert caller.is_dropped
+        assert caller.connections.budget.used == 0
+
+    tell(story, closing)

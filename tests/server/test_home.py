@@ -1,0 +1,92 @@
+"""The server's own pages, and who may open them."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from xml.etree import ElementTree
+
+import pytest
+
+from stratalog.server.application import Application
+from stratalog.server.security import StaticTokens
+from tests.server.api import BUDGET, Client, problem, serving
+
+FOLLOWED_LINK = {"Sec-Fetch-Site": "cross-site", "Sec-Fetch-Mode": "navigate", "Sec-Fetch-Dest": "document"}
+EMBEDDED = {"Sec-Fetch-Site": "cross-site", "Sec-Fetch-Mode": "no-cors", "Sec-Fetch-Dest": "script"}
+FRAMED = {**FOLLOWED_LINK, "Sec-Fetch-Dest": "iframe"}
+OTHER_PORT = {**EMBEDDED, "Sec-Fetch-Site": "same-site"}
+PAGE = "https://app.example"
+
+
+@pytest.mark.parametrize("path", ["/", "/web/", "/schema"])
+def test_what_a_page_of_the_server_names_is_there(client: Client, path: str) -> None:
+    answer = client.get(path)
+    assert (answer.status_code, answer.headers["content-type"]) == (200, "text/html; charset=utf-8")
+    assert "default-src 'none'" in answer.headers["content-security-policy"]
+    named = set(re.findall(r'(?:href|src)="([^"]+)"', answer.text))
+    assert named, "it names nothing"
+    assert all(name.startswith("/") and not name.startswith("//") for name in named), "another host is named"
+    assert {name: client.get(name).status_code for name in named} == dict.fromkeys(named, 200)
+
+
+def test_the_first_page_links_to_the_applications_pages(tmp_path: Path) -> None:
+    (tmp_path / "index.html").write_text("the shop")
+    with serving(Application(pages={"shop & co": tmp_path}, authenticate=StaticTokens({}))) as client:
+        assert '<a href="/web/shop &amp; co/">Shop &amp; co</a>' in client.get("/").text
+
+
+def test_the_page_of_the_api_names_each_call(client: Client) -> None:
+    document = client.get("/schema/openapi.json").json()
+    text = client.get("/schema").text
+    calls = [(method.upper(), path) for path, methods in document["paths"].items() for method in methods]
+    assert calls
+    for method, path in calls:
+        assert f"<code><b>{method}</b> {path}</code>" in text
+    ElementTree.fromstring(text.replace("<!doctype html>", ""))
+
+
+def test_the_icon_has_the_name_that_browsers_ask_for(client: Client) -> None:
+    answer = client.get("/favicon.ico")
+    assert (answer.status_code, answer.headers["content-type"]) == (200, "image/svg+xml")
+
+
+# Other sites
+
+
+@pytest.mark.parametrize("headers", [EMBEDDED, FRAMED, OTHER_PORT])
+@pytest.mark.parametrize("path", ["/", BUDGET, "/web/client/stratalog.js", "/health"])
+def test_no_page_of_another_site_uses_the_local_server(client: Client, path: str, headers: dict[str, str]) -> None:
+    assert problem(client.get(path, headers=headers)) == (403, "forbidden")
+
+
+def test_a_link_to_a_page_of_the_local_server_may_be_followed(client: Client) -> None:
+    assert client.get("/", headers=FOLLOWED_LINK).status_code == 200
+    assert client.get("/web/client/stratalog.js", headers=FOLLOWED_LINK).status_code == 200
+    assert problem(client.get(BUDGET, headers=FOLLOWED_LINK)) == (403, "forbidden")
+    assert problem(client.post("/", headers=FOLLOWED_LINK)) == (403, "forbidden")
+
+
+def test_the_local_server_s_own_pages_and_allowed_origins_may_call_it() -> None:
+    with serving(Application(origins=(PAGE,))) as client:
+        for headers in ({"Sec-Fetch-Site": "same-origin"}, {"Sec-Fetch-Site": "none"}, {**EMBEDDED, "Origin": PAGE}):
+            assert client.get("/health", headers=headers).status_code == 200
+
+
+def test_a_server_with_tokens_does_not_ask_whose_page_it_is() -> None:
+    with serving(Application(authenticate=StaticTokens({}))) as client:
+        assert client.get("/health", headers=EMBEDDED).status_code == 200
+
+
+def test_no_other_origin_may_embed_an_answer_unless_it_may_read_it() -> None:
+    name = "cross-origin-resource-policy"
+    with serving() as client:
+        assert client.get("/health").headers[name] == "same-origin"
+        assert client.get(BUDGET).headers[name] == "same-origin"
+    with serving(Application(origins=(PAGE,))) as client:
+        assert client.get("/health").headers[name] == "same-origin"
+        assert name not in client.get("/health", headers={"Origin": PAGE}).headers
+    with serving(Application(authenticate=StaticTokens({}), origins=(PAGE,))) as client:
+        assert name not in client.get("/health").headers
+    with serving(Application(authenticate=StaticTokens({}))) as client:
+        assert client.get("/health").headers[name] == "same-origin"

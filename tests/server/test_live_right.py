@@ -1,0 +1,112 @@
+"""A live connection ends when the right to it does."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import pytest
+from litestar.exceptions import WebSocketDisconnect
+
+from stratalog.errors import StratalogError, Unavailable
+from stratalog.server.app import create_app
+from stratalog.server.application import Application, ServerLimits
+from stratalog.server.live_right import LiveRight
+from stratalog.server.security import Principal
+from stratalog.store import Store, open_store
+from stratalog.testing.clock import ManualClock
+from tests.server.api import BUDGET, serving
+
+ADA = {"Authorization": "Bearer ada"}
+
+
+class Rules:
+    """An application's, which change."""
+
+    def __init__(self) -> None:
+        self.principals: dict[str, Principal] = {"ada": Principal(id="u-ada")}
+        self.may_read = True
+        self.is_away = False
+
+    def authenticate(self, token: str) -> Principal | None:
+        if self.is_away:
+            raise Unavailable("no keys")
+        return self.principals.get(token)
+
+    def authorize(self, principal: Principal, action: str, organisation: str, name: str) -> bool:
+        return self.may_read
+
+    def application(self, heartbeat_seconds: float) -> Application:
+        limits = ServerLimits(live_heartbeat_seconds=heartbeat_seconds)
+        return Application(authenticate=self.authenticate, authorize=self.authorize, limits=limits)
+
+
+def asked(rules: Rules, clock: ManualClock) -> tuple[LiveRight, Store]:
+    store = open_store("memory:", clock=clock)
+    service = create_app(store, rules.application(20)).state.service
+    right = LiveRight(service, "ada", "10.0.0.1", "acme", "budget")
+    asyncio.run(right.ask())
+    return right, store
+
+
+def again(right: LiveRight) -> StratalogError | None:
+    return asyncio.run(right.ask_again())
+
+
+@pytest.mark.parametrize(("change", "code"), [("may_read", "forbidden"), ("principals", "unauthenticated")])
+def test_a_right_that_was_withdrawn_ends_with_the_heartbeat(change: str, code: str) -> None:
+    rules, clock = Rules(), ManualClock()
+    right, _ = asked(rules, clock)
+    setattr(rules, change, type(getattr(rules, change))())
+    assert again(right) is None
+    assert right.due_seconds() == 20
+    clock.sleep(20)
+    error = again(right)
+    assert error is not None
+    assert getattr(error, "wire_code", error.code) == code
+
+
+def test_a_token_that_is_anothers_now_ends_the_connection() -> None:
+    rules, clock = Rules(), ManualClock()
+    right, _ = asked(rules, clock)
+    rules.principals["ada"] = Principal(id="u-eve")
+    clock.sleep(20)
+    assert again(right) is not None
+
+
+def test_while_nobody_can_be_asked_it_goes_on_until_the_next_heartbeat() -> None:
+    rules, clock = Rules(), ManualClock()
+    right, _ = asked(rules, clock)
+    rules.is_away, rules.may_read = True, False
+    clock.sleep(20)
+    assert again(right) is None
+    rules.is_away = False
+    clock.sleep(20)
+    assert again(right) is not None
+
+
+def until_closed(socket: Any) -> None:
+    """A server that never closes must not hold up who looks for that."""
+    for _ in range(1000):
+        socket.receive_json()
+
+
+def test_a_websocket_is_closed_with_4403_once_its_right_is_withdrawn() -> None:
+    rules = Rules()
+    with serving(rules.application(0.01)) as client:
+        client.put(BUDGET, headers=ADA)
+        with client.websocket_connect(f"{BUDGET}/live") as socket:
+            socket.send_json({"type": "hello", "token": "ada"})
+            assert socket.receive_json()["type"] == "ready"
+            rules.may_read = False
+            with pytest.raises(WebSocketDisconnect) as closed:
+                until_closed(socket)
+    assert closed.value.code == 4403
+
+
+def test_an_invalid_token_is_named_when_the_connection_closes() -> None:
+    with serving(Rules().application(20)) as client, client.websocket_connect(f"{BUDGET}/live") as socket:
+        socket.send_json({"type": "hello", "token": "wrong"})
+        with pytest.raises(WebSocketDisconnect) as closed:
+            socket.receive_json()
+    assert (closed.value.code, closed.value.detail) == (4401, "invalid token")

@@ -1,0 +1,85 @@
+"""Series of metrics are as many as routes and their answers, whatever callers send and however many files there are."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+from typing import Any
+
+from stratalog.server.application import Application
+from stratalog.server.metrics import METRIC_PATH
+from tests.server.api import Client, serving
+
+FILES = 30
+REQUESTS = 1_000
+
+
+def test_each_of_many_files_is_of_one_path(tmp_path: Path) -> None:
+    for position in range(FILES):
+        (tmp_path / f"page-{position}.html").write_text("page")
+    with serving(Application(pages={"many": tmp_path})) as client:
+        before = series(client)
+        for position in range(FILES):
+            assert client.get(f"/web/many/page-{position}.html").status_code == 200
+        made = series(client) - before
+    assert paths_of(made) == {"/web/{file}"}
+
+
+def test_what_callers_send_makes_no_series(client: Client) -> None:
+    client.get("/none")
+    before = series(client)
+    asyncio.run(ask_strangely(client.app))
+    # Of paths that are none: one more method. Its series are those of a counter and of a histogram.
+    made = series(client) - before
+    assert paths_of(made) <= {"other", "/v1/organisations/{organisation}/documents/{document}"}
+    assert len(made) <= 2 * len(histogram_of(client, "other"))
+
+
+async def ask_strangely(app: Any) -> None:
+    """Requests with methods, paths, hosts and queries that were never seen before, half of them for documents."""
+
+    async def receive() -> Any:
+        return {"type": "http.request", "body": b"", "more_body": False}
+
+    async def send(message: Any) -> None:
+        pass
+
+    for position in range(REQUESTS):
+        is_known = position % 2
+        path = f"/v1/organisations/acme/documents/none-{position}" if is_known else f"/none/{position}"
+        request = {
+            "type": "http",
+            "method": "GET" if is_known else f"VERB{position}",
+            "path": path,
+            "raw_path": path.encode(),
+            "query_string": f"q={position}".encode(),
+            "headers": [(b"host", f"127.0.0.1:{position}".encode()), (b"user-agent", str(position).encode())],
+            "client": ("127.0.0.1", position),
+            "server": ("127.0.0.1", 80),
+            "scheme": "http",
+            "root_path": "",
+            "http_version": "1.1",
+        }
+        await app(request, receive, send)
+
+
+def series(client: Client) -> set[str]:
+    """Each name with its labels that `/metrics` shows of requests."""
+    lines = client.get("/metrics").text.splitlines()
+    return {line.rpartition(" ")[0] for line in lines if line.startswith("stratalog_request")}
+
+
+def paths_of(shown: set[str]) -> set[str]:
+    return {line.partition('path="')[2].partition('"')[0] for line in shown} - {"/metrics"}
+
+
+def histogram_of(client: Client, path: str) -> set[str]:
+    return {line for line in series(client) if f'path="{path}"' in line}
+
+
+def test_each_handler_of_files_has_one_path(client: Client) -> None:
+    app = client.app
+    handlers = {handler for route in app.routes for handler in getattr(route, "route_handlers", ())}
+    many = [handler for handler in handlers if len(handler.paths) > 2]
+    assert many
+    assert [handler.paths for handler in many if METRIC_PATH not in handler.opt] == []

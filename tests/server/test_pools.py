@@ -1,0 +1,441 @@
+"""Pools: no kind of call holds up another, and no caller or document another of its kind."""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+import threading
+from collections.abc import Callable, Coroutine
+from typing import Any
+
+import anyio
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from stratalog.limits import CALLER_COMPUTED_BURST_SECONDS, CALLER_COMPUTED_SHARE_MAX, CALLER_PAUSE_SECONDS_MAX
+from stratalog.server import paces
+from stratalog.server.errors import Refused
+from stratalog.server.paces import Paces
+from stratalog.server.pools import LoopThreads, Pools
+from stratalog.server.shares import Holder
+from stratalog.server.thread_pool import Pool, PoolSettings
+from tests.server.api import run_in_time
+
+SECONDS_MAX = 20
+LONG_SECONDS = 3600.0
+BUSY, IDLE = ("acme", "busy"), ("acme", "idle")
+ADA: Holder = ("principal", "ada")
+BOB: Holder = ("principal", "bob")
+Story = Callable[[Pool], Coroutine[Any, Any, None]]
+
+
+def tell(story: Story, **settings: Any) -> None:
+    given: dict[str, Any] = {"threads": 2, "calls_max": 100, "wait_seconds_max": LONG_SECONDS} | settings
+    pool = Pool("work", PoolSettings(**given))
+    run_in_time(story(pool))
+    pool.close()
+
+
+async def settle() -> None:
+    """Let every task that can run do so."""
+    for _ in range(20):
+        await asyncio.sleep(0)
+
+
+class Gate:
+    """Holds calls until it is opened, and knows the order in which they got a thread."""
+
+    def __init__(self) -> None:
+        self.order: list[str] = []
+        self._open = threading.Event()
+
+    def open(self) -> None:
+        self._open.set()
+
+    def call(self, name: str = "") -> Callable[[], str]:
+        def wait() -> str:
+            self.order.append(name)
+            assert self._open.wait(SECONDS_MAX)
+            return name
+
+        return wait
+
+    async def has_let_in(self, count: int) -> None:
+        while len(self.order) < count:
+            await asyncio.sleep(0)
+
+
+def start(pool: Pool, gate: Gate, name: str, **given: Any) -> asyncio.Task[str]:
+    return asyncio.create_task(pool.run(gate.call(name), **given))
+
+
+# Order
+
+
+def test_calls_of_one_key_run_one_at_a_time_in_order() -> None:
+    async def story(pool: Pool) -> None:
+        running, limit, order = 0, 0, []
+
+        def work(number: int) -> None:
+            nonlocal running, limit
+            running += 1
+            limit = max(limit, running)
+            order.append(number)
+            running -= 1
+
+        await asyncio.gather(*(pool.run(lambda n=number: work(n), key=BUSY) for number in range(10)))
+        assert (limit, order) == (1, list(range(10)))
+
+    tell(story, threads_of_key_max=1)
+
+
+def test_callers_take_turns_at_a_document_however_many_calls_one_has() -> None:
+    async def story(pool: Pool) -> None:
+        gate = Gate()
+        tasks = [start(pool, gate, "ada", key=BUSY, caller=ADA) for _ in range(20)]
+        await settle()
+        tasks.append(start(pool, gate, "bob", key=BUSY, caller=BOB))
+        await gate.has_let_in(1)
+        gate.open()
+        await asyncio.gather(*tasks)
+        assert gate.order.index("bob") <= 2
+
+    tell(story, threads_of_key_max=1)
+
+
+def test_callers_take_turns_at_the_threads_over_all_documents() -> None:
+    async def story(pool: Pool) -> None:
+        gate = Gate()
+        tasks = [start(pool, gate, "ada", key=("acme", str(number)), caller=ADA) for number in range(20)]
+        await settle()
+        tasks.append(start(pool, gate, "bob", key=IDLE, caller=BOB))
+        gate.open()
+        await asyncio.gather(*tasks)
+        assert gate.order.index("bob") <= 3
+
+    tell(story)
+
+
+def test_documents_take_turns_where_nobody_is_known() -> None:
+    async def story(pool: Pool) -> None:
+        gate = Gate()
+        tasks = [start(pool, gate, "busy", key=BUSY) for _ in range(20)]
+        tasks.append(start(pool, gate, "idle", key=IDLE))
+        await gate.has_let_in(1)
+        gate.open()
+        await asyncio.gather(*tasks)
+        assert gate.order.index("idle") <= 2
+
+    tell(story, threads=1)
+
+
+# Threads
+
+
+def test_many_who_want_one_document_leave_threads_to_another() -> None:
+    async def story(pool: Pool) -> None:
+        gate = Gate()
+        waiting = [start(pool, gate, "busy", key=BUSY) for _ in range(8)]
+        await settle()
+        assert await pool.run(lambda: "done", key=IDLE) == "done"
+        gate.open()
+        assert await asyncio.gather(*waiting) == ["busy"] * 8
+
+    tell(story)
+
+
+def test_one_caller_leaves_a_thread_to_others() -> None:
+    async def story(pool: Pool) -> None:
+        gate = Gate()
+        waiting = [start(pool, gate, "ada", key=("acme", str(number)), caller=ADA) for number in range(8)]
+        await settle()
+        assert await pool.run(lambda: "done", key=IDLE, caller=BOB) == "done"
+        gate.open()
+        await asyncio.gather(*waiting)
+
+    tell(story, threads=4)
+
+
+@pytest.mark.parametrize(("recent_seconds", "threads"), [(LONG_SECONDS, 2), (-1, 6)])
+def test_beside_another_caller_one_has_a_quarter_of_the_threads(
+    recent_seconds: float, threads: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(paces, "RECENT_SECONDS", recent_seconds)
+
+    async def story(pool: Pool) -> None:
+        assert await pool.run(lambda: "done", key=IDLE, caller=BOB) == "done"
+        gate = Gate()
+        waiting = [start(pool, gate, "ada", key=("acme", str(number)), caller=ADA) for number in range(20)]
+        await gate.has_let_in(threads)
+        await settle()
+        assert pool.counts().busy == threads
+        gate.open()
+        await asyncio.gather(*waiting)
+
+    tell(story, threads=8)
+
+
+def busy() -> Paces:
+    """Those of a process that computes all the time."""
+    return Paces(process_seconds=itertools.count(0, 1e6).__next__)
+
+
+def test_beside_another_in_a_busy_process_a_caller_has_one_thread() -> None:
+    async def story() -> None:
+        pool, gate = Pool("work", PoolSettings(threads=8, calls_max=100), paces=busy()), Gate()
+        assert await pool.run(lambda: "done", caller=BOB) == "done"
+        waiting = [start(pool, gate, "ada", caller=ADA) for _ in range(4)]
+        await gate.has_let_in(1)
+        await settle()
+        assert pool.counts().busy == 1
+        gate.open()
+        await asyncio.gather(*waiting)
+        await asyncio.to_thread(pool.close)
+
+    run_in_time(story())
+
+
+def ten_seconds_more() -> Callable[[], float]:
+    """Each call takes so long."""
+    return itertools.count(0, 10).__next__
+
+
+@pytest.mark.parametrize(("others", "waiting"), [([], 0), ([BOB], 1)])
+def test_who_computed_too_long_pauses_beside_others(others: list[Holder], waiting: int) -> None:
+    async def story() -> None:
+        pool = Pool(
+            "work", PoolSettings(threads=4, calls_max=100), paces=busy(), thread_seconds=itertools.count(0, 10).__next__
+        )
+        gate = Gate()
+        gate.open()
+        await start(pool, gate, "ada", caller=ADA)
+        for other in others:
+            await start(pool, gate, "other", caller=other)
+        second = start(pool, gate, "ada", caller=ADA)
+        while not gate.order[1 + len(others) :] and not pool.counts().waiting:
+            await asyncio.sleep(0)
+        assert pool.counts().waiting == waiting
+        # A pause holds up nobody else.
+        assert await asyncio.gather(*(start(pool, gate, "other", caller=other) for other in others)) is not None
+        second.cancel()
+        await asyncio.gather(second, return_exceptions=True)
+        await asyncio.to_thread(pool.close)
+
+    run_in_time(story())
+
+
+def test_a_call_begins_when_its_callers_pause_is_over(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(paces, "DEBT_SECONDS_MAX", 0.001)
+
+    async def story() -> None:
+        pool = Pool(
+            "work", PoolSettings(threads=4, calls_max=100), paces=busy(), thread_seconds=itertools.count(0, 10).__next__
+        )
+        for caller in (ADA, BOB, ADA, ADA, BOB):
+            assert await pool.run(lambda: "done", caller=caller) == "done"
+        await asyncio.to_thread(pool.close)
+
+    run_in_time(story())
+
+
+def test_a_call_whose_callers_pause_lasts_too_long_is_refused() -> None:
+    async def story() -> None:
+        settings = PoolSettings(threads=4, calls_max=100, wait_seconds_max=0.01)
+        pool = Pool("work", settings, paces=busy(), thread_seconds=ten_seconds_more())
+        for caller in (ADA, BOB):
+            await pool.run(lambda: "done", caller=caller)
+        with pytest.raises(Refused, match="compute too much beside others") as refused:
+            await pool.run(lambda: "done", caller=ADA)
+        assert (refused.value.status, refused.value.details["scope"]) == (429, "principal")
+        await asyncio.to_thread(pool.close)
+
+    run_in_time(story())
+
+
+def note_all(pace: Paces, now: float) -> None:
+    for name in ("ada", "bob", "cy", "dee"):
+        pace.note(("principal", name), now)
+
+
+@given(st.lists(st.tuples(st.floats(0, 3), st.floats(0, CALLER_PAUSE_SECONDS_MAX * CALLER_COMPUTED_SHARE_MAX))))
+def test_beside_others_a_principal_computes_a_quarter_of_the_time(calls: list[tuple[float, float]]) -> None:
+    pace, now, computed, last = busy(), 1.0, 0.0, 0.0
+    for idle, last in calls:
+        now += idle
+        note_all(pace, now)
+        begins_at = pace.may_begin_at(ADA, now)
+        assert now <= begins_at <= now + CALLER_PAUSE_SECONDS_MAX + 1e-9
+        assert pace.may_begin_at(BOB, now) == now
+        now = begins_at + last
+        note_all(pace, now)
+        pace.charge(ADA, last, now)
+        computed += last
+    assert computed <= CALLER_COMPUTED_BURST_SECONDS + CALLER_COMPUTED_SHARE_MAX * now + last + 1e-6
+
+
+def test_an_address_has_no_pace() -> None:
+    pace, address = busy(), ("address", "10.0.0.1")
+    for caller in (address, BOB):
+        pace.note(caller, 0)
+        pace.charge(caller, 100, 1)
+    assert pace.may_begin_at(address, 1) == 1
+
+
+@pytest.mark.parametrize(("others", "load", "pause"), [(1, 0.9, 1), (3, 0.9, 2), (9, 0.9, 2), (9, 0.6, 0), (0, 0.9, 0)])
+def test_a_pause_is_for_many_others_and_a_busy_process(others: int, load: float, pause: float) -> None:
+    seconds = iter([0.0, 100 * load])
+    pace = Paces(process_seconds=lambda: next(seconds))
+    for caller in (ADA, *((("principal", f"u{number}")) for number in range(others))):
+        pace.note(caller, 100)
+    pace.charge(ADA, CALLER_COMPUTED_BURST_SECONDS + 0.5, 100)
+    assert pace.may_begin_at(ADA, 100) == 100 + pause
+
+
+def test_it_has_no_more_threads_than_it_may() -> None:
+    async def story(pool: Pool) -> None:
+        gate = Gate()
+        waiting = [start(pool, gate, str(number)) for number in range(8)]
+        await gate.has_let_in(3)
+        await settle()
+        assert (len(gate.order), pool.counts().busy, pool.counts().waiting) == (3, 3, 5)
+        gate.open()
+        await asyncio.gather(*waiting)
+        assert (pool.counts().busy, pool.counts().waiting) == (0, 0)
+
+    tell(story, threads=3)
+
+
+# Refusals
+
+
+@pytest.mark.parametrize(
+    ("given", "status", "scope"),
+    [({"key": BUSY}, 429, "document"), ({"caller": ADA}, 429, "principal"), ({}, 503, "process")],
+)
+def test_too_many_calls_are_refused(given: dict[str, Any], status: int, scope: str) -> None:
+    async def story(pool: Pool) -> None:
+        gate = Gate()
+        waiting = [start(pool, gate, "", **given) for _ in range(4 if given else 8)]
+        await settle()
+        with pytest.raises(Refused) as refused:
+            await pool.run(gate.call(), **given)
+        assert (refused.value.status, refused.value.details["scope"]) == (status, scope)
+        assert pool.counts().refused == 1
+        if given:
+            waiting.append(start(pool, gate, "", key=IDLE, caller=BOB))
+        gate.open()
+        await asyncio.gather(*waiting)
+        assert await pool.run(lambda: "free again", **given) == "free again"
+
+    tell(story, calls_max=8)
+
+
+def test_one_principal_cannot_fill_the_room_of_a_document() -> None:
+    async def story() -> None:
+        pools, gate = Pools(2, pushes_waiting_max=4), Gate()
+
+        def push(name: str, caller: Holder) -> asyncio.Task[str]:
+            pools.begin("reads", None, caller)
+            return asyncio.create_task(pools.in_turn(*BUSY, gate.call(name)))
+
+        tasks = [push("ada", ADA) for _ in range(2)]
+        await settle()
+        with pytest.raises(Refused) as refused:
+            await push("ada", ADA)
+        assert (refused.value.status, refused.value.details["scope"]) == (429, "principal")
+        tasks.append(push("bob", BOB))
+        gate.open()
+        assert await asyncio.gather(*tasks) == ["ada", "ada", "bob"]
+        await asyncio.to_thread(pools.close)
+
+    run_in_time(story())
+
+
+def test_a_call_that_waits_too_long_is_refused_and_never_runs() -> None:
+    async def story(pool: Pool) -> None:
+        gate = Gate()
+        running = start(pool, gate, "first", key=BUSY)
+        await gate.has_let_in(1)
+        for key in (BUSY, IDLE):
+            with pytest.raises(Refused, match="in time") as refused:
+                await pool.run(gate.call("second"), key=key)
+            assert (refused.value.status, refused.value.details["scope"]) == (503, "process")
+        gate.open()
+        await running
+        assert await pool.run(lambda: "free again", key=BUSY) == "free again"
+        assert (gate.order, pool.counts().waiting, pool.counts().refused) == (["first"], 0, 2)
+
+    tell(story, threads=1, wait_seconds_max=0.001)
+
+
+# Ends
+
+
+def test_one_who_goes_away_stops_nothing_and_frees_the_turn() -> None:
+    async def story(pool: Pool) -> None:
+        held, done = threading.Event(), []
+
+        def work() -> None:
+            held.wait(SECONDS_MAX)
+            done.append("committed")
+
+        async with anyio.create_task_group() as group:
+            group.start_soon(lambda: pool.run(work, key=BUSY))
+            await settle()
+            group.cancel_scope.cancel()
+            held.set()
+        assert done == ["committed"], "the caller left before what it had lent was free"
+        assert await pool.run(lambda: "free", key=BUSY) == "free"
+
+    tell(story, threads_of_key_max=1)
+
+
+def test_one_who_goes_away_while_it_waits_is_never_called() -> None:
+    async def story(pool: Pool) -> None:
+        gate = Gate()
+        first = start(pool, gate, "first", key=BUSY)
+        await gate.has_let_in(1)
+        waiting = [start(pool, gate, "second", key=BUSY), start(pool, gate, "third", key=IDLE)]
+        await settle()
+        for task in waiting:
+            task.cancel()
+        await asyncio.gather(*waiting, return_exceptions=True)
+        assert pool.counts().waiting == 0
+        gate.open()
+        await first
+        assert await pool.run(lambda: "free", key=BUSY) == "free"
+        assert gate.order == ["first"]
+
+    tell(story, threads=1)
+
+
+@pytest.mark.parametrize(("error", "raised"), [(ValueError("no"), ValueError), (StopIteration(), RuntimeError)])
+def test_what_a_function_raises_comes_back_and_frees_the_turn(error: Exception, raised: type[Exception]) -> None:
+    async def story(pool: Pool) -> None:
+        def fail() -> None:
+            raise error
+
+        with pytest.raises(raised):
+            await pool.run(fail, key=BUSY)
+        assert await pool.run(lambda: 1, key=BUSY) == 1
+
+    tell(story, threads_of_key_max=1)
+
+
+def test_what_litestar_runs_on_the_loop_s_threads_goes_to_the_pool_of_its_request() -> None:
+    async def story() -> None:
+        pools = Pools(2)
+        loop = asyncio.get_running_loop()
+        loop.set_default_executor(LoopThreads(pools))
+
+        async def name_of_thread() -> str:
+            return await loop.run_in_executor(None, lambda: threading.current_thread().name)
+
+        assert "applications" in await name_of_thread()
+        pools.begin("pages", None, None)
+        assert "pages" in await name_of_thread()
+        pools.begin(None, None, None)
+        assert "applications" in await name_of_thread()
+
+    run_in_time(story())

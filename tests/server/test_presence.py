@@ -1,0 +1,121 @@
+"""Presence: told as what changed, once encoded, and no faster than its bytes allow."""
+
+from __future__ import annotations
+
+import pytest
+
+from stratalog.errors import LimitExceeded
+from stratalog.limits import (
+    PRESENCE_CONNECTIONS_MAX,
+    PRESENCE_PAUSE_SECONDS_MAX,
+    PRESENCE_PAUSE_SECONDS_MIN,
+    PRESENCE_PER_PRINCIPAL_MAX,
+    PRESENCE_ROOM_BYTES_PER_SECOND,
+)
+from stratalog.protocol.live import Here, HereChanged, PresentPrincipal
+from stratalog.server.presence import Frame, PresenceBoard
+from stratalog.server.security import ANONYMOUS, Principal
+
+ADA = Principal(id="u-ada", name="Ada")
+
+
+class Listening:
+    """A listener that takes what it is offered when it is read."""
+
+    def __init__(self, *, takes_changes: bool = True, needs_all: bool = False) -> None:
+        self.takes_changes = takes_changes
+        self.needs_all = needs_all
+        self.frame: Frame | None = None
+
+    def offer(self, frame: Frame) -> bool:
+        if self.frame is not None:
+            return False
+        self.frame = frame
+        return True
+
+    def read(self) -> object:
+        frame, self.frame = self.frame, None
+        return frame and frame.message
+
+
+def test_who_knows_the_rest_is_told_what_changed_and_others_the_whole() -> None:
+    presence, new, old, known = PresenceBoard(), Listening(needs_all=True), Listening(takes_changes=False), Listening()
+    presence.show("a", ADA, 1)
+    presence.tell([known], 0)
+    known.read()
+    presence.show("b", ANONYMOUS, 2)
+    presence.tell([new, old, known], 0)
+    whole = Here({"a": 1, "b": 2}, {"a": PresentPrincipal("u-ada", "Ada")})
+    assert (new.read(), old.read(), known.read()) == (whole, whole, HereChanged({"b": 2}))
+    presence.show("a", ADA, None)
+    presence.tell([new, old, known], 0)
+    assert (new.read(), old.read(), known.read()) == (
+        HereChanged({"a": None}),
+        Here({"b": 2}),
+        HereChanged({"a": None}),
+    )
+
+
+def test_who_is_slow_has_one_message_waiting_and_then_gets_the_whole() -> None:
+    presence, slow = PresenceBoard(), Listening()
+    for number in range(100):
+        presence.show(f"c{number}", ANONYMOUS, number)
+        presence.tell([slow], 0)
+    assert slow.read() == HereChanged({"c0": 0})
+    assert slow.needs_all
+    presence.tell([slow], 0)
+    assert slow.read() == Here({f"c{number}": number for number in range(100)})
+    assert not slow.needs_all
+
+
+def test_listeners_share_one_text() -> None:
+    presence, listeners = PresenceBoard(), [Listening() for _ in range(200)]
+    presence.show("a", ADA, "x" * 1000)
+    presence.tell(listeners, 0)
+    assert len({id(listener.frame.json) for listener in listeners if listener.frame}) == 1
+
+
+def test_two_hundred_who_show_as_much_as_they_may_cost_no_more_than_the_bytes_of_a_second() -> None:
+    presence, listeners = PresenceBoard(), [Listening() for _ in range(200)]
+    now_ms, sent, tellings = 0.0, 0, 0
+    while now_ms < 600_000:
+        for number in range(200):
+            presence.show(f"c{number:03d}", ANONYMOUS, f"{tellings}-" + "x" * 1000)
+        sent += presence.tell(listeners, now_ms)
+        tellings += 1
+        for listener in listeners:
+            listener.read()
+        now_ms = presence.due_ms
+    assert tellings > 1
+    assert sent / (now_ms / 1000) <= PRESENCE_ROOM_BYTES_PER_SECOND * 1.01
+
+
+@pytest.mark.parametrize(
+    ("listeners", "seconds"),
+    [(0, PRESENCE_PAUSE_SECONDS_MIN), (1000, PRESENCE_PAUSE_SECONDS_MAX)],
+)
+def test_the_pause_grows_with_the_listeners(listeners: int, seconds: float) -> None:
+    presence = PresenceBoard()
+    presence.show("a", ADA, 1)
+    presence.tell([Listening() for _ in range(listeners)], 0)
+    assert presence.due_ms == pytest.approx(seconds * 1000)
+
+
+def test_one_principal_is_shown_so_often_and_leaves_room_for_others() -> None:
+    presence, listener = PresenceBoard(), Listening(needs_all=True)
+    shown = [presence.show(f"a{number}", ADA, 1) for number in range(PRESENCE_CONNECTIONS_MAX)]
+    assert shown == [True] * PRESENCE_PER_PRINCIPAL_MAX + [False] * (len(shown) - PRESENCE_PER_PRINCIPAL_MAX)
+    assert presence.show("b", Principal(id="u-bob"), 1)
+    assert presence.show("a0", ADA, None)
+    assert presence.show("a199", ADA, 2)
+    presence.tell([listener], 0)
+    whole = listener.read()
+    assert isinstance(whole, Here)
+    assert len(whole.present) == PRESENCE_PER_PRINCIPAL_MAX + 1
+
+
+def test_a_state_that_is_too_large_changes_nothing() -> None:
+    presence = PresenceBoard()
+    with pytest.raises(LimitExceeded):
+        presence.show("a", ADA, "x" * 2000)
+    assert not presence

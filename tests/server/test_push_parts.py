@@ -1,0 +1,128 @@
+"""Large pushes: decoded and applied some mutations at a time, as if they were applied at once."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+import pytest
+
+from stratalog.limits import DECODED_BYTES_IN_FLIGHT_MAX, REQUEST_BYTES_MAX, REQUEST_COPIES, REQUEST_DECODED_BYTES_MAX
+from stratalog.protocol.messages import Mutation
+from stratalog.protocol.sync import Push
+from stratalog.server import bodies, push_parts
+from stratalog.server.application import Application, ServerLimits
+from stratalog.server.push_parts import RawArguments, parts_of
+from tests.server.api import BUDGET, Client, mutation, problem, serving
+
+LISTS = [[{"id": row, "done": False} for row in range(50)] for _ in range(40)]
+MSGPACK = {"Content-Type": "application/msgpack"}
+JSON = {"Content-Type": "application/json"}
+
+
+@pytest.fixture
+def small_parts(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A push above 4 KB is decoded in parts."""
+    monkeypatch.setattr(bodies, "PUSH_PART_DECODED_BYTES", 4096)
+    monkeypatch.setattr(push_parts, "PUSH_PART_DECODED_BYTES", 50_000)
+
+
+def pushed(client: Client, mutations: list[dict[str, Any]], *, packed: bool = False) -> Any:
+    client.put(BUDGET)
+    encode, headers = (msgspec.msgpack.encode, MSGPACK) if packed else (msgspec.json.encode, JSON)
+    return client.post(f"{BUDGET}/push", content=encode({"group": "g", "mutations": mutations}), headers=headers)
+
+
+@pytest.mark.usefixtures("small_parts")
+@pytest.mark.parametrize("packed", [False, True])
+def test_a_large_push_is_applied_in_parts_and_answered_as_one(client: Client, packed: bool) -> None:
+    values = [*LISTS, {"$bytes": "aGk="}, {"$$bytes": 1}, None]
+    mutations = [mutation("c", id, key=f"k/{id}", value=value) for id, value in enumerate(values, 1)]
+    answer = pushed(client, [*mutations, {"client": "c", "id": len(values) + 1, "name": "unheard of"}], packed=packed)
+    assert answer.status_code == 200
+    outcomes = answer.json()["outcomes"]
+    assert [outcome["id"] for outcome in outcomes] == list(range(1, len(values) + 2))
+    assert [outcome["status"] for outcome in outcomes] == ["applied"] * len(values) + ["rejected"]
+    assert len({outcome["version"] for outcome in outcomes}) > 3
+    state = client.get(f"{BUDGET}/state").json()["content"]
+    expected = [*values] if not packed else [*LISTS, {"$$bytes": "aGk="}, {"$$$bytes": 1}, None]
+    assert [state[f"k/{id}"] for id in range(1, len(values) + 1)] == expected
+
+
+@pytest.mark.usefixtures("small_parts")
+def test_a_large_push_of_replicache_keeps_its_numbers(client: Client) -> None:
+    client.put(BUDGET)
+    mutations = [
+        {"clientID": "c", "id": id, "name": "put", "args": {"key": f"k/{id}", "value": [2**60, *value]}, "timestamp": 1}
+        for id, value in enumerate(LISTS, 1)
+    ]
+    body = {"pushVersion": 1, "clientGroupID": "g", "profileID": "p", "schemaVersion": "", "mutations": mutations}
+    assert client.post(f"{BUDGET}/replicache/push", json=body).status_code == 200
+    state = client.get(f"{BUDGET}/state").json()["content"]
+    assert state["k/40"] == [float(2**60), *LISTS[39]]
+
+
+@pytest.mark.usefixtures("small_parts")
+@pytest.mark.parametrize(
+    "last",
+    [
+        {"client": "", "id": 41, "name": "put"},
+        {"client": "replay/x", "id": 41, "name": "put"},
+        {"client": "c", "id": 41, "name": "put", "args": {"$bytes": "?"}},
+        {"client": "c", "id": 41},
+    ],
+)
+def test_nothing_of_a_large_push_is_applied_where_its_last_mutation_cannot_be(client: Client, last: Any) -> None:
+    mutations = [mutation("c", id, key=f"k/{id}", value=value) for id, value in enumerate(LISTS, 1)]
+    assert pushed(client, [*mutations, last]).status_code == 400
+    assert client.get(f"{BUDGET}/state").json()["content"] == {}
+
+
+@pytest.mark.usefixtures("small_parts")
+def test_a_mutation_that_takes_too_much_is_refused_with_the_limit() -> None:
+    limits = ServerLimits(request_decoded_bytes_max=100_000)
+    with serving(Application(limits=limits)) as client:
+        mutations = [mutation("c", id, key=f"k/{id}", value=value) for id, value in enumerate(LISTS, 1)]
+        assert pushed(client, mutations).status_code == 200
+        answer = pushed(client, [*mutations, mutation("c", 41, key="k", value=[{}] * 1000)])
+    assert problem(answer) == (422, "limit-exceeded")
+    assert answer.json()["limit"] == 100_000
+    assert answer.json()["value"] > 100_000
+
+
+@pytest.mark.usefixtures("small_parts")
+def test_a_large_push_of_too_many_mutations_is_refused(client: Client) -> None:
+    answer = pushed(client, [{"client": "c", "id": id, "name": "n"} for id in range(20_001)])
+    assert problem(answer) == (422, "limit-exceeded")
+    assert answer.json()["limit"] == 20_000
+
+
+def test_a_part_takes_no_more_than_one_may_and_is_decoded_when_it_is_asked_for() -> None:
+    decoded: list[bytes] = []
+
+    def decode(raw: msgspec.Raw) -> None:
+        decoded.append(bytes(raw))
+
+    size = push_parts.PUSH_PART_DECODED_BYTES // 2
+    arguments = [RawArguments(msgspec.Raw(b"%d" % id), size, decode) for id in range(1, 6)]
+    mutations = [Mutation(client="c", name="n", id=id, args=raw) for id, raw in enumerate(arguments, 1)]
+    counts = [(len(part.mutations), len(decoded)) for part in parts_of(Push("g", mutations))]
+    assert counts == [(2, 2), (2, 4), (1, 5)]
+
+
+def test_a_part_is_a_batch_at_most() -> None:
+    mutations = [Mutation(client="c", name="n", id=id) for id in range(1, 2501)]
+    mutations[0] = msgspec.structs.replace(mutations[0], args=RawArguments(msgspec.Raw(b"1"), 1, bytes))
+    assert [len(part.mutations) for part in parts_of(Push("g", mutations))] == [1000, 1000, 500]
+
+
+def test_a_text_is_counted_as_often_as_it_is_held() -> None:
+    with serving(Application(limits=ServerLimits(decoded_bytes_in_flight_max=60_000))) as client:
+        answers = [pushed(client, [mutation("c", 1, key="k", value="x" * size)]) for size in (12_000, 9_000)]
+    assert problem(answers[0]) == (422, "limit-exceeded")
+    assert answers[0].json()["limit"] == 60_000
+    assert answers[1].status_code == 200
+
+
+def test_the_largest_body_has_room_while_small_ones_have_too() -> None:
+    assert REQUEST_COPIES * REQUEST_BYTES_MAX <= REQUEST_DECODED_BYTES_MAX < DECODED_BYTES_IN_FLIGHT_MAX

@@ -1,0 +1,304 @@
+"""Pages: each ends at so many rows or bytes, no row after it is read, and following `next` gives every row."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from itertools import chain
+from typing import Any
+
+import msgspec
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from stratalog.documents.values import Values
+from stratalog.limits import LARGE_ROWS_MAX
+from stratalog.log import snapshots
+from stratalog.log.snapshots import Snapshot
+from stratalog.ports.index import Item
+from stratalog.protocol.readable import from_json
+from stratalog.server import byte_budgets, sync
+from stratalog.server.application import Application, ServerLimits
+from stratalog.server.security import Principal, StaticTokens
+from stratalog.server.service import Service
+from tests.server.api import BUDGET, Client, mutation, problem, push, serving
+
+ACME = "/v1/organisations/acme"
+LOG = f"{ACME}/logs/events"
+REPORT = f"{ACME}/records/report"
+MESSAGE_PACK = {"Accept": "application/msgpack"}
+ROWS = 7
+ENVELOPE_BYTES = 100
+"""What a page has beside its rows: its version, and where to go on."""
+
+# Path, the name of its rows, the parameter that takes `next`, and whether a page is turned round.
+LISTS: dict[str, tuple[str, str, str, bool]] = {
+    "state": (f"{BUDGET}/state?at=7", "content", "after", False),
+    "items": (f"{BUDGET}/items?at=7", "items", "after", False),
+    "versions": (f"{BUDGET}/versions?upto=7", "versions", "after", False),
+    "versions with states": (f"{BUDGET}/versions?upto=7&states=true", "versions", "after", False),
+    "differences": (f"{BUDGET}/diff?source=1&target=7", "differences", "after", False),
+    "changes of a key": (f"{BUDGET}/history?key=notes/often", "changes", "at", False),
+    "documents and logs": (f"{ACME}?", "items", "after", False),
+    "entries": (f"{LOG}/entries?upto=7", "entries", "after", False),
+    "snapshots": (f"{LOG}/snapshots?", "snapshots", "before", True),
+    "records": (f"{ACME}/records?", "records", "after", False),
+    "versions of a record": (f"{REPORT}/versions?", "versions", "before", False),
+}
+VALUES = ["x" * 2000, 5, {"$bytes": "AAEC"}, "é" * 700, {"$$name": 1}, [1, 2, 3], "y" * 1500]
+
+
+@pytest.fixture(scope="module")
+def filled() -> Iterator[Client]:
+    """A server with several rows of everything that it lists, some of them large."""
+    with serving() as client:
+        for number in range(ROWS - 1):
+            client.put(f"{ACME}/documents/empty{number}")
+            client.put(f"{ACME}/records/small{number}", content=b"a")
+        client.put(BUDGET)
+        client.put(LOG)
+        for number, value in enumerate(VALUES, 1):
+            often = mutation("ada", 2 * number, key="notes/often", value=[number, "z" * 300 * number])
+            push(client, mutation("ada", 2 * number - 1, key=f"$notes/{number}", value=value), often)
+            client.post(f"{LOG}/append", json={"events": [{"type": "noted", "data": value}]})
+            assert client.put(f"{LOG}/snapshot?version={number}", json={"body": value}).status_code == 200
+            client.put(REPORT, content=b"r" * number)
+        yield client
+
+
+def service_of(client: Client) -> Service:
+    service: Service = client.app.state.service
+    return service
+
+
+def limit_pages(client: Client, page_bytes_max: int) -> None:
+    service = service_of(client)
+    limits = msgspec.structs.replace(service.application.limits, page_bytes_max=page_bytes_max)
+    service.application = msgspec.structs.replace(service.application, limits=limits)
+
+
+def pages_of(client: Client, name: str, page_bytes_max: int, limit: int, headers: dict[str, str]) -> list[list[Any]]:
+    """The rows of each page, until there is no next one. Each keeps to its bounds."""
+    path, rows_name, parameter, _ = LISTS[name]
+    limit_pages(client, page_bytes_max)
+    pages: list[list[Any]] = []
+    following: Any = None
+    while following is not None or not pages:
+        asked = "" if following is None else f"&{parameter}={following}"
+        answer = client.get(f"{path}&limit={limit}{asked}", headers=headers)
+        assert answer.status_code == 200, answer.text
+        page = msgspec.msgpack.decode(answer.content) if headers else from_json(answer.content)
+        found = page[rows_name]
+        rows = list(found.items()) if isinstance(found, dict) else found
+        assert 1 <= len(rows) <= limit
+        assert len(rows) == 1 or len(answer.content) <= page_bytes_max + ENVELOPE_BYTES
+        pages.append(rows)
+        assert len(pages) <= 2 * ROWS, "the rows come to an end"
+        following = page["next"]
+    return pages
+
+
+@pytest.mark.parametrize("headers", [{}, MESSAGE_PACK], ids=["json", "msgpack"])
+@settings(max_examples=25, deadline=None)
+@given(name=st.sampled_from(sorted(LISTS)), page_bytes_max=st.integers(1, 6000), limit=st.integers(1, ROWS + 1))
+def test_following_next_gives_the_rows_of_one_large_page(
+    filled: Client, headers: dict[str, str], name: str, page_bytes_max: int, limit: int
+) -> None:
+    # A page has at least one row, but no state that is larger than a page.
+    smallest = 9000 if name == "versions with states" else 0
+    [large] = pages_of(filled, name, 10**6, 50, headers)
+    pages = pages_of(filled, name, page_bytes_max + smallest, limit, headers)
+    assert list(chain.from_iterable(pages[::-1] if LISTS[name][3] else pages)) == large
+    assert len(large) >= ROWS
+
+
+@pytest.fixture
+def loads(monkeypatch: pytest.MonkeyPatch) -> list[bytes]:
+    """What is loaded of values, as it is."""
+    loaded: list[bytes] = []
+    load = Values.load
+
+    def note(self: Values, stored: bytes) -> bytes:
+        loaded.append(stored)
+        return load(self, stored)
+
+    monkeypatch.setattr(Values, "load", note)
+    return loaded
+
+
+@pytest.fixture
+def notes() -> Iterator[Client]:
+    """A document of twelve values of 2,000 bytes, and pages of 7,000."""
+    with serving(Application(limits=ServerLimits(page_bytes_max=7000))) as client:
+        client.put(BUDGET)
+        for number in range(12):
+            put = mutation("ada", number + 1, key=f"notes/{number:02}", value=f"{number:02}" + "x" * 2000)
+            push(client, put)
+        yield client
+
+
+def test_of_a_state_no_value_is_read_that_does_not_fit(notes: Client, loads: list[bytes]) -> None:
+    page = notes.get(f"{BUDGET}/state").json()
+    assert (list(page["content"]), page["next"]) == (["notes/00", "notes/01", "notes/02"], "notes/02")
+    assert len(loads) == 3
+
+
+@pytest.mark.parametrize(
+    ("path", "rows_name", "values_of_row"),
+    [
+        ("versions?", "versions", 1),
+        ("history?key=notes/00", "changes", 2),
+        ("diff?source=0&target=12", "differences", 1),
+    ],
+)
+def test_of_other_rows_none_is_read_that_does_not_fit(
+    notes: Client, loads: list[bytes], path: str, rows_name: str, values_of_row: int
+) -> None:
+    for number in range(12, 20):
+        push(notes, mutation("ada", number + 1, key="notes/00", value=f"{number}" + "y" * 2000))
+    loads.clear()
+    page = notes.get(f"{BUDGET}/{path}").json()
+    assert page["next"] is not None
+    assert len(page[rows_name]) == 3 // values_of_row
+    assert len(loads) == len(page[rows_name]) * values_of_row
+
+
+def test_a_page_of_differences_reads_no_value_of_the_pages_before_it(notes: Client, loads: list[bytes]) -> None:
+    path, pages, following = f"{BUDGET}/diff?source=0&target=12&limit=2", 0, ""
+    while following is not None:
+        following = notes.get(f"{path}&after={following}").json()["next"]
+        pages += 1
+    assert pages == 6
+    assert len(loads) == 12
+
+
+def test_a_whole_state_that_is_larger_than_a_page_is_refused_unread(notes: Client, loads: list[bytes]) -> None:
+    page = notes.get(f"{BUDGET}/versions?states=true").json()
+    assert [len(row["state"]) for row in page["versions"]] == [1]
+    loads.clear()
+    answer = notes.get(f"{BUDGET}/versions?states=true&after=3&limit=1")
+    assert problem(answer) == (422, "limit-exceeded")
+    assert answer.json()["limit"] == 7000 < answer.json()["value"]
+    assert loads == []
+
+
+def test_of_snapshots_only_the_newest_are_read(filled: Client, monkeypatch: pytest.MonkeyPatch) -> None:
+    read: list[Any] = []
+    described = snapshots._from_item
+
+    def note(prefix: str, item: Item) -> Snapshot:
+        read.append(item)
+        return described(prefix, item)
+
+    monkeypatch.setattr(snapshots, "_from_item", note)
+    limit_pages(filled, 10**6)
+    page = filled.get(f"{LOG}/snapshots?limit=1").json()
+    assert ([row["version"] for row in page["snapshots"]], page["next"]) == ([7], 7)
+    assert len(read) == 2
+
+
+@pytest.mark.parametrize("name", ["snapshots", "versions of a record"])
+def test_what_lies_below_a_version_can_be_asked_for(filled: Client, name: str) -> None:
+    path, rows_name, parameter, _ = LISTS[name]
+    limit_pages(filled, 10**6)
+    newest = filled.get(f"{path}&limit=2").json()
+    older = filled.get(f"{path}&limit=3&{parameter}={newest['next']}").json()
+    versions = [sorted(row["version"] for row in page[rows_name]) for page in (newest, older)]
+    assert versions == [[6, 7], [3, 4, 5]]
+    assert (newest["next"], older["next"]) == (6, 3)
+
+
+# The budget of answers
+
+TOKENS = StaticTokens({"ada": Principal(id="ada"), "bob": Principal(id="bob")})
+ADA, BOB = ({"Authorization": f"Bearer {name}"} for name in ("ada", "bob"))
+
+
+@pytest.fixture
+def shared() -> Iterator[Client]:
+    """A server of two principals, each with a share of 8,000 bytes of answers. A page has 3,000."""
+    limits = ServerLimits(
+        page_bytes_max=3000, answer_bytes_of_principal_max=8000, answer_bytes_in_flight_max=14_000, threads=2
+    )
+    with serving(Application(authenticate=TOKENS, limits=limits)) as client:
+        client.put(BUDGET, headers=ADA)
+        for number in range(3):
+            put = mutation("ada", number + 1, key=f"notes/{number}", value="x" * 2000)
+            client.post(f"{BUDGET}/push", json={"group": "g", "mutations": [put]}, headers=ADA)
+        yield client
+
+
+def test_a_page_is_refused_unread_where_the_principal_has_its_share_of_answers(
+    shared: Client, loads: list[bytes]
+) -> None:
+    answers = service_of(shared).byte_budgets.answers
+    with answers.take(("principal", "ada"), amount=6000):
+        for path in ("state", "items", "versions", "diff?source=0&target=3", "history?key=notes/0"):
+            answer = shared.get(f"{BUDGET}/{path}", headers=ADA)
+            assert problem(answer, scope=True) == (429, "too-many-requests")
+            assert (answer.json()["scope"], answer.json()["limit"], answer.json()["value"]) == ("principal", 8000, 9000)
+            assert "retry-after" in answer.headers
+        assert loads == []
+        assert shared.get(f"{BUDGET}/state", headers=BOB).status_code == 200
+        with answers.take(("principal", "cyd"), amount=6000):
+            assert problem(shared.get(f"{BUDGET}/state", headers=BOB), scope=True) == (503, "unavailable")
+    assert answers.used == 0
+    assert shared.get(f"{BUDGET}/state", headers=ADA).status_code == 200
+    assert answers.used == 0
+
+
+def test_while_a_page_is_made_its_bytes_are_taken(shared: Client, monkeypatch: pytest.MonkeyPatch) -> None:
+    answers = service_of(shared).byte_budgets.answers
+    taken: list[int] = []
+    load = Values.load
+
+    def note(self: Values, stored: bytes) -> bytes:
+        taken.append(answers.used)
+        return load(self, stored)
+
+    monkeypatch.setattr(Values, "load", note)
+    assert shared.get(f"{BUDGET}/state", headers=ADA).status_code == 200
+    assert (taken, answers.used) == ([3000], 0)
+
+
+@pytest.mark.parametrize(
+    "path", ["state", "item?key=notes/0", "versions", "diff?source=0&target=3", "history?key=notes/0", "pull"]
+)
+def test_while_a_large_row_is_read_and_encoded_few_others_are(
+    shared: Client, monkeypatch: pytest.MonkeyPatch, path: str
+) -> None:
+    large_rows = service_of(shared).byte_budgets.large_rows
+    free: list[int] = []
+    load = Values.load
+
+    def note(self: Values, stored: bytes) -> bytes:
+        free.append(large_rows._value)
+        return load(self, stored)
+
+    monkeypatch.setattr(Values, "load", note)
+    monkeypatch.setattr(byte_budgets, "LARGE_ROW_BYTES_MIN", 1000)
+    monkeypatch.setattr(sync, "PULL_START_BYTES_MAX", 1000)
+    if path == "pull":
+        answer = shared.post(f"{BUDGET}/pull", json={"group": "x"}, headers=ADA)
+    else:
+        answer = shared.get(f"{BUDGET}/{path}", headers=ADA)
+    assert answer.status_code == 200
+    assert set(free) == {LARGE_ROWS_MAX - 1}
+    assert large_rows._value == LARGE_ROWS_MAX
+
+
+@pytest.mark.parametrize("path", ["state", "item?key=notes/large"])
+def test_one_row_larger_than_a_share_is_an_error_that_names_both(shared: Client, path: str) -> None:
+    put = mutation("bob", 1, key="notes/large", value="x" * 90_000)
+    shared.post(f"{BUDGET}/push", json={"group": "h", "mutations": [put]}, headers=BOB)
+    answer = shared.get(f"{BUDGET}/{path}{'?after=notes/2' if path == 'state' else ''}", headers=BOB)
+    assert problem(answer) == (422, "limit-exceeded")
+    assert answer.json()["limit"] == 8000 < 90_000 <= answer.json()["value"]
+    assert service_of(shared).byte_budgets.answers.used == 0
+
+
+def test_a_row_larger_than_a_page_is_answered_alone(shared: Client) -> None:
+    put = mutation("bob", 1, key="notes/0", value="x" * 5000)
+    shared.post(f"{BUDGET}/push", json={"group": "h", "mutations": [put]}, headers=BOB)
+    page = shared.get(f"{BUDGET}/state", headers=BOB).json()
+    assert (len(page["content"]["notes/0"]), page["next"], len(page["content"])) == (5000, "notes/0", 1)

@@ -1,0 +1,271 @@
+"""The web server with real sockets: what callers hold of it, and for how long."""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import json
+import logging
+import resource
+import signal
+import socket
+import sys
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Any
+
+import pytest
+from websockets.sync.client import connect as connect_websocket
+
+from stratalog.cli.serve import listening_at
+from stratalog.limits import ANSWER_PIECE_BYTES
+from stratalog.server.acceptor import Acceptor
+from stratalog.server.app import create_app
+from stratalog.server.application import ServerLimits
+from stratalog.server.connections import OpenConnections
+from stratalog.server.descriptors import connections_within
+from stratalog.server.metrics import Metrics
+from stratalog.server.security import Principal, StaticTokens
+from stratalog.server.web_server import WebServer, serve
+from stratalog.store import open_store
+from tests.processes import environment, start
+from tests.server.api import BUDGET
+from tests.server.jumping_loop import run_jumping
+from tests.server.web_servers import HOST, RunningServer, connect, read_all, until, web_server
+
+HALF_HEAD = b"GET /health HTTP/1.1\r\n" + HOST + b"X-a: "
+SHORT = ServerLimits(request_head_seconds_max=0.2, answer_silence_seconds_max=0.2)
+# Serves as `stratalog serve` does, in a process whose descriptors are few.
+WITH_FEW_DESCRIPTORS = """
+import resource, sys
+resource.setrlimit(resource.RLIMIT_NOFILE, (int(sys.argv[1]), int(sys.argv[2])))
+from stratalog.cli import main
+main(sys.argv[3:])
+"""
+
+
+def test_a_connection_too_many_is_refused_at_once_with_an_answer() -> None:
+    with web_server(connections_max=3) as running, ExitStack() as held:
+        for _ in range(3):
+            held.enter_context(connect(running.port)).sendall(HALF_HEAD)
+        until(lambda: running.connections == 3)
+        head, _, body = running.answer().partition(b"\r\n\r\n")
+        assert head.startswith(b"HTTP/1.1 503 Service Unavailable\r\n")
+        assert b"Retry-After: 1" in head
+        told = json.loads(body)
+        assert (told["code"], told["limit"], told["value"], told["scope"]) == ("unavailable", 3, 4, "process")
+        held.close()
+        until(lambda: running.connections == 0)
+        assert running.answer().startswith(b"HTTP/1.1 200")
+
+
+def test_sockets_of_one_address_on_which_nobody_is_known_leave_room_for_another() -> None:
+    tokens = StaticTokens({"t": Principal(id="ada")})
+    asked = f"PUT {BUDGET} HTTP/1.1\r\nHost: a\r\nAuthorization: Bearer t\r\n\r\n".encode()
+    with web_server(connections_max=8, authenticate=tokens) as running, ExitStack() as held:
+        ours = held.enter_context(connect(running.port, source="127.1.0.1"))
+        ours.sendall(asked)
+        assert ours.recv(12) == b"HTTP/1.1 201"
+        # A quarter of 8: the one on which ada asked counts for her address no more.
+        for _ in range(2):
+            held.enter_context(connect(running.port, source="127.1.0.1")).sendall(HALF_HEAD)
+        until(lambda: running.connections == 3)
+        with connect(running.port, source="127.1.0.1") as caller:
+            head, _, body = read_all(caller).partition(b"\r\n\r\n")
+        assert head.startswith(b"HTTP/1.1 429 Too Many Requests\r\n")
+        assert (json.loads(body)["limit"], json.loads(body)["scope"]) == (2, "address")
+        assert running.answer().startswith(b"HTTP/1.1 200")
+
+
+def test_a_trusted_proxy_has_no_share_of_the_sockets_and_another_address_has() -> None:
+    tokens = StaticTokens({"t": Principal(id="ada")})
+    proxies = ("127.1.0.1",)
+    with (
+        web_server(connections_max=8, authenticate=tokens, trusted_proxies=proxies) as running,
+        ExitStack() as held,
+    ):
+        for source in ["127.1.0.1"] * 4 + ["127.1.0.2"] * 2:
+            held.enter_context(connect(running.port, source=source)).sendall(HALF_HEAD)
+        until(lambda: running.connections == 6)
+        with connect(running.port, source="127.1.0.2") as caller:
+            assert read_all(caller).startswith(b"HTTP/1.1 429 Too Many Requests\r\n")
+
+
+def test_a_serving_process_switches_threads_soon_and_looks_for_garbage_in_what_is_new(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    seen: list[Any] = []
+
+    def note(server: WebServer) -> None:
+        seen.append((sys.getswitchinterval(), gc.get_freeze_count(), gc.get_threshold()[0]))
+
+    monkeypatch.setattr(WebServer, "run", note)
+    before = sys.getswitchinterval(), gc.get_threshold()
+    with listening_at("127.0.0.1", 0) as listening, open_store("memory:") as store:
+        serve(create_app(store), listening)
+    [(interval, frozen, threshold)] = seen
+    assert (interval < before[0], frozen > 10_000, threshold > before[1][0]) == (True, True, True)
+    assert (sys.getswitchinterval(), gc.get_threshold()) == before
+    assert gc.get_freeze_count() < 10_000
+
+
+def test_half_heads_hold_their_connections_for_a_moment_only() -> None:
+    with web_server(SHORT, connections_max=20) as running, ExitStack() as held:
+        callers = [held.enter_context(connect(running.port)) for _ in range(20)]
+        for caller in callers:
+            caller.sendall(HALF_HEAD)
+        assert {read_all(caller) for caller in callers} == {b""}
+        until(lambda: running.connections == 0)
+        assert running.answer().startswith(b"HTTP/1.1 200")
+
+
+def test_pipelining_callers_who_read_nothing_hold_little_and_are_dropped(tmp_path: Path) -> None:
+    (tmp_path / "large.js").write_bytes(b"x" * 3_000_000)
+    requests = (b"GET /web/test/large.js HTTP/1.1\r\n" + HOST + b"\r\n") * 60
+    # This test asks without a pause until the others are dropped.
+    limits = ServerLimits(answer_silence_seconds_max=2, rate_requests_burst=1_000_000)
+    with web_server(limits, pages=tmp_path) as running, ExitStack() as held:
+        for _ in range(50):
+            held.enter_context(connect(running.port, receive_bytes=2048)).sendall(requests)
+        until(lambda: running.connections == 50)
+        waiting = 0
+        while running.connections:
+            connections = list(running.server.connections._open)
+            waiting = max([waiting, *(each.get_write_buffer_size() for each in connections)])
+            assert running.answer().startswith(b"HTTP/1.1 200")
+        assert 0 < waiting <= 2 * ANSWER_PIECE_BYTES
+
+
+def test_who_reads_a_large_answer_at_leisure_gets_all_of_it(tmp_path: Path) -> None:
+    body = bytes(range(256)) * 10_000
+    (tmp_path / "large.js").write_bytes(body)
+    with web_server(pages=tmp_path) as running, connect(running.port, receive_bytes=2048) as caller:
+        caller.sendall(b"GET /web/test/large.js HTTP/1.1\r\n" + HOST + b"Connection: close\r\n\r\n")
+        assert read_all(caller).partition(b"\r\n\r\n")[2] == body
+
+
+def test_a_request_of_two_lengths_is_refused_and_what_follows_is_not_read() -> None:
+    smuggled = b"GET /metrics HTTP/1.1\r\n" + HOST + b"\r\n"
+    path = b" /v1/organisations/acme/documents/x/pull HTTP/1.1\r\n"
+    with web_server() as running:
+        for headers in (
+            b"Content-Length: 4\r\nTransfer-Encoding: chunked\r\n",
+            b"Transfer-Encoding: chunked\r\nContent-Length: 5\r\n",
+            b"Content-Length: 0\r\ntransfer-encoding: chunked\r\nAccess-Control-Request-Method: PUT\r\n",
+        ):
+            for method in (b"POST", b"OPTIONS"):
+                answer = running.answer(method + path + HOST + headers + b"\r\n0\r\n\r\n" + smuggled)
+                assert answer.startswith(b"HTTP/1.1 400 ")
+                assert answer.count(b"HTTP/1.1 ") == 1
+                assert b"connection: close\r\n" in answer.lower()
+
+
+@pytest.mark.parametrize(
+    "head",
+    [
+        b"Content-Length: 4\r\nContent-Length: 5\r\n",
+        b"Content-Length: -1\r\n",
+        b"Transfer-Encoding: xchunked\r\n",
+        b"Transfer-Encoding: chunked, identity\r\n",
+        b"X-Name : a\r\n",
+        b"Host: other\r\n",
+    ],
+)
+def test_a_head_that_can_be_read_in_two_ways_is_refused_and_the_connection_closed(head: bytes) -> None:
+    with web_server() as running:
+        answer = running.answer(b"POST /v1/x HTTP/1.1\r\n" + HOST + head + b"\r\n0\r\n\r\nGET /health HTTP/1.1\r\n\r\n")
+    assert answer.count(b"HTTP/1.1 ") == 1
+    assert answer.split()[1] in (b"400", b"501")
+
+
+def test_a_flood_of_what_is_no_http_writes_a_line_a_second() -> None:
+    lines: list[str] = []
+
+    class Lines(logging.Handler):
+        def emit(self, record: logging.LogRecord) -> None:
+            lines.append(record.getMessage())
+
+    log, handler = logging.getLogger("uvicorn.error"), Lines()
+    with web_server() as running:
+        log.addHandler(handler)
+        clock = running.server._throttle._clock
+        began_ms = clock.boot_ms()
+        for _ in range(300):
+            assert running.answer(b"\0\0\0\0\r\n\r\n").startswith(b"HTTP/1.1 400 ")
+        seconds = (clock.boot_ms() - began_ms) / 1000
+        log.removeHandler(handler)
+    assert 1 <= len(lines) <= 2 + seconds
+
+
+def test_where_descriptors_run_out_the_server_waits_and_says_so_once_a_second(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    """Other code took all descriptors. The system then says that a connection waits, and gives out none."""
+    tries: list[float] = []
+
+    class Exhausted(socket.socket):
+        def accept(self) -> Any:
+            tries.append(asyncio.get_running_loop().time())
+            raise OSError(24, "Too many open files")
+
+    async def story() -> None:
+        metrics = Metrics(open_store("memory:").environment)
+        connections = OpenConnections(ServerLimits(), 10, metrics)
+        with Exhausted() as listening:
+            accepting = asyncio.create_task(Acceptor(listening, unused, connections, metrics).accept())
+            await asyncio.sleep(10.5)
+            accepting.cancel()
+
+    def unused(allocation: Any) -> Any:
+        raise AssertionError
+
+    run_jumping(story())
+    assert tries == [float(second) for second in range(11)]
+    assert {record.getMessage() for record in caplog.records} == {"no connection can be accepted: Too many open files"}
+
+
+def test_connections_leave_descriptors_to_the_store() -> None:
+    assert connections_within(1 << 20, 10_000) == 10_000
+    assert connections_within(4096, 10_000) == 4096 - 256
+    assert connections_within(4096, 100) == 100
+    assert connections_within(256, 10_000) == 64
+    assert connections_within(resource.RLIM_INFINITY, 10_000) == 10_000
+
+
+def test_a_process_with_few_descriptors_raises_its_limit_and_survives_more_callers_than_it_has(
+    tmp_path: Path,
+) -> None:
+    command = [sys.executable, "-c", WITH_FEW_DESCRIPTORS, "64", "256"]
+    command += ["serve", "--json", "--port", "0", "--store", str(tmp_path / "data")]
+    with start(command, cwd=tmp_path, env=environment()) as process, ExitStack() as held:
+        url = json.loads(process.read_line())["url"]
+        running = RunningServer(None, int(url.rpartition(":")[2]))  # type: ignore[arg-type]
+        held_sockets = [held.enter_context(connect(running.port)) for _ in range(300)]
+        for caller in held_sockets:
+            try:
+                caller.sendall(HALF_HEAD)
+            except ConnectionError:
+                continue
+        assert resource.prlimit(process.pid, resource.RLIMIT_NOFILE) == (256, 256)
+        refused = running.answer()
+        assert refused.startswith(b"HTTP/1.1 503 ")
+        held.close()
+        until(lambda: running.answer().startswith(b"HTTP/1.1 200 "))
+        process.signal(signal.SIGTERM)
+        process.end()
+        lines = process.stderr.splitlines()
+        assert lines[0] == "at most 64 connections, not 10000: the process may open 256 files"
+        assert all("a connection was refused: the server has too many connections" in line for line in lines[1:])
+        assert len(lines) < 100
+
+
+def test_websockets_count_as_connections_until_they_end() -> None:
+    with web_server(connections_max=2) as running:
+        url = f"ws://127.0.0.1:{running.port}{BUDGET}/live"
+        running.answer(b"PUT " + BUDGET.encode() + b" HTTP/1.1\r\n" + HOST + b"Connection: close\r\n\r\n")
+        until(lambda: running.connections == 0)
+        with connect_websocket(url) as first, connect_websocket(url) as second:
+            assert [json.loads(each.recv())["type"] for each in (first, second)] == ["ready", "ready"]
+            assert running.answer().startswith(b"HTTP/1.1 503 ")
+        until(lambda: running.connections == 0)
+        assert running.answer().startswith(b"HTTP/1.1 200 ")

@@ -1,0 +1,188 @@
+"""The world of quotas: a server whose threads create and delete, and two processes that measure what is stored.
+
+The clocks of all are some seconds apart. A measurement stops anywhere, and either process resumes it. The server knows
+at every moment at least what it stored, and in the end, when all is quiet, exactly that.
+"""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import Any, ClassVar
+
+import msgspec
+
+from stratalog.documents import Document
+from stratalog.errors import Conflict, NotFound, OutcomeUnknown, QuotaExceeded, Unavailable
+from stratalog.limits import USAGE_CLOCKS_SECONDS_MAX, USAGE_SLICE_SECONDS
+from stratalog.log import LogSettings, create_log, delete_log, open_log
+from stratalog.log import admission as admission_module
+from stratalog.log.admission import Admission, Reservation
+from stratalog.log.directory import LOGS, RECORDS, list_directory
+from stratalog.log.usage import Amounts, Quotas
+from stratalog.maintenance import usage as usage_module
+from stratalog.maintenance.usage import measure_usage
+from stratalog.records import Records
+from stratalog.testing.checkers import Violation
+from stratalog.testing.faults import FAULT_RATES, draw_weather
+from stratalog.testing.scheduler import Scheduler
+from tests.simulation.actors import Turns, choose, log_place
+from tests.simulation.mutants import Mutant, replaced
+from tests.simulation.places import Place, Process
+
+__all__ = ["MUTANTS", "UsageWorld"]
+
+ORGANISATION = "acme"
+SETTINGS = LogSettings(segment_entries_target=3, snapshot_entries_interval=4, body_inline_bytes_max=400)
+QUOTAS = Quotas(documents_max=9, records_max=7)
+THREADS = 3
+SKEW_MS_MAX = USAGE_CLOCKS_SECONDS_MAX * 1000 // 2
+STOP_RATE = 0.05
+FAILURES = (Unavailable, OutcomeUnknown, Conflict, NotFound, QuotaExceeded)
+
+
+class UsageWorld:
+    """One server of three threads that is held to quotas, and two processes that measure."""
+
+    columns: ClassVar[tuple[str, ...]] = (
+        "created",
+        "deleted",
+        "refused",
+        "measured",
+        "measurements stopped",
+        "in doubt",
+    )
+
+    def __init__(self, scheduler: Scheduler) -> None:
+        self.scheduler = scheduler
+        weather = draw_weather(scheduler.random)
+        # A server that crashes forgets what it admitted: what it may pass its quotas by then is no fault.
+        rates = dict.fromkeys((rate for rate in FAULT_RATES if rate.startswith("crash")), 0.0)
+        clocks = {name: min(getattr(weather, name), SKEW_MS_MAX) for name in ("skew_ms_max", "jump_ms_max")}
+        self.place = Place(scheduler, msgspec.structs.replace(weather, **rates, **clocks))
+        self.left = Turns({f"thread-{number}": 14 for number in range(THREADS)} | {"measurer-0": 8, "measurer-1": 8})
+        self.names: list[str] = []
+        self.doubts = 0
+        self.admission: Admission | None = None
+        self.place.start("server", self.serve)
+        for number in range(2):
+            self.place.start(f"measurer-{number}", self.measure)
+
+    def serve(self, process: Process) -> None:
+        """The threads of one process share what it knows."""
+        environment = log_place(process, SETTINGS)
+        self.admission = environment.admission = Admission(process.index, process.clock, lambda name: QUOTAS)
+        for number in range(THREADS):
+            process.spawn(f"thread-{number}", partial(self.change, process, environment, f"thread-{number}"))
+
+    def change(self, process: Process, environment: Any, thread: str) -> None:
+        """Create a document or a record, change or delete a document, and look at what the server knows."""
+        records = Records(environment, ORGANISATION)
+        while self.left.take(thread):
+            process.clock.sleep(40 * process.clock.random())
+            draw = process.clock.random()
+            if draw < 0.35:
+                name = f"{thread}-{self.left[thread]}"
+                self._try("created", lambda name=name: self._create(environment, name))
+            elif draw < 0.65:
+                name = f"{thread}-{self.left[thread]}"
+                self._try("created", lambda name=name: records.put(name, b"body" * 200))
+            elif self.names:
+                name = choose(process.clock, self.names)
+                if draw < 0.85:
+                    self._try("changed", lambda name=name: self._mutate(environment, name, thread))
+                else:
+                    self._try("deleted", lambda name=name: delete_log(open_log(environment, ORGANISATION, name)))
+            self._check_known()
+
+    def measure(self, process: Process) -> None:
+        """Measure, stop, and go on with what either left."""
+        environment = log_place(process, SETTINGS)
+        while self.left.take(process.name):
+            process.clock.sleep(60 * process.clock.random())
+            stop = lambda: process.clock.random() < STOP_RATE  # noqa: E731
+            try:
+                measured = measure_usage(environment, ORGANISATION, stop=stop)
+            except (Unavailable, OutcomeUnknown, Conflict):
+                continue
+            self.scheduler.counts.bump("measured" if measured else "measurements stopped")
+
+    def check(self) -> None:
+        """Once all is quiet, a measurement says what is stored, and so does the server after it."""
+        assert self.admission is not None
+        self.scheduler.now_ms += 10 * 1000 * (USAGE_CLOCKS_SECONDS_MAX + USAGE_SLICE_SECONDS)
+        environment = log_place(self.place, SETTINGS)
+        # Resumed, it may hold what has changed since it began.
+        for _ in range(2):
+            measured = measure_usage(environment, ORGANISATION)
+        assert measured is not None
+        truth = self._truth()
+        found = msgspec.structs.replace(measured.amounts, stored_bytes=0, clients=0)
+        if found != truth:
+            raise Violation("measured", "a measurement says other than is stored", found=found, stored=truth)
+        stopped = None
+        while stopped is None:
+            stopped = measure_usage(environment, ORGANISATION, stop=lambda: self.scheduler.random.random() < 0.2)
+        if stopped.amounts != measured.amounts:
+            raise Violation("bytes", "a measurement that was stopped says otherwise", found=stopped, other=measured)
+        known = self.admission.usage(ORGANISATION)
+        if known.amounts != measured.amounts:
+            raise Violation("quiet", "the server knows other than was measured", known=known, measured=measured)
+
+    def _check_known(self) -> None:
+        """What was not answered may stand or come later. All else is known."""
+        assert self.admission is not None
+        truth = self._truth()
+        for _, usage in self.admission.known():
+            for name in ("documents", "records"):
+                known, stored = getattr(usage.amounts, name), getattr(truth, name)
+                if known + self.doubts < stored:
+                    raise Violation("below", "the server knows of less than it stored", known=usage, stored=truth)
+                if stored > getattr(QUOTAS, f"{name}_max") + self.doubts:
+                    raise Violation("quota", "more is stored than the quota allows", known=usage, stored=truth)
+
+    def _truth(self) -> Amounts:
+        """What the directory says, which is written with all that is created."""
+        index = self.place.index
+        shelves = {"documents": LOGS, "records": RECORDS}
+        counts = {name: len(list(list_directory(index, ORGANISATION, shelf))) for name, shelf in shelves.items()}
+        return Amounts(**counts)
+
+    def _create(self, environment: Any, name: str) -> None:
+        create_log(environment, ORGANISATION, name, "document")
+        self.names.append(name)
+
+    def _mutate(self, environment: Any, name: str, client: str) -> None:
+        document = Document(open_log(environment, ORGANISATION, name))
+        document.mutate("put", {"key": "k", "value": "x" * 600}, client=client)
+
+    def _try(self, what: str, action: Any) -> None:
+        try:
+            action()
+        except FAILURES as exc:
+            self.doubts += isinstance(exc, OutcomeUnknown)
+            self.scheduler.counts.bump("in doubt", isinstance(exc, OutcomeUnknown))
+            self.scheduler.counts.bump("refused", isinstance(exc, QuotaExceeded))
+        else:
+            self.scheduler.counts.bump(what)
+
+
+def _mutant(name: str, owner: Any, attribute: str, replacement: Any, *caught_by: str) -> Mutant:
+    return Mutant(f"usage: {name}", UsageWorld, replaced(owner, attribute, replacement), caught_by)
+
+
+def _forget_all(account: Any, began_ms: int) -> None:
+    account._slices.clear()
+    account._written = Amounts()
+
+
+def _resume_anew(progress: Any, prefix: str) -> None:
+    progress.log, progress.segment = prefix, 0
+
+
+_Account = admission_module._Account
+MUTANTS = (
+    _mutant("a measurement ends all that was admitted", _Account, "_forget_before", _forget_all, "below", "quota"),
+    _mutant("what was written is not noted", _Account, "note", lambda account, amounts: None, "below", "quota"),
+    _mutant("reservations are not released", Reservation, "release", lambda reserved: None, "quiet"),
+    _mutant("a log in hand counts again", usage_module._Progress, "begin", _resume_anew, "bytes"),
+)

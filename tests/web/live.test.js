@@ -1,0 +1,105 @@
+import assert from "node:assert/strict";
+import { afterEach, test } from "node:test";
+
+import { Http } from "../../src/stratalog/web/client/http.js";
+import { Live } from "../../src/stratalog/web/client/live.js";
+
+const { fetch, WebSocket } = globalThis;
+afterEach(() => Object.assign(globalThis, { fetch, WebSocket }));
+
+/** Sockets that are opened from now on, the newest last. */
+function sockets() {
+  const opened = [];
+  globalThis.WebSocket = /** @type {any} */ (class {
+    /** @type {(event: any) => void} */
+    onmessage = () => {};
+    static OPEN = 1;
+    readyState = 1;
+    sent = [];
+    constructor(url, protocols) {
+      Object.assign(this, { url, protocols });
+      opened.push(this);
+    }
+    send(text) {
+      this.sent.push(JSON.parse(text));
+    }
+    close() {}
+    say(message) {
+      this.onmessage({ data: JSON.stringify(message) });
+    }
+  });
+  return opened;
+}
+
+const turns = async () => {
+  for (let turn = 0; turn < 20; turn += 1) await Promise.resolve();
+};
+
+test("presence is the whole and then what changed, with the principals that the server knows", async () => {
+  const opened = sockets();
+  const live = new Live(() => ({ url: "ws://a" }), () => "", { onPoke() {}, onPresence() {} });
+  live.start();
+  await turns();
+  const [socket] = opened;
+  assert.deepEqual(socket.protocols, ["stratalog.live.2", "stratalog.live.1"]);
+  socket.say({ type: "ready", id: "me", version: 1 });
+  socket.say({ type: "here", present: { a: 1, b: 2 }, principals: { a: { id: "u-ada", name: "Ada" } } });
+  assert.deepEqual(live.present, { a: 1, b: 2 });
+  assert.deepEqual(live.principals, { a: { id: "u-ada", name: "Ada" } });
+  socket.say({ type: "here-changed", changed: { a: null, c: 3 }, principals: { c: { id: "u-cyd" } } });
+  assert.deepEqual(live.present, { b: 2, c: 3 });
+  assert.deepEqual(live.principals, { c: { id: "u-cyd", name: "" } });
+  socket.say({ type: "something-new" });
+  socket.say({ type: "here", present: {} });
+  assert.deepEqual([live.present, live.principals], [{}, {}]);
+  live.stop();
+});
+
+test("an invalid token is offered once, and again when somebody hurries or there is another", async () => {
+  const opened = sockets();
+  let token = "wrong";
+  const live = new Live(() => ({ url: "ws://a" }), () => token, { onPoke() {}, onPresence() {} });
+  live.start();
+  await turns();
+  opened[0].onopen();
+  assert.equal(opened[0].sent[0].token, "wrong");
+  opened[0].onclose({ code: 4401 });
+  for (let pause = 0; pause < 3; pause += 1) {
+    await turns();
+    live.stop();
+    live.start();
+  }
+  await turns();
+  assert.equal(opened.length, 1);
+  live.hurry();
+  await turns();
+  assert.equal(opened.length, 2);
+  opened[1].onclose({ code: 4401 });
+  await turns();
+  live.stop();
+  token = "right";
+  live.start();
+  await turns();
+  assert.equal(opened.length, 3);
+  live.stop();
+});
+
+test("a request with a token that was refused is not sent again, and fails as before", async () => {
+  let asked = 0;
+  let token = "wrong";
+  globalThis.fetch = async () => {
+    asked += 1;
+    return new Response(JSON.stringify({ code: "unauthenticated", message: "invalid token" }), { status: 401 });
+  };
+  const options = /** @type {any} */ ({ token: () => token });
+  const http = new Http("https://a.example/v1/organisations/acme/documents/plan", options);
+  for (let time = 0; time < 3; time += 1) {
+    await assert.rejects(http.request("pull", {}), { code: "forbidden", message: /invalid token/ });
+  }
+  assert.equal(asked, 1);
+  token = "another";
+  await assert.rejects(http.request("pull", {}));
+  http.retry();
+  await assert.rejects(http.request("pull", {}));
+  assert.equal(asked, 3);
+});
