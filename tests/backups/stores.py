@@ -10,6 +10,7 @@ from stratalog.backups.repository import BackupRepository
 from stratalog.backups.restore import restore_store
 from stratalog.backups.view import BackupIndex, store_over
 from stratalog.clock import Clock
+from tests.inline_store import open_inline
 from tests.maintenance.growing import SETTINGS
 
 __all__ = ["Backups"]
@@ -53,6 +54,6 @@ class Backups:
 
     def restored(self, backup: stratalog.Store, name: str = "a") -> stratalog.Store:
         """A new store, restored."""
-        target = stratalog.open("memory:", settings=SETTINGS, clock=self.clock)
+        target = open_inline(settings=SETTINGS, clock=self.clock)
         restore_store(backup, target, name)
         return target

@@ -25,6 +25,7 @@ from stratalog.maintenance.verification import list_histories, verify_history
 from stratalog.ports.index import Delete
 from stratalog.testing.clock import ManualClock
 from tests.backups.stores import Backups
+from tests.inline_store import open_inline
 from tests.maintenance.growing import SETTINGS, grow, told
 
 pytestmark = pytest.mark.slow
@@ -35,7 +36,7 @@ pytestmark = pytest.mark.slow
 def test_a_backup_tells_what_its_store_tells(seed: int, steps: list[int]) -> None:
     """After each run of steps: read in place, restored, and written again without anything new."""
     clock, chance = ManualClock(seed=seed), Random(seed)
-    store, backups = stratalog.open("memory:", settings=SETTINGS, clock=clock), Backups(clock)
+    store, backups = open_inline(settings=SETTINGS, clock=clock), Backups(clock)
     wanted = []
     for count in steps:
         grow(store, chance, count)
@@ -75,7 +76,7 @@ class Dying:
 @given(st.integers(0, 2**32), st.lists(st.integers(0, 12), max_size=6))
 def test_a_backup_that_is_killed_goes_on(seed: int, lives: list[int]) -> None:
     clock, chance = ManualClock(seed=seed), Random(seed)
-    store, backups = stratalog.open("memory:", settings=SETTINGS, clock=clock), Backups(clock)
+    store, backups = open_inline(settings=SETTINGS, clock=clock), Backups(clock)
     grow(store, chance, 25)
     dying = Dying(backups, 0)
     for dying.left in lives:
@@ -89,7 +90,7 @@ def test_a_backup_that_is_killed_goes_on(seed: int, lives: list[int]) -> None:
 
 def test_a_backup_after_a_kill_writes_nothing_again_that_was_saved() -> None:
     clock = ManualClock()
-    store, backups = stratalog.open("memory:", settings=SETTINGS, clock=clock), Backups(clock)
+    store, backups = open_inline(settings=SETTINGS, clock=clock), Backups(clock)
     for count in range(10):
         store.records("acme").put(f"r{count}", Random(count).randbytes(9000))
     clock_ms = clock.wall_ms
@@ -209,7 +210,7 @@ def test_a_restoration_that_was_killed_goes_on_and_another_does_not(memory: stra
     for count in range(5):
         memory.create_log("acme", f"log-{count}").append(stratalog.Event("seen", 1))
     backups.make(memory)
-    target = stratalog.open("memory:", settings=SETTINGS, clock=backups.clock)
+    target = open_inline(settings=SETTINGS, clock=backups.clock)
     commit, left = target.environment.index.commit, 9
 
     def dying(*arguments: object) -> None:
@@ -358,7 +359,7 @@ def test_a_backup_whose_base_is_pruned_meanwhile_is_not_one(memory: stratalog.St
 
 @pytest.fixture
 def memory() -> stratalog.Store:
-    return stratalog.open("memory:", settings=SETTINGS, clock=ManualClock())
+    return open_inline(settings=SETTINGS, clock=ManualClock())
 
 
 def damage(blobs: Any, key: str) -> None:

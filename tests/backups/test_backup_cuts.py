@@ -17,6 +17,7 @@ from stratalog.maintenance.collection import collect
 from stratalog.maintenance.verification import HistoryName, list_histories, verify_history
 from stratalog.testing.clock import ManualClock
 from tests.backups.stores import Backups
+from tests.inline_store import open_inline
 from tests.maintenance.growing import SETTINGS, grow, told
 
 pytestmark = pytest.mark.slow
@@ -27,7 +28,7 @@ pytestmark = pytest.mark.slow
 def test_a_store_is_restored_as_it_was_at_a_time(seed: int, steps: list[int]) -> None:
     """Or it is said which log or record is not kept back to that time."""
     clock, chance = ManualClock(seed=seed), Random(seed)
-    store, backups = stratalog.open("memory:", settings=SETTINGS, clock=clock), Backups(clock)
+    store, backups = open_inline(settings=SETTINGS, clock=clock), Backups(clock)
     moments = []
     for count in steps:
         grow(store, chance, count)
@@ -54,7 +55,7 @@ def test_a_store_is_restored_as_it_was_at_a_time(seed: int, steps: list[int]) ->
 @given(st.integers(0, 2**32), st.integers(5, 50))
 def test_one_log_is_restored_beside_others_at_any_version(seed: int, steps: int) -> None:
     clock, chance = ManualClock(seed=seed), Random(seed)
-    store, backups = stratalog.open("memory:", settings=SETTINGS, clock=clock), Backups(clock)
+    store, backups = open_inline(settings=SETTINGS, clock=clock), Backups(clock)
     grow(store, chance, steps)
     backups.make(store)
     for line in list(backups.view().list("acme")):
@@ -167,7 +168,7 @@ def test_a_name_that_lives_is_not_restored_over(memory: stratalog.Store) -> None
 
 @pytest.fixture
 def memory() -> stratalog.Store:
-    return stratalog.open("memory:", settings=SETTINGS, clock=ManualClock())
+    return open_inline(settings=SETTINGS, clock=ManualClock())
 
 
 def entries_of(store: stratalog.Store) -> dict[str, tuple[str, list[object]]]:

@@ -15,6 +15,7 @@ from stratalog.backups.verification import verify_backup
 from stratalog.log.retention import archive_segments, free_segments
 from stratalog.testing.clock import ManualClock
 from tests.backups.stores import Backups
+from tests.inline_store import open_inline
 from tests.maintenance.growing import SETTINGS, told
 
 FILE = Path(__file__).parents[2] / "formats/golden/backup-v1.json"
@@ -25,7 +26,7 @@ LINES = 60
 def written() -> stratalog.Store:
     """Items in rows and in packs; an archive, a fork, a deleted log; many records, one with a blob, one that failed."""
     clock = ManualClock()
-    store = stratalog.open("memory:", settings=SETTINGS, clock=clock)
+    store = open_inline(settings=SETTINGS, clock=clock)
     plan = store.create("acme", "plan é")
     for count in range(9):
         plan.mutate("put", {"key": "items/a", "value": f"{count}" * (2000 if count == 4 else 1)}, client="ada")

@@ -16,6 +16,7 @@ from stratalog.records.uploads import pin_put
 from stratalog.records.versions import Name
 from stratalog.testing.clock import ManualClock
 from stratalog.worker.attempt_record import AttemptRecord, write_attempts
+from tests.inline_store import open_inline
 
 __all__ = ["full_store"]
 
@@ -28,7 +29,7 @@ def full_store(url: str | Path) -> stratalog.Store:
     settings = stratalog.LogSettings(
         segment_entries_target=6, snapshot_entries_interval=1000, body_inline_bytes_max=1500
     )
-    store = stratalog.open(url, settings=settings, clock=ManualClock())
+    store = open_inline(url, settings=settings, clock=ManualClock())
     _fill_documents(store)
     _fill_logs(store)
     _fill_records(store)

@@ -21,6 +21,7 @@ from stratalog.maintenance.copy_check import check_copy
 from stratalog.maintenance.store_copy import CopyReport, copy_store
 from stratalog.ports.index import NO_BLOBS, Item, Put, Write
 from stratalog.testing.clock import ManualClock
+from tests.inline_store import open_inline
 from tests.maintenance.growing import FREE, SETTINGS, grow, told
 
 TRIES_MAX = 1000
@@ -30,9 +31,9 @@ TRIES_MAX = 1000
 @given(st.integers(0, 2**32), st.integers(0, 40))
 def test_a_copy_tells_what_its_source_tells(seed: int, steps: int) -> None:
     clock, chance = ManualClock(seed=seed), Random(seed)
-    source = stratalog.open("memory:", settings=SETTINGS, clock=clock)
+    source = open_inline(settings=SETTINGS, clock=clock)
     grow(source, chance, steps)
-    target = stratalog.open("memory:", settings=SETTINGS, clock=clock)
+    target = open_inline(settings=SETTINGS, clock=clock)
     copy_store(source, target)
     assert told(target) == told(source)
     again = copy_store(source, target)
@@ -83,9 +84,9 @@ def is_mark(item: Item) -> bool:
 @given(st.integers(0, 2**32), st.lists(st.integers(0, 25), max_size=6))
 def test_a_copy_that_is_killed_goes_on_and_writes_nothing_twice(seed: int, lives: list[int]) -> None:
     clock, chance = ManualClock(seed=seed), Random(seed)
-    source = stratalog.open("memory:", settings=SETTINGS, clock=clock)
+    source = open_inline(settings=SETTINGS, clock=clock)
     grow(source, chance, 30)
-    target = Dying(stratalog.open("memory:", settings=SETTINGS, clock=clock))
+    target = Dying(open_inline(settings=SETTINGS, clock=clock))
     for target.left in lives:
         with suppress(Killed):
             copy_store(source, target.store)
@@ -124,7 +125,7 @@ def test_a_copy_goes_on_behind_what_it_copied(source: stratalog.Store, target: s
 
 @pytest.fixture
 def source() -> stratalog.Store:
-    store = stratalog.open("memory:", settings=SETTINGS)
+    store = open_inline(settings=SETTINGS)
     for number in range(20):
         log = store.create_log("acme", f"log-{number:02d}")
         log.append(stratalog.Event("seen", number))
@@ -134,7 +135,7 @@ def source() -> stratalog.Store:
 
 @pytest.fixture
 def target() -> stratalog.Store:
-    return stratalog.open("memory:", settings=SETTINGS)
+    return open_inline(settings=SETTINGS)
 
 
 def test_a_copy_says_what_it_found_and_wrote(source: stratalog.Store, target: stratalog.Store) -> None:
@@ -146,7 +147,7 @@ def test_a_copy_says_what_it_found_and_wrote(source: stratalog.Store, target: st
 
 
 def test_the_proof_of_a_copy_writes_nothing(target: stratalog.Store) -> None:
-    source = stratalog.open("memory:")
+    source = open_inline()
     plan = source.create("acme", "plan")
     for number in range(200):
         plan.mutate("put", {"key": f"items/{number}", "value": "x" * 500})
@@ -158,7 +159,7 @@ def test_the_proof_of_a_copy_writes_nothing(target: stratalog.Store) -> None:
 
 
 def test_clients_go_on_in_the_copy_where_they_were(target: stratalog.Store) -> None:
-    source = stratalog.open("memory:", settings=SETTINGS)
+    source = open_inline(settings=SETTINGS)
     plan = source.create("acme", "plan")
     for id in range(1, 8):
         plan.mutate("put", {"key": f"items/{id}", "value": id}, client="ada")
@@ -285,7 +286,7 @@ def test_a_body_that_did_not_arrive_is_found_out(source: stratalog.Store, target
 
 
 def test_a_copy_ends_where_its_target_stays_out_of_reach(source: stratalog.Store) -> None:
-    target = stratalog.open("memory:", settings=SETTINGS, clock=ManualClock())
+    target = open_inline(settings=SETTINGS, clock=ManualClock())
     tried: list[str] = []
 
     def put(key: str, body: bytes) -> None:

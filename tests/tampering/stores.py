@@ -10,6 +10,7 @@ from stratalog.documents import Document, redact
 from stratalog.errors import NotFound, Redacted, RedactionRefused
 from stratalog.log.retention import archive_segments, free_segments_below, raise_floor
 from stratalog.testing.clock import ManualClock
+from tests.inline_store import open_inline
 
 __all__ = ["grown_store"]
 
@@ -23,7 +24,7 @@ def grown_store(draw: Random) -> stratalog.Store:
     settings = stratalog.LogSettings(
         segment_entries_target=draw.choice((3, 5, 100)), snapshot_entries_interval=4, body_inline_bytes_max=400
     )
-    store = stratalog.open("memory:", settings=settings, clock=ManualClock(seed=draw.randrange(2**30)))
+    store = open_inline(settings=settings, clock=ManualClock(seed=draw.randrange(2**30)))
     _grow_document(store, draw)
     for name, kind in (("events", "log"), ("grid", "sheet")):
         _grow_log(store, draw, name, kind)
