@@ -57,10 +57,11 @@ def add_chart(sheet: Sheet, kind: str, **more: Any) -> None:
     command(sheet, "CREATE_CHART", figureId=f"figure-{kind}", chartId=f"chart-{kind}", definition=definition, **place)
 
 
-def add_rule(sheet: Sheet, id: str, criterion: dict[str, Any]) -> None:
+def add_rule(sheet: Sheet, id: str, criterion: dict[str, Any], *, is_blocking: bool = False) -> None:
     zone = {"left": 0, "right": 0, "top": 0, "bottom": 4}
     ranges = [{"_sheetId": "sheet1", "_zone": zone}]
-    command(sheet, "ADD_DATA_VALIDATION_RULE", rule={"id": id, "criterion": criterion}, ranges=ranges)
+    rule = {"id": id, "criterion": criterion, "isBlocking": is_blocking}
+    command(sheet, "ADD_DATA_VALIDATION_RULE", rule=rule, ranges=ranges)
 
 
 def add_image(sheet: Sheet, id: str, path: str) -> None:
@@ -107,6 +108,9 @@ def test_charts_open_elsewhere(sheet: Sheet) -> None:
 def test_validations_open_elsewhere(sheet: Sheet) -> None:
     add_rule(sheet, "1", {"type": "isValueInList", "values": ["a", "b"], "displayStyle": "arrow"})
     assert [rule.formula1 for rule in read(sheet.export()).active.data_validations.dataValidation] == ['"a,b"']
+    # For a rule that blocks, the engine writes an empty style, which the schema does not have.
+    add_rule(sheet, "1", {"type": "isValueInList", "values": ["c"], "displayStyle": "arrow"}, is_blocking=True)
+    assert [rule.formula1 for rule in read(sheet.export()).active.data_validations.dataValidation] == ['"c"']
     add_rule(sheet, "2", {"type": "isValueInList", "values": ["x" * 200, "y" * 200], "displayStyle": "arrow"})
     add_rule(sheet, "3", {"type": "isBoolean", "values": []})
     body, report = sheet.files.export()
