@@ -52,7 +52,7 @@ demo-catalogue: $(ready_store) ## a catalogue of real records in the browser: pa
 demo-core: $(ready_store) ## documents, records, history and forks on one machine
 	$(on_store) examples/demo_core.py $(store)
 
-test: ready-dev ready-browser ## every test and a third of the planted bugs, with branch coverage of src/, after fresh seeds of the simulation and of clients
+test: ready-dev ready-browser ## every test and a third of the planted bugs, after fresh seeds of the simulation and of clients; quick tests with branch coverage
 	$(python) -m tests.simulation.simulate --seeds $(TEST_SEEDS) --seed $(COMMIT_SEED)
 	$(python) -m tests.retries --retries 10000 --seed $(COMMIT_SEED)
 	$(python) -m tests.tampering --alterations 1000 --seed $(COMMIT_SEED)

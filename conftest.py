@@ -6,8 +6,6 @@
 
 from __future__ import annotations
 
-import sys
-import threading
 from collections.abc import Iterator
 
 import pytest
@@ -21,6 +19,7 @@ from tests.crashes import (
     pytest_unconfigure,
 )
 from tests.emulators import aws, bucket, dynamo, sqs
+from tests.measuring import pytest_runtest_protocol, unmeasured
 from tests.selection import pytest_addoption, pytest_collection_modifyitems
 
 __all__ = [
@@ -33,6 +32,7 @@ __all__ = [
     "pytest_configure_node",
     "pytest_handlecrashitem",
     "pytest_runtest_makereport",
+    "pytest_runtest_protocol",
     "pytest_unconfigure",
     "sqs",
     "untraced",
@@ -52,17 +52,10 @@ settings.load_profile("steady")
 
 @pytest.fixture
 def untraced() -> Iterator[None]:
-    """Without the measuring of coverage, in this thread and those started meanwhile.
+    """Without the measuring of coverage.
 
-    It is for long computations whose lines other tests reach, since tracing makes them three to ten times slower. It is
-    also for actors on greenlets, whose frames coverage takes for those of one thread.
-
-    Coverage's own remedy is to tell greenlets apart in every thread. A thread that ends then runs Python from a pending
-    call of the interpreter, which in Python 3.11 and while traced may go on for ever, where two threads end together.
+    It is for long computations whose lines other tests reach. It is also for actors on greenlets, whose frames coverage
+    takes for those of one thread.
     """
-    tracer, tracer_of_threads = sys.gettrace(), threading.gettrace()
-    sys.settrace(None)
-    threading.settrace(None)  # type: ignore[arg-type]
-    yield
-    sys.settrace(tracer)
-    threading.settrace(tracer_of_threads)  # type: ignore[arg-type]
+    with unmeasured():
+        yield

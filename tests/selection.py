@@ -12,7 +12,7 @@ from collections.abc import Callable, Sequence
 
 import pytest
 
-__all__ = ["drawn", "pytest_addoption", "pytest_collection_modifyitems"]
+__all__ = ["drawn", "is_quick", "pytest_addoption", "pytest_collection_modifyitems"]
 
 SERVICES = {"aws", "aws_store", "bucket", "chromium", "deployed", "dynamo", "node", "sqs"}
 PARAMETERS = {"aws", "dynamodb"}
@@ -30,7 +30,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     """Deselect what the options leave out."""
     seed = config.getoption("sample_mutants")
     if config.getoption("quick"):
-        _keep(config, items, _is_quick)
+        _keep(config, items, is_quick)
     elif seed is not None:
         hunts = [item.nodeid for item in items if item.get_closest_marker("mutants")]
         chosen = drawn(hunts, seed)
@@ -48,7 +48,8 @@ def _keep(config: pytest.Config, items: list[pytest.Item], wanted: Callable[[pyt
     config.hook.pytest_deselected(items=left_out)
 
 
-def _is_quick(item: pytest.Item) -> bool:
+def is_quick(item: pytest.Item) -> bool:
+    """Whether a test is of one process and takes little time."""
     if item.nodeid.startswith(FOLDERS) or item.path.name in FILES or SERVICES & set(getattr(item, "fixturenames", ())):
         return False
     if any(item.get_closest_marker(name) for name in ("slow", "mutants")):

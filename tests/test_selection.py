@@ -1,4 +1,4 @@
-"""A quick run starts no emulator, and a sample of the planted bugs follows from its seed."""
+"""A quick run starts no emulator, a sample of the planted bugs follows from its seed, and quick tests are measured."""
 
 from __future__ import annotations
 
@@ -45,6 +45,32 @@ def test_a_run_takes_a_third_of_the_planted_bugs_and_everything_else(tmp_path: P
     assert len(planted) == 9
     assert sample - planted == every - planted
     assert len(sample & planted) == 3
+
+
+TRACED = """
+import sys
+import pytest
+from hypothesis import given, strategies
+def is_traced(): return sys.gettrace() is not None
+def test_plain(): assert is_traced()
+@pytest.mark.slow
+def test_slow(): assert not is_traced()
+@given(strategies.booleans())
+def test_property(value): assert not is_traced()
+def test_what_comes_after_them(): assert is_traced()
+"""
+
+
+def test_coverage_measures_quick_tests_that_are_no_properties(tmp_path: Path) -> None:
+    (tmp_path / "conftest.py").write_text(
+        "import sys\nfrom tests.measuring import *\nsys.settrace(lambda *event: None)\n"
+    )
+    (tmp_path / "pytest.ini").write_text("[pytest]\nmarkers =\n    slow: a\n")
+    (tmp_path / "test_traced.py").write_text(TRACED)
+    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-p", "no:cov"]
+    variables = {name: value for name, value in environment().items() if not name.startswith(("PYTEST_", "COV_"))}
+    printed = run(command, cwd=tmp_path, env={**variables, "PYTHONPATH": f"{ROOT / 'src'}:{ROOT}"}).stdout
+    assert "4 passed" in printed
 
 
 def test_seeds_draw_samples_that_differ_and_in_time_reach_all() -> None:
