@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from stratalog.errors import ConditionFailed, Invalid, LimitExceeded, OutcomeUnknown, Unavailable
+from stratalog.errors import ConditionFailed, Invalid, LimitExceeded, NotFound, OutcomeUnknown, Unavailable
 from stratalog.ports.index import Put, Write
 from stratalog.records import NewBody
 from tests.records.helpers import LONG_SECONDS, World
@@ -43,6 +44,35 @@ def test_what_stands_already_costs_no_write(world: World) -> None:
     world.index.calls.clear()
     assert not any(one.new for one in world.handle().put_many(bodies(100)))
     assert world.index.calls["commit"] == 0
+
+
+@pytest.mark.parametrize("newer_only", [False, True])
+@pytest.mark.parametrize("changed_only", [False, True])
+def test_what_would_be_put_is_what_is_put_then(world: World, newer_only: bool, changed_only: bool) -> None:
+    chance = random.Random(f"{newer_only} {changed_only}")
+    for _ in range(60):
+        body = NewBody(
+            id=f"b{chance.randrange(3)}",
+            body=chance.choice((b"a", b"b", LARGE)),
+            source_time_ms=chance.randrange(5),
+            newer_only=newer_only,
+            changed_only=changed_only,
+        )
+        if chance.random() < 0.2:
+            with suppress(NotFound):
+                world.records.delete(body.id)
+        world.index.calls.clear()
+        expected = world.handle().would_put(body)
+        assert world.index.calls["commit"] == 0
+        (stored,) = world.handle().put_many([body])
+        assert stored.new == expected
+
+
+def test_a_body_that_cannot_be_put_would_not_be(world: World) -> None:
+    with pytest.raises(Invalid):
+        world.records.would_put(NewBody(id="b", body=b"", newer_only=True))
+    with pytest.raises(LimitExceeded):
+        world.records.would_put(NewBody(id="b" * 2000, body=b""))
 
 
 def test_bodies_of_one_record_keep_their_order(world: World) -> None:

@@ -72,6 +72,18 @@ def test_a_catalogue_from_a_poll_to_a_difference(shell: Shell) -> None:
     assert shell.code == 0
 
 
+def test_a_dry_run_takes_nothing_in(shell: Shell) -> None:
+    file = str(shell.folder / "in" / "Packages")
+    for _ in range(2):
+        (polled,) = shell("poll", "acme", "--dry-run")
+        assert (shell.code, polled["dry_run"], polled["taken"]["new"]) == (0, True, 1)
+        assert shell("ingest", "acme/debian", file, "--dry-run")[0]["new"] == 1
+    assert "1 new, 0 unchanged, 0 deleted, 0 failed (dry run)" in shell.text("poll", "acme", "--dry-run")
+    shell("poll", "acme", "--dry-run", "--every", "60")
+    assert shell.code == 2
+    assert shell("poll", "acme")[0]["taken"]["new"] == 1
+
+
 def test_people_are_shown_tables(shell: Shell) -> None:
     assert "1 read, 1 new" in shell.text("poll", "acme")
     assert "debian  rfc822  package" in shell.text("stats", "acme")

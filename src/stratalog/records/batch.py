@@ -25,9 +25,16 @@ from stratalog.records.content import RecordBody
 from stratalog.records.decisions import RecordCall, Wanted, next_newer, next_put
 from stratalog.records.put import Decide, Heads, Planned, RecordAppend
 from stratalog.records.requests import RecordRequest
-from stratalog.records.versions import Name, RecordVersion, check_metadata, check_source_time, version_from_item
+from stratalog.records.versions import (
+    Name,
+    RecordVersion,
+    check_metadata,
+    check_source_time,
+    latest_item,
+    version_from_item,
+)
 
-__all__ = ["PUT_THREADS", "NewBody", "Stored", "put_many", "put_through"]
+__all__ = ["PUT_THREADS", "NewBody", "Stored", "put_many", "put_through", "would_put"]
 
 PUT_THREADS = 16
 TURN_BODIES = 400
@@ -154,6 +161,12 @@ def put_many(
     """The answers to all bodies in order. Raises only what taking the next body raises."""
     with nullcontext() if environment.index.joint_commits else ThreadPoolExecutor(threads) as pool:
         yield from put_through(pool, environment, organisation, heads, bodies)
+
+
+def would_put(environment: Environment, organisation: str, body: NewBody) -> bool:
+    """Whether a put of the body would make a version, by the decision that a put makes. Writes nothing."""
+    call, decide = _asked(environment, organisation, body, [])
+    return not isinstance(decide(latest_item(environment.index, call.name.partition)), Item)
 
 
 def put_through(

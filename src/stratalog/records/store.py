@@ -11,7 +11,7 @@ from stratalog.keys import escape, record_key
 from stratalog.log.directory import RECORDS, Listing, list_directory
 from stratalog.log.entries import check_principal, check_write_id
 from stratalog.log.environment import Environment
-from stratalog.records.batch import PUT_THREADS, NewBody, Stored, put_many
+from stratalog.records.batch import PUT_THREADS, NewBody, Stored, put_many, would_put
 from stratalog.records.content import RecordBody, stream_item, stream_version
 from stratalog.records.decisions import (
     Contents,
@@ -161,6 +161,13 @@ class Records:
         its answer, not raised. Bodies are taken some hundred at a time; those of one record keep their order.
         """
         return put_many(self.environment, self.organisation, self._heads, bodies, threads)
+
+    def would_put(self, body: NewBody) -> bool:
+        """Whether `put_many` would make a version of the body now: for a dry run. Writes nothing.
+
+        Quotas and rates are not asked. Raises Invalid and LimitExceeded as a put does, and Unavailable.
+        """
+        return would_put(self.environment, self.organisation, body)
 
     def update(
         self,

@@ -14,6 +14,7 @@ xml              XML of strangers, read safely
 xml_bounds       how long, deep and many the parts of XML may be
 polls            polls sources on a schedule
 ingest           stores records: newer wins, failures become dead letters
+dry_run          what storing them would do
 model            the shared model
 transformers     a source's record becomes a work
 reconciliation   synchronises works with their sources

@@ -32,6 +32,8 @@ __all__ = ["catalogue"]
 of_organisation = click.argument("organisation")
 of_source = click.argument("source", metavar="ORGANISATION/SOURCE")
 of_sources = click.option("--source", "sources", multiple=True, metavar="NAME", help="Only this source.  [may repeat]")
+of_dry_run = click.option("--dry-run", is_flag=True, help="Do nothing, and say what would be done.")
+DRY_RUN = " (dry run)"
 ADAPTERS = ("folder", "http", "oai")
 FORMATS = ("json", "jsonl", "xml", "csv", "rfc822", "file")
 
@@ -101,6 +103,7 @@ def add(session: Session, source: str, location: str, adapter: str, form: str, t
 @click.option("--every", type=click.FloatRange(1), metavar="SECONDS", help="Go on, looking so often what is due.")
 @click.option("--no-works", is_flag=True, help="Only take records in.")
 @click.option("--allow-deletions", is_flag=True, help="Delete what complete states lack, however much it is.")
+@of_dry_run
 def poll(
     session: Session,
     organisation: str,
@@ -108,14 +111,18 @@ def poll(
     every: float | None,
     no_works: bool,
     allow_deletions: bool,
+    dry_run: bool,
 ) -> None:
     """Ask sources what is new, take it in, and make works of it.
 
     The exit code is 1 where something failed that is now a dead letter, or a source could not be read to its end.
     """
     store = session.open()
+    if every is not None and dry_run:
+        raise click.UsageError("--dry-run asks each source once; leave --every away.")
     if every is None:
-        if not _poll_once(session, store, organisation, sources, False, not no_works, allow_deletions):
+        works = not no_works and not dry_run
+        if not _poll_once(session, store, organisation, sources, False, works, allow_deletions, dry_run):
             raise Failed(FAILED)
         return
     while True:
@@ -126,9 +133,11 @@ def poll(
 @command("ingest", example="stratalog catalogue ingest acme/books new.json")
 @of_source
 @click.argument("files", nargs=-1, required=True, metavar="FILE...", type=click.Path(exists=True, dir_okay=False))
-def ingest(session: Session, source: str, files: tuple[str, ...]) -> None:
+@of_dry_run
+def ingest(session: Session, source: str, files: tuple[str, ...], dry_run: bool) -> None:
     """Take files in as a source's, wherever they lie; no checkpoint moves, and no work is made yet."""
     folder, ingest = _module("folder"), _module("ingest")
+    take = _module("dry_run").preview if dry_run else ingest.take
     organisation, name = split_name(source)
     records = session.open().records(organisation)
     settings = _module("sources").read_source(records, name)
@@ -136,8 +145,8 @@ def ingest(session: Session, source: str, files: tuple[str, ...]) -> None:
     with progress("ingesting", None) as step:
         for file in map(Path, files):
             for piece in folder.poll_file(settings, file):
-                total.add(ingest.take(records, settings, piece, step))
-    session.answer(total, _ingest_line(source, total))
+                total.add(take(records, settings, piece, step))
+    session.answer(total, _ingest_line(source, total) + (DRY_RUN if dry_run else ""))
     if total.failed or total.withheld:
         raise Failed(FAILED)
 
@@ -259,16 +268,18 @@ def _poll_once(
     due: bool,
     works: bool,
     allow: bool = False,
+    dry_run: bool = False,
 ) -> bool:
     """Whether all went well."""
     polls, well = _module("polls"), True
     with progress("polling", None) as step:
-        given = {"sources": sources, "due_only": due, "allow_deletions": allow}
+        given = {"sources": sources, "due_only": due, "allow_deletions": allow, "dry_run": dry_run}
         polled = list(polls.poll(store, organisation, _connect, **given, progress=step))
     for outcome in polled:
         session.answer(
             outcome,
             _ingest_line(f"{organisation}/{outcome.source}", outcome.taken)
+            + (DRY_RUN if outcome.dry_run else "")
             + (outcome.reason and f" — {outcome.reason}"),
         )
         well = well and not (outcome.taken.failed or outcome.reason)

@@ -21,7 +21,17 @@ from stratalog_catalogue.names import SOURCES, letter_id, source_id, stored_id
 from stratalog_catalogue.record_splitter import PIECE_BYTES, SplitRecord, Unreadable
 from stratalog_catalogue.sources import Source
 
-__all__ = ["IngestCounts", "IngestFailure", "fail", "take", "take_record"]
+__all__ = [
+    "IngestCounts",
+    "IngestFailure",
+    "body_of",
+    "fail",
+    "living_version",
+    "missing_records",
+    "take",
+    "take_record",
+    "time_of",
+]
 
 TRIES_MAX = 3
 ID_BYTES_MAX = 960
@@ -83,23 +93,20 @@ def take(
         intake.settle(stored)
     counts = intake.counts
     if step.is_complete and not counts.failed:
-        missing = _missing(records, source, intake.seen)
-        if allow_deletions or not _is_too_much(source, len(missing), len(intake.seen)):
-            counts.deleted += sum(_delete(records, record_id, step.time_ms) for record_id in missing)
-        else:
-            counts.withheld += len(missing)
+        missing, counts.withheld = missing_records(records, source, intake.seen, allow_deletions)
+        counts.deleted += sum(_delete(records, record_id, step.time_ms) for record_id in missing)
     return counts
 
 
 def take_record(records: Records, source: Source, record: SplitRecord, time_ms: int) -> bool:
     """Take one record alone; whether it made a new version. A file streams, whatever its size."""
-    record_id, time = source_id(source.name, record.id), _time(record, time_ms)
+    record_id, time = source_id(source.name, record.id), time_of(record, time_ms)
     if record.deleted:
         return _delete(records, record_id, time)
     if record.path is not None:
         metadata = _metadata(source, record)
         return records.put_if_newer(record_id, _file_parts(record.path), time, metadata=metadata) is not None
-    (stored,) = records.put_many([_body(source, record, time_ms)])
+    (stored,) = records.put_many([body_of(source, record, time_ms)])
     if stored.error is not None:
         raise stored.error
     return stored.new
@@ -145,7 +152,7 @@ class _Intake:
                 self._take_alone(record)
             else:
                 self._given.append(record)
-                yield _body(self._source, record, self._step.time_ms)
+                yield body_of(self._source, record, self._step.time_ms)
 
     def settle(self, stored: Stored) -> None:
         """Note what came of a put. A store that cannot be reached ends the poll, which is repeated."""
@@ -215,18 +222,19 @@ def _bodiless(records: Records, source: Source) -> set[str]:
     return {letter.id for letter in letters if letter.size is None}
 
 
-def _body(source: Source, record: SplitRecord, time_ms: int) -> NewBody:
+def body_of(source: Source, record: SplitRecord, time_ms: int) -> NewBody:
+    """What is to be stored of a record that is no file."""
     return NewBody(
         id=source_id(source.name, record.id),
         body=record.body,
-        source_time_ms=_time(record, time_ms),
+        source_time_ms=time_of(record, time_ms),
         metadata=_metadata(source, record),
         newer_only=True,
         changed_only=record.time_ms is None,
     )
 
 
-def _time(record: SplitRecord, time_ms: int) -> int:
+def time_of(record: SplitRecord, time_ms: int) -> int:
     """The record's own time, else that of its file, else ``time_ms``."""
     times = (time for time in (record.time_ms, record.file_time_ms) if time is not None)
     return next(times, time_ms)
@@ -245,25 +253,32 @@ def _metadata(source: Source, record: SplitRecord) -> dict[str, Any]:
 
 def _delete(records: Records, record_id: str, time_ms: int) -> bool:
     """Store a deletion, unless what stands is newer, or deleted, or was never there."""
-    while True:
+    while (latest := living_version(records, record_id, time_ms)) is not None:
         try:
-            latest = records.stat(record_id)
-        except NotFound:
-            return False
-        if latest.deleted or (latest.source_time_ms or 0) > time_ms:
-            return False
-        try:
-            records.delete(record_id, expected=latest.version, source_time_ms=time_ms)
+            records.delete(record_id, expected=latest, source_time_ms=time_ms)
             return True
         except Overtaken:
             continue
+    return False
 
 
-def _missing(records: Records, source: Source, seen: Set[str]) -> list[str]:
-    """The records that live and that a complete state does not have."""
+def living_version(records: Records, record_id: str, time_ms: int) -> int | None:
+    """The latest version, where it lives and is not newer than that time."""
+    try:
+        latest = records.stat(record_id)
+    except NotFound:
+        return None
+    return None if latest.deleted or (latest.source_time_ms or 0) > time_ms else latest.version
+
+
+def missing_records(records: Records, source: Source, seen: Set[str], allow_deletions: bool) -> tuple[list[str], int]:
+    """The records that a complete state is to delete; none, and how many they would be, where it lacks too much."""
     prefix = f"{SOURCES}{source.name}/"
     unseen = (line.id for line in records.list(prefix=prefix) if line.id.removeprefix(prefix) not in seen)
-    return [record_id for record_id in unseen if not records.stat(record_id).deleted]
+    missing = [record_id for record_id in unseen if not records.stat(record_id).deleted]
+    if allow_deletions or not _is_too_much(source, len(missing), len(seen)):
+        return missing, 0
+    return [], len(missing)
 
 
 def _is_too_much(source: Source, missing: int, present: int) -> bool:

@@ -11,6 +11,7 @@ from stratalog import Invalid, NotFound, Records, Store, StratalogError, Unavail
 from stratalog.clock import Clock
 from stratalog.limits import POINTER_BYTES_MAX
 from stratalog.retry import Retry, RetryPolicy
+from stratalog_catalogue.dry_run import preview
 from stratalog_catalogue.feed import poll_feed, shown_url
 from stratalog_catalogue.folder import Checkpoint, Step, poll_folder
 from stratalog_catalogue.ingest import IngestCounts, take
@@ -18,7 +19,7 @@ from stratalog_catalogue.names import CHECKPOINTS, POLLS
 from stratalog_catalogue.oai import poll_oai
 from stratalog_catalogue.sources import Source, read_source, source_names
 
-__all__ = ["Connect", "Polled", "forget_checkpoint", "poll", "poll_source"]
+__all__ = ["Connect", "Polled", "forget_checkpoint", "poll", "poll_source", "preview_source"]
 
 TRIES_MAX = 4
 RETRY_POLICY = RetryPolicy(wait_seconds_first=0.5, wait_seconds_max=30)
@@ -40,6 +41,9 @@ class Polled(msgspec.Struct, frozen=True, kw_only=True):
     dead: bool = False
     """Whether it broke off so often by now that the source itself is a dead letter."""
 
+    dry_run: bool = False
+    """Whether it says what a poll would do, and nothing was written."""
+
 
 def poll(
     store: Store,
@@ -49,11 +53,13 @@ def poll(
     sources: Iterable[str] = (),
     due_only: bool = False,
     allow_deletions: bool = False,
+    dry_run: bool = False,
     progress: Callable[[int], None] = lambda count: None,
 ) -> Iterator[Polled]:
     """Poll these sources, or all that are not paused; with ``due_only`` only where the last poll is long enough ago.
 
-    Answers as they come. Raises NotFound and Invalid for a source that is named.
+    With ``dry_run`` each source is asked and nothing is written. Answers as they come. Raises NotFound and Invalid for
+    a source that is named.
     """
     records, clock = store.records(organisation), store.environment.clock
     named = list(sources)
@@ -67,7 +73,9 @@ def poll(
             continue
         if source.paused and not named:
             continue
-        if not due_only or _is_due(records, source, clock.wall_ms()):
+        if dry_run:
+            yield preview_source(records, source, connect, progress, allow_deletions)
+        elif not due_only or _is_due(records, source, clock.wall_ms()):
             yield poll_source(records, source, connect, clock, progress, allow_deletions)
 
 
@@ -92,8 +100,7 @@ def poll_source(
             for step in _steps(source, checkpoint, connect):
                 taken = take(records, source, step, progress, allow_deletions)
                 counts.add(taken)
-                if taken.withheld:
-                    raise Invalid(WITHHELD, missing=taken.withheld, limit=f"{source.deletions_percent_max} %")
+                _refuse_withheld(source, taken)
                 _save_checkpoint(records, source, step.checkpoint, clock.wall_ms())
                 if step.checkpoint != checkpoint:
                     # Another try begins after this step, and has tries of its own.
@@ -111,12 +118,41 @@ def poll_source(
     return Polled(source=source.name, taken=counts)
 
 
+def preview_source(
+    records: Records,
+    source: Source,
+    connect: Connect,
+    progress: Callable[[int], None] = lambda count: None,
+    allow_deletions: bool = False,
+) -> Polled:
+    """Ask a source once, and say what a poll would do. Writes nothing: no checkpoint moves, no failure is counted."""
+    counts, reason = IngestCounts(), ""
+    try:
+        for step in _steps(source, _checkpoint(records, source), connect):
+            taken = preview(records, source, step, progress, allow_deletions)
+            counts.add(taken)
+            _refuse_withheld(source, taken)
+    except Exception as exc:  # noqa: BLE001 - what ends one source's look must not stop the others'
+        reason = _reason(exc)
+    return Polled(source=source.name, taken=counts, reason=reason, dry_run=True)
+
+
 def _broken_off(records: Records, source: Source, counts: IngestCounts, cause: Exception) -> Polled:
     """Count a poll that broke off. Raises Unavailable where the store is out of reach too."""
-    reason = str(cause) if isinstance(cause, StratalogError | OSError) else f"{type(cause).__name__}: {cause}"
-    reason = reason.encode(errors="replace").decode() or type(cause).__name__
+    reason = _reason(cause)
     letter = records.fail(POLLS + source.name, reason[:300], pointer=_pointer(source))
     return Polled(source=source.name, taken=counts, reason=reason, dead=letter.dead)
+
+
+def _refuse_withheld(source: Source, taken: IngestCounts) -> None:
+    """End a poll whose state lacks too much, before its checkpoint moves. Raises Invalid."""
+    if taken.withheld:
+        raise Invalid(WITHHELD, missing=taken.withheld, limit=f"{source.deletions_percent_max} %")
+
+
+def _reason(cause: Exception) -> str:
+    reason = str(cause) if isinstance(cause, StratalogError | OSError) else f"{type(cause).__name__}: {cause}"
+    return reason.encode(errors="replace").decode() or type(cause).__name__
 
 
 def forget_checkpoint(records: Records, source: str) -> None:

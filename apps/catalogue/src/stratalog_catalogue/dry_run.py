@@ -1,0 +1,62 @@
+"""Dry runs: what taking records in would do, by the same decisions, with nothing written."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import msgspec
+
+from stratalog import Records, StratalogError, Unavailable
+from stratalog_catalogue.folder import Step
+from stratalog_catalogue.ingest import IngestCounts, body_of, living_version, missing_records, time_of
+from stratalog_catalogue.names import source_id, stored_id
+from stratalog_catalogue.record_splitter import SplitRecord, Unreadable
+from stratalog_catalogue.sources import Source
+
+__all__ = ["preview"]
+
+
+def preview(
+    records: Records,
+    source: Source,
+    step: Step,
+    progress: Callable[[int], None] = lambda count: None,
+    allow_deletions: bool = False,
+) -> IngestCounts:
+    """What `take` would do with a step. Each record is compared with what is stored now, also one that comes twice.
+
+    Writes nothing, and keeps no dead letter. Raises Unavailable.
+    """
+    counts, seen = IngestCounts(), {stored_id(id) for id in step.present}
+    for record in step.records:
+        counts.read += 1
+        progress(1)
+        if isinstance(record, Unreadable):
+            counts.failed += 1
+            continue
+        if step.is_complete:
+            seen.add(stored_id(record.id))
+        try:
+            changes = _would_change(records, source, record, step.time_ms)
+        except Unavailable:
+            raise
+        except StratalogError:
+            counts.failed += 1
+            continue
+        counts.deleted += changes and record.deleted
+        counts.new += changes and not record.deleted
+        counts.same += not changes
+    if step.is_complete and not counts.failed:
+        missing, counts.withheld = missing_records(records, source, seen, allow_deletions)
+        living = (living_version(records, record_id, step.time_ms) for record_id in missing)
+        counts.deleted += sum(version is not None for version in living)
+    return counts
+
+
+def _would_change(records: Records, source: Source, record: SplitRecord, time_ms: int) -> bool:
+    if record.deleted:
+        return living_version(records, source_id(source.name, record.id), time_of(record, time_ms)) is not None
+    body = body_of(source, record, time_ms)
+    if record.path is not None:  # of a file only the time decides: its bytes are not read
+        body = msgspec.structs.replace(body, changed_only=False)
+    return records.would_put(body)

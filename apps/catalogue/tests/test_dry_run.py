@@ -1,0 +1,99 @@
+"""A dry run says what a poll would do, and writes nothing."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from random import Random
+
+import pytest
+
+import stratalog
+from apps.catalogue.tests.helpers import DAY_NS, PACKAGE, START_NS, Catalogue
+from stratalog.testing.clock import ManualClock
+from stratalog_catalogue.names import POLLS
+from stratalog_catalogue.polls import WITHHELD, Polled, poll
+
+
+@pytest.fixture
+def catalogue(tmp_path: Path) -> Catalogue:
+    return Catalogue(stratalog.open("memory:", clock=ManualClock()), tmp_path)
+
+
+NAMES = [f"package-{number}" for number in range(40)]
+
+
+def dry(catalogue: Catalogue, **options: bool) -> Polled:
+    """What a dry run says; it must leave every item and blob as it was."""
+    before = stored(catalogue)
+    (said,) = poll(catalogue.store, "acme", catalogue.connect, dry_run=True, **options)
+    assert said.dry_run
+    assert stored(catalogue) == before
+    return said
+
+
+def stored(catalogue: Catalogue) -> list[object]:
+    environment = catalogue.store.environment
+    partitions = sorted(environment.index._partitions)  # type: ignore[attr-defined]
+    items = [item for name in partitions for item in environment.index.query(name)]
+    return [*items, *environment.blobs.list("")]
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_a_dry_run_counts_as_the_poll_after_it(catalogue: Catalogue, seed: int) -> None:
+    chance = Random(seed)
+    catalogue.add(complete=chance.random() < 0.7)
+    versions: dict[str, str] = {}
+    for day in range(1, 8):
+        for name in chance.sample(NAMES, chance.randrange(12)):
+            versions[name] = str(chance.randrange(3))
+        for name in chance.sample(sorted(versions), min(len(versions), chance.choice((0, 1, 30)))):
+            del versions[name]
+        paragraphs = [PACKAGE.format(name=name, version=at) for name, at in versions.items()]
+        if chance.random() < 0.3:
+            paragraphs.append("this is no paragraph\n")
+        catalogue.write("\n".join(paragraphs), day=day if chance.random() < 0.8 else max(1, day - 2))
+        said, polled = dry(catalogue), catalogue.poll()
+        assert (said.taken, said.reason) == (polled.taken, polled.reason)
+
+
+def test_it_says_what_a_state_that_lacks_too_much_would_delete(catalogue: Catalogue) -> None:
+    catalogue.add()
+    catalogue.write_packages(dict.fromkeys(NAMES, "1"))
+    catalogue.poll()
+    catalogue.write_packages({"bash": "1"}, day=2)
+    said = dry(catalogue)
+    assert (said.taken.withheld, said.reason.startswith(WITHHELD)) == (40, True)
+    assert dry(catalogue, allow_deletions=True).taken.deleted == 40
+
+
+def test_of_files_that_are_records_only_the_times_are_compared(catalogue: Catalogue) -> None:
+    catalogue.add(format="file", transformer="plain")
+    for name in ("a", "b"):
+        catalogue.write(name * 10, name=name)
+    assert dry(catalogue).taken.new == 2
+    catalogue.poll()
+    assert dry(catalogue).taken.read == 0
+    catalogue.write("other", name="a", day=2)
+    (catalogue.folder / "debian" / "b").unlink()
+    said, polled = dry(catalogue), catalogue.poll()
+    assert said.taken == polled.taken
+    assert (said.taken.new, said.taken.deleted) == (1, 1)
+
+
+def test_a_source_that_is_away_counts_no_failure(catalogue: Catalogue) -> None:
+    source = catalogue.add()
+    (catalogue.folder / "debian").rename(catalogue.folder / "elsewhere")
+    for _ in range(9):
+        assert "folder" in dry(catalogue).reason
+    assert catalogue.records.failure(POLLS + source.name) is None
+
+
+def test_an_empty_file_is_a_record_that_a_newer_time_makes_anew(catalogue: Catalogue) -> None:
+    catalogue.add(format="file", transformer="plain")
+    catalogue.write("", name="empty")
+    catalogue.poll()
+    path = catalogue.folder / "debian" / "empty"
+    os.utime(path, ns=(START_NS + 2 * DAY_NS, START_NS + 2 * DAY_NS))
+    said, polled = dry(catalogue), catalogue.poll()
+    assert said.taken == polled.taken
