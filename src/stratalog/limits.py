@@ -184,7 +184,6 @@ CONNECTIONS_MAX = 10_000
 # Connections leave so many of the process's descriptors to the store's files, to engines and to other services.
 DESCRIPTORS_RESERVED = 256
 ACCEPTS_PER_TURN_MAX = 40
-REQUESTS_PER_TURN_MAX = 8
 ACCEPT_RETRY_SECONDS = 1
 LOG_LINE_SECONDS_MIN = 1
 # What one holder may have at most of a process's connections, and of its live ones. Only where tokens are asked for.

@@ -33,7 +33,6 @@ web_tokens      JSON Web Tokens
 shares          how much of the process one caller may hold at once
 paces           how much of the time each principal's threads compute
 rotation        what waits in groups, taken out in turn
-request_turns   how many requests begin in one turn of the event loop
 thread_pool     threads for synchronous functions, shared fairly by their callers
 pools           a bounded pool of threads for each kind of work
 connection_shares  what each connection holds, and for whom it counts

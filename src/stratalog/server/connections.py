@@ -17,10 +17,9 @@ from uvicorn.protocols.websockets.websockets_sansio_impl import WebSocketsSansIO
 
 from stratalog.limits import ANSWER_PIECE_BYTES, LIVE_CLOSE_SECONDS_MAX
 from stratalog.server.application import ServerLimits
-from stratalog.server.connection_shares import SOCKET, address_of
+from stratalog.server.connection_shares import SOCKET
 from stratalog.server.deadlines import AnswerProgress
 from stratalog.server.metrics import Metrics
-from stratalog.server.request_turns import RequestTurns
 from stratalog.server.shares import Allocation, Budget
 
 __all__ = ["Connection", "HttpProtocol", "OpenConnections", "WebSocketProtocol", "in_pieces"]
@@ -40,7 +39,6 @@ class OpenConnections:
         self.limits = limits
         of_address = max(1, int(connections_max * limits.address_share_max))
         self.budget = Budget("connections", connections_max, {"address": of_address} if is_shared else {})
-        self.turns = RequestTurns()
         self._metrics = metrics
         self._open: set[Connection] = set()
 
@@ -80,11 +78,6 @@ class Connection:
         self._written_bytes = 0
         self._progress = AnswerProgress(connections.limits)
 
-    @property
-    def turns(self) -> RequestTurns:
-        """In which a request begins."""
-        return self._connections.turns
-
     def write(self, data: bytes) -> None:
         """Hand bytes to the transport, and count them."""
         self._written_bytes += len(data)
@@ -121,7 +114,7 @@ class HttpProtocol(H11Protocol):
 
     def connection_made(self, transport: Any) -> None:
         self._connection = self._connections.begin(transport, self._allocation, self.loop.time())
-        self.app = _in_turn(self.app, self._allocation, self._connections.turns)
+        self.app = _on_socket(self.app, self._allocation)
         super().connection_made(self._connection)  # type: ignore[arg-type]
 
     def connection_lost(self, exc: Exception | None) -> None:
@@ -167,7 +160,7 @@ class WebSocketProtocol(WebSocketsSansIOProtocol):
     def connection_made(self, transport: Any) -> None:
         self._connection: Connection = transport
         self._connection.head_began = None
-        self.app = _in_turn(self.app, self._connection.allocation, self._connection.turns)
+        self.app = _on_socket(self.app, self._connection.allocation)
         super().connection_made(transport)
 
     def connection_lost(self, exc: Exception | None) -> None:
@@ -186,12 +179,11 @@ class WebSocketProtocol(WebSocketsSansIOProtocol):
             self.transport.resume_reading()
 
 
-def _in_turn(app: Any, allocation: Allocation, turns: RequestTurns) -> Any:
-    """The application, which begins when it is the caller's turn, and is told on which socket the request came."""
+def _on_socket(app: Any, allocation: Allocation) -> Any:
+    """The application, which is told on which socket a request came."""
 
     async def call(scope: Any, receive: Any, send: Any) -> None:
         scope[SOCKET] = allocation
-        await turns.begin(address_of(scope))
         await app(scope, receive, send)
 
     return call
