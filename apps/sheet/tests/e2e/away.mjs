@@ -34,8 +34,14 @@ async function follow(page, other) {
 }
 
 const awayText = (page) => page.locator("#panel-body").innerText();
-const isListed = (page, kind, text) =>
-  page.locator(`[data-conflict=${kind}]`, { hasText: text }).first().waitFor({ state: "visible" });
+const isListed = async (page, kind, text) => {
+  const item = page.locator(`[data-conflict=${kind}]`, { hasText: text }).first();
+  await item.waitFor({ state: "visible" }).catch(async (error) => {
+    const [status, version] = await evaluate(page, ([{ workbook }]) => [workbook.connectionStatus, workbook.version]);
+    const listed = await page.locator("[data-conflict]").allTextContents();
+    throw new Error(`${kind} ${text} is not in ${JSON.stringify(listed)}; ${status} at version ${version}`, { cause: error });
+  });
+};
 const count = (page) => page.locator("[data-conflict]").count();
 const click = (page, name) => page.getByRole("button", { name, exact: false }).first().click();
 
