@@ -39,7 +39,8 @@ const isListed = async (page, kind, text) => {
   await item.waitFor({ state: "visible" }).catch(async (error) => {
     const [status, version] = await evaluate(page, ([{ workbook }]) => [workbook.connectionStatus, workbook.version]);
     const listed = await page.locator("[data-conflict]").allTextContents();
-    throw new Error(`${kind} ${text} is not in ${JSON.stringify(listed)}; ${status} at version ${version}`, { cause: error });
+    const state = `${JSON.stringify(listed)}; ${status} at version ${version}`;
+    throw new Error(`${kind} ${text} is not in ${state}`, { cause: error });
   });
 };
 const count = (page) => page.locator("[data-conflict]").count();

@@ -2,7 +2,9 @@
 
 import assert from "node:assert/strict";
 import { once } from "node:events";
-import { goOffline, goOnline, isOpen, isSaved, make, open, person, shows, type, until, versionOf } from "./people.mjs";
+import * as people from "./people.mjs";
+
+const { goOffline, goOnline, isOpen, isSaved, make, open, person, shows, type, until, versionOf } = people;
 
 /** Say what is wanted of whoever runs the server, and wait until it is done. */
 async function ask(text) {
@@ -20,7 +22,7 @@ export const branches = ({ url, story, two }) => ({
     await shows(bob, "B1", "before");
     await isSaved(ada);
     await ask("backup");
-    const profile = await person(browser, "Cyd");
+    const profile = await person(browser, "Cyd", people.WITH_WORKER);
     await open(profile, url, story);
     await type(ada, "B2", "lost");
     for (const page of [bob, profile]) await shows(page, "B2", "lost");

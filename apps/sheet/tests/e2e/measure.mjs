@@ -1,14 +1,14 @@
 // Measure: what bench/sheet_browser.py prints, as JSON. `node measure.mjs URL CHROMIUM EDITS SMALL LARGE`.
 
 import { chromium } from "playwright-core";
-import { evaluate, open, person, shows } from "./people.mjs";
+import { WITH_WORKER, evaluate, open, person, shows } from "./people.mjs";
 
 const [url, executablePath, edits, small, large] = process.argv.slice(2);
 const LOADS = 3;
 const browser = await chromium.launch({ executablePath, args: ["--no-sandbox", "--disable-gpu", "--disable-quic"] });
 
 async function seen() {
-  const [ada, bob] = [await person(browser, "Ada Lace"), await person(browser, "Bob Hart")];
+  const [ada, bob] = [await person(browser, "Ada Lace", WITH_WORKER), await person(browser, "Bob Hart", WITH_WORKER)];
   await Promise.all([ada, bob].map((page) => open(page, url, small)));
   await evaluate(bob, ([{ workbook }]) => {
     globalThis.seen = [];
@@ -38,7 +38,7 @@ async function seen() {
 }
 
 async function loads() {
-  const page = await person(browser, "Ada Lace");
+  const page = await person(browser, "Ada Lace", WITH_WORKER);
   const times = [];
   for (let turn = 0; turn < LOADS; turn++) {
     const begun = Date.now();

@@ -5,9 +5,16 @@ import assert from "node:assert/strict";
 const WAIT_MS = 60_000;
 export const SHEET = "sheet1";
 
-/** A browser of somebody's own, in which what they are asked is answered by `page.answers` in turn. */
+/** Options of a person whose pages open with the server away. */
+export const WITH_WORKER = { serviceWorkers: "allow" };
+const WITHOUT_WORKER = { serviceWorkers: "block" };
+
+/**
+ * A browser of somebody's own, in which what they are asked is answered by `page.answers` in turn. Stories that take
+ * requests off do so without a service worker: where one takes over a page at that moment, Chromium pauses no request.
+ */
 export async function person(browser, name, options = {}) {
-  const profile = await browser.newContext({ viewport: { width: 1280, height: 800 }, ...options });
+  const profile = await browser.newContext({ viewport: { width: 1280, height: 800 }, ...WITHOUT_WORKER, ...options });
   await profile.addInitScript((text) => localStorage.setItem("stratalog name", text), name);
   return windowOf(profile);
 }

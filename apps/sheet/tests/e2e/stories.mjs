@@ -19,9 +19,9 @@ const column = (letter, from, to) =>
   Object.fromEntries(Array.from({ length: to - from + 1 }, (_, index) => [`${letter}${from + index}`, String(index)]));
 
 /** Windows of two people on a sheet of this story's name. */
-async function two(browser, contents = {}) {
+async function two(browser, contents = {}, options = {}) {
   await make(url, story, contents);
-  const pages = [await person(browser, "Ada Lace"), await person(browser, "Bob Hart")];
+  const pages = [await person(browser, "Ada Lace", options), await person(browser, "Bob Hart", options)];
   await Promise.all(pages.map((page) => open(page, url, story)));
   return pages;
 }
@@ -114,7 +114,7 @@ const stories = {
   },
 
   async aSheetOpensWithTheServerAway(browser) {
-    const [ada, bob] = await two(browser, { A1: "kept" });
+    const [ada, bob] = await two(browser, { A1: "kept" }, people.WITH_WORKER);
     await ada.waitForSelector("body[data-cached]");
     await ada.context().setOffline(true);
     await type(ada, "A2", "typed offline");

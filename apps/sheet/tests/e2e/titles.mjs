@@ -3,6 +3,7 @@
 import assert from "node:assert/strict";
 import { join } from "node:path";
 import {
+  WITH_WORKER,
   evaluate,
   choose,
   goOffline,
@@ -84,7 +85,7 @@ export const titles = ({ url, story, two, folder }) => ({
   },
 
   async aNewTitleIsKnownWithTheServerAway(browser) {
-    const [page] = await two(browser);
+    const [page] = await two(browser, {}, WITH_WORKER);
     await send(url, story, "POST", "/rename?author=Program", { title: "Told by a program" });
     await isCalled(page, "Told by a program");
     await page.waitForSelector("body[data-cached]");
