@@ -61,7 +61,7 @@ class BodySpool:
                 yield from self._by_file(given.pop())
 
     def close(self) -> None:
-        """Let go of the file."""
+        """Close the file."""
         if self._file is not None:
             self._file.close()
 

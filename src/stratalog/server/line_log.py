@@ -124,7 +124,7 @@ class _File:
         self._has_failed = True
 
     def close(self) -> None:
-        """Let go of the file; standard output stays open."""
+        """Close the file; standard output stays open."""
         file, self._file = self._file, None
         if file is not None:
             file.close()

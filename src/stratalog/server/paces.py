@@ -30,7 +30,7 @@ DEBT_SECONDS_MAX = CALLER_PAUSE_SECONDS_MAX * CALLER_COMPUTED_SHARE_MAX
 
 
 class RecentCallers:
-    """Those who called lately."""
+    """The callers of late."""
 
     def __init__(self) -> None:
         self._called: OrderedDict[Holder, float] = OrderedDict()

@@ -126,6 +126,6 @@ class LoopThreads(ThreadPoolExecutor):
         return work.pool.submit(function, work.key, work.caller).future
 
     def shutdown(self, wait: bool = True, *, cancel_futures: bool = False) -> None:
-        """Let go of the pools' threads."""
+        """End the pools' threads."""
         self._pools.close()
         super().shutdown(wait, cancel_futures=cancel_futures)

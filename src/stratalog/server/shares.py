@@ -102,7 +102,7 @@ class Allocation:
 
     @property
     def holders(self) -> tuple[Holder, ...]:
-        """Those whose share it counts for."""
+        """The holders whose shares it counts for."""
         return self._holders
 
     def add(self, amount: int) -> None:

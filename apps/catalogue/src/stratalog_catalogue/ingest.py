@@ -139,7 +139,7 @@ class _Intake:
         self._bodiless = _bodiless(records, source) if source.format == "file" else set()
 
     def bodies(self) -> Iterator[NewBody]:
-        """What is to be stored jointly; everything else is dealt with in passing."""
+        """The bodies that may share commits. Deletions, files and failures are settled on the way."""
         for record in self._step.records:
             self.counts.read += 1
             self._progress(1)
@@ -223,7 +223,7 @@ def _bodiless(records: Records, source: Source) -> set[str]:
 
 
 def body_of(source: Source, record: SplitRecord, time_ms: int) -> NewBody:
-    """What is to be stored of a record that is no file."""
+    """The body that a record of a document makes, with its time and metadata."""
     return NewBody(
         id=source_id(source.name, record.id),
         body=record.body,

@@ -23,7 +23,7 @@ export class Conflicts extends EventTarget {
   #own = [];
   #before = null;
 
-  /** What is to be stored; null where there is nothing. */
+  /** The items to store; null where there are none. */
   get stored() {
     return this.items.length || this.#own.length ? { items: this.items, own: this.#own } : null;
   }
