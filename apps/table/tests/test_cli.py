@@ -5,13 +5,17 @@ from __future__ import annotations
 import json
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from click.testing import CliRunner
 
+import stratalog
 from stratalog.cli import main
+from stratalog_table import maintenance, open_table
+from stratalog_table.merge_plan import plan
 
 Run = Callable[..., str]
 
@@ -39,7 +43,7 @@ def test_rows_go_in_are_kept_and_come_out(run: Run, tmp_path: Path) -> None:
     assert "created acme/events" in run("create", "acme/events", "--key", "id:long", "--split-at", "500")
     assert run("ingest", "acme/events", "0.parquet", "1.parquet", "--rows-per-file", "300") == "1,000 rows in 4 files\n"
     maintained = run("maintain", "acme/events", "--rows-max", "300", "--files-min", "2", "--age", "0", "--lease", "0")
-    assert maintained.startswith("2 leaves split, 8 references moved, 4 merged")
+    assert maintained.startswith("2 leaves split, 8 references moved, 6 merged")
     shown = [json.loads(line) for line in run("show", "acme/events", "--json").splitlines()]
     assert sum(one["rows"] for one in shown) == 1000
     assert [one["from"] for one in shown][2] == 500
@@ -47,7 +51,7 @@ def test_rows_go_in_are_kept_and_come_out(run: Run, tmp_path: Path) -> None:
     assert run("scan", "acme/events", "--from", "14", "--to", "15") == '{"id":14,"name":"n2"}\n'
     assert run("scan", "acme/events", "--output", "found.parquet") == "1,000 rows in found.parquet\n"
     assert sorted(pq.read_table("found.parquet").column("id").to_pylist()) == list(range(1000))
-    assert run("jobs", "acme/events").count("committed") == 4
+    assert run("jobs", "acme/events").count("committed") == 6
     assert "cleared acme/events" in run("clear", "acme/events", "--yes")
     assert run("scan", "acme/events", "--output", "none.parquet").endswith("0 rows in none.parquet\n")
     assert not (tmp_path / "none.parquet").exists()
@@ -108,7 +112,9 @@ def test_what_is_no_parquet_is_an_error(run: Run) -> None:
     ("arguments", "message"),
     [
         (["create", "acme/t", "--key", "id"], "is not NAME:TYPE"),
-        (["create", "acme/t", "--key", "id:float"], "is not NAME:TYPE"),
+        (["create", "acme/t", "--key", "id:text"], "is not NAME:TYPE"),
+        (["create", "acme/t", "--key", "id:long", "--column", "x:text"], "is not NAME:TYPE"),
+        (["create", "acme/t", "--key", "day:date", "--split-at", "24.11."], "no key of type date"),
         (["create", "acme/t", "--key", "id:long", "--split-at", "x"], "no key of type long"),
         (
             ["create", "acme/t", "--key", "id:long", "--split-at", "2", "--split-at", "1"],
@@ -133,3 +139,85 @@ def test_keys_are_typed_by_the_type_of_their_column(run: Run) -> None:
     assert run("scan", "acme/bytes", "--from", "80") == '{"k":{"$bytes":"/w=="}}\n'
     shown = [json.loads(line) for line in run("show", "acme/bytes", "--json").splitlines()]
     assert [one["rows"] for one in shown] == [1, 1]
+
+
+def test_columns_are_told_added_and_widened(run: Run) -> None:
+    run("create", "acme/events", "--key", "id:long", "--column", "name:string", "--column", 'tags:["list","string"]')
+    assert run("columns", "acme/events").splitlines() == [
+        "column  type",
+        "id      long               key",
+        "name    string",
+        'tags    ["list","string"]',
+    ]
+    run("ingest", "acme/events", "0.parquet")
+    pq.write_table(pa.table({"id": [5000], "name": ["n"], "price": [1.5]}), "more.parquet")
+    assert "a column that the table lacks" in run("ingest", "acme/events", "more.parquet", code=2)
+    run("ingest", "acme/events", "more.parquet", "--add-columns")
+    assert run("scan", "acme/events", "--from", "5000") == '{"id":5000,"name":"n","tags":null,"price":1.5}\n'
+    altered = json.loads(run("alter", "acme/events", "--add", "count:int", "--keep-days", "30", "--json"))
+    assert altered["keep_days"] == 30
+    assert altered["columns"][-1] == ["count", "int32"]
+    run("alter", "acme/events", "--widen", "count:long")
+    listed = [json.loads(line) for line in run("columns", "acme/events", "--json").splitlines()]
+    assert listed[0] == {"name": "id", "type": "long", "key": True}
+    assert listed[-1] == {"name": "count", "type": "int64", "key": False}
+    assert "no type holds both" in run("alter", "acme/events", "--widen", "name:long", code=4)
+    assert "say what is to change" in run("alter", "acme/events", code=2)
+
+
+def test_keys_of_days_and_moments(run: Run) -> None:
+    run("create", "acme/days", "--key", "day:date", "--key", "at:timestamp[ms, tz=+01:30]", "--split-at", "2026-01-01")
+    at = pa.array([0], pa.timestamp("us", "UTC"))
+    pq.write_table(pa.table({"day": pa.array([20_000], pa.int32()).cast(pa.date32()), "at": at}), "days.parquet")
+    run("ingest", "acme/days", "days.parquet")
+    assert run("scan", "acme/days", "--from", "2024-10-04") == '{"day":"2024-10-04","at":"1970-01-01T01:30:00.000+0130"}\n'
+    assert run("scan", "acme/days", "--from", "2024-10-05", "--output", "none.parquet").endswith("0 rows in none.parquet\n")
+    shown = [json.loads(line) for line in run("show", "acme/days", "--json").splitlines()]
+    assert [(row["from"], row["to"]) for row in shown] == [(None, "2026-01-01"), ("2026-01-01", None)]
+
+
+def test_a_damaged_file_is_listed_left_out_and_taken_back(run: Run) -> None:
+    run("create", "acme/events", "--key", "id:long", "--data", "lake")
+    run("ingest", "acme/events", "0.parquet", "1.parquet")
+    assert run("damaged", "acme/events") == "no file is set aside\n"
+    chosen, *_ = Path("lake").glob("[a-z]*/*/*.parquet")
+    body = chosen.read_bytes()
+    chosen.write_bytes(body[:100])
+    upkeep = ("maintain", "acme/events", "--files-min", "2", "--age", "0")
+    assert "could not merge" in run(*upkeep, code=1)
+    assert str(chosen.relative_to("lake")) in run("damaged", "acme/events")
+    run(*upkeep)
+    assert "cannot be read" in run("scan", "acme/events", code=6)
+    left = run("scan", "acme/events", "--skip-damaged", "--output", "left.parquet", code=1)
+    assert "500 rows in left.parquet" in left
+    assert "1 references were left out" in left
+    chosen.write_bytes(body)
+    assert "1 files can be read again" in run("damaged", "acme/events", "--retry")
+    assert run("scan", "acme/events", "--output", "all.parquet") == "1,000 rows in all.parquet\n"
+
+
+def test_a_job_is_cancelled(run: Run) -> None:
+    run("create", "acme/events", "--key", "id:long")
+    run("ingest", "acme/events", "0.parquet", "1.parquet")
+    with stratalog.open("store") as store:
+        opened = open_table(store, "acme", "events")
+        plan(opened, 2)
+        ((job, partition, _),) = opened.at().jobs()
+    assert f"cancelled {job}" in run("cancel", "acme/events", job, "--partition", partition)
+    assert "cancelled" in run("jobs", "acme/events")
+    assert "Job not found" in run("cancel", "acme/events", job, "--partition", partition, code=4)
+
+
+def test_maintenance_goes_on_while_it_watches(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    run("create", "acme/events", "--key", "id:long")
+    passes: list[object] = []
+    maintain_table = maintenance.maintain_table
+
+    def counted(*arguments: Any, **options: Any) -> Any:
+        passes.append(options)
+        if len(passes) == 3:
+            raise KeyboardInterrupt
+        return maintain_table(*arguments, **options)
+
+    monkeypatch.setattr(maintenance, "maintain_table", counted)
+    assert run("maintain", "acme/events", "--watch", "--every", "0", code=1).count("0 merged") == 2

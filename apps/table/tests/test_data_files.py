@@ -15,8 +15,11 @@ from apps.table.tests.helpers import LONG, TWO, leaves, reopened, system_store
 from apps.table.tests.soak import site, soak
 from stratalog import Invalid, NotFound
 from stratalog_table import Column, Schema, Table, TransactionRefused, create_table
-from stratalog_table.data_files import DataFiles, sorted_rows
-from stratalog_table.maintenance import collect, compact, maintain_table, plan, push_down, run_job, split_large
+from stratalog_table.arrow_types import with_sorted_keys
+from stratalog_table.data_files import DataFiles
+from stratalog_table.job_worker import JobWorker
+from stratalog_table.maintenance import collect, compact, maintain_table, push_down, split_large
+from stratalog_table.merge_plan import plan
 from stratalog_table.rows import RowSource, data_files_of, ingest, new_filename, scan
 
 ROWS = 600
@@ -126,7 +129,7 @@ def test_rows_that_do_not_fit_the_key_are_refused(made: tuple[Table, DataFiles])
     ]:
         with pytest.raises(Invalid, match=message):
             ingest(table, data_files, rows)
-    assert sorted_rows(LONG, pa.table({"id": pa.array([2, 1], pa.int16())})).column("id").to_pylist() == [1, 2]
+    assert with_sorted_keys(LONG, pa.table({"id": pa.array([2, 1], pa.int16())})).column("id").to_pylist() == [1, 2]
 
 
 def test_a_job_that_two_processes_do_is_done_once(made: tuple[Table, DataFiles]) -> None:
@@ -138,8 +141,8 @@ def test_a_job_that_two_processes_do_is_done_once(made: tuple[Table, DataFiles])
     ((job, partition, _),) = table.at().jobs()
     inputs = other.at().on_partition(partition).references
     assert len(inputs) == 3
-    assert run_job(table, data_files, job, partition)
-    assert not run_job(other, data_files, job, partition)
+    assert JobWorker(table, data_files, 0).work(job, partition)
+    assert not JobWorker(other, data_files, 0).work(job, partition)
     assert rows_in(table, data_files) == all_of(3 * ROWS)
 
 
@@ -148,6 +151,8 @@ def test_a_job_of_a_process_that_is_gone_is_done_by_another(made: tuple[Table, D
     for batch in range(2):
         ingest(table, data_files, numbered(batch * ROWS))
     plan(table, 2)
+    ((job, partition, _),) = table.at().jobs()
+    table.claim_job(job, partition, "gone")
     assert compact(reopened(table), data_files, files_min=2, lease_ms=10**6) == 0
     assert compact(reopened(table), data_files, files_min=2, lease_ms=-1000) == 1
     assert [*table.at().jobs()] == []

@@ -47,7 +47,8 @@ def fill(table: Table, batches: int, start: int = 0) -> None:
 
 
 def maintain(table: Table) -> None:
-    maintain_table(table, data_files_of(table), rows_max=10**6, files_min=2, age_ms=ALL_AGES)
+    done = maintain_table(table, data_files_of(table), rows_max=10**6, files_min=2, age_ms=ALL_AGES)
+    assert done.faults == ()
 
 
 def rows_of(table: Table) -> list[tuple[int]]:

@@ -90,7 +90,7 @@ def test_what_waits_above_is_found_whichever_way_is_shorter(monkeypatch: pytest.
         leaf = table.at().partition(chance.choice(leaves(table)))
         table.add_files([new_file(str(n), partition=leaf.id)])
         low, high = table.schema.keys_of(leaf.region[0], 0)
-        low, high = max(low, -1000), 1000 if high is None else high
+        low, high = -1000 if low is None else max(low, -1000), 1000 if high is None else high
         if high - low > 1:
             table.split_at(leaf.id, chance.randrange(low + 1, high))
     for _ in range(40):

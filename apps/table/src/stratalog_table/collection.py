@@ -13,14 +13,16 @@ from enum import Enum
 from stratalog_table.data_files import SUFFIX, DataFiles
 from stratalog_table.data_folder import UNFINISHED, DataFile
 from stratalog_table.folder_register import REGISTER
+from stratalog_table.maintenance_faults import MaintenanceFaults, isolated
 from stratalog_table.messages import TransactionRefused
 from stratalog_table.queries import TableView
 from stratalog_table.relatives import Relatives, is_alive
 from stratalog_table.table import Table
 
-__all__ = ["FileRights", "Verdict", "collect", "collect_as", "delete_table", "owner_of"]
+__all__ = ["FileRights", "Verdict", "collect", "collect_as", "delete_table", "owner_of", "retained_ms"]
 
 NAMES_PER_COMMIT = 1000
+DAY_MS = 86_400_000
 NAME = re.compile(rf"([a-z2-7]{{12}})/[a-z2-7]{{2}}/[a-z2-7]{{20}}{re.escape(SUFFIX)}(?:{re.escape(UNFINISHED)})?")
 """A file of ours: the incarnation of the table that wrote it, a folder of some hundred, a random name."""
 
@@ -99,31 +101,51 @@ def owner_of(filename: str) -> str:
     return match[1] if match else ""
 
 
-def collect(table: Table, data_files: DataFiles, age_ms: int) -> int:
+def retained_ms(table: Table, age_ms: int) -> int:
+    """How long files stay after the last version that needs them: ``age_ms``, or longer as the table promises."""
+    keep_days = table.at().meta.keep_days
+    return max(age_ms, keep_days * DAY_MS) if keep_days else age_ms
+
+
+def collect(table: Table, data_files: DataFiles, age_ms: int, faults: MaintenanceFaults | None = None) -> int:
     """Delete the table's data files without references for longer than ``age_ms``, and such of its files as no
-    transaction added; how many. Raises DataFolderTaken where the files belong to the table in another store.
+    transaction added; how many. Raises DataFolderTaken where the files belong to the table in another store. A table
+    that promises to keep its files longer does. A file that cannot be deleted stays for the next time, and is an error
+    where no list of ``faults`` is given.
 
     Readers of an older view have so long to finish. Data that no transaction added is declared garbage first: a slow
     writer's transaction is rejected from then on.
     """
-    return collect_as(table, FileRights(table, data_files), data_files.delete, age_ms)
+    return collect_as(table, FileRights(table, data_files), data_files.delete, age_ms, faults)
 
 
-def collect_as(table: Table, rights: FileRights, delete: Callable[[str], None], age_ms: int) -> int:
+def collect_as(
+    table: Table,
+    rights: FileRights,
+    delete: Callable[[str], None],
+    age_ms: int,
+    faults: MaintenanceFaults | None = None,
+) -> int:
     """Do what `collect` does, with rights that were looked up."""
-    before_ms = table.store.environment.clock.wall_ms() - age_ms
+    before_ms = table.store.environment.clock.wall_ms() - retained_ms(table, age_ms)
     count = 0
     for part in _parts(list(table.unreferenced_before(before_ms))):
-        verdicts = {name: rights.verdict(name) for name in part}
-        deletable = [name for name in part if verdicts[name] is Verdict.DELETE]
-        for name in deletable:
-            delete(name)
-        _forget(table, [name for name in part if verdicts[name] is not Verdict.RETAIN])
-        count += len(deletable)
+        foreign: list[str] = []
+        deleted: list[str] = []
+        for name in part:
+            with isolated(faults, "collect", name):
+                verdict = rights.verdict(name)
+                if verdict is Verdict.DELETE:
+                    delete(name)
+                    deleted.append(name)
+                elif verdict is Verdict.FORGET:
+                    foreign.append(name)
+        _forget(table, foreign + deleted)
+        count += len(deleted)
     if table.cleared_ms() >= before_ms:
         return count  # Readers may still look at what was there before the clear.
     unknown = list(_unknown(table, rights, before_ms))
-    return count + sum(_collect_unknown(table, delete, part) for part in _parts(unknown))
+    return count + sum(_collect_unknown(table, delete, part, faults) for part in _parts(unknown))
 
 
 def delete_table(table: Table, data_files: DataFiles | None) -> int:
@@ -159,19 +181,24 @@ def _unknown(table: Table, rights: FileRights, before_ms: int) -> Iterator[str]:
     return (name for name in old if view.file(name) is None and rights.verdict(name) is Verdict.DELETE)
 
 
-def _collect_unknown(table: Table, delete: Callable[[str], None], names: Sequence[str]) -> int:
+def _collect_unknown(
+    table: Table, delete: Callable[[str], None], names: Sequence[str], faults: MaintenanceFaults | None
+) -> int:
     """Declare them garbage, each for itself where one was added meanwhile, then delete them."""
     if not _is_committed(lambda: table.collect_files(names)):
         if len(names) == 1:
             return 0
-        return sum(_collect_unknown(table, delete, [name]) for name in names)
+        return sum(_collect_unknown(table, delete, [name], faults) for name in names)
+    count = 0
     for name in names:
-        delete(name)
-    return len(names)
+        with isolated(faults, "collect", name):
+            delete(name)
+            count += 1
+    return count
 
 
 def _forget(table: Table, names: Sequence[str]) -> None:
-    if not _is_committed(lambda: table.delete_files(names)) and len(names) > 1:
+    if names and not _is_committed(lambda: table.delete_files(names)) and len(names) > 1:
         for name in names:
             _forget(table, [name])
 

@@ -7,57 +7,170 @@ else's. Rows are in the order of the key.
 from __future__ import annotations
 
 from bisect import bisect_left
+import copy
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from functools import reduce
 from typing import Any
 
 import pyarrow as pa  # type: ignore[import-untyped]
 import pyarrow.compute as pc  # type: ignore[import-untyped]
+import pyarrow.dataset as ds  # type: ignore[import-untyped]
 import pyarrow.parquet as pq  # type: ignore[import-untyped]
 
-from stratalog import Invalid
+from stratalog import Corrupt, Invalid
+from stratalog_table.arrow_types import arrow_schema, comparable, fitted, key_scalar
+from stratalog_table.columns import ValueColumn
 from stratalog_table.data_folder import DataFile, DataFolder
 from stratalog_table.folder_register import REGISTER
 from stratalog_table.model import Region, Schema
-from stratalog_table.row_order import decode_key
 
-__all__ = ["DataFiles", "counts", "intersection", "sorted_rows"]
+__all__ = ["DataFileDamaged", "DataFiles", "counts", "intersection"]
 
-ARROW_TYPES = {"int": pa.int32(), "long": pa.int64(), "string": pa.string(), "bytes": pa.binary()}
 ROW_GROUP_ROWS = 64 * 1024
 SUFFIX = ".parquet"
+READ_BYTES = 1024 * 1024
+
+STREAMED_ROWS = 8 * 1024
+STREAMED_BYTES = 64 * 1024
+"""Of each file that is streamed so many rows, and of each of its columns so many bytes, are in memory at once."""
+
+PARQUET = ds.ParquetFileFormat(
+    default_fragment_scan_options=ds.ParquetFragmentScanOptions(page_checksum_verification=True)
+)
+
+
+class DataFileDamaged(Corrupt):
+    """The bytes of a data file can be read and are no rows, or the file is missing."""
+
+    code = "data-file-damaged"
 
 
 class DataFiles:
     """The data files of a table. Writing and deleting ask first whether the folder says that the table may."""
 
-    def __init__(self, folder: DataFolder, schema: Schema, require_owner: Callable[[], object]) -> None:
+    def __init__(
+        self,
+        folder: DataFolder,
+        schema: Schema,
+        require_owner: Callable[[], object],
+        columns: Sequence[ValueColumn] | None = None,
+    ) -> None:
         self.schema = schema
         self.folder = folder
+        self.rows_schema = None if columns is None else arrow_schema(schema, columns)
+        """The columns that rows have; None where the table does not say, and each file has its own."""
+
         self._require_owner = require_owner
         self._is_owner = False
 
+    def with_columns(self, columns: Sequence[ValueColumn] | None) -> DataFiles:
+        """The same files with the columns of a table at a version."""
+        other = copy.copy(self)
+        other.rows_schema = None if columns is None else arrow_schema(self.schema, columns)
+        return other
+
     def write(self, filename: str, rows: pa.Table) -> None:
         """Write a file, durably and whole; rows in order. Raises DataFolderTaken, Invalid."""
+        self.write_parts(filename, rows.schema, iter([rows]))
+
+    def write_parts(self, filename: str, schema: pa.Schema, parts: Iterator[pa.Table]) -> int:
+        """Write a file part by part, durably and whole; how many rows. Raises what ``parts`` does: no file is left."""
         if not self._is_owner:
             self._require_owner()
             self._is_owner = True
+        count = 0
 
         def write(path: str) -> None:
-            pq.write_table(rows, path, filesystem=self.folder.files, row_group_size=ROW_GROUP_ROWS, compression="zstd")
+            nonlocal count
+            options = {"filesystem": self.folder.files, "compression": "zstd", "write_page_checksum": True}
+            with pq.ParquetWriter(path, schema, **options) as writer:
+                for part in parts:
+                    writer.write_table(part, row_group_size=ROW_GROUP_ROWS)
+                    count += part.num_rows
 
         self.folder.write_with(filename, write)
+        return count
 
     def read(self, filename: str, region: Region, columns: Sequence[str] | None = None) -> pa.Table:
-        """The rows of a file in a region, in order. Raises FileNotFoundError where the file was collected, Invalid."""
-        chosen = None if columns is None else list(columns)
-        return pq.read_table(
-            self.folder.path(filename),
-            columns=chosen,
-            filters=self.condition(region),
-            filesystem=self.folder.files,
-            partitioning=None,
+        """The rows of a file in a region, in order. Raises FileNotFoundError where the file was collected, Invalid,
+        and DataFileDamaged.
+        """
+        wanted = self.rows_schema
+        if wanted is not None and columns is not None:
+            wanted = pa.schema([wanted.field(name) for name in columns])
+        with self._reading(filename):
+            dataset = self._dataset(filename)
+            names = columns if wanted is None else [name for name in wanted.names if name in dataset.schema.names]
+            rows = dataset.to_table(columns=names, filter=self.condition(region))
+            return rows if wanted is None else fitted(rows, wanted)
+
+    def stream(self, filename: str, region: Region, wanted: pa.Schema) -> Iterator[pa.Table]:
+        """The rows of a file in a region, in order and a few at a time. Raises what `read` does."""
+        with self._reading(filename):
+            condition = self.condition(region)
+            (fragment,) = self._dataset(filename).get_fragments()
+            groups = [group.id for group in fragment.subset(condition).row_groups] if condition is not None else None
+            # Not by way of the dataset, which decodes whole row groups at once.
+            file = pq.ParquetFile(
+                self.folder.path(filename),
+                filesystem=self.folder.files,
+                buffer_size=STREAMED_BYTES,
+                pre_buffer=False,
+                page_checksum_verification=True,
+            )
+        with file:
+            batches = file.iter_batches(STREAMED_ROWS, row_groups=groups, use_threads=False)
+            while (part := self._next_part(filename, batches, condition, wanted)) is not None:
+                if part.num_rows:
+                    yield part
+
+    def file_schema(self, filename: str) -> pa.Schema:
+        """The columns that a file has itself. Raises what `read` does."""
+        with self._reading(filename):
+            return self._dataset(filename).schema.remove_metadata()
+
+    def check(self, filename: str) -> None:
+        """Read a whole file. Raises what `read` does."""
+        for _ in self.stream(filename, self.schema.full_region(), self.rows_schema or self.file_schema(filename)):
+            pass
+
+    def _next_part(
+        self, filename: str, batches: Iterator[Any], condition: pc.Expression | None, wanted: pa.Schema
+    ) -> pa.Table | None:
+        with self._reading(filename):
+            batch = next(batches, None)
+            if batch is None:
+                return None
+            part = pa.Table.from_batches([batch])
+            return fitted(part if condition is None else part.filter(condition), wanted)
+
+    def _dataset(self, filename: str) -> Any:
+        return ds.dataset(
+            self.folder.path(filename), format=PARQUET, filesystem=self.folder.files, exclude_invalid_files=False
         )
+
+    @contextmanager
+    def _reading(self, filename: str) -> Iterator[None]:
+        """Tell a damaged file from storage that is away. pyarrow raises the same errors for both."""
+        self.folder.path(filename)
+        try:
+            yield
+        except (FileNotFoundError, MemoryError):
+            raise
+        except Invalid as exc:
+            raise DataFileDamaged("a data file does not fit the table", filename=filename, reason=str(exc)) from exc
+        except (pa.ArrowException, OSError) as exc:
+            if isinstance(exc, OSError) and exc.errno is not None:
+                raise
+            self._read_bytes(filename)
+            raise DataFileDamaged("a data file cannot be read", filename=filename, reason=str(exc)) from exc
+
+    def _read_bytes(self, filename: str) -> None:
+        """Read the bytes of a whole file. Raises OSError, FileNotFoundError."""
+        with self.folder.files.open_input_stream(self.folder.path(filename)) as stream:
+            while stream.read(READ_BYTES):
+                pass
 
     def keys(self, filename: str, region: Region) -> pa.Table:
         """The key columns of the rows of a file in a region."""
@@ -85,29 +198,13 @@ class DataFiles:
 
     def scalar(self, position: int, text: str) -> pa.Scalar:
         """A stored key as pyarrow has it."""
-        kind = self.schema.keys[position].type
-        return pa.scalar(decode_key(kind, text), ARROW_TYPES[kind])
-
-
-def sorted_rows(schema: Schema, rows: pa.Table) -> pa.Table:
-    """Rows as a table takes them: key columns of their types, none of them empty, in order. Raises Invalid."""
-    for column in schema.keys:
-        index = rows.schema.get_field_index(column.name)
-        if index < 0:
-            raise Invalid("the rows lack a key column", column=column.name)
-        try:
-            cast = rows.column(index).cast(ARROW_TYPES[column.type])
-        except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as exc:
-            raise Invalid("a key column is of another type", column=column.name, type=column.type) from exc
-        if cast.null_count:
-            raise Invalid("a key is empty", column=column.name, rows=cast.null_count)
-        rows = rows.set_column(index, column.name, cast)
-    return rows.sort_by([(column.name, "ascending") for column in schema.keys])
+        return key_scalar(self.schema.keys[position].type, text)
 
 
 def counts(data_files: DataFiles, rows: pa.Table, regions: Sequence[Region]) -> list[int]:
     """How many of ``rows``, which are in order, lie in each region."""
-    first = rows.column(data_files.schema.keys[0].name).combine_chunks()
+    key = data_files.schema.keys[0]
+    first = comparable(key.type, rows.column(key.name).combine_chunks())
     return [_count(data_files, rows, first, region) for region in regions]
 
 
@@ -122,7 +219,8 @@ def intersection(left: Region, right: Region) -> Region:
 def _count(data_files: DataFiles, rows: pa.Table, first: Any, region: Region) -> int:
     """Rows are found by the first column, which is in order; the others are looked at where they bound anything."""
     low, high = region[0]
-    start = _row_position(data_files, first, low)
+    # The least text of a type need not be one of its keys.
+    start = 0 if low == data_files.schema.full_region()[0][0] else _row_position(data_files, first, low)
     stop = len(first) if high is None else _row_position(data_files, first, high)
     if region[1:] == data_files.schema.full_region()[1:]:
         return stop - start
@@ -132,5 +230,6 @@ def _count(data_files: DataFiles, rows: pa.Table, first: Any, region: Region) ->
 
 
 def _row_position(data_files: DataFiles, column: Any, text: str) -> int:
-    edge = data_files.scalar(0, text).as_py()
+    kind = data_files.schema.keys[0].type
+    edge = comparable(kind, data_files.scalar(0, text)).as_py()
     return bisect_left(range(len(column)), edge, key=lambda position: column[position].as_py())

@@ -56,7 +56,12 @@ class DataFolder:
         target = path + UNFINISHED if self.is_local else path
         if self.is_local:
             os.makedirs(os.path.dirname(path), exist_ok=True)
-        write(target)
+        try:
+            write(target)
+        except BaseException:
+            with suppress(OSError):
+                self.files.delete_file(target)
+            raise
         if self.is_local:
             _settle(target, path)
 

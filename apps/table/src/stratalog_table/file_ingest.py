@@ -7,6 +7,7 @@ import os
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
+from typing import NamedTuple
 
 import msgspec
 import pyarrow as pa  # type: ignore[import-untyped]
@@ -33,6 +34,14 @@ class InputFile(msgspec.Struct, frozen=True):
     sha256: str
     stamp: tuple[int, int]
     """Its size and when it was changed, so that a change meanwhile is noticed."""
+
+
+class _Options(NamedTuple):
+    """What may be done with a file that does not fit."""
+
+    repeat: bool
+    add_columns: bool
+    widen: bool
 
 
 class FileIngestReport(msgspec.Struct, frozen=True):
@@ -64,6 +73,8 @@ def ingest_files(
     *,
     source: str = "",
     repeat: bool = False,
+    add_columns: bool = False,
+    widen: bool = False,
     step: Callable[[int], object] = lambda count: None,
 ) -> FileIngestReport:
     """Add the rows of Parquet files, ``rows_per_file`` at a time; ``step`` is called after each part.
@@ -71,14 +82,15 @@ def ingest_files(
     With a ``source`` a file that is in the table is left out. One that is there in part is resumed. Raises
     SourceConflict, before anything is added, where the source brought other content under a file's name, or, unless
     ``repeat``, the same content under another name. Raises Invalid for a file that is no Parquet or does not fit the
-    table, Conflict for one that changes meanwhile: the files before it, and its parts so far, are added.
+    table, which ``add_columns`` and ``widen`` change as `rows.ingest` says, Conflict for one that changes meanwhile: the files before it, and its parts so far, are added.
     """
     if source:
         check_files(table, files, source, repeat=repeat)
+    options = _Options(repeat, add_columns, widen)
     rows = written = known = 0
     for file in files:
         brought = 0
-        for count in _ingest(table, data_files, file, rows_per_file, source, repeat=repeat):
+        for count in _ingest(table, data_files, file, rows_per_file, source, options):
             brought += 1
             rows += count
             step(1)
@@ -112,7 +124,7 @@ def check_files(table: Table, files: Sequence[InputFile], source: str, *, repeat
 
 
 def _ingest(
-    table: Table, data_files: DataFiles, file: InputFile, rows_per_file: int, source: str, *, repeat: bool
+    table: Table, data_files: DataFiles, file: InputFile, rows_per_file: int, source: str, options: _Options
 ) -> Iterator[int]:
     """Add the rows of one file that are not in the table; how many, part by part."""
     start = _present(table, file, source)
@@ -121,9 +133,9 @@ def _ingest(
         while (part := next(reader, None)) is not None:
             if _stamp(file.path) != file.stamp:
                 raise Conflict("the file was changed while it was read", path=file.path)
-            rows = SourceRows(source, file.name, file.sha256, start, part.num_rows, repeat) if source else None
+            rows = _source_rows(file, source, start, part.num_rows, repeat=options.repeat)
             try:
-                ingest(table, data_files, part, brought=rows)
+                ingest(table, data_files, part, brought=rows, add_columns=options.add_columns, widen=options.widen)
             except TransactionRefused as exc:
                 if exc.kind != ROWS_PRESENT:
                     raise
@@ -133,6 +145,10 @@ def _ingest(
                 continue
             start += part.num_rows
             yield part.num_rows
+
+
+def _source_rows(file: InputFile, source: str, start: int, rows: int, *, repeat: bool) -> SourceRows | None:
+    return SourceRows(source, file.name, file.sha256, start, rows, repeat) if source else None
 
 
 def _present(table: Table, file: InputFile, source: str) -> int:

@@ -15,6 +15,7 @@ import msgspec
 
 from stratalog import Conflict, Document, Draft, NotFound, Rejected, Rules, Store
 from stratalog.errors import VersionForgotten
+from stratalog_table.job_claims import CancelJob
 from stratalog_table.queries import TableView
 from stratalog_table.references import AddFiles, AssignJobIds, ReplaceFileReferences
 from stratalog_table.table_draft import read
@@ -38,6 +39,7 @@ class Job(msgspec.Struct, frozen=True):
 
     status: created — references wait for it. committed — its last ones were replaced. failed — a commit of it was
     refused, and references may wait still. cleared — the table forgot its files first. ingested — its files were added.
+    cancelled — its references were taken from it.
     """
 
     job: str
@@ -222,6 +224,12 @@ def _added_in(version: int, args: Any, reason: str | None) -> Iterator[Event]:
         yield ["ingested", version, transaction.job, [file.filename for file in transaction.files], rows]
 
 
+def _cancelled_in(version: int, args: Any, reason: str | None) -> Iterator[Event]:
+    if reason is None:
+        cancelled = read(args, CancelJob)
+        yield ["cancelled", version, cancelled.job, cancelled.partition]
+
+
 def _cleared_in(version: int, args: Any, reason: str | None) -> Iterator[Event]:
     if reason is None:
         yield ["cleared", version]
@@ -231,6 +239,7 @@ _EVENT_READERS: Mapping[str, Callable[[int, Any, str | None], Iterator[Event]]] 
     "assign_job_ids": _assigned_in,
     "replace_file_references": _replaced_in,
     "add_files": _added_in,
+    "cancel_job": _cancelled_in,
     "clear_files": _cleared_in,
     "reinitialise": _cleared_in,
 }
@@ -269,6 +278,11 @@ def _ingested(draft: Draft, version: int, job: str, filenames: list[str], rows: 
     _put(draft, msgspec.structs.replace(changed, finished=version))
 
 
+def _cancelled(draft: Draft, version: int, job: str, partition: str) -> None:
+    record = _find(draft, job, partition, version)
+    _put(draft, msgspec.structs.replace(record, status="cancelled", waiting=0, finished=version))
+
+
 def _cleared(draft: Draft, version: int) -> None:
     for key in list(draft.keys("waiting/")):
         record = msgspec.convert(draft.get(f"job/{key.split('/', 1)[1]}"), Job)
@@ -280,6 +294,7 @@ _FOLDS: Mapping[str, Callable[..., None]] = {
     "committed": _committed,
     "failed": _failed,
     "ingested": _ingested,
+    "cancelled": _cancelled,
     "cleared": _cleared,
 }
 

@@ -14,6 +14,7 @@ from stratalog_table.model import FileReference, Partition, Region, Schema
 
 __all__ = [
     "COLLECTED",
+    "COLUMNS",
     "INNER",
     "TABLE",
     "Layout",
@@ -37,6 +38,9 @@ INNER = "inner"
 COLLECTED = "collected/"
 """Files whose data was deleted although no transaction had added them; none may be added late."""
 
+COLUMNS = "columns"
+"""The field that says which value columns the rows have: `[[name, type], …]`; absent until something says it."""
+
 EDGE_CHARACTERS = 64
 UNBOUNDED = "~"
 APPROXIMATE = 1
@@ -56,6 +60,9 @@ class Meta(msgspec.Struct, frozen=True, omit_defaults=True):
     purged_files: int = 0
     crossed: bool = False
     """Whether a partition was ever split on another column than the first."""
+
+    keep_days: int = 0
+    """For so many days data files stay after the last version that needs them. See `retention`."""
 
     @property
     def layout(self) -> Layout:
@@ -105,6 +112,14 @@ class Layout(msgspec.Struct, frozen=True):
     def jobs(self) -> str:
         """Before every job."""
         return f"job{self.files}/"
+
+    def claim(self, job: str, partition: str) -> str:
+        """Who does a job, and how often that worker has said so."""
+        return f"claim{self.files}/{job}\t{partition}"
+
+    def damaged(self, filename: str = "") -> str:
+        """A tracked file that is set aside since it cannot be read, and why."""
+        return f"damaged{self.files}/{filename}"
 
     def leaf(self, position: str = "") -> str:
         """What a leaf holds, and before all references on it."""

@@ -5,3 +5,17 @@ from __future__ import annotations
 # A source and the files that it brings are named in the table's state.
 SOURCE_BYTES_MAX = 256
 SOURCE_FILE_BYTES_MAX = 1_024
+
+# Decimal keys are written as numbers of 128 bits.
+KEY_PRECISION_MAX = 38
+
+# Columns of a table are one value of its state, which each ingest reads.
+COLUMNS_MAX = 4_096
+COLUMN_NAME_BYTES_MAX = 256
+COLUMN_TYPE_DEPTH_MAX = 16
+
+# How many days a table may promise to keep its old data files.
+RETENTION_DAYS_MAX = 36_500
+
+# Why a data file is set aside, as far as it is kept.
+DAMAGE_REASON_CHARACTERS_MAX = 300

@@ -1,26 +1,28 @@
 """Keeping a table well: leaves that grew large are split, references moved down, files merged, garbage collected.
 
 Any number of processes may do any of it at once, and end anywhere. Each step is a transaction with its checks, so what
-somebody else did first is refused and left; what was begun by a process that is gone is found and gone on with.
+somebody else did first is refused and left; what was begun by a process that is gone is found and gone on with. What
+fails for one file, job or leaf is listed, and everything else goes on.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from functools import partial
 
 import msgspec
-import pyarrow as pa  # type: ignore[import-untyped]
 
-from stratalog import NotFound
-from stratalog_table.collection import collect
-from stratalog_table.data_files import DataFiles, counts
+from stratalog_table.arrow_types import comparable
+from stratalog_table.collection import collect, retained_ms
+from stratalog_table.data_files import DataFileDamaged, DataFiles, counts
+from stratalog_table.job_worker import JobWorker
+from stratalog_table.maintenance_faults import MaintenanceFault, MaintenanceFaults, isolated
+from stratalog_table.merge_plan import plan
 from stratalog_table.messages import TransactionRefused
 from stratalog_table.model import FileReference, Held, NewReference, Region
 from stratalog_table.queries import Holding
-from stratalog_table.references import Assignment, Output, ReplaceFileReferences, Split
-from stratalog_table.row_order import EDGE_BYTES_MAX, encode_key
-from stratalog_table.rows import new_filename
+from stratalog_table.references import Split
+from stratalog_table.row_order import EDGE_BYTES_MAX, Key, decode_key, encode_key
 from stratalog_table.table import Table
 
 __all__ = [
@@ -28,9 +30,8 @@ __all__ = [
     "collect",
     "compact",
     "maintain_table",
-    "plan",
     "push_down",
-    "run_job",
+    "retry_damaged",
     "split_large",
 ]
 
@@ -38,117 +39,126 @@ SAMPLE_KEYS = 1000
 
 
 class TableMaintenanceReport(msgspec.Struct, frozen=True):
-    """What one pass did."""
+    """What one pass did, and what it could not do."""
 
     splits: int = 0
     moved: int = 0
     jobs: int = 0
     collected: int = 0
+    faults: tuple[MaintenanceFault, ...] = ()
 
 
 def maintain_table(
     table: Table, data_files: DataFiles, *, rows_max: int, files_min: int, age_ms: int, lease_ms: int = 0
 ) -> TableMaintenanceReport:
     """One pass of everything."""
-    splits = split_large(table, data_files, rows_max)
-    moved = push_down(table, data_files)
-    jobs = compact(table, data_files, files_min=files_min, lease_ms=lease_ms)
-    collected = collect(table, data_files, age_ms)
-    if table.cleared_ms() < table.store.environment.clock.wall_ms() - age_ms:
+    faults = MaintenanceFaults(table)
+    splits = split_large(table, data_files, rows_max, faults)
+    moved = push_down(table, data_files, faults)
+    jobs = compact(table, data_files, faults, files_min=files_min, lease_ms=lease_ms)
+    collected = collect(table, data_files, age_ms, faults)
+    if table.cleared_ms() < table.store.environment.clock.wall_ms() - retained_ms(table, age_ms):
         # Not before: the rows that a clear left behind name the files that are to be collected.
         table.purge()
-    return TableMaintenanceReport(splits, moved, jobs, collected)
+    return TableMaintenanceReport(splits, moved, jobs, collected, tuple(faults.faults))
 
 
-def split_large(table: Table, data_files: DataFiles, rows_max: int) -> int:
+def split_large(table: Table, data_files: DataFiles, rows_max: int, faults: MaintenanceFaults | None = None) -> int:
     """Split each leaf with more rows at about its median, on the first column where there is one; how many."""
     large = [holding for holding in table.at().holdings() if holding.leaf and holding.tally.rows > rows_max]
-    return sum(_split_leaf(table, data_files, holding) for holding in large)
+    splits = 0
+    for holding in large:
+        with isolated(faults, "split", holding.partition):
+            splits += _split_leaf(table, data_files, holding, faults)
+    return splits
 
 
-def push_down(table: Table, data_files: DataFiles) -> int:
+def push_down(table: Table, data_files: DataFiles, faults: MaintenanceFaults | None = None) -> int:
     """Move references from partitions that were split to the leaves below, rows counted; how many references."""
-    above = [holding for holding in table.at().holdings() if not holding.leaf]
-    return sum(
-        _push_reference(table, data_files, reference) for holding in above for reference in _free(table, holding)
-    )
+    damaged = _damaged(table)
+    moved = 0
+    for holding in [holding for holding in table.at().holdings() if not holding.leaf]:
+        for reference in table.at().on_partition(holding.partition).references:
+            if reference.job is None and reference.filename not in damaged:
+                with isolated(faults, "move", reference.filename):
+                    moved += _push_reference(table, data_files, reference)
+    return moved
 
 
-def plan(table: Table, files_min: int, files_max: int = 100) -> int:
-    """Give the references of each leaf that has enough of them without a job to a job; how many jobs."""
-    jobs = 0
-    contended = [holding for holding in table.at().holdings() if holding.leaf and holding.tally.files >= files_min]
-    for holding in contended:
-        names = [reference.filename for reference in _free(table, holding)]
-        if len(names) >= files_min:
-            request = Assignment(table.new_id(), holding.partition, tuple(names[:files_max]))
-            jobs += _is_committed(partial(table.assign_job_ids, [request]))
-    return jobs
+def compact(
+    table: Table,
+    data_files: DataFiles,
+    faults: MaintenanceFaults | None = None,
+    *,
+    files_min: int,
+    lease_ms: int = 0,
+) -> int:
+    """Plan jobs, then do all that nobody does; how many were done.
 
-
-def compact(table: Table, data_files: DataFiles, *, files_min: int, lease_ms: int = 0) -> int:
-    """Plan jobs, then do all that nobody seems to be doing; how many were done.
-
-    A job is left to others until nothing was heard of it for ``lease_ms``. Two who do the same one waste time only.
+    A job that somebody does is left to them until nothing was heard of it for ``lease_ms``.
     """
     plan(table, files_min)
-    view, before = table.at(), table.store.environment.clock.wall_ms() - lease_ms
-    waiting = [(job, partition) for job, partition, _ in view.jobs()]
-    # Everybody begins elsewhere, so that few do the same.
+    waiting = [(job, partition) for job, partition, _ in table.at().jobs()]
+    # Everybody begins elsewhere, so that few want the same one.
     waiting.sort(key=lambda _: table.new_id())
-    return sum(run_job(table, data_files, *pair) for pair in waiting if _since_ms(table, *pair) <= before)
+    worker = JobWorker(table, data_files, lease_ms)
+    done = 0
+    for job, partition in waiting:
+        with isolated(faults, "merge", job):
+            done += worker.work(job, partition)
+    return done
 
 
-def run_job(table: Table, data_files: DataFiles, job: str, partition: str) -> bool:
-    """Merge the files of a job and commit it. False where somebody else had done it."""
-    held = table.at().on_partition(partition)
-    inputs = [reference.filename for reference in held.references if reference.job == job]
-    if not inputs:
-        return False
-    try:
-        rows = _merged(data_files, held.region, inputs)
-    except FileNotFoundError:
-        if table.at().job_since(job, partition) is None:
-            return False
-        raise
-    filename = new_filename(table)
-    data_files.write(filename, rows)
-    done = ReplaceFileReferences(job, partition, tuple(inputs), Output(filename, rows.num_rows))
-    if _is_committed(lambda: table.replace_file_references([done])):
-        return True
-    data_files.delete(filename)
-    return False
-
-
-def _split_leaf(table: Table, data_files: DataFiles, holding: Holding) -> bool:
-    held = table.at().on_partition(holding.partition)
-    for dimension in range(len(data_files.schema.keys)):
+def retry_damaged(table: Table, data_files: DataFiles) -> int:
+    """Read the files that were set aside, and take back those that can be read; how many."""
+    files = data_files.with_columns(table.at().columns())
+    released = 0
+    for damage in list(table.at().damaged()):
         try:
-            point = _median(data_files, held, dimension)
-        except FileNotFoundError:
-            return False
+            files.check(damage.filename)
+        except (OSError, DataFileDamaged):
+            continue
+        released += _is_committed(partial(table.release_files, [damage.filename]))
+    return released
+
+
+def _damaged(table: Table) -> set[str]:
+    return {damage.filename for damage in table.at().damaged()}
+
+
+def _split_leaf(table: Table, data_files: DataFiles, holding: Holding, faults: MaintenanceFaults | None) -> bool:
+    held, damaged = table.at().on_partition(holding.partition), _damaged(table)
+    for dimension in range(len(data_files.schema.keys)):
+        sample: list[tuple[str, int]] = []
+        for reference in held.references:
+            if reference.filename not in damaged:
+                with isolated(faults, "split", reference.filename):
+                    sample += _sample(data_files, held, reference.filename, dimension)
+        point = _median(data_files, held, dimension, sorted(sample))
         if point is not None:
             return _is_committed(partial(table.split_at, held.partition, point, dimension))
     return False
 
 
-def _median(data_files: DataFiles, held: Held, dimension: int) -> int | str | bytes | None:
-    """The median of evenly spaced keys of each file, weighted by its rows; None where no key lies below it."""
+def _sample(data_files: DataFiles, held: Held, filename: str, dimension: int) -> list[tuple[str, int]]:
+    """Evenly spaced keys of a file, each with the rows that it stands for. None of a file that is gone by now."""
     column = data_files.schema.keys[dimension]
-    sample: list[tuple[str, int]] = []
-    for reference in held.references:
-        keys = data_files.read(reference.filename, held.region, [column.name]).column(0)
-        step = max(1, len(keys) // SAMPLE_KEYS)
-        sample += [
-            (encode_key(column.type, keys[position].as_py()), step) for position in range(step // 2, len(keys), step)
-        ]
-    sample.sort()
+    try:
+        keys = comparable(column.type, data_files.read(filename, held.region, [column.name]).column(0))
+    except FileNotFoundError:
+        return []
+    step = max(1, len(keys) // SAMPLE_KEYS)
+    return [(encode_key(column.type, keys[position].as_py()), step) for position in range(step // 2, len(keys), step)]
+
+
+def _median(data_files: DataFiles, held: Held, dimension: int, sample: list[tuple[str, int]]) -> Key | None:
+    """The median of a sample in order, weighted by rows; None where no key lies below it."""
     left = sum(weight for _, weight in sample) / 2
     low = held.region[dimension][0]
     for text, weight in sample:
         left -= weight
         if left <= 0 and low < text and len(text) <= 2 * EDGE_BYTES_MAX and sample[0][0] < text:
-            return data_files.scalar(dimension, text).as_py()  # type: ignore[no-any-return]
+            return decode_key(data_files.schema.keys[dimension].type, text)
     return None
 
 
@@ -158,8 +168,13 @@ def _push_reference(table: Table, data_files: DataFiles, reference: FileReferenc
     leaves = [leaf for leaf in view.in_range(source.region) if _lies_in(leaf, source.region, source.id)]
     try:
         rows = data_files.keys(reference.filename, source.region)
-    except FileNotFoundError:
-        return False
+    except FileNotFoundError as exc:
+        if table.at().reference(source.id, reference.filename) is None:
+            return False
+        raise DataFileDamaged("a data file is missing", filename=reference.filename) from exc
+    if rows.num_rows != reference.rows and not reference.approximate:
+        text = "a data file has other rows than the table says"
+        raise DataFileDamaged(text, filename=reference.filename, value=rows.num_rows, rows=reference.rows)
     counted = list(zip(leaves, counts(data_files, rows, [leaf.region for leaf in leaves]), strict=True))
     chosen = [(leaf.partition, count) for leaf, count in counted if count] or [(leaves[0].partition, 0)]
     is_complete = reference.complete and len(chosen) == 1
@@ -174,25 +189,6 @@ def _lies_in(held: Held, region: Region, id: str) -> bool:
         for (low, high), (a, b) in zip(region, held.region, strict=True)
     )
     return inside and held.partition != id
-
-
-def _merged(data_files: DataFiles, region: Region, inputs: Sequence[str]) -> pa.Table:
-    parts = [data_files.read(filename, region) for filename in inputs]
-    merged = pa.concat_tables(parts, promote_options="permissive")
-    return merged.sort_by([(column.name, "ascending") for column in data_files.schema.keys])
-
-
-def _free(table: Table, holding: Holding) -> list[FileReference]:
-    held = table.at().on_partition(holding.partition)
-    return [reference for reference in held.references if reference.job is None]
-
-
-def _since_ms(table: Table, job: str, partition: str) -> int:
-    version = table.at().job_since(job, partition)
-    try:
-        return table.changed_ms(version) if version else 0
-    except NotFound:
-        return 0
 
 
 def _is_committed(act: Callable[[], object]) -> bool:

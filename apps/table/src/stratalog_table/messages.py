@@ -12,12 +12,16 @@ __all__ = [
     "FILES_PRESENT",
     "TransactionFailure",
     "TransactionRefused",
+    "columns_refused",
     "failure_of",
     "file_already_exists",
     "file_collected",
     "file_has_references",
     "file_not_found",
+    "file_not_set_aside",
     "file_tracked",
+    "job_claimed",
+    "job_not_found",
     "partition_not_found",
     "reference_already_assigned",
     "reference_already_exists",
@@ -102,6 +106,26 @@ def source_rows_present(source: str, name: str, count: int) -> str:
     return f"Source rows are present up to {count}, source {source}, name {name}"
 
 
+def columns_refused(reason: str) -> str:
+    """Set columns: they do not fit those of the table."""
+    return f"Columns do not fit: {reason}"
+
+
+def job_not_found(job: str, partition: str) -> str:
+    """Claim, cancel: no reference waits for it."""
+    return f"Job not found: {job}, in partition {partition}"
+
+
+def job_claimed(job: str, partition: str, worker: str) -> str:
+    """Claim: another has it, or had it when this one looked."""
+    return f"Job is claimed: {job}, in partition {partition}, by {worker}"
+
+
+def file_not_set_aside(filename: str) -> str:
+    """Release: nothing is wrong with it."""
+    return f"File is not set aside: {filename}"
+
+
 class TransactionFailure(msgspec.Struct, frozen=True):
     """One failed request of a transaction: its place, the kind of failure, and the text."""
 
@@ -142,6 +166,10 @@ _KINDS = (
     ("Partition not found: ", "partition-not-found"),
     ("Source brought ", "source-conflict"),
     ("Source rows are present ", "source-rows-present"),
+    ("Columns do not fit: ", "columns"),
+    ("Job not found: ", "job-not-found"),
+    ("Job is claimed: ", "job-claimed"),
+    ("File is not set aside: ", "file-not-set-aside"),
     ("Malformed transaction", "malformed"),
     ("there is no table", "no-table"),
 )

@@ -9,7 +9,7 @@ import msgspec
 
 from stratalog.errors import Invalid
 from stratalog.limits import INTEGER_MAX
-from stratalog_table.row_order import Key, KeyType, decode_key, encode_key, minimum_key
+from stratalog_table.row_order import Key, decode_key, encode_key, minimum_key
 
 __all__ = [
     "ROOT",
@@ -37,7 +37,8 @@ class Column(msgspec.Struct, frozen=True):
     """A column of the row key."""
 
     name: str
-    type: KeyType
+    type: str
+    """As `row_order.key_kind` stores it."""
 
 
 class Schema(msgspec.Struct, frozen=True):
@@ -59,11 +60,14 @@ class Schema(msgspec.Struct, frozen=True):
         given = [*ranges, *[(None, None)] * (len(self.keys) - len(ranges))]
         return tuple(_range(column, *pair) for column, pair in zip(self.keys, given, strict=True))
 
-    def keys_of(self, bounds: tuple[str, str | None], dimension: int) -> tuple[Key, Key | None]:
-        """One side of a region as keys."""
+    def keys_of(self, bounds: tuple[str, str | None], dimension: int) -> tuple[Key | None, Key | None]:
+        """One side of a region as keys; None where it has no end."""
         kind = self.keys[dimension].type
         low, high = bounds
-        return decode_key(kind, low), None if high is None else decode_key(kind, high)
+        return (
+            None if low == minimum_key(kind) else decode_key(kind, low),
+            None if high is None else decode_key(kind, high),
+        )
 
 
 class Partition(msgspec.Struct, frozen=True, omit_defaults=True):

@@ -9,9 +9,11 @@ import msgspec
 
 from stratalog import Draft, Rejected
 from stratalog_table import messages
+from stratalog_table.columns import ValueColumn
 from stratalog_table.layout import INNER, TABLE, Meta, partition_from
 from stratalog_table.model import Partition, Schema
-from stratalog_table.row_order import is_edge
+from stratalog_table.row_order import is_edge, is_key_type
+from stratalog_table.table_changes import checked_days, put_columns
 from stratalog_table.table_draft import TableDraft, check_id, meta_of, put_meta, read, tracked_files
 from stratalog_table.tree import check_split, check_subtrees, check_tree
 
@@ -33,7 +35,7 @@ __all__ = [
     "split_partition",
 ]
 
-COLLECTIONS = ("file", "of", "unreferenced", "job", "at", "inner", "source", "content")
+COLLECTIONS = ("file", "of", "unreferenced", "job", "at", "inner", "source", "content", "claim", "damaged")
 
 
 class CreateTable(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -42,6 +44,8 @@ class CreateTable(msgspec.Struct, frozen=True, omit_defaults=True):
     schema: Schema
     partitions: tuple[Partition, ...]
     data: str = ""
+    columns: tuple[ValueColumn, ...] | None = None
+    keep_days: int = 0
 
 
 class Partitions(msgspec.Struct, frozen=True):
@@ -83,7 +87,12 @@ def create_table(draft: Draft, args: Any) -> None:
         raise Rejected("there is a table in this document already")
     if not wanted.schema.keys or len({column.name for column in wanted.schema.keys}) < len(wanted.schema.keys):
         raise Rejected("Malformed transaction: a table needs key columns, each of a name of its own")
-    _plant(draft, Meta(wanted.schema, wanted.data), wanted.partitions)
+    if not all(is_key_type(column.type) for column in wanted.schema.keys):
+        raise Rejected("Malformed transaction: a key column is of a type that none can have")
+    keep_days = checked_days(wanted.keep_days)
+    _plant(draft, Meta(wanted.schema, wanted.data, keep_days=keep_days), wanted.partitions)
+    if wanted.columns is not None:
+        put_columns(draft, wanted.schema, wanted.columns)
 
 
 def initialise_partitions(draft: Draft, args: Any) -> None:

@@ -9,7 +9,11 @@ import msgspec
 
 from stratalog import NotFound, View
 from stratalog_table import messages
+from stratalog_table.columns import ValueColumn
+from stratalog_table.damaged_files import FileDamage
+from stratalog_table.job_claims import JobClaim
 from stratalog_table.layout import (
+    COLUMNS,
     EDGE_CHARACTERS,
     INNER,
     TABLE,
@@ -185,6 +189,24 @@ class TableView:
         """The version that last gave a job references on a partition, or took some; None where it has none."""
         rows = self._view.list(self._layout.job(job, partition))
         return next((row.version for row in rows if row.key == self._layout.job(job, partition)), None)
+
+    def claim(self, job: str, partition: str) -> tuple[JobClaim, int] | None:
+        """Who does a job, and the version that says so; None where nobody does."""
+        key = self._layout.claim(job, partition)
+        version = next((row.version for row in self._view.list(key) if row.key == key), None)
+        return None if version is None else (msgspec.convert(self._view.get(key), JobClaim), version)
+
+    # Columns and damage
+
+    def columns(self) -> tuple[ValueColumn, ...] | None:
+        """The value columns of the rows; None where nothing has said which they are."""
+        stored = self._view.get(COLUMNS)
+        return None if stored is None else msgspec.convert(stored, tuple[ValueColumn, ...])
+
+    def damaged(self) -> Iterator[FileDamage]:
+        """The files that were set aside, by name."""
+        for key, reason in self._view.scan(self._layout.damaged()):
+            yield FileDamage(_after_slash(key), reason)
 
     # Ranges of keys
 

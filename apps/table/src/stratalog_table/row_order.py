@@ -1,62 +1,148 @@
 """Row keys as text whose order is the order of the keys, so that what compares regions needs no types.
 
-Numbers are moved up by half their range and written in hexadecimal of a fixed width; text is its UTF-8 and bytes are
-themselves, two digits a byte. The least key of a type is its smallest number, or the empty text.
+Numbers are moved up by half their range and written in hexadecimal of a fixed width. A date is its days and a timestamp
+its ticks since 1970, a decimal its digits without the point. Of a float the bits are turned so that their order is that
+of the numbers. Text is its UTF-8 and bytes are themselves, two digits a byte. The least key of a type is its smallest
+number, or the empty text.
 """
 
 from __future__ import annotations
 
-from typing import Literal, get_args
+import re
+import struct
+from collections.abc import Callable
+from datetime import UTC, date, datetime, timedelta
+from decimal import Decimal, InvalidOperation
+from functools import lru_cache
+from typing import Any
+
+import msgspec
 
 from stratalog.errors import Corrupt, Invalid, LimitExceeded
+from stratalog_table.limits import KEY_PRECISION_MAX
 
 __all__ = [
     "EDGE_BYTES_MAX",
     "KEY_TYPES",
     "Key",
-    "KeyType",
+    "KeyKind",
     "check_edge",
     "decode_key",
     "encode_key",
     "is_edge",
+    "is_key_type",
+    "key_kind",
     "minimum_key",
+    "parse_key",
 ]
 
-KeyType = Literal["int", "long", "string", "bytes"]
-Key = int | str | bytes
-KEY_TYPES: tuple[str, ...] = get_args(KeyType)
+Key = int | str | bytes | float | date | datetime | Decimal
+KEY_TYPES = "int, long, string, bytes, date, timestamp, float, double, decimal(PRECISION,SCALE)"
+"""The types of key columns, for messages. A timestamp may name its unit and zone: timestamp[ns, tz=UTC]."""
 
 EDGE_BYTES_MAX = 256
 """How long a split point of text or bytes may be. Rows may have longer keys."""
 
-_BITS = {"int": 32, "long": 64}
+TICKS = {"ms": 1_000, "us": 1_000_000, "ns": 1_000_000_000}
+EPOCH = datetime(1970, 1, 1)
+EPOCH_DAY = date(1970, 1, 1).toordinal()
+_TIMESTAMP = re.compile(r"timestamp(?:\[(s|ms|us|ns)(?:, ?tz=([A-Za-z0-9_+:/-]{1,64}))?\])?")
+_DECIMAL = re.compile(r"decimal\((\d{1,2}), ?(\d{1,2})\)")
+_FRACTION = re.compile(r"[.,](\d+)")
+_BITS = {"int": 32, "long": 64, "date": 32, "timestamp": 64, "float": 32, "double": 64}
+_SHORT = {"timestamp": "timestamp[us]"}
 
 
-def encode_key(kind: KeyType, value: Key) -> str:
-    """The text of a key. Raises Invalid for a value of another type or out of range."""
-    if kind in _BITS:
-        return _encode_number(_BITS[kind], kind, value)
-    if kind == "string" and isinstance(value, str):
-        return value.encode("utf-8", "surrogatepass").hex()
-    if kind == "bytes" and isinstance(value, bytes | bytearray | memoryview):
-        return bytes(value).hex()
-    raise Invalid("a key has another type than its column", type=kind, value=value)
+class KeyKind(msgspec.Struct, frozen=True):
+    """The type of a key column, taken apart: its family, and what the family needs."""
+
+    name: str
+    """The type as it is stored."""
+
+    family: str
+    """The name without what stands in brackets."""
+
+    bits: int = 0
+    """Of the number that a key is written as; 0 for text and bytes."""
+
+    unit: str = ""
+    zone: str = ""
+    precision: int = 0
+    scale: int = 0
+
+    @property
+    def is_ordinal(self) -> bool:
+        """Whether a key may be given as the whole number that it is written as: a day, a tick."""
+        return self.family in ("date", "timestamp")
 
 
-def decode_key(kind: KeyType, text: str) -> Key:
-    """The key behind a text. Raises Corrupt."""
+@lru_cache(256)
+def key_kind(text: str) -> KeyKind:
+    """The type behind a text, as typed or stored. Raises Invalid."""
+    wanted = _SHORT.get(text, text)
+    if wanted in ("string", "bytes"):
+        return KeyKind(wanted, wanted)
+    if wanted in _BITS:
+        return KeyKind(wanted, wanted, _BITS[wanted])
+    if match := _TIMESTAMP.fullmatch(wanted):
+        # Parquet stores seconds as milliseconds.
+        unit, zone = "ms" if match[1] == "s" else match[1], match[2] or ""
+        name = f"timestamp[{unit}, tz={zone}]" if zone else f"timestamp[{unit}]"
+        return KeyKind(name, "timestamp", _BITS["timestamp"], unit, zone)
+    if match := _DECIMAL.fullmatch(wanted):
+        precision, scale = int(match[1]), int(match[2])
+        if 1 <= precision <= KEY_PRECISION_MAX and scale <= precision:
+            return KeyKind(f"decimal({precision}, {scale})", "decimal", 128, precision=precision, scale=scale)
+    raise Invalid("a key column cannot be of this type", type=text, types=KEY_TYPES)
+
+
+def is_key_type(text: str) -> bool:
+    """Whether a key column may be of a type, as it is stored."""
     try:
-        if kind in _BITS:
-            return int(text, 16) - (1 << (_BITS[kind] - 1))
+        return key_kind(text).name == text
+    except Invalid:
+        return False
+
+
+def encode_key(kind: str, value: Key) -> str:
+    """The text of a key. Raises Invalid for a value of another type or out of range.
+
+    A day of a date and a tick of a timestamp may be given as a number too.
+    """
+    known = key_kind(kind)
+    if known.bits:
+        return f"{_ENCODERS[known.family](known, value):0{known.bits // 4}x}"
+    if known.family == "string" and isinstance(value, str):
+        return value.encode("utf-8", "surrogatepass").hex()
+    if known.family == "bytes" and isinstance(value, bytes | bytearray | memoryview):
+        return bytes(value).hex()
+    raise _is_no_key(known, value)
+
+
+def decode_key(kind: str, text: str) -> Key:
+    """The key behind a text. A day or tick that Python's dates cannot say is a number. Raises Corrupt."""
+    known = key_kind(kind)
+    try:
+        if known.bits:
+            return _DECODERS[known.family](known, int(text, 16))
         body = bytes.fromhex(text)
-        return body.decode("utf-8", "surrogatepass") if kind == "string" else body
+        return body.decode("utf-8", "surrogatepass") if known.family == "string" else body
     except ValueError as exc:
         raise Corrupt("a stored key is no key of its column's type", type=kind, value=text) from exc
 
 
-def minimum_key(kind: KeyType) -> str:
+def parse_key(kind: str, text: str) -> Key:
+    """A key as a person types it: ISO 8601 for dates and timestamps, hexadecimal for bytes. Raises Invalid."""
+    known = key_kind(kind)
+    try:
+        return _PARSERS[known.family](known, text)
+    except (ValueError, InvalidOperation) as exc:
+        raise Invalid("this is no key of its column's type", type=known.name, value=text) from exc
+
+
+def minimum_key(kind: str) -> str:
     """The text that no key of the type is below."""
-    return "0" * (_BITS[kind] // 4) if kind in _BITS else ""
+    return "0" * (key_kind(kind).bits // 4)
 
 
 def check_edge(text: str) -> str:
@@ -66,7 +152,7 @@ def check_edge(text: str) -> str:
     return text
 
 
-def is_edge(kind: KeyType, text: str) -> bool:
+def is_edge(kind: str, text: str) -> bool:
     """Whether a region may begin or end at ``text``: it is how a key of the type is written, and not too long."""
     try:
         key = decode_key(kind, text)
@@ -75,8 +161,144 @@ def is_edge(kind: KeyType, text: str) -> bool:
         return False
 
 
-def _encode_number(bits: int, kind: str, value: Key) -> str:
-    half = 1 << (bits - 1)
+def _is_no_key(kind: KeyKind, value: Any) -> Invalid:
+    return Invalid("a key is of another type than its column, or out of its range", type=kind.name, value=value)
+
+
+def _from_number(kind: KeyKind, value: Any) -> int:
+    half = 1 << (kind.bits - 1)
     if not isinstance(value, int) or isinstance(value, bool) or not -half <= value < half:
-        raise Invalid("a key is no number of its column's type", type=kind, value=value)
-    return f"{value + half:0{bits // 4}x}"
+        raise _is_no_key(kind, value)
+    return value + half
+
+
+def _to_number(kind: KeyKind, raised: int) -> int:
+    return raised - (1 << (kind.bits - 1))
+
+
+def _from_date(kind: KeyKind, value: Any) -> int:
+    if isinstance(value, datetime):
+        raise _is_no_key(kind, value)
+    return _from_number(kind, value.toordinal() - EPOCH_DAY if isinstance(value, date) else value)
+
+
+def _to_date(kind: KeyKind, raised: int) -> Key:
+    days = _to_number(kind, raised)
+    try:
+        return date.fromordinal(days + EPOCH_DAY)
+    except (OverflowError, ValueError):
+        return days
+
+
+def _from_timestamp(kind: KeyKind, value: Any) -> int:
+    if not isinstance(value, datetime):
+        return _from_number(kind, value)
+    if bool(kind.zone) != (value.tzinfo is not None):
+        raise Invalid("a key has a time zone and its column has none, or the other way", type=kind.name, value=value)
+    plain = value.astimezone(UTC).replace(tzinfo=None) if kind.zone else value
+    microseconds = (plain - EPOCH) // timedelta(microseconds=1)
+    ticks, rest = divmod(microseconds * TICKS[kind.unit], TICKS["us"])
+    if rest:
+        raise Invalid("a key is more exact than its column", type=kind.name, value=value)
+    return _from_number(kind, ticks)
+
+
+def _to_timestamp(kind: KeyKind, raised: int) -> Key:
+    ticks = _to_number(kind, raised)
+    microseconds, rest = divmod(ticks * TICKS["us"], TICKS[kind.unit])
+    if rest:
+        return ticks
+    try:
+        plain = EPOCH + timedelta(microseconds=microseconds)
+    except OverflowError:
+        return ticks
+    return plain.replace(tzinfo=UTC) if kind.zone else plain
+
+
+def _from_decimal(kind: KeyKind, value: Any) -> int:
+    if isinstance(value, bool) or not isinstance(value, int | Decimal) or not Decimal(value).is_finite():
+        raise _is_no_key(kind, value)
+    sign, digits, exponent = Decimal(value).as_tuple()
+    whole = int("".join(map(str, digits)) or "0")
+    shift = int(exponent) + kind.scale
+    unscaled, rest = (whole * 10**shift, 0) if shift >= 0 else divmod(whole, 10**-shift)
+    if rest or unscaled >= 10**kind.precision:
+        raise _is_no_key(kind, value)
+    return _from_number(kind, -unscaled if sign else unscaled)
+
+
+def _to_decimal(kind: KeyKind, raised: int) -> Decimal:
+    unscaled = _to_number(kind, raised)
+    return Decimal((int(unscaled < 0), tuple(map(int, str(abs(unscaled)))), -kind.scale))
+
+
+def _from_float(kind: KeyKind, value: Any) -> int:
+    if isinstance(value, bool) or not isinstance(value, int | float) or value != value:
+        raise _is_no_key(kind, value)
+    try:
+        # Adding zero makes one zero of the two: they are equal as keys.
+        (bits,) = struct.unpack(*_float_formats(kind, float(value) + 0.0))
+    except OverflowError as exc:
+        raise _is_no_key(kind, value) from exc
+    top = 1 << (kind.bits - 1)
+    return int(~bits & (2 * top - 1) if bits & top else bits | top)
+
+
+def _to_float(kind: KeyKind, raised: int) -> float:
+    top = 1 << (kind.bits - 1)
+    bits = raised & ~top if raised & top else ~raised & (2 * top - 1)
+    whole, real = (">I", ">f") if kind.bits == 32 else (">Q", ">d")
+    try:
+        (value,) = struct.unpack(real, struct.pack(whole, bits))
+    except struct.error as exc:
+        raise ValueError(str(exc)) from exc
+    return float(value)
+
+
+def _float_formats(kind: KeyKind, value: float) -> tuple[str, bytes]:
+    return (">I", struct.pack(">f", value)) if kind.bits == 32 else (">Q", struct.pack(">d", value))
+
+
+def _parse_timestamp(kind: KeyKind, text: str) -> int:
+    fraction = _FRACTION.search(text)
+    whole = datetime.fromisoformat(_FRACTION.sub("", text, count=1))
+    if bool(kind.zone) != (whole.tzinfo is not None):
+        raise ValueError("a time zone stands in one of text and type, and not in the other")
+    plain = whole.astimezone(UTC).replace(tzinfo=None) if kind.zone else whole
+    seconds = (plain - EPOCH) // timedelta(seconds=1)
+    digits = fraction[1] if fraction else ""
+    part, rest = divmod(int(digits or "0") * TICKS[kind.unit], 10 ** len(digits))
+    if rest:
+        raise ValueError("the text is more exact than the type")
+    return seconds * TICKS[kind.unit] + part
+
+
+_ENCODERS: dict[str, Callable[[KeyKind, Any], int]] = {
+    "int": _from_number,
+    "long": _from_number,
+    "date": _from_date,
+    "timestamp": _from_timestamp,
+    "decimal": _from_decimal,
+    "float": _from_float,
+    "double": _from_float,
+}
+_DECODERS: dict[str, Callable[[KeyKind, int], Key]] = {
+    "int": _to_number,
+    "long": _to_number,
+    "date": _to_date,
+    "timestamp": _to_timestamp,
+    "decimal": _to_decimal,
+    "float": _to_float,
+    "double": _to_float,
+}
+_PARSERS: dict[str, Callable[[KeyKind, str], Key]] = {
+    "int": lambda kind, text: int(text),
+    "long": lambda kind, text: int(text),
+    "string": lambda kind, text: text,
+    "bytes": lambda kind, text: bytes.fromhex(text),
+    "date": lambda kind, text: date.fromisoformat(text),
+    "timestamp": _parse_timestamp,
+    "decimal": lambda kind, text: Decimal(text),
+    "float": lambda kind, text: float(text),
+    "double": lambda kind, text: float(text),
+}

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from typing import Any
 
@@ -11,7 +11,9 @@ import pyarrow as pa  # type: ignore[import-untyped]
 
 from stratalog import Mutation, NotFound
 from stratalog.codec import decode, encode
-from stratalog_table.data_files import SUFFIX, DataFiles, counts, intersection, sorted_rows
+from stratalog_table.arrow_types import arrow_schema, columns_of, comparable, fitted, with_sorted_keys
+from stratalog_table.columns import joined
+from stratalog_table.data_files import SUFFIX, DataFileDamaged, DataFiles, counts, intersection
 from stratalog_table.data_folder import DataFolder
 from stratalog_table.folder_register import DataFolderTaken
 from stratalog_table.locations import open_location
@@ -47,14 +49,15 @@ def data_files_of(table: Table) -> DataFiles:
 
     Raises Invalid where this program does not keep them.
     """
-    meta = table.at().meta
+    view = table.at()
+    meta = view.meta
     folder = DataFolder(open_location(table.store, meta.data))
     register = table.register(folder)
     # A copy that only reads is entered too: what it tracks must stay. What cannot be entered can still be read.
     with suppress(OSError, DataFolderTaken):
         if not folder.is_empty():
             register.enter()
-    return DataFiles(folder, meta.schema, register.enter)
+    return DataFiles(folder, meta.schema, register.enter, view.columns())
 
 
 def ingest(
@@ -65,17 +68,23 @@ def ingest(
     source: RowSource | None = None,
     brought: SourceRows | None = None,
     job: str | None = None,
+    add_columns: bool = False,
+    widen: bool = False,
 ) -> Ingested | None:
     """Add rows to a table as one file. None where there are none, or where the source's batch is in it already.
 
     ``source`` numbers its batches itself; ``brought`` says which rows of which file of a source they are, and
     `TransactionRefused` is raised where those are not the next. The file is there before the table knows of it. One
     that no table comes to know is garbage, and collected as such.
+
+    Raises Invalid where keys or columns do not fit those of the table. ``add_columns`` adds those that it lacks, and
+    ``widen`` widens a column whose type does not hold the values. The first rows say which columns a table has.
     """
     if not rows.num_rows or (source and table.document.last_mutation(source.client) >= source.number):
         return None
-    rows = sorted_rows(data_files.schema, rows)
+    rows = with_sorted_keys(data_files.schema, rows)
     view = table.at()
+    rows = _fitted(table, view, rows, add=add_columns, widen=widen)
     leaves = [leaf for leaf in view.in_range(bounds_of(data_files, rows)) if view.partition(leaf.partition).is_leaf]
     counted = zip(leaves, counts(data_files, rows, [leaf.region for leaf in leaves]), strict=True)
     chosen = [(leaf.partition, count) for leaf, count in counted if count]
@@ -94,22 +103,30 @@ def ingest(
 
 
 def scan(
-    view: TableView, data_files: DataFiles, region: Region | None = None, columns: Sequence[str] | None = None
+    view: TableView,
+    data_files: DataFiles,
+    region: Region | None = None,
+    columns: Sequence[str] | None = None,
+    *,
+    skip: Callable[[DataFileDamaged], object] | None = None,
 ) -> Iterator[pa.Table]:
-    """The rows of a range of keys, reference by reference: each row once.
+    """The rows of a range of keys, reference by reference: each row once, with the columns of the view's version.
 
-    Raises NotFound where the view is so old that a file of it was collected.
+    Raises NotFound where the view is so old that a file of it was collected, and DataFileDamaged for a file that cannot
+    be read. ``skip`` is called with it instead, and for one that is missing, where it is given.
     """
     wanted = data_files.schema.full_region() if region is None else region
+    files = data_files.with_columns(view.columns())
     for held in view.in_range(wanted):
-        for rows in _rows_of(data_files, held, wanted, columns):
+        for rows in _rows_of(files, held, wanted, columns, skip):
             if rows.num_rows:
                 yield rows
 
 
 def bounds_of(data_files: DataFiles, rows: pa.Table) -> Region:
     """The least region that all rows lie in; they are in order, so the first column is known by its ends."""
-    column, kind = rows.column(data_files.schema.keys[0].name), data_files.schema.keys[0].type
+    kind = data_files.schema.keys[0].type
+    column = comparable(kind, rows.column(data_files.schema.keys[0].name))
     low, high = (encode_key(kind, column[position].as_py()) for position in (0, rows.num_rows - 1))
     # Just above the greatest: no text lies between a text and the same with a zero character after it.
     return ((low, high + "\0"), *data_files.schema.full_region()[1:])
@@ -134,10 +151,32 @@ def _add(
     return outcome.version
 
 
-def _rows_of(data_files: DataFiles, held: Held, wanted: Region, columns: Sequence[str] | None) -> Iterator[pa.Table]:
+def _fitted(table: Table, view: TableView, rows: pa.Table, *, add: bool, widen: bool) -> pa.Table:
+    """Rows with the table's columns, which the table gains or widens first where that is asked for."""
+    schema, known = view.meta.schema, view.columns()
+    brought = columns_of(schema, rows.schema)
+    if known is None or joined(known, brought, add=add, widen=widen) != known:
+        table.set_columns(brought, add=add, widen=widen)
+        known = table.at().columns() or ()
+    return fitted(rows, arrow_schema(schema, known))
+
+
+def _rows_of(
+    data_files: DataFiles,
+    held: Held,
+    wanted: Region,
+    columns: Sequence[str] | None,
+    skip: Callable[[DataFileDamaged], object] | None,
+) -> Iterator[pa.Table]:
     region = intersection(held.region, wanted)
     for reference in held.references:
         try:
             yield data_files.read(reference.filename, region, columns)
+        except DataFileDamaged as exc:
+            if skip is None:
+                raise
+            skip(exc)
         except FileNotFoundError as exc:
-            raise NotFound("a data file of this version was collected", filename=reference.filename) from exc
+            if skip is None:
+                raise NotFound("a data file of this version was collected", filename=reference.filename) from exc
+            skip(DataFileDamaged("a data file is missing", filename=reference.filename))

@@ -12,9 +12,12 @@ from stratalog import Conflict, Document, Draft, Invalid, NotFound, Rules, Store
 from stratalog.clock import new_id
 from stratalog.codec import decode, encode
 from stratalog.errors import VersionForgotten
-from stratalog_table import partitions, references
+from stratalog_table import damaged_files, job_claims, partitions, references, table_changes
+from stratalog_table.columns import ValueColumn, check_columns
+from stratalog_table.damaged_files import FileDamage, SetAside
 from stratalog_table.data_folder import DataFolder
 from stratalog_table.folder_register import FolderRegister, check_vacant
+from stratalog_table.job_claims import CancelJob, JobClaim, ClaimJob
 from stratalog_table.jobs import JobTracker
 from stratalog_table.locations import store_location
 from stratalog_table.messages import TransactionRefused, failure_of
@@ -30,7 +33,8 @@ from stratalog_table.references import (
     Split,
     SplitFileReferences,
 )
-from stratalog_table.row_order import Key, check_edge, encode_key
+from stratalog_table.row_order import Key, check_edge, encode_key, key_kind
+from stratalog_table.table_changes import SetColumns, SetRetention
 from stratalog_table.transaction_group import REQUESTS_MAX, CommittedTransaction, Committer, Request
 from stratalog_table.tree import extended, from_split_points, root_of, split
 
@@ -52,10 +56,17 @@ MUTATORS: Mapping[str, Callable[[Draft, Any], None]] = MappingProxyType(
         "clear_files": partitions.clear_files,
         "purge": partitions.purge,
         "set_data": partitions.set_data,
+        "set_columns": table_changes.set_columns,
+        "set_retention": table_changes.set_retention,
+        "claim_job": job_claims.claim_job,
+        "cancel_job": job_claims.cancel_job,
+        "set_aside_files": damaged_files.set_aside_files,
+        "release_files": damaged_files.release_files,
     }
 )
 RULES = Rules(mutators=MUTATORS)
 PURGE_ROWS = 5000
+DAY_MS = 86_400_000
 
 
 class Table:
@@ -163,6 +174,38 @@ class Table:
         """Forget all files. One small entry; `purge` deletes what it leaves behind."""
         return self._commit("clear_files", None)
 
+    # Jobs and damage
+
+    def claim_job(self, job: str, partition: str, worker: str, seen: JobClaim | None = None) -> int:
+        """Say that a worker does a job; ``seen`` is the claim in whose place this one comes."""
+        return self._commit("claim_job", ClaimJob(job, partition, worker, seen))
+
+    def cancel_job(self, job: str, partition: str) -> int:
+        """Take all references of a partition from a job; who does it is refused when it commits."""
+        return self._commit("cancel_job", CancelJob(job, partition))
+
+    def set_aside_files(self, files: Sequence[FileDamage]) -> int | None:
+        """Set files aside that cannot be read: they stay referenced, and nothing is done with them."""
+        return self._commit("set_aside_files", SetAside(tuple(files)), len(files)) if files else None
+
+    def release_files(self, filenames: Sequence[str]) -> int | None:
+        """Take files back that can be read again."""
+        return self._commit("release_files", Filenames(tuple(filenames)), len(filenames)) if filenames else None
+
+    # What it promises
+
+    def set_columns(self, columns: Sequence[ValueColumn], *, add: bool = False, widen: bool = False) -> int:
+        """Say which value columns rows are to have. Raises Invalid, LimitExceeded and, as for all, Refused.
+
+        A table that says none yet gets these. ``add`` adds those that it lacks, ``widen`` widens types.
+        """
+        check_columns(columns)
+        return self._commit("set_columns", SetColumns(tuple(columns), add, widen))
+
+    def set_retention(self, keep_days: int) -> int:
+        """Promise that data files stay for so many days after the last version that needs them."""
+        return self._commit("set_retention", SetRetention(keep_days))
+
     # Partitions
 
     def initialise(self, points: Sequence[Key] = ()) -> int:
@@ -208,9 +251,23 @@ class Table:
         return self.document.snapshot()
 
     def forget_below(self, version: int) -> int:
-        """Delete the log below a version: the base is verified first, and the job tracker follows to there."""
+        """Delete the log below a version: the base is verified first, and the job tracker follows to there.
+
+        Raises Conflict for a version that the table promises to keep.
+        """
+        self._check_promise(version)
         self.jobs.catch_up(version)
         return self.document.forget_below(version)
+
+    def _check_promise(self, version: int) -> None:
+        keep_days = self.at().meta.keep_days
+        if not keep_days:
+            return
+        promised = self.document.log.version_at(self._clock.wall_ms() - keep_days * DAY_MS)
+        if version > promised:
+            raise Conflict(
+                "the table promises to keep its versions longer", version=version, promised=promised, days=keep_days
+            )
 
     def purge(self) -> int:
         """Delete the rows that clears have left behind; how many commits it took."""
@@ -249,15 +306,29 @@ class Table:
 
 
 def create_table(
-    store: Store, organisation: str, name: str, schema: Schema, points: Sequence[Key] = (), *, data: str = ""
+    store: Store,
+    organisation: str,
+    name: str,
+    schema: Schema,
+    points: Sequence[Key] = (),
+    *,
+    data: str = "",
+    columns: Sequence[ValueColumn] | None = None,
+    keep_days: int = 0,
 ) -> Table:
     """A new table, split at ``points`` on its first column, its data files below the URL ``data``.
+
+    ``columns`` are its value columns; without them the first rows say which. Data files stay for ``keep_days`` after
+    the last version that needs them.
 
     Raises Conflict where it is there, Invalid, and DataFolderTaken where the folder is not empty or not free: then
     nothing was made.
     """
     if not schema.keys:
         raise Invalid("a table needs at least one key column")
+    for column in schema.keys:
+        key_kind(column.type)
+    check_columns(columns or ())
     clock = store.environment.clock
     tree = from_split_points(schema, points, lambda: new_id(clock, 20)) if points else [root_of(schema)]
     table = _unfinished(store, organisation, name)
@@ -269,7 +340,8 @@ def create_table(
         table = _handle(store, organisation, name)
     if folder is not None:
         table.register(folder).enter(is_owner=True)
-    wanted = CreateTable(schema, tuple(tree), store_location(store, data) if data else "")
+    location = store_location(store, data) if data else ""
+    wanted = CreateTable(schema, tuple(tree), location, None if columns is None else tuple(columns), keep_days)
     (answer,) = table.commit([Request("create_table", _plain(wanted), len(tree))])
     if answer.reason is not None:
         raise TransactionRefused([failure_of(answer.reason)], answer.version)

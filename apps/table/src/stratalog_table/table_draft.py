@@ -160,6 +160,7 @@ class TableDraft:
         """Stop tracking a file that has no references."""
         self.draft.delete(self.layout.file(filename))
         self.draft.delete(self.layout.unreferenced(filename))
+        self.draft.delete(self.layout.damaged(filename))
 
     # References
 
@@ -179,6 +180,17 @@ class TableDraft:
         """Give a reference to a job."""
         self._write(msgspec.structs.replace(reference, job=job))
         self._count_job(job, reference.partition, 1)
+
+    def unassign(self, reference: FileReference) -> None:
+        """Take a reference from its job."""
+        self._write(msgspec.structs.replace(reference, job=None))
+        if reference.job is not None:
+            self._count_job(reference.job, reference.partition, -1)
+
+    def references_on(self, partition: str) -> list[FileReference]:
+        """All references on a partition."""
+        prefix = self._row(partition)
+        return [reference_from(partition, key[len(prefix) :], row) for key, row in self.draft.scan(prefix)]
 
     def drop_reference(self, reference: FileReference, moved_to: Sequence[str] = ()) -> None:
         """Take a reference away; ``moved_to`` are the partitions on which others take its place."""
@@ -262,7 +274,10 @@ class TableDraft:
 
     def _count_job(self, job: str, partition: str, by: int) -> None:
         key = self.layout.job(job, partition)
-        _put_count(self.draft, key, (self.draft.get(key) or 0) + by)
+        count = (self.draft.get(key) or 0) + by
+        _put_count(self.draft, key, count)
+        if count <= 0:
+            self.draft.delete(self.layout.claim(job, partition))
 
 
 def meta_of(draft: Draft) -> Meta:

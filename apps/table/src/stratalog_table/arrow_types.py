@@ -1,0 +1,264 @@
+"""Columns and keys as pyarrow has them: types of both sides, rows made to fit a table, and keys as comparable values."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from functools import lru_cache
+from typing import Any
+
+import pyarrow as pa  # type: ignore[import-untyped]
+import pyarrow.compute as pc  # type: ignore[import-untyped]
+
+from stratalog import Invalid
+from stratalog_table.columns import ColumnType, ValueColumn, check_type, holds, stored_type
+from stratalog_table.model import Schema
+from stratalog_table.row_order import decode_key, key_kind
+
+__all__ = [
+    "arrow_key_type",
+    "arrow_schema",
+    "arrow_type",
+    "columns_of",
+    "comparable",
+    "fitted",
+    "key_scalar",
+    "type_of",
+    "with_sorted_keys",
+]
+
+_FAMILIES = (
+    (pa.types.is_large_string, "string"),
+    (pa.types.is_string_view, "string"),
+    (pa.types.is_large_binary, "binary"),
+    (pa.types.is_binary_view, "binary"),
+    (pa.types.is_date64, "date32[day]"),
+)
+_LISTS = (pa.types.is_list, pa.types.is_large_list, pa.types.is_list_view, pa.types.is_large_list_view)
+_BRACKETS = re.compile(r"(\w+)[\[(](.*)[\])]")
+_PLAIN = {
+    "null": pa.null(),
+    "bool": pa.bool_(),
+    "halffloat": pa.float16(),
+    "float": pa.float32(),
+    "double": pa.float64(),
+    "string": pa.string(),
+    "binary": pa.binary(),
+    "date32[day]": pa.date32(),
+}
+_KEYS = {
+    "int": pa.int32(),
+    "long": pa.int64(),
+    "string": pa.string(),
+    "bytes": pa.binary(),
+    "date": pa.date32(),
+    "float": pa.float32(),
+    "double": pa.float64(),
+}
+_KEY_SOURCES = {
+    "int": pa.types.is_integer,
+    "long": pa.types.is_integer,
+    "string": pa.types.is_string,
+    "bytes": lambda type: pa.types.is_binary(type) or pa.types.is_fixed_size_binary(type),
+    "date": pa.types.is_date,
+    "timestamp": pa.types.is_timestamp,
+    "decimal": lambda type: pa.types.is_decimal(type) or pa.types.is_integer(type),
+    "float": pa.types.is_floating,
+    "double": pa.types.is_floating,
+}
+"""Which columns of rows a key column takes: those of its own kind. A text of digits is no number."""
+
+
+def type_of(type: pa.DataType) -> ColumnType:
+    """The type of a column as a table's state has it.
+
+    How values are laid out is left out: dictionaries, runs, views, large offsets, what an extension adds to its
+    storage. Raises Invalid for what Parquet cannot store, such as a union.
+    """
+    known: ColumnType
+    if pa.types.is_dictionary(type) or pa.types.is_run_end_encoded(type):
+        return type_of(type.value_type)
+    if isinstance(type, pa.BaseExtensionType):
+        return type_of(type.storage_type)
+    if any(is_list(type) for is_list in _LISTS):
+        known = ["list", type_of(type.value_type)]
+    elif pa.types.is_fixed_size_list(type):
+        known = ["fixed_size_list", type_of(type.value_type), type.list_size]
+    elif pa.types.is_map(type):
+        known = ["map", type_of(type.key_type), type_of(type.item_type)]
+    elif pa.types.is_struct(type):
+        known = ["struct", [[field.name, type_of(field.type)] for field in type]]
+    elif pa.types.is_decimal(type) and type.bit_width < 128:
+        known = str(pa.decimal128(type.precision, type.scale))
+    else:
+        known = next((name for is_of, name in _FAMILIES if is_of(type)), stored_type(str(type)))
+    check_type(known)
+    return known
+
+
+def arrow_type(type: ColumnType) -> pa.DataType:
+    """The pyarrow type of a column."""
+    if isinstance(type, str):
+        return _plain_type(type)
+    name, *parts = type
+    if name == "struct":
+        return pa.struct([pa.field(field, arrow_type(inner)) for field, inner in parts[0]])
+    if name == "map":
+        return pa.map_(arrow_type(parts[0]), arrow_type(parts[1]))
+    return pa.list_(arrow_type(parts[0]), *parts[1:])
+
+
+@lru_cache(1024)
+def arrow_key_type(kind: str) -> pa.DataType:
+    """The pyarrow type of a key column."""
+    known = key_kind(kind)
+    if known.family == "timestamp":
+        return pa.timestamp(known.unit, known.zone or None)
+    if known.family == "decimal":
+        return pa.decimal128(known.precision, known.scale)
+    return _KEYS[known.family]
+
+
+def arrow_schema(schema: Schema, columns: Sequence[ValueColumn]) -> pa.Schema:
+    """The columns of a table's rows: those of the key, then the others."""
+    keys = [(column.name, arrow_key_type(column.type)) for column in schema.keys]
+    return pa.schema([*keys, *((column.name, arrow_type(column.type)) for column in columns)])
+
+
+def columns_of(schema: Schema, rows: pa.Schema) -> tuple[ValueColumn, ...]:
+    """The value columns of rows. Raises Invalid for a type that no column can have."""
+    keys = {column.name for column in schema.keys}
+    columns = []
+    for field in rows:
+        if field.name not in keys:
+            try:
+                columns.append(ValueColumn(field.name, type_of(field.type)))
+            except Invalid as exc:
+                raise Invalid("a column is of a type that no table has", column=field.name, type=field.type) from exc
+    return tuple(columns)
+
+
+def fitted(rows: pa.Table, wanted: pa.Schema) -> pa.Table:
+    """Rows with the columns and types of ``wanted``, as far as no value changes; a column they lack is empty.
+
+    Raises Invalid for a value that its column cannot hold.
+    """
+    arrays = []
+    for field in wanted:
+        position = rows.schema.get_field_index(field.name)
+        if position < 0:
+            arrays.append(pa.nulls(rows.num_rows, field.type))
+            continue
+        column = rows.column(position)
+        try:
+            # A cast alone would make numbers of texts.
+            if not _is_held(field.type, column.type):
+                raise pa.ArrowTypeError("the types hold different values")
+            arrays.append(column if column.type == field.type else _plain_layout(column).cast(field.type))
+        except (pa.ArrowInvalid, pa.ArrowNotImplementedError, pa.ArrowTypeError) as exc:
+            raise Invalid(
+                "a column has values that its type in the table cannot hold",
+                column=field.name,
+                type=column.type,
+                table_type=field.type,
+                reason=str(exc),
+            ) from exc
+    return pa.table(arrays, schema=wanted)
+
+
+def with_sorted_keys(schema: Schema, rows: pa.Table) -> pa.Table:
+    """Rows as a table takes them: key columns of their types, none of them empty, in order. Raises Invalid."""
+    if len({*rows.schema.names}) < len(rows.schema.names):
+        twice = next(name for name in rows.schema.names if rows.schema.names.count(name) > 1)
+        raise Invalid("two columns of the rows have one name", column=twice)
+    for column in schema.keys:
+        index = rows.schema.get_field_index(column.name)
+        if index < 0:
+            raise Invalid("the rows lack a key column", column=column.name)
+        rows = rows.set_column(index, column.name, _key_column(column.name, column.type, rows.column(index)))
+    return rows.sort_by([(column.name, "ascending") for column in schema.keys])
+
+
+def comparable(kind: str, column: Any) -> Any:
+    """A key column whose values `encode_key` takes and Python compares: a date is its day, a timestamp its tick."""
+    known = key_kind(kind)
+    return column.cast(pa.int32() if known.bits == 32 else pa.int64()) if known.is_ordinal else column
+
+
+def key_scalar(kind: str, text: str) -> pa.Scalar:
+    """A stored key as pyarrow has it."""
+    known, wanted = key_kind(kind), arrow_key_type(kind)
+    if known.is_ordinal:
+        # Not by way of Python's dates, which lack nanoseconds and end in the year 9999.
+        return pa.scalar(int(text, 16) - (1 << (known.bits - 1)), pa.int32() if known.bits == 32 else pa.int64()).cast(
+            wanted
+        )
+    return pa.scalar(decode_key(kind, text), wanted)
+
+
+@lru_cache(1024)
+def _is_held(wide: pa.DataType, narrow: pa.DataType) -> bool:
+    return holds(type_of(wide), type_of(narrow))
+
+
+def _key_column(name: str, kind: str, column: Any) -> Any:
+    wanted, plain = arrow_key_type(kind), _plain_layout(column)
+    type, known = plain.type, key_kind(kind)
+    is_same_zone = known.family != "timestamp" or not pa.types.is_timestamp(type) or bool(type.tz) == bool(known.zone)
+    if not pa.types.is_null(type) and not (_KEY_SOURCES[known.family](type) and is_same_zone):
+        raise Invalid("a key column is of another type", column=name, type=kind, rows_type=type)
+    try:
+        cast = plain.cast(wanted)
+    except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as exc:
+        raise Invalid("a key column has a value that its type cannot hold", column=name, type=kind, reason=exc) from exc
+    if cast.null_count:
+        raise Invalid("a key is empty", column=name, rows=cast.null_count)
+    if pa.types.is_floating(wanted) and pc.any(pc.is_nan(cast)).as_py():
+        raise Invalid("a key is not a number", column=name, value=float("nan"))
+    if known.family == "string" and len(cast):
+        _check_text(name, cast)
+    return cast
+
+
+def _check_text(name: str, column: Any) -> None:
+    """Refuse bytes that are no UTF-8, which a file may hold in a column of text."""
+    try:
+        for chunk in column.chunks:
+            chunk.validate(full=True)
+    except pa.ArrowInvalid as exc:
+        raise Invalid("a key is no UTF-8", column=name, reason=str(exc)) from exc
+
+
+def _plain_layout(column: Any) -> Any:
+    """A column without what only concerns its layout, at its top: what is nested is for a cast."""
+    type = column.type
+    if isinstance(type, pa.BaseExtensionType):
+        chunks = [chunk.storage for chunk in column.chunks]
+        return _plain_layout(pa.chunked_array(chunks, type=type.storage_type))
+    if pa.types.is_run_end_encoded(type):
+        return _plain_layout(pa.chunked_array(map(pc.run_end_decode, column.chunks), type=type.value_type))
+    if pa.types.is_dictionary(type):
+        return _plain_layout(column.cast(type.value_type))
+    for is_of, name in _FAMILIES[:4]:
+        if is_of(type):
+            return column.cast(_PLAIN[name])
+    return column
+
+
+@lru_cache(1024)
+def _plain_type(text: str) -> pa.DataType:
+    if text in _PLAIN:
+        return _PLAIN[text]
+    match = _BRACKETS.fullmatch(text)
+    if match is None:
+        return pa.type_for_alias(text)
+    name, inside = match[1], match[2]
+    if name == "timestamp":
+        unit, _, zone = inside.partition(", tz=")
+        return pa.timestamp(unit, zone or None)
+    if name in ("decimal128", "decimal256"):
+        precision, scale = map(int, inside.split(","))
+        return (pa.decimal128 if name == "decimal128" else pa.decimal256)(precision, scale)
+    if name == "fixed_size_binary":
+        return pa.binary(int(inside))
+    return pa.type_for_alias(text)

@@ -1,0 +1,238 @@
+"""Value columns: their names and types as a table's state has them, and how they may change. Pure data, no pyarrow.
+
+A type is Arrow's name of it, or a list for a nested one: ``["list", T]``, ``["fixed_size_list", T, length]``,
+``["map", K, V]``, ``["struct", [[name, T], …]]``. What Parquet cannot store is none. Columns are only added and widened, so a file that was written under
+older columns can always be read under newer ones, and writers need not agree on a moment.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+import msgspec
+
+from stratalog import Invalid, LimitExceeded
+from stratalog_table.limits import COLUMN_NAME_BYTES_MAX, COLUMN_TYPE_DEPTH_MAX, COLUMNS_MAX
+
+__all__ = [
+    "ColumnType",
+    "ValueColumn",
+    "check_columns",
+    "column_type",
+    "holds",
+    "joined",
+    "stored_type",
+    "type_text",
+    "widened",
+]
+
+ColumnType = Any
+"""A text or, of a nested type, a list: see above."""
+
+_PLAIN = frozenset(
+    "null bool int8 int16 int32 int64 uint8 uint16 uint32 uint64 halffloat float double string binary date32[day]".split()
+)
+_TIMED = re.compile(r"(time32\[ms\]|time64\[(?:us|ns)\]|duration\[(?:s|ms|us|ns)\])")
+_TIMESTAMP = re.compile(r"timestamp\[(ms|us|ns)(?:, tz=([A-Za-z0-9_+:/-]{1,64}))?\]")
+_DECIMAL = re.compile(r"decimal(128|256)\((\d{1,2}), ?(\d{1,2})\)")
+_FIXED = re.compile(r"fixed_size_binary\[([1-9]\d{0,8})\]")
+_SECONDS = re.compile(r"(time32|timestamp)\[s\b")
+_TYPED = re.compile(r"decimal\((\d{1,2}), ?(\d{1,2})\)")
+_ALIASES = {
+    "int": "int32",
+    "long": "int64",
+    "bytes": "binary",
+    "date": "date32[day]",
+    "timestamp": "timestamp[us]",
+    "time": "time64[us]",
+}
+_BITS_EXACT = {"halffloat": 11, "float": 24, "double": 53}
+_INTEGER = re.compile(r"(u?)int(8|16|32|64)")
+_UNITS = ("ms", "us", "ns")
+DECIMAL_DIGITS = {"128": 38, "256": 76}
+
+
+class ValueColumn(msgspec.Struct, frozen=True, array_like=True):
+    """A column that is not of the row key: its name, and the type of its values."""
+
+    name: str
+    type: ColumnType
+
+
+def column_type(text: str) -> ColumnType:
+    """The type that a person names: Arrow's names, those of key columns, or JSON for a nested type. Raises Invalid."""
+    wanted: ColumnType = text
+    if text.lstrip().startswith("["):
+        try:
+            wanted = msgspec.json.decode(text)
+        except msgspec.DecodeError as exc:
+            raise Invalid("the type of a column is not JSON", type=text) from exc
+    elif match := _TYPED.fullmatch(text):
+        wanted = f"decimal{128 if int(match[1]) <= DECIMAL_DIGITS['128'] else 256}({match[1]}, {match[2]})"
+    else:
+        wanted = stored_type(_ALIASES.get(text, text))
+    check_type(wanted)
+    return wanted
+
+
+def stored_type(text: str) -> str:
+    """The type in which Parquet stores another: it has no seconds, only milliseconds."""
+    return _SECONDS.sub(r"\1[ms", text)
+
+
+def type_text(type: ColumnType) -> str:
+    """A type as `column_type` reads it."""
+    return type if isinstance(type, str) else msgspec.json.encode(type).decode()
+
+
+def check_columns(columns: Sequence[ValueColumn]) -> None:
+    """Refuse columns that a table cannot have. Raises Invalid, LimitExceeded."""
+    if len(columns) > COLUMNS_MAX:
+        raise LimitExceeded("a table has too many columns", value=len(columns), limit=COLUMNS_MAX)
+    seen: set[str] = set()
+    for column in columns:
+        _check_name(column.name)
+        if column.name in seen:
+            raise Invalid("two columns have one name", column=column.name)
+        seen.add(column.name)
+        check_type(column.type)
+
+
+def check_type(type: ColumnType, depth: int = 1) -> None:
+    """Refuse what is no type. Raises Invalid, LimitExceeded."""
+    if depth > COLUMN_TYPE_DEPTH_MAX:
+        raise LimitExceeded("the type of a column is nested too deep", value=depth, limit=COLUMN_TYPE_DEPTH_MAX)
+    for inner in _inner_types(type):
+        check_type(inner, depth + 1)
+
+
+def joined(
+    known: Sequence[ValueColumn], brought: Iterable[ValueColumn], *, add: bool = False, widen: bool = False
+) -> tuple[ValueColumn, ...]:
+    """The columns of a table after rows with columns ``brought`` came, or after these were asked for.
+
+    Raises Invalid for one that the table lacks, unless ``add``, and for one whose values do not fit, unless ``widen``
+    and there is a type that holds both.
+    """
+    types = {column.name: column.type for column in known}
+    for column in brought:
+        mine = types.get(column.name)
+        if mine is None:
+            if not add:
+                raise Invalid(
+                    "the rows have a column that the table lacks; add it on request",
+                    column=column.name,
+                    type=type_text(column.type),
+                )
+            types[column.name] = column.type
+        elif not holds(mine, column.type) or mine == "null":
+            wider = widened(mine, column.type)
+            if wider is None or not (widen or mine == "null"):
+                advice = "no type holds both" if wider is None else f"widen it to {type_text(wider)} on request"
+                raise Invalid(
+                    f"a column has another type in the table; {advice}",
+                    column=column.name,
+                    type=type_text(column.type),
+                    table_type=type_text(mine),
+                )
+            types[column.name] = wider
+    columns = tuple(ValueColumn(name, type) for name, type in types.items())
+    check_columns(columns)
+    return columns
+
+
+def holds(wide: ColumnType, narrow: ColumnType) -> bool:
+    """Whether values of one type may be stored as the other; each is checked then, since an instant may not fit."""
+    if wide == narrow or narrow == "null" or widened(wide, narrow) == wide:
+        return True
+    return bool((pair := _instants(wide, narrow)) and _UNITS.index(pair[0]) > _UNITS.index(pair[1]))
+
+
+def widened(one: ColumnType, other: ColumnType) -> ColumnType | None:
+    """The type that holds every value of both, exactly; None where there is none, or it is neither."""
+    if one == other or other == "null":
+        return one
+    if one == "null":
+        return other
+    if not isinstance(one, str) or not isinstance(other, str):
+        return None
+    for wide, narrow in ((one, other), (other, one)):
+        if _is_wider(wide, narrow):
+            return wide
+    return _joined_decimals(one, other)
+
+
+def _is_wider(wide: str, narrow: str) -> bool:
+    """Whether each value of one type is one of the other."""
+    integer = _INTEGER.fullmatch(narrow)
+    if integer and (known := _INTEGER.fullmatch(wide)):
+        unsigned, bits, narrow_unsigned, narrow_bits = known[1], int(known[2]), integer[1], int(integer[2])
+        return bits > narrow_bits and (not unsigned or bool(narrow_unsigned))
+    if wide in _BITS_EXACT:
+        return (int(integer[2]) if integer else _BITS_EXACT.get(narrow, 99)) <= _BITS_EXACT[wide]
+    if wide == "binary":
+        return _FIXED.fullmatch(narrow) is not None
+    pair = _instants(wide, narrow)
+    # Nanoseconds of 64 bits end in 2262, so no coarser column becomes one of them.
+    return bool(pair and pair[0] != "ns" and _UNITS.index(pair[0]) > _UNITS.index(pair[1]))
+
+
+def _instants(one: str, other: str) -> tuple[str, str] | None:
+    """The units of two types of timestamps that differ in nothing else."""
+    if not isinstance(one, str) or not isinstance(other, str):
+        return None
+    left, right = _TIMESTAMP.fullmatch(one), _TIMESTAMP.fullmatch(other)
+    return (left[1], right[1]) if left and right and left[2] == right[2] else None
+
+
+def _joined_decimals(one: str, other: str) -> str | None:
+    left, right = _DECIMAL.fullmatch(one), _DECIMAL.fullmatch(other)
+    if not left or not right:
+        return None
+    scale = max(int(left[3]), int(right[3]))
+    precision = scale + max(int(match[2]) - int(match[3]) for match in (left, right))
+    for bits, digits in DECIMAL_DIGITS.items():
+        if precision <= digits and int(bits) >= max(int(left[1]), int(right[1])):
+            return f"decimal{bits}({precision}, {scale})"
+    return None
+
+
+def _inner_types(type: ColumnType) -> list[ColumnType]:
+    """The types that a nested type is made of. Raises Invalid."""
+    if isinstance(type, str):
+        if not _is_plain(type):
+            raise Invalid("a column cannot be of this type", type=type)
+        return []
+    parts = list(type) if isinstance(type, list | tuple) else []
+    match parts:
+        case ["list", item]:
+            return [item]
+        case ["fixed_size_list", item, int(length)] if 0 <= length < 2**31 and not isinstance(length, bool):
+            return [item]
+        case ["map", key, item]:
+            return [key, item]
+        case ["struct", [_, *_] as fields] if all(_is_field(field) for field in fields):
+            return [item for _, item in fields]
+    raise Invalid("a column cannot be of this type", type=str(type)[:COLUMN_NAME_BYTES_MAX])
+
+
+def _is_field(field: Any) -> bool:
+    return isinstance(field, list | tuple) and len(field) == 2 and isinstance(field[0], str)
+
+
+def _is_plain(text: str) -> bool:
+    if text in _PLAIN or _TIMED.fullmatch(text) or _TIMESTAMP.fullmatch(text) or _FIXED.fullmatch(text):
+        return True
+    decimal = _DECIMAL.fullmatch(text)
+    return bool(decimal and 1 <= int(decimal[2]) <= DECIMAL_DIGITS[decimal[1]] and int(decimal[3]) <= int(decimal[2]))
+
+
+def _check_name(name: str) -> None:
+    try:
+        size = len(name.encode())
+    except UnicodeEncodeError as exc:
+        raise Invalid("the name of a column is not Unicode", value=ascii(name)) from exc
+    if size > COLUMN_NAME_BYTES_MAX:
+        raise LimitExceeded("the name of a column is too long", value=size, limit=COLUMN_NAME_BYTES_MAX)

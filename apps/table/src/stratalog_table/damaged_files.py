@@ -1,0 +1,53 @@
+"""Data files that cannot be read: they are set aside and listed, and nothing is deleted or forgotten for it.
+
+A file that is set aside is still referenced, so its rows count. Nothing merges it, splits by it or moves it, and a scan
+says which file it is. Once it was restored, it is checked and taken back.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+
+from stratalog import Draft, Rejected
+from stratalog_table import messages
+from stratalog_table.limits import DAMAGE_REASON_CHARACTERS_MAX
+from stratalog_table.references import Filenames
+from stratalog_table.table_draft import TableDraft, read
+
+__all__ = ["FileDamage", "SetAside", "release_files", "set_aside_files"]
+
+
+class FileDamage(msgspec.Struct, frozen=True):
+    """A file, and why it cannot be read."""
+
+    filename: str
+    reason: str
+
+
+class SetAside(msgspec.Struct, frozen=True):
+    """Files that cannot be read."""
+
+    files: tuple[FileDamage, ...]
+
+
+def set_aside_files(draft: Draft, args: Any) -> None:
+    """Set tracked files aside."""
+    wanted: SetAside = read(args, SetAside)
+    table_draft = TableDraft(draft)
+    for file in wanted.files:
+        if not table_draft.is_tracked(file.filename):
+            raise Rejected(messages.file_not_found(file.filename))
+        draft.put(table_draft.layout.damaged(file.filename), file.reason[:DAMAGE_REASON_CHARACTERS_MAX])
+
+
+def release_files(draft: Draft, args: Any) -> None:
+    """Take files back that can be read again."""
+    wanted: Filenames = read(args, Filenames)
+    table_draft = TableDraft(draft)
+    for filename in wanted.filenames:
+        key = table_draft.layout.damaged(filename)
+        if key not in draft:
+            raise Rejected(messages.file_not_set_aside(filename))
+        draft.delete(key)

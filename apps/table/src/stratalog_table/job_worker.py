@@ -1,0 +1,152 @@
+"""Doing jobs: a worker claims one, merges its files part by part, says that it is at it, and commits what it made."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
+
+import pyarrow as pa  # type: ignore[import-untyped]
+
+from stratalog import NotFound
+from stratalog_table.data_files import DataFileDamaged, DataFiles
+from stratalog_table.job_claims import JobClaim
+from stratalog_table.merge import merged
+from stratalog_table.messages import TransactionRefused
+from stratalog_table.model import FileReference, Held
+from stratalog_table.references import Output, ReplaceFileReferences
+from stratalog_table.rows import new_filename
+from stratalog_table.table import Table
+
+__all__ = ["JobWorker"]
+
+BEATS_PER_LEASE = 4
+
+
+class JobWorker:
+    """One worker. A job that another has claimed is left to it until nothing was heard of it for ``lease_ms``."""
+
+    def __init__(self, table: Table, data_files: DataFiles, lease_ms: int) -> None:
+        self._table = table
+        self._data_files = data_files.with_columns(table.at().columns())
+        self._lease_ms = lease_ms
+        self._id = table.new_id()
+
+    def work(self, job: str, partition: str) -> bool:
+        """Claim a job, merge its files and commit it. False where another has it, or it is not to be done any more.
+
+        Raises DataFileDamaged for a file that cannot be read: the job is cancelled, so that the next plan does without
+        the file once it was set aside.
+        """
+        claim = _Claim(self._table, job, partition, self._id, self._lease_ms)
+        try:
+            return claim.take() and self._merge(claim)
+        except _JobLost:
+            return False
+        except DataFileDamaged:
+            with suppress(TransactionRefused):
+                self._table.cancel_job(job, partition)
+            raise
+
+    def _merge(self, claim: _Claim) -> bool:
+        held = self._table.at().on_partition(claim.partition)
+        inputs = [reference for reference in held.references if reference.job == claim.job]
+        if not inputs:
+            return False
+        schema = self._data_files.rows_schema or self._joined_schema(claim, inputs)
+        parts = merged(self._data_files.schema, [self._rows(claim, held, one, schema) for one in inputs])
+        filename = new_filename(self._table)
+        count = self._data_files.write_parts(filename, schema, claim.renewing(parts))
+        output, names = Output(filename, count), tuple(reference.filename for reference in inputs)
+        try:
+            self._table.replace_file_references([ReplaceFileReferences(claim.job, claim.partition, names, output)])
+        except TransactionRefused:
+            self._data_files.delete(filename)
+            return False
+        return True
+
+    def _rows(self, claim: _Claim, held: Held, reference: FileReference, schema: pa.Schema) -> Iterator[pa.Table]:
+        """The rows of a reference, which must be as many as it says."""
+        count = 0
+        try:
+            for part in self._data_files.stream(reference.filename, held.region, schema):
+                count += part.num_rows
+                yield part
+        except FileNotFoundError as exc:
+            raise claim.missing(reference) from exc
+        if count != reference.rows and not reference.approximate:
+            raise DataFileDamaged(
+                "a data file has other rows than the table says",
+                filename=reference.filename,
+                value=count,
+                rows=reference.rows,
+            )
+
+    def _joined_schema(self, claim: _Claim, references: Sequence[FileReference]) -> pa.Schema:
+        """The columns of files of a table that does not say which it has."""
+        schema = None
+        for reference in references:
+            try:
+                own = self._data_files.file_schema(reference.filename)
+                schema = own if schema is None else pa.unify_schemas([schema, own], promote_options="permissive")
+            except FileNotFoundError as exc:
+                raise claim.missing(reference) from exc
+            except (pa.ArrowInvalid, pa.ArrowTypeError) as exc:
+                text = "a data file's columns cannot be joined with those of the others"
+                raise DataFileDamaged(text, filename=reference.filename, reason=str(exc)) from exc
+        return schema
+
+
+class _JobLost(Exception):
+    """The job is another's by now, or nobody's."""
+
+
+class _Claim:
+    """A worker's claim of a job."""
+
+    def __init__(self, table: Table, job: str, partition: str, worker: str, lease_ms: int) -> None:
+        self.job = job
+        self.partition = partition
+        self._table = table
+        self._worker = worker
+        self._lease_ms = lease_ms
+        self._clock = table.store.environment.clock
+        self._seen: JobClaim | None = None
+        self._renewed_ms = 0
+
+    def take(self) -> bool:
+        """Claim the job, if nobody has it or nothing was heard of who has."""
+        known = self._table.at().claim(self.job, self.partition)
+        if known is not None:
+            self._seen, version = known
+            if self._clock.wall_ms() - self._changed_ms(version) < self._lease_ms:
+                return False
+        self._renew()
+        return True
+
+    def renewing(self, parts: Iterator[pa.Table]) -> Iterator[pa.Table]:
+        """The parts, with the claim renewed in between when that is due. Raises _JobLost where it is another's."""
+        for part in parts:
+            yield part
+            if self._lease_ms and self._clock.wall_ms() - self._renewed_ms >= self._lease_ms // BEATS_PER_LEASE:
+                self._renew()
+
+    def missing(self, reference: FileReference) -> Exception:
+        """What to raise for a file that is not there: somebody did the job, or the file is lost."""
+        known = self._table.at().reference(self.partition, reference.filename)
+        if known is None or known.job != self.job:
+            return _JobLost()
+        return DataFileDamaged("a data file is missing", filename=reference.filename)
+
+    def _renew(self) -> None:
+        try:
+            self._table.claim_job(self.job, self.partition, self._worker, self._seen)
+        except TransactionRefused as exc:
+            raise _JobLost from exc
+        self._seen = JobClaim(self._worker, 1 if self._seen is None else self._seen.beats + 1)
+        self._renewed_ms = self._clock.wall_ms()
+
+    def _changed_ms(self, version: int) -> int:
+        try:
+            return self._table.changed_ms(version)
+        except NotFound:
+            return 0

@@ -1,0 +1,78 @@
+"""Rows as JSON says them, column by column, with no value changed or left out.
+
+What JSON has no number or text for becomes a text: not-a-number and the infinities by the names of proto3's JSON
+mapping, decimals digit by digit, dates and times by ISO 8601 with all their digits. A map with text for keys is an
+object, any other a list of pairs. Bytes stay bytes: how they are said is for who writes the JSON.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from itertools import pairwise
+from typing import Any
+
+import pyarrow as pa  # type: ignore[import-untyped]
+
+__all__ = ["json_rows"]
+
+
+def json_rows(rows: pa.Table) -> Iterator[dict[str, Any]]:
+    """Each row as an object."""
+    names = rows.column_names
+    for batch in rows.to_batches():
+        for values in zip(*(_plain_values(column) for column in batch.columns), strict=True):
+            yield dict(zip(names, values, strict=True))
+
+
+def _plain_values(column: Any) -> list[Any]:
+    """The values of an array."""
+    type = column.type
+    if pa.types.is_floating(type):
+        return [value if value is None or math.isfinite(value) else _named(value) for value in column.to_pylist()]
+    if pa.types.is_timestamp(type):
+        return [None if text is None else text.replace(" ", "T", 1) for text in column.cast(pa.string()).to_pylist()]
+    if pa.types.is_decimal(type):
+        return [None if value is None else format(value, "f") for value in column.to_pylist()]
+    if pa.types.is_date(type) or pa.types.is_time(type):
+        return column.cast(pa.string()).to_pylist()  # type: ignore[no-any-return]
+    if pa.types.is_duration(type):
+        return [None if value is None else _duration(value, type.unit) for value in column.cast(pa.int64()).to_pylist()]
+    if pa.types.is_map(type):
+        return _grouped(column, zip(_plain_values(column.keys), _plain_values(column.items), strict=True), _mapped)
+    if pa.types.is_list(type) or pa.types.is_large_list(type):
+        return _grouped(column, _plain_values(column.values), list)
+    if pa.types.is_struct(type):
+        fields = [_plain_values(field) for field in column.flatten()]
+        names = [field.name for field in type]
+        rows = [dict(zip(names, values, strict=True)) for values in zip(*fields, strict=True)] or [{}] * len(column)
+        return [row if is_valid else None for row, is_valid in zip(rows, column.is_valid().to_pylist(), strict=True)]
+    if pa.types.is_fixed_size_list(type):
+        return [_plain_values(value.values) if value.is_valid else None for value in column]
+    values = column.to_pylist()
+    return [value if value is None or isinstance(value, bool | int | str | bytes) else str(value) for value in values]
+
+
+def _grouped(column: Any, values: Any, group: Any) -> list[Any]:
+    """The values of lists that stand one after another, each list for itself."""
+    flat = [*values]
+    edges = pairwise(column.offsets.to_pylist())
+    valid = column.is_valid().to_pylist()
+    return [group(flat[low:high]) if is_valid else None for (low, high), is_valid in zip(edges, valid, strict=True)]
+
+
+def _mapped(pairs: list[tuple[Any, Any]]) -> Any:
+    is_object = all(isinstance(key, str) for key, _ in pairs) and len({key for key, _ in pairs}) == len(pairs)
+    return dict(pairs) if is_object else [list(pair) for pair in pairs]
+
+
+def _named(value: float) -> str:
+    return "NaN" if math.isnan(value) else "Infinity" if value > 0 else "-Infinity"
+
+
+def _duration(ticks: int, unit: str) -> str:
+    """Seconds as ISO 8601 says them."""
+    digits = {"s": 0, "ms": 3, "us": 6, "ns": 9}[unit]
+    seconds, rest = divmod(abs(ticks), 10**digits)
+    fraction = f".{rest:0{digits}d}" if rest else ""
+    return f"{'-' if ticks < 0 else ''}PT{seconds}{fraction}S"

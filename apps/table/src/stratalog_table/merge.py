@@ -1,0 +1,81 @@
+"""Merging sorted data files in bounded memory: of each input a few rows are there at once, however long it is."""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+import pyarrow as pa  # type: ignore[import-untyped]
+
+from stratalog_table.arrow_types import comparable
+from stratalog_table.model import Schema
+
+__all__ = ["merged"]
+
+OUTPUT_ROWS = 64 * 1024
+
+
+def merged(schema: Schema, inputs: Iterable[Iterator[pa.Table]]) -> Iterator[pa.Table]:
+    """The rows of all inputs in order of the key, in parts that are worth writing. Each input is in order itself."""
+    waiting: list[pa.Table] = []
+    count = 0
+    for part in _in_order(schema, inputs):
+        waiting.append(part)
+        count += part.num_rows
+        if count >= OUTPUT_ROWS:
+            yield pa.concat_tables(waiting)
+            waiting, count = [], 0
+    if waiting:
+        yield pa.concat_tables(waiting)
+
+
+def _in_order(schema: Schema, inputs: Iterable[Iterator[pa.Table]]) -> Iterator[pa.Table]:
+    """Rows up to the least of the last keys that are in memory, again and again: none that comes later is below."""
+    heads = [head for rows in inputs if (head := _Head(schema, rows)).advance()]
+    while heads:
+        bound = min(head.last for head in heads)
+        part = pa.concat_tables([head.upto(bound) for head in heads])
+        yield part.sort_by([(column.name, "ascending") for column in schema.keys])
+        heads = [head for head in heads if not head.is_used_up or head.advance()]
+
+
+class _Head:
+    """The rows of one input that are in memory and not merged yet."""
+
+    def __init__(self, schema: Schema, rows: Iterator[pa.Table]) -> None:
+        self._schema = schema
+        self._rows = rows
+        self._part: Any = None
+        self._keys: list[Any] = []
+        self._start = 0
+
+    @property
+    def is_used_up(self) -> bool:
+        """Whether the next rows are not in memory."""
+        return self._start == self._part.num_rows
+
+    @property
+    def last(self) -> tuple[Any, ...]:
+        """The greatest key in memory."""
+        return self._key(self._part.num_rows - 1)
+
+    def advance(self) -> bool:
+        """Take the next rows; False where there are none."""
+        part = next(self._rows, None)
+        if part is None:
+            return False
+        self._part, self._start = part.combine_chunks(), 0
+        self._keys = [comparable(column.type, self._part.column(column.name)) for column in self._schema.keys]
+        return True
+
+    def upto(self, bound: tuple[Any, ...]) -> pa.Table:
+        """The rows up to and with a key; they are merged from now on."""
+        positions = range(self._part.num_rows)
+        stop = bisect_right(positions, bound, lo=self._start, key=self._key)
+        rows = self._part.slice(self._start, stop - self._start)
+        self._start = stop
+        return rows
+
+    def _key(self, position: int) -> tuple[Any, ...]:
+        return tuple(column[position].as_py() for column in self._keys)

@@ -1,0 +1,78 @@
+"""Transactions that change what a table promises: its value columns, and how long old data files stay."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import msgspec
+
+from stratalog import Draft, Invalid, LimitExceeded, Rejected
+from stratalog_table.columns import ValueColumn, joined
+from stratalog_table.layout import COLUMNS
+from stratalog_table.limits import RETENTION_DAYS_MAX
+from stratalog_table.messages import columns_refused
+from stratalog_table.model import Schema
+from stratalog_table.table_draft import meta_of, put_meta, read
+
+__all__ = ["SetColumns", "SetRetention", "checked_days", "put_columns", "set_columns", "set_retention"]
+
+
+class SetColumns(msgspec.Struct, frozen=True, omit_defaults=True):
+    """Columns that rows have or are to have, and whether the table may gain or widen one for that."""
+
+    columns: tuple[ValueColumn, ...]
+    add: bool = False
+    widen: bool = False
+
+
+class SetRetention(msgspec.Struct, frozen=True):
+    """For how many days data files stay after the last version that needs them."""
+
+    keep_days: int
+
+
+def set_columns(draft: Draft, args: Any) -> None:
+    """Add and widen columns. A table that nothing was said of yet gets all of them."""
+    wanted: SetColumns = read(args, SetColumns)
+    schema = meta_of(draft).schema
+    stored: Any = draft.get(COLUMNS)
+    if stored is None:
+        put_columns(draft, schema, wanted.columns)
+        return
+    known = msgspec.convert(stored, tuple[ValueColumn, ...])
+    put_columns(draft, schema, wanted.columns, known, add=wanted.add, widen=wanted.widen)
+
+
+def set_retention(draft: Draft, args: Any) -> None:
+    """Promise to keep data files from now on; what was collected before is gone."""
+    wanted: SetRetention = read(args, SetRetention)
+    put_meta(draft, msgspec.structs.replace(meta_of(draft), keep_days=checked_days(wanted.keep_days)))
+
+
+def put_columns(
+    draft: Draft,
+    schema: Schema,
+    wanted: Sequence[ValueColumn],
+    known: Sequence[ValueColumn] = (),
+    *,
+    add: bool = True,
+    widen: bool = False,
+) -> None:
+    """Write the columns of a table that has ``known`` and is to have ``wanted``. Raises Rejected."""
+    keys = {column.name for column in schema.keys}
+    if any(column.name in keys for column in wanted):
+        raise Rejected("Malformed transaction: a value column has the name of a key column")
+    try:
+        columns = joined(known, wanted, add=add, widen=widen)
+    except (Invalid, LimitExceeded) as exc:
+        raise Rejected(columns_refused(str(exc))) from exc
+    if columns != tuple(known) or not known:
+        draft.put(COLUMNS, [[column.name, column.type] for column in columns])
+
+
+def checked_days(days: int) -> int:
+    """``days``, if a table may promise to keep its files so long. Raises Rejected."""
+    if not 0 <= days <= RETENTION_DAYS_MAX:
+        raise Rejected(f"Malformed transaction: files are kept 0 to {RETENTION_DAYS_MAX} days, not {days}")
+    return days

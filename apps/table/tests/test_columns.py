@@ -1,0 +1,292 @@
+"""Value columns: the first rows say which there are, others are refused at the door, and what is widened stays exact."""
+
+from __future__ import annotations
+
+from datetime import UTC, date, datetime, time, timedelta
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from apps.table.tests.helpers import LONG, system_store
+from apps.table.tests.test_data_files import made_of, rows_in
+from stratalog import Invalid, LimitExceeded
+from stratalog_table import Table, TransactionRefused, create_table
+from stratalog_table.arrow_types import arrow_type, type_of
+from stratalog_table.columns import ValueColumn, check_columns, column_type, holds, joined, type_text, widened
+from stratalog_table.data_files import DataFiles
+from stratalog_table.limits import COLUMN_NAME_BYTES_MAX, COLUMN_TYPE_DEPTH_MAX, COLUMNS_MAX
+from stratalog_table.maintenance import compact
+from stratalog_table.rows import data_files_of, ingest, scan
+
+NOON = datetime(2026, 11, 24, 12)
+TYPES = [
+    pa.null(),
+    pa.bool_(),
+    *(pa.type_for_alias(name) for name in "int8 int16 int32 int64 uint8 uint16 uint32 uint64".split()),
+    pa.float16(),
+    pa.float32(),
+    pa.float64(),
+    pa.string(),
+    pa.binary(),
+    pa.binary(16),
+    pa.date32(),
+    pa.time32("ms"),
+    pa.time64("ns"),
+    *(pa.timestamp(unit, zone) for unit in ("ms", "us", "ns") for zone in (None, "UTC", "Europe/Berlin")),
+    pa.duration("us"),
+    pa.decimal128(10, 2),
+    pa.decimal256(60, 5),
+    pa.list_(pa.int64()),
+    pa.list_(pa.float32(), 3),
+    pa.map_(pa.string(), pa.list_(pa.date32())),
+    pa.struct([("a, b>", pa.int8()), ("c", pa.list_(pa.struct([("d", pa.string())])))]),
+]
+
+
+def made(folder: Path) -> tuple[Table, DataFiles]:
+    return made_of(folder, LONG)
+
+
+def bring(table: Table, data_files: DataFiles, id: int, column: Any, **options: bool) -> None:
+    ingest(table, data_files, pa.table({"id": [id] * len(column), "value": column}), **options)
+
+
+def values_in(table: Table, data_files: DataFiles, name: str = "value") -> list[Any]:
+    parts = pa.concat_tables(scan(table.at(), data_files)).sort_by("id")
+    return parts.column(name).to_pylist()  # type: ignore[no-any-return]
+
+
+@pytest.mark.parametrize("type", TYPES, ids=str)
+def test_each_type_is_told_and_read_again_and_parquet_keeps_it(type: pa.DataType, tmp_path: Path) -> None:
+    told = type_of(type)
+    assert type_of(arrow_type(told)) == told
+    assert column_type(type_text(told)) == told
+    assert arrow_type(told).equals(type)
+    rows = pa.table({"value": pa.nulls(2, type)})
+    pq.write_table(rows, tmp_path / "rows.parquet")
+    assert pq.read_table(tmp_path / "rows.parquet").schema == rows.schema
+
+
+@pytest.mark.parametrize(
+    ("type", "told"),
+    [
+        (pa.large_string(), "string"),
+        (pa.string_view(), "string"),
+        (pa.large_binary(), "binary"),
+        (pa.date64(), "date32[day]"),
+        (pa.time32("s"), "time32[ms]"),
+        (pa.timestamp("s", "UTC"), "timestamp[ms, tz=UTC]"),
+        (pa.decimal32(5, 2), "decimal128(5, 2)"),
+        (pa.dictionary(pa.int8(), pa.large_string()), "string"),
+        (pa.run_end_encoded(pa.int32(), pa.int64()), "int64"),
+        (pa.large_list(pa.string_view()), ["list", "string"]),
+        (pa.uuid(), "fixed_size_binary[16]"),
+    ],
+)
+def test_how_values_are_laid_out_is_no_type_of_its_own(type: pa.DataType, told: Any) -> None:
+    assert type_of(type) == told
+
+
+@pytest.mark.parametrize(
+    "type",
+    [
+        pa.dense_union([pa.field("a", pa.int8())]),
+        pa.struct([]),
+        pa.binary(0),
+        pa.decimal128(10, -2),
+        pa.month_day_nano_interval(),
+        pa.list_(pa.struct([])),
+    ],
+    ids=str,
+)
+def test_what_parquet_cannot_store_is_refused_at_the_door(type: pa.DataType, tmp_path: Path) -> None:
+    table, data_files = made(tmp_path)
+    with pytest.raises(Invalid, match="of a type that no table has"):
+        bring(table, data_files, 1, pa.nulls(1, type))
+    assert table.at().columns() is None
+
+
+@pytest.mark.parametrize(
+    ("one", "other", "both"),
+    [
+        ("int32", "int64", "int64"),
+        ("uint32", "int64", "int64"),
+        ("uint64", "int64", None),
+        ("int32", "uint64", None),
+        ("int32", "double", "double"),
+        ("int64", "double", None),
+        ("int16", "float", "float"),
+        ("float", "double", "double"),
+        ("null", "string", "string"),
+        ("string", "int64", None),
+        ("string", "binary", None),
+        ("fixed_size_binary[4]", "binary", "binary"),
+        ("decimal128(10, 2)", "decimal128(6, 4)", "decimal128(12, 4)"),
+        ("decimal128(38, 2)", "decimal128(38, 4)", "decimal256(40, 4)"),
+        ("decimal256(76, 0)", "decimal128(38, 2)", None),
+        ("timestamp[ms]", "timestamp[us]", "timestamp[us]"),
+        ("timestamp[us]", "timestamp[ns]", None),
+        ("timestamp[us]", "timestamp[us, tz=UTC]", None),
+        ("date32[day]", "timestamp[us]", None),
+        (["list", "int8"], ["list", "int64"], None),
+        (["list", "int8"], ["list", "int8"], ["list", "int8"]),
+    ],
+)
+def test_the_type_that_holds_both(one: Any, other: Any, both: Any) -> None:
+    assert widened(one, other) == widened(other, one) == both
+    assert holds(both, one) if both else not (holds(one, other) and holds(other, one))
+
+
+def test_the_first_rows_say_which_columns_there_are_and_others_are_refused(tmp_path: Path) -> None:
+    table, data_files = made(tmp_path)
+    bring(table, data_files, 1, [7])
+    assert table.at().columns() == (ValueColumn("value", "int64"),)
+    before = table.version
+    with pytest.raises(Invalid, match="another type in the table; no type holds both"):
+        bring(table, data_files, 2, ["seven"])
+    with pytest.raises(Invalid, match="a column that the table lacks; add it on request"):
+        ingest(table, data_files, pa.table({"id": [2], "value": [8], "more": [0.5]}))
+    with pytest.raises(Invalid, match="two columns of the rows have one name"):
+        ingest(table, data_files, pa.table([[2], [8], [9]], names=["id", "value", "value"]))
+    assert table.version == before
+    assert len([*data_files.list()]) == 1
+    bring(table, data_files, 3, pa.array([9], pa.int8()))
+    ingest(table, data_files, pa.table({"id": [4]}))
+    assert values_in(table, data_files) == [7, 9, None]
+    assert compact(table, data_files, files_min=3) == 1
+    assert values_in(table, data_files) == [7, 9, None]
+
+
+def test_columns_are_added_and_widened_on_request(tmp_path: Path) -> None:
+    table, data_files = made(tmp_path)
+    bring(table, data_files, 1, pa.array([2**31 - 1], pa.int32()))
+    old = table.version
+    with pytest.raises(Invalid, match="widen it to int64 on request"):
+        bring(table, data_files, 2, [2**40])
+    bring(table, data_files, 2, [2**40], widen=True)
+    ingest(table, data_files, pa.table({"id": [3], "value": [1], "note": ["new"]}), add_columns=True)
+    assert table.at().columns() == (ValueColumn("value", "int64"), ValueColumn("note", "string"))
+    assert values_in(table, data_files) == [2**31 - 1, 2**40, 1]
+    assert compact(table, data_files, files_min=3) == 1
+    assert values_in(table, data_files) == [2**31 - 1, 2**40, 1]
+    assert values_in(table, data_files, "note") == [None, None, "new"]
+    # Time travel shows the columns of then.
+    (then,) = scan(table.at(old), data_files)
+    assert then.schema == pa.schema([("id", pa.int64()), ("value", pa.int32())])
+
+
+@pytest.mark.parametrize(
+    ("first", "second"),
+    [
+        (pa.array([None]), pa.array(["text"])),
+        (pa.array([1.5], pa.float32()), pa.array([0.1])),
+        (pa.array([Decimal("1.50")]), pa.array([Decimal("12345.678")])),
+        (pa.array([NOON], pa.timestamp("ms", "UTC")), pa.array([NOON + timedelta(microseconds=1)], pa.timestamp("us", "UTC"))),
+        (pa.array([b"1234"], pa.binary(4)), pa.array([b"12345"])),
+        (pa.array([time(12)], pa.time32("s")), pa.array([time(12, 0, 0, 5)], pa.time32("s"))),
+    ],
+)
+def test_what_was_written_before_a_column_was_widened_reads_the_same(
+    tmp_path: Path, first: pa.Array, second: pa.Array
+) -> None:
+    table, data_files = made(tmp_path)
+    bring(table, data_files, 1, first)
+    bring(table, data_files, 2, second, widen=True)
+    wanted = [*first.to_pylist(), *second.to_pylist()]
+    assert values_in(table, data_files) == wanted
+    assert compact(table, data_files, files_min=2) == 1
+    assert values_in(table, data_files) == wanted
+
+
+def test_a_value_that_its_column_cannot_hold_is_refused(tmp_path: Path) -> None:
+    table, data_files = made(tmp_path)
+    bring(table, data_files, 1, pa.array([0], pa.timestamp("ns")))
+    bring(table, data_files, 2, pa.array([NOON], pa.timestamp("us")))
+    with pytest.raises(Invalid, match="has values that its type in the table cannot hold"):
+        bring(table, data_files, 3, pa.array([datetime(9999, 1, 1)], pa.timestamp("us")))
+    assert len(values_in(table, data_files)) == 2
+
+
+def test_nested_values_come_back(tmp_path: Path) -> None:
+    table, data_files = made(tmp_path)
+    type = pa.struct([("tags", pa.list_(pa.large_string())), ("seen", pa.map_(pa.string(), pa.int8()))])
+    values = [{"tags": ["a", None], "seen": [("x", 1)]}, None, {"tags": [], "seen": []}]
+    for id, value in enumerate(values):
+        bring(table, data_files, id, pa.array([value], type))
+    assert compact(table, data_files, files_min=3) == 1
+    assert values_in(table, data_files) == values
+    with pytest.raises(Invalid, match="no type holds both"):
+        bring(table, data_files, 3, pa.array([{"tags": ["a"]}]))
+
+
+def test_columns_may_be_said_when_the_table_is_made(tmp_path: Path) -> None:
+    columns = (ValueColumn("price", column_type("decimal(10,2)")), ValueColumn("at", column_type("timestamp")))
+    store = system_store()
+    table = create_table(store, "acme", "events", LONG, data=(tmp_path / "lake").as_uri(), columns=columns)
+    assert table.at().columns() == (ValueColumn("price", "decimal128(10, 2)"), ValueColumn("at", "timestamp[us]"))
+    data_files = data_files_of(table)
+    with pytest.raises(Invalid, match="no type holds both"):
+        ingest(table, data_files, pa.table({"id": [1], "price": [1.5]}))
+    ingest(table, data_files, pa.table({"id": [1], "price": [Decimal("1.5")]}))
+    assert rows_in(table, data_files, columns=["price", "at"]) == [(Decimal("1.50"), None)]
+    table.clear_files()
+    assert table.at().columns() == columns
+
+
+def test_two_processes_that_say_the_first_columns_agree_or_one_is_refused(tmp_path: Path) -> None:
+    table, _ = made(tmp_path)
+    table.set_columns([ValueColumn("value", "int64")])
+    table.set_columns([ValueColumn("value", "int32")])
+    with pytest.raises(TransactionRefused, match="Columns do not fit") as caught:
+        table.set_columns([ValueColumn("value", "string")])
+    assert caught.value.kind == "columns"
+    with pytest.raises(TransactionRefused, match="has the name of a key column"):
+        table.set_columns([ValueColumn("id", "int64")], add=True)
+
+
+def test_limits_of_columns() -> None:
+    check_columns([ValueColumn(str(number), "int8") for number in range(COLUMNS_MAX)])
+    with pytest.raises(LimitExceeded, match="too many columns"):
+        check_columns([ValueColumn(str(number), "int8") for number in range(COLUMNS_MAX + 1)])
+    check_columns([ValueColumn("x" * COLUMN_NAME_BYTES_MAX, "int8")])
+    with pytest.raises(LimitExceeded, match="name of a column is too long"):
+        check_columns([ValueColumn("x" * (COLUMN_NAME_BYTES_MAX + 1), "int8")])
+    deep: Any = "int8"
+    for _ in range(COLUMN_TYPE_DEPTH_MAX - 1):
+        deep = ["list", deep]
+    check_columns([ValueColumn("x", deep)])
+    with pytest.raises(LimitExceeded, match="nested too deep"):
+        check_columns([ValueColumn("x", ["list", deep])])
+    with pytest.raises(Invalid, match="two columns have one name"):
+        check_columns([ValueColumn("x", "int8"), ValueColumn("x", "int8")])
+    with pytest.raises(Invalid, match="not Unicode"):
+        check_columns([ValueColumn("\ud800", "int8")])
+
+
+@pytest.mark.parametrize("text", ["", "text", '["list"]', '["struct",[["a"]]]', "[", "decimal128(39, 0)", "timestamp[h]"])
+def test_what_is_no_type_of_a_column_is_refused(text: str) -> None:
+    with pytest.raises(Invalid):
+        column_type(text)
+
+
+def test_joining_says_what_does_not_fit() -> None:
+    known = (ValueColumn("a", "int32"),)
+    assert joined(known, known) == known
+    assert joined((), known, add=True) == known
+    assert joined(known, [ValueColumn("a", "null")]) == known
+    with pytest.raises(Invalid) as caught:
+        joined(known, [ValueColumn("a", "int64")])
+    assert caught.value.details == {"column": "a", "type": "int64", "table_type": "int32"}
+
+
+def test_dates_and_zones_keep_their_type(tmp_path: Path) -> None:
+    table, data_files = made(tmp_path)
+    day, at = date(2026, 11, 24), NOON.replace(tzinfo=UTC)
+    ingest(table, data_files, pa.table({"id": [1], "day": [day], "at": pa.array([at], pa.timestamp("us", "Asia/Tokyo"))}))
+    (rows,) = scan(table.at(), data_files)
+    assert rows.schema.field("at").type == pa.timestamp("us", "Asia/Tokyo")
+    assert rows.to_pylist() == [{"id": 1, "day": day, "at": at}]

@@ -1,0 +1,192 @@
+"""Keys of each type: their text has their order, they keep their type, and what is no key of a type is refused."""
+
+from __future__ import annotations
+
+import math
+from datetime import UTC, date, datetime, timedelta, timezone
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from apps.table.tests.helpers import leaves, system_store
+from apps.table.tests.test_data_files import made_of, rows_in
+from stratalog import Document, Invalid
+from stratalog_table import RULES, Column, Schema
+from stratalog_table.arrow_types import arrow_key_type
+from stratalog_table.maintenance import compact, maintain_table
+from stratalog_table.row_order import decode_key, encode_key, is_edge, key_kind, minimum_key, parse_key
+from stratalog_table.rows import ingest
+
+NOON = datetime(2026, 11, 24, 12, 0, 0, 123456)
+KEYS: dict[str, list[Any]] = {
+    "date": [date(1, 1, 1), date(1969, 12, 31), date(1970, 1, 1), date(9999, 12, 31)],
+    "timestamp": [datetime(1, 1, 1), NOON, NOON + timedelta(microseconds=1), datetime(9999, 12, 31)],
+    "timestamp[s]": [datetime(1969, 12, 31, 23, 59, 59), datetime(2026, 1, 1), datetime(2026, 1, 1, 0, 0, 1)],
+    "timestamp[us, tz=UTC]": [NOON.replace(tzinfo=UTC), NOON.replace(tzinfo=UTC) + timedelta(days=1)],
+    "float": [-math.inf, -1.5, 0.0, 1.5, math.inf],
+    "double": [-math.inf, -1e300, -5e-324, 0.0, 5e-324, 0.1, 1e300, math.inf],
+    "decimal(10,2)": [Decimal("-99999999.99"), Decimal("-0.01"), Decimal(0), Decimal("1.50"), Decimal("99999999.99")],
+    "decimal(38,0)": [Decimal(-(10**38) + 1), Decimal(10**38 - 1)],
+}
+
+
+@pytest.mark.parametrize("kind", KEYS)
+def test_the_text_of_keys_has_their_order(kind: str) -> None:
+    texts = [encode_key(kind, key) for key in KEYS[kind]]
+    assert texts == sorted(texts)
+    assert len({*texts}) == len(texts)
+    assert [decode_key(kind, text) for text in texts] == KEYS[kind]
+    assert all(is_edge(kind, text) and minimum_key(kind) <= text for text in texts)
+
+
+@given(st.sampled_from(["float", "double"]), st.floats(allow_nan=False), st.floats(allow_nan=False))
+def test_any_two_floats_are_in_order(kind: str, one: float, other: float) -> None:
+    if kind == "float":
+        one, other = (pa.scalar(value).cast(pa.float32(), safe=False).as_py() for value in (one, other))
+    assert (encode_key(kind, one) < encode_key(kind, other)) == (one < other)
+    assert decode_key(kind, encode_key(kind, one)) == one
+
+
+@given(st.datetimes(), st.datetimes())
+def test_any_two_timestamps_are_in_order(one: datetime, other: datetime) -> None:
+    assert (encode_key("timestamp", one) < encode_key("timestamp", other)) == (one < other)
+    assert decode_key("timestamp", encode_key("timestamp", one)) == one
+
+
+@pytest.mark.parametrize("kind", KEYS)
+def test_keys_of_each_type_keep_it_through_splits_and_merges(tmp_path: Path, kind: str) -> None:
+    keys = KEYS[kind]
+    table, data_files = made_of(tmp_path, Schema((Column("key", key_kind(kind).name),)))
+    kept = pa.table({"key": pa.array(keys, arrow_key_type(kind)), "row": [*range(len(keys))]})
+    for part in range(len(keys)):
+        ingest(table, data_files, kept.slice(part, 1))
+    for _ in range(3):
+        assert maintain_table(table, data_files, rows_max=2, files_min=2, age_ms=0).faults == ()
+    assert [key for (key,) in rows_in(table, data_files, columns=["key"])] == keys
+    assert [key for (key,) in rows_in(table, data_files, (keys[1], None), columns=["key"])] == keys[1:]
+    assert len(leaves(table)) > 1 or len(keys) == 2
+    (filename, *_) = (file.filename for file in table.at().files(0).files)
+    assert data_files.file_schema(filename).field("key").type == arrow_key_type(kind)
+
+
+def test_keys_of_nanoseconds_are_exact(tmp_path: Path) -> None:
+    kind = "timestamp[ns, tz=UTC]"
+    table, data_files = made_of(tmp_path, Schema((Column("key", kind),)))
+    ticks = [-1, 0, 1, 1_800_000_000_000_000_001]
+    rows = pa.table({"key": pa.array(ticks, pa.int64()).cast(arrow_key_type(kind)), "row": [*range(4)]})
+    for part in range(4):
+        ingest(table, data_files, rows.slice(part, 1))
+    table.split_at("root", 1)
+    maintain_table(table, data_files, rows_max=1, files_min=2, age_ms=0)
+    assert rows_in(table, data_files, (1, None)) == [(2,), (3,)]
+    assert rows_in(table, data_files, (parse_key(kind, "1970-01-01T00:00:00Z"), 2)) == [(1,), (2,)]
+
+
+@pytest.mark.parametrize(
+    ("kind", "column"),
+    [
+        ("long", pa.array(["12"])),
+        ("long", pa.array([1.0])),
+        ("long", pa.array([NOON])),
+        ("string", pa.array([date(2026, 1, 1)])),
+        ("string", pa.array([b"x"])),
+        ("string", pa.Array.from_buffers(pa.string(), 1, pa.array([b"\xff"]).buffers())),
+        ("date", pa.array([NOON])),
+        ("timestamp", pa.array([NOON.replace(tzinfo=UTC)], pa.timestamp("us", "UTC"))),
+        ("timestamp[us, tz=UTC]", pa.array([NOON])),
+        ("timestamp[s]", pa.array([NOON])),
+        ("double", pa.array([math.nan])),
+        ("float", pa.array([0.1, None])),
+        ("decimal(4,1)", pa.array([Decimal("1.55")])),
+        ("decimal(4,1)", pa.array([Decimal("12345.5")])),
+    ],
+)
+def test_a_key_of_another_type_is_refused_and_none_is_turned_into_another(
+    tmp_path: Path, kind: str, column: pa.Array
+) -> None:
+    table, data_files = made_of(tmp_path, Schema((Column("key", key_kind(kind).name),)))
+    with pytest.raises(Invalid, match="key"):
+        ingest(table, data_files, pa.table({"key": column}))
+    assert table.at().has_no_files()
+    assert table.at().columns() is None
+
+
+@pytest.mark.parametrize(
+    "column",
+    [
+        pa.array(["b", "a"]).dictionary_encode(),
+        pa.array(["b", "a"], pa.large_string()),
+        pa.array(["b", "a"], pa.string_view()),
+        pa.RunEndEncodedArray.from_arrays([1, 2], pa.array(["b", "a"])),
+    ],
+)
+def test_how_keys_are_laid_out_makes_no_difference(tmp_path: Path, column: pa.Array) -> None:
+    table, data_files = made_of(tmp_path, Schema((Column("key", "string"),)))
+    ingest(table, data_files, pa.table({"key": column, "row": [1, 0]}))
+    ingest(table, data_files, pa.table({"key": ["c"], "row": [2]}))
+    assert compact(table, data_files, files_min=2) == 1
+    assert rows_in(table, data_files, columns=["key", "row"]) == [("a", 0), ("b", 1), ("c", 2)]
+
+
+@pytest.mark.parametrize(
+    ("kind", "text", "key"),
+    [
+        ("int", "-7", -7),
+        ("bytes", "ff00", b"\xff\x00"),
+        ("date", "2026-11-24", date(2026, 11, 24)),
+        ("timestamp", "2026-11-24T12:00:00.123456", NOON),
+        ("timestamp[us, tz=UTC]", "2026-11-24T14:00:00.123456+02:00", NOON.replace(tzinfo=UTC)),
+        ("timestamp[ns]", "1970-01-01 00:00:01.000000001", 1_000_000_001),
+        ("decimal(10,2)", "1.5", Decimal("1.50")),
+        ("double", "-inf", -math.inf),
+    ],
+)
+def test_keys_are_read_as_typed(kind: str, text: str, key: Any) -> None:
+    assert encode_key(kind, parse_key(kind, text)) == encode_key(kind, key)
+
+
+@pytest.mark.parametrize(
+    ("kind", "text"),
+    [("int", "x"), ("date", "24.11."), ("timestamp", "2026-11-24T12:00:00Z"), ("timestamp[ms]", "2026-11-24T12:00:00.0005")],
+)
+def test_what_is_no_key_as_typed_is_refused(kind: str, text: str) -> None:
+    with pytest.raises(Invalid, match="no key of its column's type"):
+        parse_key(kind, text)
+
+
+@pytest.mark.parametrize("kind", ["text", "timestamp[h]", "decimal(39,0)", "decimal(3,4)", "list", "int64", ""])
+def test_no_key_column_is_of_another_type(tmp_path: Path, kind: str) -> None:
+    with pytest.raises(Invalid, match="cannot be of this type"):
+        made_of(tmp_path, Schema((Column("key", kind),)))
+
+
+@pytest.mark.parametrize(
+    ("kind", "key"),
+    [
+        ("date", NOON),
+        ("timestamp", NOON.replace(tzinfo=timezone(timedelta(hours=1)))),
+        ("timestamp[s]", NOON),
+        ("double", math.nan),
+        ("float", 1e300),
+        ("decimal(4,1)", Decimal("NaN")),
+        ("decimal(4,1)", 0.5),
+        ("int", True),
+    ],
+)
+def test_a_key_that_its_type_cannot_say_is_refused(kind: str, key: Any) -> None:
+    with pytest.raises(Invalid):
+        encode_key(kind, key)
+
+
+def test_no_transaction_makes_a_table_of_a_key_type_that_is_none() -> None:
+    store = system_store()
+    store.create("acme", "events")
+    document = Document(store.log("acme", "events"), RULES)
+    wanted = {"schema": {"keys": [{"name": "id", "type": "timestamp"}]}, "partitions": []}
+    outcome = document.mutate("create_table", wanted)
+    assert outcome.reason == "Malformed transaction: a key column is of a type that none can have"

@@ -1,0 +1,354 @@
+"""Maintenance that nothing wedges: what fails for one file, job or leaf is listed, and everything beside it is done."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from apps.table.tests.helpers import LONG, leaves, memory_store, new_file, refused, reopened, table_of
+from apps.table.tests.test_data_files import all_of, made_of, numbered, rows_in
+from stratalog import Conflict
+from stratalog.testing.clock import ManualClock
+from stratalog_table import Table
+from stratalog_table.damaged_files import FileDamage
+from stratalog_table.data_files import DataFileDamaged, DataFiles
+from stratalog_table.job_claims import JobClaim
+from stratalog_table.job_worker import JobWorker
+from stratalog_table.limits import DAMAGE_REASON_CHARACTERS_MAX, RETENTION_DAYS_MAX
+from stratalog_table.maintenance import TableMaintenanceReport, collect, compact, maintain_table, push_down, retry_damaged
+from stratalog_table.merge_plan import plan
+from stratalog_table.rows import ingest, scan
+
+ALL_AGES = -1000
+DAY_MS = 86_400_000
+
+
+@pytest.fixture
+def made(tmp_path: Path) -> tuple[Table, DataFiles]:
+    """A table with nine files on two leaves."""
+    table, data_files = made_of(tmp_path, LONG)
+    table.initialise([500])
+    for batch in range(9):
+        ingest(table, data_files, numbered(batch * 100, 100))
+    return table, data_files
+
+
+def maintain(table: Table, data_files: DataFiles, rows_max: int = 10**6) -> TableMaintenanceReport:
+    return maintain_table(table, data_files, rows_max=rows_max, files_min=3, age_ms=ALL_AGES)
+
+
+def path_of(data_files: DataFiles, filename: str) -> Path:
+    return Path(data_files.folder.path(filename))
+
+
+def files_of(table: Table) -> list[str]:
+    return [file.filename for file in table.at().files(0).files]
+
+
+def flip(path: Path) -> None:
+    """Change a byte in the middle of the pages."""
+    body = bytearray(path.read_bytes())
+    body[len(body) // 4] ^= 0x55
+    path.write_bytes(body)
+
+
+def cut(path: Path) -> None:
+    path.write_bytes(path.read_bytes()[:-20])
+
+
+def swap(path: Path) -> None:
+    """Another file of the same columns: it can be read, and has other rows."""
+    pq.write_table(pa.table({"id": [1], "row": [0]}), path)
+
+
+def retype(path: Path) -> None:
+    rows = pq.read_table(path)
+    pq.write_table(rows.set_column(1, "row", rows.column("row").cast(pa.string())), path)
+
+
+@pytest.mark.parametrize("damage", [flip, cut, swap, retype, Path.unlink, lambda path: path.write_bytes(b"")])
+def test_a_damaged_file_is_set_aside_and_everything_beside_it_is_merged(
+    made: tuple[Table, DataFiles], damage: Any
+) -> None:
+    table, data_files = made
+    chosen, *_ = files_of(table)
+    path = path_of(data_files, chosen)
+    body = path.read_bytes()
+    damage(path)
+    first = maintain(table, data_files)
+    assert {fault.subject for fault in first.faults} == {chosen}
+    assert [one.filename for one in table.at().damaged()] == [chosen]
+    second = maintain(table, data_files)
+    assert second.faults == ()
+    assert len(files_of(table)) <= 3
+    assert sum(holding.tally.rows for holding in table.at().holdings()) == 900
+    assert path.exists() == (damage is not Path.unlink)
+    # The file comes back from a backup.
+    path.write_bytes(body)
+    assert retry_damaged(table, data_files) == 1
+    assert [*table.at().damaged()] == []
+    assert rows_in(table, data_files) == all_of(900)
+    assert maintain(table, data_files).faults == ()
+
+
+def test_a_scan_says_which_file_is_damaged_or_leaves_it_out(made: tuple[Table, DataFiles]) -> None:
+    table, data_files = made
+    chosen, *_ = files_of(table)
+    cut(path_of(data_files, chosen))
+    with pytest.raises(DataFileDamaged, match=chosen):
+        [*scan(table.at(), data_files)]
+    skipped: list[DataFileDamaged] = []
+    rows = sum(part.num_rows for part in scan(table.at(), data_files, skip=skipped.append))
+    assert rows == 800
+    assert {exc.details["filename"] for exc in skipped} == {chosen}
+    path_of(data_files, chosen).unlink()
+    assert sum(part.num_rows for part in scan(table.at(), data_files, skip=skipped.append)) == 800
+    assert retry_damaged(table, data_files) == 0
+
+
+def test_a_leaf_with_a_damaged_file_is_split_by_the_others(made: tuple[Table, DataFiles]) -> None:
+    table, data_files = made
+    chosen, *_ = files_of(table)
+    cut(path_of(data_files, chosen))
+    done = maintain(table, data_files, rows_max=300)
+    assert done.splits == 2
+    assert {fault.subject for fault in done.faults} == {chosen}
+    for _ in range(2):
+        assert maintain(table, data_files, rows_max=300).faults == ()
+    assert len(leaves(table)) == 4
+    # Its rows are where they were, on the partitions above.
+    above = [one.filename for one in table.at().file_references() if one.partition not in leaves(table)]
+    assert {*above} == {chosen}
+    assert sum(holding.tally.rows for holding in table.at().holdings()) == 900
+
+
+def test_storage_that_is_away_sets_nothing_aside(
+    made: tuple[Table, DataFiles], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    table, data_files = made
+
+    def away(self: DataFiles, filename: str) -> None:
+        raise OSError("the network is away")
+
+    monkeypatch.setattr(DataFiles, "_dataset", away)
+    monkeypatch.setattr(DataFiles, "_read_bytes", away)
+    done = maintain(table, data_files)
+    assert {fault.reason for fault in done.faults} == {"the network is away"}
+    assert [*table.at().damaged()] == []
+    monkeypatch.undo()
+    assert maintain(table, data_files).faults == ()
+    assert rows_in(table, data_files) == all_of(900)
+
+
+def test_a_file_that_cannot_be_deleted_keeps_no_other(
+    made: tuple[Table, DataFiles], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    table, data_files = made
+    chosen, *_ = files_of(table)
+    delete = DataFiles.delete
+
+    def stubborn(self: DataFiles, filename: str) -> None:
+        if filename == chosen:
+            raise PermissionError("not this one")
+        delete(self, filename)
+
+    monkeypatch.setattr(DataFiles, "delete", stubborn)
+    for _ in range(2):
+        done = maintain(table, data_files)
+        assert [(fault.action, fault.subject) for fault in done.faults] == [("collect", chosen)]
+    assert {file.filename for file in data_files.list()} == {chosen, *files_of(table)}
+    with pytest.raises(PermissionError):
+        collect(table, data_files, ALL_AGES)
+    monkeypatch.undo()
+    assert maintain(table, data_files).collected == 1
+    assert {file.filename for file in data_files.list()} == {*files_of(table)}
+
+
+def test_a_pass_merges_what_it_planned(made: tuple[Table, DataFiles]) -> None:
+    table, data_files = made
+    done = maintain_table(table, data_files, rows_max=10**6, files_min=3, age_ms=ALL_AGES, lease_ms=300_000)
+    assert done.jobs == 2
+    assert [*table.at().jobs()] == []
+
+
+def claimed_by(table: Table, worker: str) -> tuple[str, str]:
+    plan(table, 2)
+    ((job, partition, _),) = table.at().jobs()
+    table.claim_job(job, partition, worker)
+    return job, partition
+
+
+def test_a_job_is_left_to_who_claimed_it_until_nothing_is_heard_for_a_lease() -> None:
+    clock = ManualClock()
+    table = table_of(memory_store(clock))
+    table.add_files([new_file(f"{n}.parquet") for n in range(2)])
+    job, partition = claimed_by(table, "first")
+    with refused("job-claimed", f"Job is claimed: {job}, in partition {partition}, by first"):
+        table.claim_job(job, partition, "second")
+    clock.sleep(299)
+    table.claim_job(job, partition, "first", JobClaim("first", 1))
+    known = table.at().claim(job, partition)
+    assert known is not None
+    assert known[0] == JobClaim("first", 2)
+    with refused("job-claimed", f"Job is claimed: {job}, in partition {partition}, by first"):
+        # It saw the claim before it was renewed.
+        table.claim_job(job, partition, "second", JobClaim("first", 1))
+    table.claim_job(job, partition, "second", JobClaim("first", 2))
+    table.cancel_job(job, partition)
+    assert table.at().claim(job, partition) is None
+    with refused("job-not-found", f"Job not found: {job}, in partition {partition}"):
+        table.claim_job(job, partition, "second", JobClaim("second", 3))
+    with refused("job-not-found", f"Job not found: {job}, in partition {partition}"):
+        table.cancel_job(job, partition)
+    assert [one.status for one in table.jobs.jobs()] == ["cancelled"]
+    assert plan(table, 2) == 1
+
+
+def test_a_worker_renews_its_claim_and_stops_where_another_took_it(
+    made: tuple[Table, DataFiles], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    table, data_files = made
+    plan(table, 3)
+    (job, partition, _), *_ = table.at().jobs()
+    write_parts = DataFiles.write_parts
+    seen: list[JobClaim] = []
+
+    def slow(self: DataFiles, filename: str, schema: Any, parts: Any) -> int:
+        def each() -> Any:
+            for part in parts:
+                # Each part takes longer than a quarter of a lease.
+                yield part.slice(0, 1)
+                yield part.slice(1)
+
+        return write_parts(self, filename, schema, each())
+
+    def claimed(job: str, partition: str, worker: str, known: JobClaim | None = None) -> int:
+        seen.append(JobClaim(worker, 0 if known is None else known.beats))
+        return claim_job(job, partition, worker, known)
+
+    claim_job = table.claim_job
+    monkeypatch.setattr(DataFiles, "write_parts", slow)
+    monkeypatch.setattr(table, "claim_job", claimed)
+    assert JobWorker(table, data_files, -1000).work(job, partition)
+    assert [claim.beats for claim in seen] == [0, 1]
+
+    (job, partition, _), *_ = table.at().jobs()
+
+    def overtaken(self: DataFiles, filename: str, schema: Any, parts: Any) -> int:
+        other = reopened(table)
+        known = other.at().claim(job, partition)
+        other.claim_job(job, partition, "another", known and known[0])
+        return write_parts(self, filename, schema, parts)
+
+    monkeypatch.setattr(DataFiles, "write_parts", overtaken)
+    before = {file.filename for file in data_files.list()}
+    assert not JobWorker(table, data_files, -1000).work(job, partition)
+    assert {file.filename for file in data_files.list()} == before
+    monkeypatch.undo()
+    assert JobWorker(table, data_files, -1000).work(job, partition)
+    assert rows_in(table, data_files) == all_of(900)
+
+
+def test_a_job_that_is_cancelled_while_it_is_done_changes_nothing(
+    made: tuple[Table, DataFiles], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    table, data_files = made
+    plan(table, 3)
+    (job, partition, _), *_ = table.at().jobs()
+    write_parts = DataFiles.write_parts
+
+    def cancelled(self: DataFiles, filename: str, schema: Any, parts: Any) -> int:
+        count = write_parts(self, filename, schema, parts)
+        reopened(table).cancel_job(job, partition)
+        return count
+
+    monkeypatch.setattr(DataFiles, "write_parts", cancelled)
+    before = {file.filename for file in data_files.list()}
+    assert not JobWorker(table, data_files, 0).work(job, partition)
+    assert {file.filename for file in data_files.list()} == before
+    assert rows_in(table, data_files) == all_of(900)
+
+
+def test_a_job_whose_files_are_gone_since_it_was_done_is_no_damage(made: tuple[Table, DataFiles]) -> None:
+    table, data_files = made
+    slow = JobWorker(table, data_files, ALL_AGES)
+    plan(table, 3)
+    (job, partition, _), *_ = table.at().jobs()
+    read = slow._data_files.stream
+
+    def late(*args: Any) -> Any:
+        compact(reopened(table), data_files, files_min=3, lease_ms=ALL_AGES)
+        collect(reopened(table), data_files, ALL_AGES)
+        return read(*args)
+
+    slow._data_files.stream = late  # type: ignore[method-assign]
+    assert not slow.work(job, partition)
+    assert [*table.at().damaged()] == []
+    assert rows_in(table, data_files) == all_of(900)
+
+
+def test_a_reference_that_is_gone_is_no_damage_to_who_moves_it(made: tuple[Table, DataFiles]) -> None:
+    table, data_files = made
+    (left, *_) = leaves(table)
+    table.split_at(left, 250)
+    assert push_down(table, data_files) == 9
+    assert push_down(table, data_files) == 0
+
+
+def test_a_promise_keeps_what_merges_replaced() -> None:
+    clock = ManualClock()
+    table = table_of(memory_store(clock))
+    table.set_retention(30)
+    table.add_files([new_file(f"{n}.parquet") for n in range(2)])
+    old = table.version
+    clock.sleep(31 * 86_400)
+    table.clear_files()
+    newest = table.version
+    clock.sleep(29 * 86_400)
+    with pytest.raises(Conflict, match="promises to keep its versions longer"):
+        table.forget_below(newest)
+    table.forget_below(old)
+    table.set_retention(0)
+    table.forget_below(newest)
+
+
+def test_a_promise_keeps_data_files(made: tuple[Table, DataFiles]) -> None:
+    table, data_files = made
+    before = table.version
+    table.set_retention(1)
+    files = {file.filename for file in data_files.list()}
+    maintain(table, data_files)
+    assert files < {file.filename for file in data_files.list()}
+    assert sum(part.num_rows for part in scan(table.at(before), data_files)) == 900
+    table.set_retention(0)
+    assert maintain(table, data_files).collected == len(files)
+
+
+def test_limits_of_promises_and_of_reasons(made: tuple[Table, DataFiles]) -> None:
+    table, _ = made
+    table.set_retention(RETENTION_DAYS_MAX)
+    for days in (-1, RETENTION_DAYS_MAX + 1):
+        with refused("malformed", f"Malformed transaction: files are kept 0 to 36500 days, not {days}"):
+            table.set_retention(days)
+    chosen, *_ = files_of(table)
+    table.set_aside_files([FileDamage(chosen, "x" * 1000)])
+    assert [len(one.reason) for one in table.at().damaged()] == [DAMAGE_REASON_CHARACTERS_MAX]
+    with refused("file-not-found", "File not found: none.parquet"):
+        table.set_aside_files([FileDamage("none.parquet", "x")])
+    table.release_files([chosen])
+    with refused("file-not-set-aside", f"File is not set aside: {chosen}"):
+        table.release_files([chosen])
+
+
+def test_what_was_set_aside_is_forgotten_with_the_file(made: tuple[Table, DataFiles]) -> None:
+    table, data_files = made
+    chosen, *_ = files_of(table)
+    table.set_aside_files([FileDamage(chosen, "x")])
+    table.clear_files()
+    assert [*table.at().damaged()] == []
+    table.purge()
+    assert maintain(table, data_files).collected == 9

@@ -1,0 +1,123 @@
+"""Merges: every row once and in order, in bounded memory, and each row rewritten seldom."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from apps.table.tests.helpers import LONG, TWO, memory_store, new_file, table_of
+from apps.table.tests.test_data_files import made_of
+from stratalog_table import Assignment, Output, ReplaceFileReferences
+from stratalog_table.maintenance import compact
+from stratalog_table.merge import merged
+from stratalog_table.merge_plan import plan, size_tier
+from stratalog_table.rows import ingest, scan
+
+SORTED = [("id", "ascending"), ("name", "ascending")]
+
+
+def sliced(table: pa.Table, rows: int) -> Iterator[pa.Table]:
+    return (table.slice(start, rows) for start in range(0, len(table), rows))
+
+
+@given(st.lists(st.lists(st.tuples(st.integers(0, 9), st.text("ab", max_size=2))), max_size=5), st.integers(1, 4))
+def test_all_rows_come_in_order_of_the_key(inputs: list[list[tuple[int, str]]], rows: int) -> None:
+    tables = []
+    for number, keys in enumerate(inputs):
+        columns = {"id": [id for id, _ in keys], "name": [name for _, name in keys], "input": [number] * len(keys)}
+        schema = pa.schema([("id", pa.int64()), ("name", pa.string()), ("input", pa.int64())])
+        tables.append(pa.table(columns, schema=schema).sort_by(SORTED))
+    parts = list(merged(TWO, [sliced(table, rows) for table in tables]))
+    out = [] if not parts else pa.concat_tables(parts).to_pylist()
+    assert [(row["id"], row["name"]) for row in out] == sorted(key for keys in inputs for key in keys)
+    assert sorted((row["id"], row["name"], row["input"]) for row in out) == sorted(
+        (*key, number) for number, keys in enumerate(inputs) for key in keys
+    )
+
+
+@pytest.mark.usefixtures("untraced")
+def test_a_merge_holds_a_few_rows_of_each_input(tmp_path: Path) -> None:
+    table, data_files = made_of(tmp_path, LONG)
+    rows, files = 150_000, 6
+    for number in range(files):
+        ids = pa.array(range(number, rows * files, files))
+        ingest(table, data_files, pa.table({"id": ids, "text": [f"{number}-{'x' * 100}"] * rows}))
+    pool = pa.default_memory_pool()
+    seen: list[int] = []
+    write_parts = data_files.write_parts
+
+    def watched(filename: str, schema: pa.Schema, parts: Iterator[pa.Table]) -> int:
+        def each() -> Iterator[pa.Table]:
+            for part in parts:
+                seen.append(pool.bytes_allocated() - before)
+                yield part
+
+        return write_parts(filename, schema, each())
+
+    before = pool.bytes_allocated()
+    data_files.write_parts = watched  # type: ignore[method-assign]
+    # The worker works with a copy that has the table's columns.
+    data_files.with_columns = lambda columns: _with(data_files, columns)  # type: ignore[method-assign]
+    assert compact(table, data_files, files_min=files) == 1
+    assert len(seen) > 5
+    # All rows together are 105 MB: one part that is written, what is sorted for the next, and a little of each input.
+    assert max(seen) < 45_000_000
+    assert sum(part.num_rows for part in scan(table.at(), data_files)) == rows * files
+
+
+def _with(data_files: Any, columns: Any) -> Any:
+    from stratalog_table.arrow_types import arrow_schema
+
+    data_files.rows_schema = arrow_schema(data_files.schema, columns)
+    return data_files
+
+
+def rewritten(files: int, every: int, files_min: int) -> float:
+    """How often each row is rewritten where so many files come, and maintenance plans after each ``every``."""
+    table = table_of(memory_store())
+    written = 0
+    for number in range(files):
+        table.add_files([new_file(f"{number}.parquet", rows=100)])
+        if (number + 1) % every:
+            continue
+        while plan(table, files_min):
+            for job, partition, _ in list(table.at().jobs()):
+                inputs = [one for one in table.at().on_partition(partition).references if one.job == job]
+                rows = sum(one.rows for one in inputs)
+                output = Output(f"{job}.parquet", rows)
+                names = tuple(one.filename for one in inputs)
+                table.replace_file_references([ReplaceFileReferences(job, partition, names, output)])
+                written += rows
+    assert len(table.at().on_partition("root").references) < 8 * files_min
+    return written / (files * 100)
+
+
+@pytest.mark.parametrize(("files", "every"), [(200, 1), (1000, 1), (1000, 10), (1000, 1000)])
+def test_each_row_is_rewritten_at_most_three_times(files: int, every: int) -> None:
+    assert rewritten(files, every, files_min=8) <= 3
+
+
+def test_files_of_one_size_are_merged_and_a_large_one_is_left() -> None:
+    table = table_of(memory_store())
+    table.add_files([new_file("large.parquet", rows=10**6), *(new_file(f"{n}.parquet", rows=100) for n in range(8))])
+    assert plan(table, 8) == 1
+    assert {one.filename for one in table.at().on_partition("root").references if one.job is None} == {"large.parquet"}
+    assert [size_tier(rows) for rows in (0, 7, 8, 63, 64, 511, 512)] == [0, 0, 1, 1, 2, 2, 3]
+
+
+def test_files_that_a_job_has_or_that_were_set_aside_are_left_out() -> None:
+    from stratalog_table.damaged_files import FileDamage
+
+    table = table_of(memory_store())
+    table.add_files([new_file(f"{n}.parquet") for n in range(9)])
+    table.assign_job_ids([Assignment("mine", "root", ("0.parquet",))])
+    assert table.set_aside_files([FileDamage("1.parquet", "x")])
+    assert plan(table, 8) == 0
+    assert table.release_files(["1.parquet"])
+    assert plan(table, 8) == 1
