@@ -14,7 +14,7 @@ import apsw
 import pytest
 
 from stratalog.backends.sqlite import SqliteDatabase, SqliteIndex
-from stratalog.backends.sqlite_file import _GroupWriter, _nothing, _Ticket
+from stratalog.backends.sqlite_file import READERS_IDLE_MAX, SqliteFile, _GroupWriter, _nothing, _Ticket
 from stratalog.backends.sqlite_queue import SqliteQueue
 from stratalog.clock import Clock
 from stratalog.errors import (
@@ -356,3 +356,16 @@ def _open(path: Path) -> SqliteDatabase:
 
 def _item(sort: str, n: int = 0) -> Item:
     return Item("p", sort, {"n": n})
+
+
+def test_a_burst_of_reads_leaves_few_connections_behind(tmp_path: Path) -> None:
+    file = SqliteFile(str(tmp_path / "index.sqlite"), ManualClock(), "NORMAL", None)
+    at_once = [file._take_reader() for _ in range(40)]
+    for reader in at_once:
+        file._give_back(reader)
+    assert len(file._readers) == READERS_IDLE_MAX
+    assert file.read("SELECT 1", ()) == [(1,)]
+    with pytest.raises(apsw.ConnectionClosedError):
+        at_once[-1].execute("SELECT 1")
+    file.close()
+    assert file._readers == []

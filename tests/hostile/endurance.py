@@ -29,6 +29,7 @@ __all__ = ["Window", "growth_of", "main", "measure"]
 WINDOWS = 20
 WARM_UP_WINDOWS = 4
 CALLERS = 8
+CALLERS_AT_ONCE = 64
 KEYS = 1000
 BYTES_GROWTH_MAX = 1.1
 P99_GROWTH_MAX = 1.5
@@ -51,6 +52,7 @@ async def measure(server: Served, requests: int, connections: int) -> tuple[list
     listening = [asyncio.create_task(honest.listen(server.port, number, ready)) for number in range(connections)]
     for _ in range(connections):
         await ready.acquire()
+    await _ask_at_once(server.port, honest.errors)
     callers = [_Caller(server.port, number, honest.errors) for number in range(CALLERS)]
     windows = []
     for _ in range(WINDOWS):
@@ -71,6 +73,14 @@ async def measure(server: Served, requests: int, connections: int) -> tuple[list
         task.cancel()
     await asyncio.gather(*listening, return_exceptions=True)
     return windows, honest.errors
+
+
+async def _ask_at_once(port: int, errors: list[str]) -> None:
+    """Have the server open what it opens as more is asked of it at one moment, such as connections to its index."""
+    callers = [_Caller(port, number, errors) for number in range(CALLERS_AT_ONCE)]
+    await asyncio.gather(*(caller.ask(6) for caller in callers))
+    for caller in callers:
+        caller.close()
 
 
 class _Caller:

@@ -41,6 +41,7 @@ from stratalog.limits import BLOB_SLICE_BYTES
 __all__ = ["LOG_BYTES", "Job", "SqliteFile"]
 
 BUSY_MS = 2000
+READERS_IDLE_MAX = 16
 
 # A connection that has committed so often is likely to fill SQLite's log up to its first checkpoint.
 COMMITS_BEFORE_GROWTH = 16
@@ -145,6 +146,10 @@ class SqliteFile:
             return self._open_reader()
 
     def _give_back(self, reader: apsw.Connection) -> None:
+        """Keep a reader for the next read. After a burst of reads the others go, with their files and caches."""
+        if len(self._readers) >= READERS_IDLE_MAX:
+            reader.close()
+            return
         self._readers.append(reader)
         if self._closed:
             self._close_readers()
