@@ -1,4 +1,4 @@
-"""Value columns: the first rows say which there are, others are refused at the door, and what is widened stays exact."""
+"""Value columns: the first rows say which there are, others are refused, and what is widened stays exact."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ from stratalog_table.limits import COLUMN_NAME_BYTES_MAX, COLUMN_TYPE_DEPTH_MAX,
 from stratalog_table.maintenance import compact
 from stratalog_table.rows import data_files_of, ingest, scan
 
-NOON = datetime(2026, 11, 24, 12)
+NOON = datetime.fromisoformat("2026-11-24T12:00:00")
 TYPES = [
     pa.null(),
     pa.bool_(),
-    *(pa.type_for_alias(name) for name in "int8 int16 int32 int64 uint8 uint16 uint32 uint64".split()),
+    *(pa.type_for_alias(name) for name in ["int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64"]),
     pa.float16(),
     pa.float32(),
     pa.float64(),
@@ -60,19 +60,19 @@ def values_in(table: Table, data_files: DataFiles, name: str = "value") -> list[
     return parts.column(name).to_pylist()  # type: ignore[no-any-return]
 
 
-@pytest.mark.parametrize("type", TYPES, ids=str)
-def test_each_type_is_told_and_read_again_and_parquet_keeps_it(type: pa.DataType, tmp_path: Path) -> None:
-    told = type_of(type)
+@pytest.mark.parametrize("kind", TYPES, ids=str)
+def test_each_type_is_told_and_read_again_and_parquet_keeps_it(kind: pa.DataType, tmp_path: Path) -> None:
+    told = type_of(kind)
     assert type_of(arrow_type(told)) == told
     assert column_type(type_text(told)) == told
-    assert arrow_type(told).equals(type)
-    rows = pa.table({"value": pa.nulls(2, type)})
+    assert arrow_type(told).equals(kind)
+    rows = pa.table({"value": pa.nulls(2, kind)})
     pq.write_table(rows, tmp_path / "rows.parquet")
     assert pq.read_table(tmp_path / "rows.parquet").schema == rows.schema
 
 
 @pytest.mark.parametrize(
-    ("type", "told"),
+    ("kind", "told"),
     [
         (pa.large_string(), "string"),
         (pa.string_view(), "string"),
@@ -87,12 +87,12 @@ def test_each_type_is_told_and_read_again_and_parquet_keeps_it(type: pa.DataType
         (pa.uuid(), "fixed_size_binary[16]"),
     ],
 )
-def test_how_values_are_laid_out_is_no_type_of_its_own(type: pa.DataType, told: Any) -> None:
-    assert type_of(type) == told
+def test_how_values_are_laid_out_is_no_type_of_its_own(kind: pa.DataType, told: Any) -> None:
+    assert type_of(kind) == told
 
 
 @pytest.mark.parametrize(
-    "type",
+    "kind",
     [
         pa.dense_union([pa.field("a", pa.int8())]),
         pa.struct([]),
@@ -103,10 +103,10 @@ def test_how_values_are_laid_out_is_no_type_of_its_own(type: pa.DataType, told: 
     ],
     ids=str,
 )
-def test_what_parquet_cannot_store_is_refused_at_the_door(type: pa.DataType, tmp_path: Path) -> None:
+def test_what_parquet_cannot_store_is_refused_at_the_door(kind: pa.DataType, tmp_path: Path) -> None:
     table, data_files = made(tmp_path)
     with pytest.raises(Invalid, match="of a type that no table has"):
-        bring(table, data_files, 1, pa.nulls(1, type))
+        bring(table, data_files, 1, pa.nulls(1, kind))
     assert table.at().columns() is None
 
 
@@ -185,7 +185,10 @@ def test_columns_are_added_and_widened_on_request(tmp_path: Path) -> None:
         (pa.array([None]), pa.array(["text"])),
         (pa.array([1.5], pa.float32()), pa.array([0.1])),
         (pa.array([Decimal("1.50")]), pa.array([Decimal("12345.678")])),
-        (pa.array([NOON], pa.timestamp("ms", "UTC")), pa.array([NOON + timedelta(microseconds=1)], pa.timestamp("us", "UTC"))),
+        (
+            pa.array([NOON], pa.timestamp("ms", "UTC")),
+            pa.array([NOON + timedelta(microseconds=1)], pa.timestamp("us", "UTC")),
+        ),
         (pa.array([b"1234"], pa.binary(4)), pa.array([b"12345"])),
         (pa.array([time(12)], pa.time32("s")), pa.array([time(12, 0, 0, 5)], pa.time32("s"))),
     ],
@@ -207,16 +210,16 @@ def test_a_value_that_its_column_cannot_hold_is_refused(tmp_path: Path) -> None:
     bring(table, data_files, 1, pa.array([0], pa.timestamp("ns")))
     bring(table, data_files, 2, pa.array([NOON], pa.timestamp("us")))
     with pytest.raises(Invalid, match="has values that its type in the table cannot hold"):
-        bring(table, data_files, 3, pa.array([datetime(9999, 1, 1)], pa.timestamp("us")))
+        bring(table, data_files, 3, pa.array([datetime.fromisoformat("9999-01-01")], pa.timestamp("us")))
     assert len(values_in(table, data_files)) == 2
 
 
 def test_nested_values_come_back(tmp_path: Path) -> None:
     table, data_files = made(tmp_path)
-    type = pa.struct([("tags", pa.list_(pa.large_string())), ("seen", pa.map_(pa.string(), pa.int8()))])
+    kind = pa.struct([("tags", pa.list_(pa.large_string())), ("seen", pa.map_(pa.string(), pa.int8()))])
     values = [{"tags": ["a", None], "seen": [("x", 1)]}, None, {"tags": [], "seen": []}]
     for id, value in enumerate(values):
-        bring(table, data_files, id, pa.array([value], type))
+        bring(table, data_files, id, pa.array([value], kind))
     assert compact(table, data_files, files_min=3) == 1
     assert values_in(table, data_files) == values
     with pytest.raises(Invalid, match="no type holds both"):
@@ -267,7 +270,9 @@ def test_limits_of_columns() -> None:
         check_columns([ValueColumn("\ud800", "int8")])
 
 
-@pytest.mark.parametrize("text", ["", "text", '["list"]', '["struct",[["a"]]]', "[", "decimal128(39, 0)", "timestamp[h]"])
+@pytest.mark.parametrize(
+    "text", ["", "text", '["list"]', '["struct",[["a"]]]', "[", "decimal128(39, 0)", "timestamp[h]"]
+)
 def test_what_is_no_type_of_a_column_is_refused(text: str) -> None:
     with pytest.raises(Invalid):
         column_type(text)
@@ -286,7 +291,9 @@ def test_joining_says_what_does_not_fit() -> None:
 def test_dates_and_zones_keep_their_type(tmp_path: Path) -> None:
     table, data_files = made(tmp_path)
     day, at = date(2026, 11, 24), NOON.replace(tzinfo=UTC)
-    ingest(table, data_files, pa.table({"id": [1], "day": [day], "at": pa.array([at], pa.timestamp("us", "Asia/Tokyo"))}))
+    ingest(
+        table, data_files, pa.table({"id": [1], "day": [day], "at": pa.array([at], pa.timestamp("us", "Asia/Tokyo"))})
+    )
     (rows,) = scan(table.at(), data_files)
     assert rows.schema.field("at").type == pa.timestamp("us", "Asia/Tokyo")
     assert rows.to_pylist() == [{"id": 1, "day": day, "at": at}]

@@ -37,7 +37,7 @@ def told(column: pa.Array) -> list[Any]:
         (pa.array([Decimal("0.000001")], pa.decimal128(10, 8)), ["0.00000100"]),
         (pa.array([date(2026, 11, 24), None]), ["2026-11-24", None]),
         (pa.array([time(1, 2, 3)]), ["01:02:03.000000"]),
-        (pa.array([datetime(2026, 1, 2, 3, 4, 5, 6)]), ["2026-01-02T03:04:05.000006"]),
+        (pa.array([datetime.fromisoformat("2026-01-02T03:04:05.000006")]), ["2026-01-02T03:04:05.000006"]),
         (pa.array([1, None], pa.timestamp("ns")), ["1970-01-01T00:00:00.000000001", None]),
         (pa.array([1], pa.timestamp("s", "UTC")), ["1970-01-01T00:00:01Z"]),
         (pa.array([1_500_000_001, -1, 0], pa.duration("ns")), ["PT1.500000001S", "-PT0.000000001S", "PT0S"]),

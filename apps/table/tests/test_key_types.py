@@ -22,11 +22,20 @@ from stratalog_table.maintenance import compact, maintain_table
 from stratalog_table.row_order import decode_key, encode_key, is_edge, key_kind, minimum_key, parse_key
 from stratalog_table.rows import ingest
 
-NOON = datetime(2026, 11, 24, 12, 0, 0, 123456)
+NOON = datetime.fromisoformat("2026-11-24T12:00:00.123456")
 KEYS: dict[str, list[Any]] = {
     "date": [date(1, 1, 1), date(1969, 12, 31), date(1970, 1, 1), date(9999, 12, 31)],
-    "timestamp": [datetime(1, 1, 1), NOON, NOON + timedelta(microseconds=1), datetime(9999, 12, 31)],
-    "timestamp[s]": [datetime(1969, 12, 31, 23, 59, 59), datetime(2026, 1, 1), datetime(2026, 1, 1, 0, 0, 1)],
+    "timestamp": [
+        datetime.fromisoformat("0001-01-01T00:00:00"),
+        NOON,
+        NOON + timedelta(microseconds=1),
+        datetime.fromisoformat("9999-12-31T00:00:00"),
+    ],
+    "timestamp[s]": [
+        datetime.fromisoformat("1969-12-31T23:59:59"),
+        datetime.fromisoformat("2026-01-01T00:00:00"),
+        datetime.fromisoformat("2026-01-01T00:00:01"),
+    ],
     "timestamp[us, tz=UTC]": [NOON.replace(tzinfo=UTC), NOON.replace(tzinfo=UTC) + timedelta(days=1)],
     "float": [-math.inf, -1.5, 0.0, 1.5, math.inf],
     "double": [-math.inf, -1e300, -5e-324, 0.0, 5e-324, 0.1, 1e300, math.inf],
@@ -152,7 +161,12 @@ def test_keys_are_read_as_typed(kind: str, text: str, key: Any) -> None:
 
 @pytest.mark.parametrize(
     ("kind", "text"),
-    [("int", "x"), ("date", "24.11."), ("timestamp", "2026-11-24T12:00:00Z"), ("timestamp[ms]", "2026-11-24T12:00:00.0005")],
+    [
+        ("int", "x"),
+        ("date", "24.11."),
+        ("timestamp", "2026-11-24T12:00:00Z"),
+        ("timestamp[ms]", "2026-11-24T12:00:00.0005"),
+    ],
 )
 def test_what_is_no_key_as_typed_is_refused(kind: str, text: str) -> None:
     with pytest.raises(Invalid, match="no key of its column's type"):

@@ -19,7 +19,14 @@ from stratalog_table.data_files import DataFileDamaged, DataFiles
 from stratalog_table.job_claims import JobClaim
 from stratalog_table.job_worker import JobWorker
 from stratalog_table.limits import DAMAGE_REASON_CHARACTERS_MAX, RETENTION_DAYS_MAX
-from stratalog_table.maintenance import TableMaintenanceReport, collect, compact, maintain_table, push_down, retry_damaged
+from stratalog_table.maintenance import (
+    TableMaintenanceReport,
+    collect,
+    compact,
+    maintain_table,
+    push_down,
+    retry_damaged,
+)
 from stratalog_table.merge_plan import plan
 from stratalog_table.rows import ingest, scan
 

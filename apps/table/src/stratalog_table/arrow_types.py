@@ -1,4 +1,4 @@
-"""Columns and keys as pyarrow has them: types of both sides, rows made to fit a table, and keys as comparable values."""
+"""Columns and keys as pyarrow has them: types of both sides, rows that fit a table, keys as comparable values."""
 
 from __future__ import annotations
 
@@ -59,48 +59,48 @@ _KEY_SOURCES = {
     "int": pa.types.is_integer,
     "long": pa.types.is_integer,
     "string": pa.types.is_string,
-    "bytes": lambda type: pa.types.is_binary(type) or pa.types.is_fixed_size_binary(type),
+    "bytes": lambda given: pa.types.is_binary(given) or pa.types.is_fixed_size_binary(given),
     "date": pa.types.is_date,
     "timestamp": pa.types.is_timestamp,
-    "decimal": lambda type: pa.types.is_decimal(type) or pa.types.is_integer(type),
+    "decimal": lambda given: pa.types.is_decimal(given) or pa.types.is_integer(given),
     "float": pa.types.is_floating,
     "double": pa.types.is_floating,
 }
 """Which columns of rows a key column takes: those of its own kind. A text of digits is no number."""
 
 
-def type_of(type: pa.DataType) -> ColumnType:
+def type_of(kind: pa.DataType) -> ColumnType:
     """The type of a column as a table's state has it.
 
     How values are laid out is left out: dictionaries, runs, views, large offsets, what an extension adds to its
     storage. Raises Invalid for what Parquet cannot store, such as a union.
     """
     known: ColumnType
-    if pa.types.is_dictionary(type) or pa.types.is_run_end_encoded(type):
-        return type_of(type.value_type)
-    if isinstance(type, pa.BaseExtensionType):
-        return type_of(type.storage_type)
-    if any(is_list(type) for is_list in _LISTS):
-        known = ["list", type_of(type.value_type)]
-    elif pa.types.is_fixed_size_list(type):
-        known = ["fixed_size_list", type_of(type.value_type), type.list_size]
-    elif pa.types.is_map(type):
-        known = ["map", type_of(type.key_type), type_of(type.item_type)]
-    elif pa.types.is_struct(type):
-        known = ["struct", [[field.name, type_of(field.type)] for field in type]]
-    elif pa.types.is_decimal(type) and type.bit_width < 128:
-        known = str(pa.decimal128(type.precision, type.scale))
+    if pa.types.is_dictionary(kind) or pa.types.is_run_end_encoded(kind):
+        return type_of(kind.value_type)
+    if isinstance(kind, pa.BaseExtensionType):
+        return type_of(kind.storage_type)
+    if any(is_list(kind) for is_list in _LISTS):
+        known = ["list", type_of(kind.value_type)]
+    elif pa.types.is_fixed_size_list(kind):
+        known = ["fixed_size_list", type_of(kind.value_type), kind.list_size]
+    elif pa.types.is_map(kind):
+        known = ["map", type_of(kind.key_type), type_of(kind.item_type)]
+    elif pa.types.is_struct(kind):
+        known = ["struct", [[field.name, type_of(field.type)] for field in kind]]
+    elif pa.types.is_decimal(kind) and kind.bit_width < 128:
+        known = str(pa.decimal128(kind.precision, kind.scale))
     else:
-        known = next((name for is_of, name in _FAMILIES if is_of(type)), stored_type(str(type)))
+        known = next((name for is_of, name in _FAMILIES if is_of(kind)), stored_type(str(kind)))
     check_type(known)
     return known
 
 
-def arrow_type(type: ColumnType) -> pa.DataType:
+def arrow_type(kind: ColumnType) -> pa.DataType:
     """The pyarrow type of a column."""
-    if isinstance(type, str):
-        return _plain_type(type)
-    name, *parts = type
+    if isinstance(kind, str):
+        return _plain_type(kind)
+    name, *parts = kind
     if name == "struct":
         return pa.struct([pa.field(field, arrow_type(inner)) for field, inner in parts[0]])
     if name == "map":
@@ -203,10 +203,10 @@ def _is_held(wide: pa.DataType, narrow: pa.DataType) -> bool:
 
 def _key_column(name: str, kind: str, column: Any) -> Any:
     wanted, plain = arrow_key_type(kind), _plain_layout(column)
-    type, known = plain.type, key_kind(kind)
-    is_same_zone = known.family != "timestamp" or not pa.types.is_timestamp(type) or bool(type.tz) == bool(known.zone)
-    if not pa.types.is_null(type) and not (_KEY_SOURCES[known.family](type) and is_same_zone):
-        raise Invalid("a key column is of another type", column=name, type=kind, rows_type=type)
+    given, known = plain.type, key_kind(kind)
+    is_same_zone = known.family != "timestamp" or not pa.types.is_timestamp(given) or bool(given.tz) == bool(known.zone)
+    if not pa.types.is_null(given) and not (_KEY_SOURCES[known.family](given) and is_same_zone):
+        raise Invalid("a key column is of another given", column=name, type=kind, rows_type=given)
     try:
         cast = plain.cast(wanted)
     except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as exc:
@@ -231,16 +231,16 @@ def _check_text(name: str, column: Any) -> None:
 
 def _plain_layout(column: Any) -> Any:
     """A column without what only concerns its layout, at its top: what is nested is for a cast."""
-    type = column.type
-    if isinstance(type, pa.BaseExtensionType):
+    kind = column.type
+    if isinstance(kind, pa.BaseExtensionType):
         chunks = [chunk.storage for chunk in column.chunks]
-        return _plain_layout(pa.chunked_array(chunks, type=type.storage_type))
-    if pa.types.is_run_end_encoded(type):
-        return _plain_layout(pa.chunked_array(map(pc.run_end_decode, column.chunks), type=type.value_type))
-    if pa.types.is_dictionary(type):
-        return _plain_layout(column.cast(type.value_type))
+        return _plain_layout(pa.chunked_array(chunks, type=kind.storage_type))
+    if pa.types.is_run_end_encoded(kind):
+        return _plain_layout(pa.chunked_array(map(pc.run_end_decode, column.chunks), type=kind.value_type))
+    if pa.types.is_dictionary(kind):
+        return _plain_layout(column.cast(kind.value_type))
     for is_of, name in _FAMILIES[:4]:
-        if is_of(type):
+        if is_of(kind):
             return column.cast(_PLAIN[name])
     return column
 

@@ -103,8 +103,8 @@ def owner_of(filename: str) -> str:
 
 def retained_ms(table: Table, age_ms: int) -> int:
     """How long files stay after the last version that needs them: ``age_ms``, or longer as the table promises."""
-    keep_days = table.at().meta.keep_days
-    return max(age_ms, keep_days * DAY_MS) if keep_days else age_ms
+    retention_days = table.at().meta.retention_days
+    return max(age_ms, retention_days * DAY_MS) if retention_days else age_ms
 
 
 def collect(table: Table, data_files: DataFiles, age_ms: int, faults: MaintenanceFaults | None = None) -> int:

@@ -1,8 +1,9 @@
 """Value columns: their names and types as a table's state has them, and how they may change. Pure data, no pyarrow.
 
 A type is Arrow's name of it, or a list for a nested one: ``["list", T]``, ``["fixed_size_list", T, length]``,
-``["map", K, V]``, ``["struct", [[name, T], …]]``. What Parquet cannot store is none. Columns are only added and widened, so a file that was written under
-older columns can always be read under newer ones, and writers need not agree on a moment.
+``["map", K, V]``, ``["struct", [[name, T], …]]``. What Parquet cannot store is none. Columns are only added and
+widened, so a file that was written under older columns can always be read under newer ones, and writers need not agree
+on a moment.
 """
 
 from __future__ import annotations
@@ -31,9 +32,8 @@ __all__ = [
 ColumnType = Any
 """A text or, of a nested type, a list: see above."""
 
-_PLAIN = frozenset(
-    "null bool int8 int16 int32 int64 uint8 uint16 uint32 uint64 halffloat float double string binary date32[day]".split()
-)
+_INTEGERS = ("int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64")
+_PLAIN = {*_INTEGERS, "null", "bool", "halffloat", "float", "double", "string", "binary", "date32[day]"}
 _TIMED = re.compile(r"(time32\[ms\]|time64\[(?:us|ns)\]|duration\[(?:s|ms|us|ns)\])")
 _TIMESTAMP = re.compile(r"timestamp\[(ms|us|ns)(?:, tz=([A-Za-z0-9_+:/-]{1,64}))?\]")
 _DECIMAL = re.compile(r"decimal(128|256)\((\d{1,2}), ?(\d{1,2})\)")
@@ -82,9 +82,9 @@ def stored_type(text: str) -> str:
     return _SECONDS.sub(r"\1[ms", text)
 
 
-def type_text(type: ColumnType) -> str:
+def type_text(kind: ColumnType) -> str:
     """A type as `column_type` reads it."""
-    return type if isinstance(type, str) else msgspec.json.encode(type).decode()
+    return kind if isinstance(kind, str) else msgspec.json.encode(kind).decode()
 
 
 def check_columns(columns: Sequence[ValueColumn]) -> None:
@@ -100,11 +100,11 @@ def check_columns(columns: Sequence[ValueColumn]) -> None:
         check_type(column.type)
 
 
-def check_type(type: ColumnType, depth: int = 1) -> None:
+def check_type(kind: ColumnType, depth: int = 1) -> None:
     """Refuse what is no type. Raises Invalid, LimitExceeded."""
     if depth > COLUMN_TYPE_DEPTH_MAX:
         raise LimitExceeded("the type of a column is nested too deep", value=depth, limit=COLUMN_TYPE_DEPTH_MAX)
-    for inner in _inner_types(type):
+    for inner in _inner_types(kind):
         check_type(inner, depth + 1)
 
 
@@ -138,7 +138,7 @@ def joined(
                     table_type=type_text(mine),
                 )
             types[column.name] = wider
-    columns = tuple(ValueColumn(name, type) for name, type in types.items())
+    columns = tuple(ValueColumn(*item) for item in types.items())
     check_columns(columns)
     return columns
 
@@ -150,18 +150,18 @@ def holds(wide: ColumnType, narrow: ColumnType) -> bool:
     return bool((pair := _instants(wide, narrow)) and _UNITS.index(pair[0]) > _UNITS.index(pair[1]))
 
 
-def widened(one: ColumnType, other: ColumnType) -> ColumnType | None:
+def widened(first: ColumnType, other: ColumnType) -> ColumnType | None:
     """The type that holds every value of both, exactly; None where there is none, or it is neither."""
-    if one == other or other == "null":
-        return one
-    if one == "null":
+    if first == other or other == "null":
+        return first
+    if first == "null":
         return other
-    if not isinstance(one, str) or not isinstance(other, str):
+    if not isinstance(first, str) or not isinstance(other, str):
         return None
-    for wide, narrow in ((one, other), (other, one)):
+    for wide, narrow in ((first, other), (other, first)):
         if _is_wider(wide, narrow):
             return wide
-    return _joined_decimals(one, other)
+    return _joined_decimals(first, other)
 
 
 def _is_wider(wide: str, narrow: str) -> bool:
@@ -179,16 +179,16 @@ def _is_wider(wide: str, narrow: str) -> bool:
     return bool(pair and pair[0] != "ns" and _UNITS.index(pair[0]) > _UNITS.index(pair[1]))
 
 
-def _instants(one: str, other: str) -> tuple[str, str] | None:
+def _instants(first: str, other: str) -> tuple[str, str] | None:
     """The units of two types of timestamps that differ in nothing else."""
-    if not isinstance(one, str) or not isinstance(other, str):
+    if not isinstance(first, str) or not isinstance(other, str):
         return None
-    left, right = _TIMESTAMP.fullmatch(one), _TIMESTAMP.fullmatch(other)
+    left, right = _TIMESTAMP.fullmatch(first), _TIMESTAMP.fullmatch(other)
     return (left[1], right[1]) if left and right and left[2] == right[2] else None
 
 
-def _joined_decimals(one: str, other: str) -> str | None:
-    left, right = _DECIMAL.fullmatch(one), _DECIMAL.fullmatch(other)
+def _joined_decimals(first: str, other: str) -> str | None:
+    left, right = _DECIMAL.fullmatch(first), _DECIMAL.fullmatch(other)
     if not left or not right:
         return None
     scale = max(int(left[3]), int(right[3]))
@@ -199,13 +199,13 @@ def _joined_decimals(one: str, other: str) -> str | None:
     return None
 
 
-def _inner_types(type: ColumnType) -> list[ColumnType]:
+def _inner_types(kind: ColumnType) -> list[ColumnType]:
     """The types that a nested type is made of. Raises Invalid."""
-    if isinstance(type, str):
-        if not _is_plain(type):
-            raise Invalid("a column cannot be of this type", type=type)
+    if isinstance(kind, str):
+        if not _is_plain(kind):
+            raise Invalid("a column cannot be of this type", type=kind)
         return []
-    parts = list(type) if isinstance(type, list | tuple) else []
+    parts = list(kind) if isinstance(kind, list | tuple) else []
     match parts:
         case ["list", item]:
             return [item]
@@ -215,7 +215,7 @@ def _inner_types(type: ColumnType) -> list[ColumnType]:
             return [key, item]
         case ["struct", [_, *_] as fields] if all(_is_field(field) for field in fields):
             return [item for _, item in fields]
-    raise Invalid("a column cannot be of this type", type=str(type)[:COLUMN_NAME_BYTES_MAX])
+    raise Invalid("a column cannot be of this type", type=str(kind)[:COLUMN_NAME_BYTES_MAX])
 
 
 def _is_field(field: Any) -> bool:

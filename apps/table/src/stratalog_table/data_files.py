@@ -6,8 +6,8 @@ else's. Rows are in the order of the key.
 
 from __future__ import annotations
 
-from bisect import bisect_left
 import copy
+from bisect import bisect_left
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import reduce

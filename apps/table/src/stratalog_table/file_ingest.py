@@ -82,7 +82,8 @@ def ingest_files(
     With a ``source`` a file that is in the table is left out. One that is there in part is resumed. Raises
     SourceConflict, before anything is added, where the source brought other content under a file's name, or, unless
     ``repeat``, the same content under another name. Raises Invalid for a file that is no Parquet or does not fit the
-    table, which ``add_columns`` and ``widen`` change as `rows.ingest` says, Conflict for one that changes meanwhile: the files before it, and its parts so far, are added.
+    table, which ``add_columns`` and ``widen`` change as `rows.ingest` says, Conflict for one that changes meanwhile:
+    the files before it, and its parts so far, are added.
     """
     if source:
         check_files(table, files, source, repeat=repeat)

@@ -14,7 +14,7 @@ from stratalog import Draft, Rejected
 from stratalog_table import messages
 from stratalog_table.table_draft import TableDraft, check_id, meta_of, read
 
-__all__ = ["CancelJob", "JobClaim", "ClaimJob", "cancel_job", "claim_job"]
+__all__ = ["CancelJob", "ClaimJob", "JobClaim", "cancel_job", "claim_job"]
 
 
 class JobClaim(msgspec.Struct, frozen=True, array_like=True):
@@ -60,7 +60,7 @@ def cancel_job(draft: Draft, args: Any) -> None:
     wanted: CancelJob = read(args, CancelJob)
     table_draft = TableDraft(draft)
     table_draft.need_partition(wanted.partition)
-    references = [one for one in table_draft.references_on(wanted.partition) if one.job == wanted.job]
+    references = [reference for reference in table_draft.references_on(wanted.partition) if reference.job == wanted.job]
     if not references:
         raise Rejected(messages.job_not_found(wanted.job, wanted.partition))
     for reference in references:

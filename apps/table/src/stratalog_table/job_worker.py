@@ -53,7 +53,7 @@ class JobWorker:
         if not inputs:
             return False
         schema = self._data_files.rows_schema or self._joined_schema(claim, inputs)
-        parts = merged(self._data_files.schema, [self._rows(claim, held, one, schema) for one in inputs])
+        parts = merged(self._data_files.schema, [self._rows(claim, held, reference, schema) for reference in inputs])
         filename = new_filename(self._table)
         count = self._data_files.write_parts(filename, schema, claim.renewing(parts))
         output, names = Output(filename, count), tuple(reference.filename for reference in inputs)

@@ -27,27 +27,27 @@ def json_rows(rows: pa.Table) -> Iterator[dict[str, Any]]:
 
 def _plain_values(column: Any) -> list[Any]:
     """The values of an array."""
-    type = column.type
-    if pa.types.is_floating(type):
+    kind = column.type
+    if pa.types.is_floating(kind):
         return [value if value is None or math.isfinite(value) else _named(value) for value in column.to_pylist()]
-    if pa.types.is_timestamp(type):
+    if pa.types.is_timestamp(kind):
         return [None if text is None else text.replace(" ", "T", 1) for text in column.cast(pa.string()).to_pylist()]
-    if pa.types.is_decimal(type):
+    if pa.types.is_decimal(kind):
         return [None if value is None else format(value, "f") for value in column.to_pylist()]
-    if pa.types.is_date(type) or pa.types.is_time(type):
+    if pa.types.is_date(kind) or pa.types.is_time(kind):
         return column.cast(pa.string()).to_pylist()  # type: ignore[no-any-return]
-    if pa.types.is_duration(type):
-        return [None if value is None else _duration(value, type.unit) for value in column.cast(pa.int64()).to_pylist()]
-    if pa.types.is_map(type):
+    if pa.types.is_duration(kind):
+        return [None if value is None else _duration(value, kind.unit) for value in column.cast(pa.int64()).to_pylist()]
+    if pa.types.is_map(kind):
         return _grouped(column, zip(_plain_values(column.keys), _plain_values(column.items), strict=True), _mapped)
-    if pa.types.is_list(type) or pa.types.is_large_list(type):
+    if pa.types.is_list(kind) or pa.types.is_large_list(kind):
         return _grouped(column, _plain_values(column.values), list)
-    if pa.types.is_struct(type):
+    if pa.types.is_struct(kind):
         fields = [_plain_values(field) for field in column.flatten()]
-        names = [field.name for field in type]
+        names = [field.name for field in kind]
         rows = [dict(zip(names, values, strict=True)) for values in zip(*fields, strict=True)] or [{}] * len(column)
         return [row if is_valid else None for row, is_valid in zip(rows, column.is_valid().to_pylist(), strict=True)]
-    if pa.types.is_fixed_size_list(type):
+    if pa.types.is_fixed_size_list(kind):
         return [_plain_values(value.values) if value.is_valid else None for value in column]
     values = column.to_pylist()
     return [value if value is None or isinstance(value, bool | int | str | bytes) else str(value) for value in values]

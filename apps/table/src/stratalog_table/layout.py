@@ -61,7 +61,7 @@ class Meta(msgspec.Struct, frozen=True, omit_defaults=True):
     crossed: bool = False
     """Whether a partition was ever split on another column than the first."""
 
-    keep_days: int = 0
+    retention_days: int = 0
     """For so many days data files stay after the last version that needs them. See `retention`."""
 
     @property

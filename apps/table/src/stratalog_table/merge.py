@@ -53,7 +53,7 @@ class _Head:
     @property
     def is_used_up(self) -> bool:
         """Whether the next rows are not in memory."""
-        return self._start == self._part.num_rows
+        return bool(self._start == self._part.num_rows)
 
     @property
     def last(self) -> tuple[Any, ...]:

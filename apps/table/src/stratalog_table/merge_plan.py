@@ -30,7 +30,7 @@ def plan(table: Table, files_min: int, files_max: int = FILES_PER_JOB_MAX) -> in
     for holding in view.holdings():
         if holding.leaf and holding.tally.files >= files_min:
             references = view.on_partition(holding.partition).references
-            free = (one for one in references if one.job is None and one.filename not in damaged)
+            free = (ref for ref in references if ref.job is None and ref.filename not in damaged)
             for names in _groups(free, files_min, files_max):
                 jobs += _is_assigned(table, Assignment(table.new_id(), holding.partition, names))
     return jobs

@@ -45,7 +45,7 @@ class CreateTable(msgspec.Struct, frozen=True, omit_defaults=True):
     partitions: tuple[Partition, ...]
     data: str = ""
     columns: tuple[ValueColumn, ...] | None = None
-    keep_days: int = 0
+    retention_days: int = 0
 
 
 class Partitions(msgspec.Struct, frozen=True):
@@ -89,8 +89,8 @@ def create_table(draft: Draft, args: Any) -> None:
         raise Rejected("Malformed transaction: a table needs key columns, each of a name of its own")
     if not all(is_key_type(column.type) for column in wanted.schema.keys):
         raise Rejected("Malformed transaction: a key column is of a type that none can have")
-    keep_days = checked_days(wanted.keep_days)
-    _plant(draft, Meta(wanted.schema, wanted.data, keep_days=keep_days), wanted.partitions)
+    retention_days = checked_days(wanted.retention_days)
+    _plant(draft, Meta(wanted.schema, wanted.data, retention_days=retention_days), wanted.partitions)
     if wanted.columns is not None:
         put_columns(draft, wanted.schema, wanted.columns)
 

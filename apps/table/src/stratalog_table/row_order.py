@@ -44,7 +44,7 @@ EDGE_BYTES_MAX = 256
 """How long a split point of text or bytes may be. Rows may have longer keys."""
 
 TICKS = {"ms": 1_000, "us": 1_000_000, "ns": 1_000_000_000}
-EPOCH = datetime(1970, 1, 1)
+EPOCH = datetime.fromisoformat("1970-01-01")
 EPOCH_DAY = date(1970, 1, 1).toordinal()
 _TIMESTAMP = re.compile(r"timestamp(?:\[(s|ms|us|ns)(?:, ?tz=([A-Za-z0-9_+:/-]{1,64}))?\])?")
 _DECIMAL = re.compile(r"decimal\((\d{1,2}), ?(\d{1,2})\)")
@@ -219,9 +219,9 @@ def _from_decimal(kind: KeyKind, value: Any) -> int:
     if isinstance(value, bool) or not isinstance(value, int | Decimal) or not Decimal(value).is_finite():
         raise _is_no_key(kind, value)
     sign, digits, exponent = Decimal(value).as_tuple()
-    whole = int("".join(map(str, digits)) or "0")
+    number = int("".join(map(str, digits)) or "0")
     shift = int(exponent) + kind.scale
-    unscaled, rest = (whole * 10**shift, 0) if shift >= 0 else divmod(whole, 10**-shift)
+    unscaled, rest = (number * 10**shift, 0) if shift >= 0 else divmod(number, 10**-shift)
     if rest or unscaled >= 10**kind.precision:
         raise _is_no_key(kind, value)
     return _from_number(kind, -unscaled if sign else unscaled)
@@ -247,9 +247,9 @@ def _from_float(kind: KeyKind, value: Any) -> int:
 def _to_float(kind: KeyKind, raised: int) -> float:
     top = 1 << (kind.bits - 1)
     bits = raised & ~top if raised & top else ~raised & (2 * top - 1)
-    whole, real = (">I", ">f") if kind.bits == 32 else (">Q", ">d")
+    bits_format, real = (">I", ">f") if kind.bits == 32 else (">Q", ">d")
     try:
-        (value,) = struct.unpack(real, struct.pack(whole, bits))
+        (value,) = struct.unpack(real, struct.pack(bits_format, bits))
     except struct.error as exc:
         raise ValueError(str(exc)) from exc
     return float(value)
@@ -261,16 +261,16 @@ def _float_formats(kind: KeyKind, value: float) -> tuple[str, bytes]:
 
 def _parse_timestamp(kind: KeyKind, text: str) -> int:
     fraction = _FRACTION.search(text)
-    whole = datetime.fromisoformat(_FRACTION.sub("", text, count=1))
-    if bool(kind.zone) != (whole.tzinfo is not None):
+    at_second = datetime.fromisoformat(_FRACTION.sub("", text, count=1))
+    if bool(kind.zone) != (at_second.tzinfo is not None):
         raise ValueError("a time zone stands in one of text and type, and not in the other")
-    plain = whole.astimezone(UTC).replace(tzinfo=None) if kind.zone else whole
+    plain = at_second.astimezone(UTC).replace(tzinfo=None) if kind.zone else at_second
     seconds = (plain - EPOCH) // timedelta(seconds=1)
     digits = fraction[1] if fraction else ""
     part, rest = divmod(int(digits or "0") * TICKS[kind.unit], 10 ** len(digits))
     if rest:
         raise ValueError("the text is more exact than the type")
-    return seconds * TICKS[kind.unit] + part
+    return int(seconds * TICKS[kind.unit] + part)
 
 
 _ENCODERS: dict[str, Callable[[KeyKind, Any], int]] = {

@@ -17,7 +17,7 @@ from stratalog_table.columns import ValueColumn, check_columns
 from stratalog_table.damaged_files import FileDamage, SetAside
 from stratalog_table.data_folder import DataFolder
 from stratalog_table.folder_register import FolderRegister, check_vacant
-from stratalog_table.job_claims import CancelJob, JobClaim, ClaimJob
+from stratalog_table.job_claims import CancelJob, ClaimJob, JobClaim
 from stratalog_table.jobs import JobTracker
 from stratalog_table.locations import store_location
 from stratalog_table.messages import TransactionRefused, failure_of
@@ -202,9 +202,9 @@ class Table:
         check_columns(columns)
         return self._commit("set_columns", SetColumns(tuple(columns), add, widen))
 
-    def set_retention(self, keep_days: int) -> int:
+    def set_retention(self, retention_days: int) -> int:
         """Promise that data files stay for so many days after the last version that needs them."""
-        return self._commit("set_retention", SetRetention(keep_days))
+        return self._commit("set_retention", SetRetention(retention_days))
 
     # Partitions
 
@@ -260,13 +260,16 @@ class Table:
         return self.document.forget_below(version)
 
     def _check_promise(self, version: int) -> None:
-        keep_days = self.at().meta.keep_days
-        if not keep_days:
+        retention_days = self.at().meta.retention_days
+        if not retention_days:
             return
-        promised = self.document.log.version_at(self._clock.wall_ms() - keep_days * DAY_MS)
+        promised = self.document.log.version_at(self._clock.wall_ms() - retention_days * DAY_MS)
         if version > promised:
             raise Conflict(
-                "the table promises to keep its versions longer", version=version, promised=promised, days=keep_days
+                "the table promises to keep its versions longer",
+                version=version,
+                promised=promised,
+                days=retention_days,
             )
 
     def purge(self) -> int:
@@ -314,12 +317,12 @@ def create_table(
     *,
     data: str = "",
     columns: Sequence[ValueColumn] | None = None,
-    keep_days: int = 0,
+    retention_days: int = 0,
 ) -> Table:
     """A new table, split at ``points`` on its first column, its data files below the URL ``data``.
 
-    ``columns`` are its value columns; without them the first rows say which. Data files stay for ``keep_days`` after
-    the last version that needs them.
+    ``columns`` are its value columns; without them the first rows say which. Data files stay for ``retention_days``
+    after the last version that needs them.
 
     Raises Conflict where it is there, Invalid, and DataFolderTaken where the folder is not empty or not free: then
     nothing was made.
@@ -341,7 +344,7 @@ def create_table(
     if folder is not None:
         table.register(folder).enter(is_owner=True)
     location = store_location(store, data) if data else ""
-    wanted = CreateTable(schema, tuple(tree), location, None if columns is None else tuple(columns), keep_days)
+    wanted = CreateTable(schema, tuple(tree), location, None if columns is None else tuple(columns), retention_days)
     (answer,) = table.commit([Request("create_table", _plain(wanted), len(tree))])
     if answer.reason is not None:
         raise TransactionRefused([failure_of(answer.reason)], answer.version)

@@ -29,7 +29,7 @@ class SetColumns(msgspec.Struct, frozen=True, omit_defaults=True):
 class SetRetention(msgspec.Struct, frozen=True):
     """For how many days data files stay after the last version that needs them."""
 
-    keep_days: int
+    retention_days: int
 
 
 def set_columns(draft: Draft, args: Any) -> None:
@@ -47,7 +47,7 @@ def set_columns(draft: Draft, args: Any) -> None:
 def set_retention(draft: Draft, args: Any) -> None:
     """Promise to keep data files from now on; what was collected before is gone."""
     wanted: SetRetention = read(args, SetRetention)
-    put_meta(draft, msgspec.structs.replace(meta_of(draft), keep_days=checked_days(wanted.keep_days)))
+    put_meta(draft, msgspec.structs.replace(meta_of(draft), retention_days=checked_days(wanted.retention_days)))
 
 
 def put_columns(

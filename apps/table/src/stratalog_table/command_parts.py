@@ -1,0 +1,93 @@
+"""What the commands on tables share: options, and what is read from how things are typed."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+import click
+
+from stratalog import Invalid
+from stratalog.cli import Session, split_name
+
+__all__ = [
+    "FAILED",
+    "data_url",
+    "key_column",
+    "module",
+    "of_retention_days",
+    "of_table",
+    "opened_files",
+    "opened_table",
+    "typed_key",
+    "value_column",
+]
+
+FAILED = 1
+"""The exit code of a command that did what it could, and not everything."""
+
+of_table = click.argument("table", metavar="ORGANISATION/TABLE")
+of_retention_days = click.option(
+    "--keep-days",
+    "retention_days",
+    type=click.IntRange(0),
+    metavar="DAYS",
+    help="Keep data files so long after they are merged away.",
+)
+
+
+def module(name: str) -> Any:
+    """A module of this application, imported when a command needs it: pyarrow is slow to come."""
+    return import_module(f"stratalog_table.{name}")
+
+
+def opened_files(session: Session, name: str) -> tuple[Any, Any]:
+    """A table and its data files."""
+    table = opened_table(session, name)
+    return table, module("rows").data_files_of(table)
+
+
+def opened_table(session: Session, name: str) -> Any:
+    """A table by its name as typed."""
+    return module("table").open_table(session.open(), *split_name(name))
+
+
+def key_column(text: str) -> Any:
+    """A column of the row key as typed."""
+    order = module("row_order")
+    name, kind = _typed(text, order.key_kind, f"types are {order.KEY_TYPES}")
+    return module("model").Column(name, kind.name)
+
+
+def value_column(text: str) -> Any:
+    """Another column as typed."""
+    app = module("columns")
+    return app.ValueColumn(*_typed(text, app.column_type, "types are those of Arrow"))
+
+
+def _typed(text: str, read: Any, types: str) -> tuple[str, Any]:
+    """A name and its type. Both may have colons: of the splits, the last one with a type behind it counts."""
+    parts = text.split(":")
+    for position in range(len(parts) - 1, 0, -1):
+        with suppress(Invalid):
+            return ":".join(parts[:position]), read(":".join(parts[position:]))
+    raise click.BadParameter(f"{text!r} is not NAME:TYPE, as in id:long; {types}")
+
+
+def typed_key(kind: str, text: str) -> Any:
+    """A key as typed; bytes in hexadecimal."""
+    try:
+        return module("row_order").parse_key(kind, text)
+    except Invalid as exc:
+        raise click.BadParameter(f"{text!r} is no key of type {kind}") from exc
+
+
+def data_url(session: Session, table: str, data: str) -> str:
+    """Where the data files of a new table go."""
+    if "://" in data:
+        return data
+    if not data and "://" in session.url and not session.url.startswith("file://"):
+        raise click.UsageError("say with --data where the data files of a store like this go, as in s3://bucket/lake")
+    return Path(data or f"{session.url.removeprefix('file://')}-lake/{table}").absolute().as_uri()

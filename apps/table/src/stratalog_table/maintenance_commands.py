@@ -1,0 +1,109 @@
+"""Commands that keep a table well: passes of maintenance, what they could not read, and their jobs."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import click
+
+from stratalog.cli import Failed, Session, command, note
+from stratalog_table.command_parts import FAILED, module, of_table, opened_files, opened_table
+
+__all__ = ["cancel", "damaged", "jobs", "maintain"]
+
+ROWS_MAX = 10_000_000
+FILES_MIN = 8
+AGE_SECONDS = 900
+LEASE_SECONDS = 300
+WATCH_SECONDS = 60.0
+
+
+@command("maintain", example="stratalog table maintain acme/events --rows-max 1000000")
+@of_table
+@click.option("--rows-max", default=ROWS_MAX, show_default=True, type=click.IntRange(1), help="Split larger leaves.")
+@click.option("--files-min", default=FILES_MIN, show_default=True, type=click.IntRange(2), help="Merge so many files.")
+@click.option("--age", default=AGE_SECONDS, show_default=True, metavar="SECONDS", help="Collect what is older.")
+@click.option(
+    "--lease", default=LEASE_SECONDS, show_default=True, metavar="SECONDS", help="Leave jobs so long to others."
+)
+@click.option("--watch", is_flag=True, help="Go on, with one pass after another.")
+@click.option(
+    "--every",
+    default=WATCH_SECONDS,
+    show_default=True,
+    type=click.FloatRange(0),
+    metavar="SECONDS",
+    help="With --watch.",
+)
+def maintain(
+    session: Session,
+    table: str,
+    rows_max: int,
+    files_min: int,
+    age: float,
+    lease: float,
+    watch: bool,
+    every: float,
+) -> None:
+    """One maintenance pass: split leaves, move references down, merge files, collect garbage. Run any number.
+
+    What fails for one file or leaf is listed, and the exit code is 1; everything else is done.
+    """
+    opened, data_files = opened_files(session, table)
+    options = {
+        "rows_max": rows_max,
+        "files_min": files_min,
+        "age_ms": round(age * 1000),
+        "lease_ms": round(lease * 1000),
+    }
+    while True:
+        done = module("maintenance").maintain_table(opened, data_files, **options)
+        parts = [f"{done.splits} leaves split", f"{done.moved} references moved"]
+        session.answer(done, ", ".join([*parts, f"{done.jobs} merged", f"{done.collected} collected"]))
+        for fault in done.faults:
+            note(f"could not {fault.action} {fault.subject}: {fault.reason}")
+        if not watch:
+            break
+        opened.store.environment.clock.sleep(every)
+    if done.faults:
+        raise Failed(FAILED)
+
+
+@command("damaged", example="stratalog table damaged acme/events --retry")
+@of_table
+@click.option("--retry", is_flag=True, help="Read them again, and take back those that can be read.")
+def damaged(session: Session, table: str, retry: bool) -> None:
+    """Data files that maintenance could not read and has set aside, and why. They stay in the table."""
+    opened = opened_table(session, table)
+    if retry:
+        count = module("maintenance").retry_damaged(opened, module("rows").data_files_of(opened))
+        note(f"{count} files can be read again")
+    rows = ((file, [file.filename, file.reason]) for file in opened.at().damaged())
+    session.answer_list(rows, "no file is set aside", head=[["file", "reason"]])
+
+
+@command("jobs", example="stratalog table jobs acme/events")
+@of_table
+def jobs(session: Session, table: str) -> None:
+    """What became of compaction and ingest jobs, and why some were refused."""
+    opened = opened_table(session, table)
+    rows = (
+        (job, [job.job, job.partition or "-", job.status, str(job.created), str(job.finished or ""), _reason(job)])
+        for job in opened.jobs.jobs()
+    )
+    session.answer_list(rows, "no jobs yet", head=[["job", "partition", "status", "created", "finished", "reason"]])
+
+
+@command("cancel", example="stratalog table cancel acme/events 7f3kq2 --partition root")
+@of_table
+@click.argument("job")
+@click.option("--partition", required=True, metavar="ID", help="The job's partition, as `table jobs` shows it.")
+def cancel(session: Session, table: str, job: str, partition: str) -> None:
+    """Cancel a merge job: its files are free for another. Who does it is refused when it commits."""
+    opened = opened_table(session, table)
+    version = opened.cancel_job(job, partition)
+    session.answer({"table": table, "job": job, "version": version}, f"cancelled {job}, version {version}")
+
+
+def _reason(job: Any) -> str:
+    return job.reasons[-1][1] if job.reasons else ""

@@ -1,0 +1,98 @@
+"""Commands on a table as a whole: its columns and promises, its data files, its end."""
+
+from __future__ import annotations
+
+import click
+
+from stratalog.cli import Session, command
+from stratalog_table.command_parts import data_url, module, of_retention_days, of_table, opened_table, value_column
+
+__all__ = ["adopt", "alter", "clear", "columns", "delete"]
+
+
+@command("alter", example="stratalog table alter acme/events --add price:double --keep-days 30")
+@of_table
+@click.option("--add", multiple=True, metavar="NAME:TYPE", help="A new column; it is empty in the rows that are there.")
+@click.option("--widen", multiple=True, metavar="NAME:TYPE", help="A type that holds all values of the present one.")
+@of_retention_days
+def alter(
+    session: Session, table: str, add: tuple[str, ...], widen: tuple[str, ...], retention_days: int | None
+) -> None:
+    """Add and widen columns, and promise how long old data files stay. Data files are not rewritten."""
+    if not add and not widen and retention_days is None:
+        raise click.UsageError("say what is to change: --add, --widen or --keep-days")
+    opened = opened_table(session, table)
+    for options, columns in (({"add": True}, add), ({"widen": True}, widen)):
+        if columns:
+            opened.set_columns([value_column(column) for column in columns], **options)
+    if retention_days is not None:
+        opened.set_retention(retention_days)
+    view = opened.at()
+    plain = {
+        "table": table,
+        "version": view.version,
+        "columns": view.columns(),
+        "retention_days": view.meta.retention_days,
+    }
+    session.answer(plain, f"altered {table}, version {view.version}")
+
+
+@command("columns", example="stratalog table columns acme/events")
+@of_table
+def columns(session: Session, table: str) -> None:
+    """The columns of a table: those of the row key first."""
+    view = opened_table(session, table).at()
+    text = module("columns").type_text
+    listed = [
+        *((column.name, column.type, "key") for column in view.meta.schema.keys),
+        *((column.name, text(column.type), "") for column in view.columns() or ()),
+    ]
+    rows = [({"name": name, "type": kind, "key": bool(key)}, [name, kind, key]) for name, kind, key in listed]
+    session.answer_list(rows, "no columns", head=[["column", "type", ""]])
+
+
+@command("clear", example="stratalog table clear acme/events --yes")
+@of_table
+@click.option("--yes", is_flag=True, help="Do not ask.")
+def clear(session: Session, table: str, yes: bool) -> None:
+    """Forget all rows of a table; its history and its partitions stay. `table maintain` collects the data files."""
+    opened = opened_table(session, table)
+    if not yes:
+        click.confirm(f"forget all rows of {table}?", abort=True, err=True)
+    version = opened.clear_files()
+    session.answer({"table": table, "version": version}, f"cleared {table}, version {version}")
+
+
+@command("delete", example="stratalog table delete acme/events --yes")
+@of_table
+@click.option("--yes", is_flag=True, help="Do not ask.")
+def delete(session: Session, table: str, yes: bool) -> None:
+    """Delete a table, its jobs and its data files. Files that a fork or a copy of it needs stay."""
+    opened = opened_table(session, table)
+    data_files = module("rows").data_files_of(opened) if opened.at().meta.data else None
+    if not yes:
+        click.confirm(f"delete {table} with its {opened.version} versions and its data files?", abort=True, err=True)
+    count = module("collection").delete_table(opened, data_files)
+    session.answer({"table": table, "deleted": True, "files": count}, f"deleted {table} and {count:,} data files")
+
+
+@command("adopt", example="stratalog table adopt acme/events --yes")
+@of_table
+@click.option("--data", default="", metavar="FOLDER|URL", help="Where the data files lie now.  [default: as before]")
+@click.option("--yes", is_flag=True, help="Do not ask.")
+def adopt(session: Session, table: str, data: str, yes: bool) -> None:
+    """Take the data files over for this store's table alone. All files in the folder that its log names become its own.
+
+    For a table of a copied store, one made by an older version, and data files that were moved.
+    """
+    opened = opened_table(session, table)
+    url = data_url(session, table, data) if data else ""
+    folder = module("data_folder").DataFolder(
+        url or module("locations").open_location(opened.store, opened.at().meta.data)
+    )
+    if not yes:
+        click.confirm(f"is no other store's {table} in use, nor another table in {folder.url}?", abort=True, err=True)
+    opened.register(folder).adopt()
+    if url:
+        opened.set_data(url)
+    session.answer({"table": table, "data": folder.url}, f"{table} owns the data files in {folder.url}")
