@@ -18,6 +18,7 @@ from tests.removals import (
     of_sheets,
     of_storage,
     of_strangers,
+    of_table_maintenance,
     of_tables,
 )
 from tests.removals.removal import Removal
@@ -35,6 +36,7 @@ _PARTS = (
     of_clients,
     of_queue,
     of_tables,
+    of_table_maintenance,
     of_sheets,
     of_laboratory,
     of_callers,

@@ -1,0 +1,103 @@
+"""Removals of fixes: the columns of tables and their maintenance."""
+
+from __future__ import annotations
+
+from tests.removals.removal import Edit, Removal
+
+__all__ = ["REMOVALS"]
+
+TABLE = "apps/table/src/stratalog_table"
+TESTS = "apps/table/tests"
+FAULTS = f"{TESTS}/test_maintenance_faults.py"
+DAMAGED = f"{FAULTS}::test_a_damaged_file_is_set_aside_and_everything_beside_it_is_merged"
+
+REMOVALS: tuple[Removal, ...] = (
+    Removal(
+        "B264",
+        (Edit(f"{TABLE}/rows.py", "    rows = _fitted(table, view, rows, add=add_columns, widen=widen)\n", ""),),
+        (f"{TESTS}/test_columns.py::test_the_first_rows_say_which_columns_there_are_and_others_are_refused",),
+    ),
+    Removal(
+        "B265",
+        (
+            Edit(
+                f"{TABLE}/arrow_types.py",
+                "    if not pa.types.is_null(given) and not (_KEY_SOURCES[known.family](given) and is_same_zone):\n",
+                "    if False:\n",
+            ),
+        ),
+        (f"{TESTS}/test_key_types.py::test_a_key_of_another_type_is_refused_and_none_is_turned_into_another",),
+    ),
+    Removal(
+        "B266",
+        (Edit(f"{TABLE}/json_rows.py", "    if pa.types.is_floating(kind):\n", "    if False:\n"),),
+        (f"{TESTS}/test_json_rows.py::test_each_kind_of_value",),
+    ),
+    Removal(
+        "B267",
+        (
+            Edit(
+                f"{TABLE}/maintenance.py",
+                "collect(table, data_files, age_ms, faults)",
+                "collect(table, data_files, age_ms)",
+            ),
+        ),
+        (f"{FAULTS}::test_a_file_that_cannot_be_deleted_keeps_no_other",),
+    ),
+    Removal(
+        "B268",
+        (Edit(f"{TABLE}/maintenance.py", 'isolated(faults, "merge", job)', 'isolated(None, "merge", job)'),),
+        (DAMAGED,),
+    ),
+    Removal(
+        "B269",
+        (
+            Edit(
+                f"{TABLE}/job_worker.py",
+                "        if count != reference.rows and not reference.approximate:\n",
+                "        if False:\n",
+            ),
+        ),
+        (DAMAGED,),
+    ),
+    Removal(
+        "B270",
+        (
+            Edit(
+                f"{TABLE}/job_worker.py",
+                "        self._renew()\n        return True\n",
+                "        if known is None and self._lease_ms > 0:\n"
+                "            return False\n"
+                "        self._renew()\n"
+                "        return True\n",
+            ),
+        ),
+        (f"{FAULTS}::test_a_pass_merges_what_it_planned",),
+    ),
+    Removal(
+        "B271",
+        (Edit(f"{TABLE}/job_claims.py", "    if known != wanted.seen:\n", "    if False:\n"),),
+        (f"{FAULTS}::test_a_job_is_left_to_who_claimed_it_until_nothing_is_heard_for_a_lease",),
+    ),
+    Removal(
+        "B272",
+        (Edit(f"{TABLE}/merge_plan.py", "tiers.setdefault(size_tier(reference.rows), [])", "tiers.setdefault(0, [])"),),
+        (f"{TESTS}/test_merge.py::test_each_row_is_rewritten_at_most_three_times",),
+    ),
+    Removal(
+        "B273",
+        (Edit(f"{TABLE}/data_files.py", "file.iter_batches(STREAMED_ROWS, ", "file.iter_batches(10**9, "),),
+        (f"{TESTS}/test_merge.py::test_a_merge_holds_a_few_rows_of_each_input",),
+    ),
+    Removal(
+        "B274",
+        (
+            Edit(
+                f"{TABLE}/collection.py",
+                "    return max(age_ms, retention_days * DAY_MS) if retention_days else age_ms\n",
+                "    return age_ms\n",
+            ),
+        ),
+        (f"{FAULTS}::test_a_promise_keeps_data_files",),
+    ),
+)
