@@ -10,7 +10,7 @@ from typing import Any
 import pyarrow as pa  # type: ignore[import-untyped]
 import pyarrow.compute as pc  # type: ignore[import-untyped]
 
-from stratalog import Invalid
+from stratalog import Invalid, LimitExceeded
 from stratalog_table.columns import ColumnType, ValueColumn, check_type, holds, stored_type
 from stratalog_table.model import Schema
 from stratalog_table.row_order import decode_key, key_kind
@@ -19,6 +19,7 @@ __all__ = [
     "arrow_key_type",
     "arrow_schema",
     "arrow_type",
+    "check_values",
     "columns_of",
     "comparable",
     "fitted",
@@ -135,6 +136,8 @@ def columns_of(schema: Schema, rows: pa.Schema) -> tuple[ValueColumn, ...]:
                 columns.append(ValueColumn(field.name, type_of(field.type)))
             except Invalid as exc:
                 raise Invalid("a column is of a type that no table has", column=field.name, type=field.type) from exc
+            except LimitExceeded as exc:
+                raise LimitExceeded(exc.message, column=field.name, **exc.details) from exc
     return tuple(columns)
 
 
@@ -166,11 +169,21 @@ def fitted(rows: pa.Table, wanted: pa.Schema) -> pa.Table:
     return pa.table(arrays, schema=wanted)
 
 
+def check_values(rows: pa.Table) -> None:
+    """Refuse what is no value of its column's type, such as a text that is no UTF-8. Raises Invalid."""
+    for name, column in zip(rows.column_names, rows.columns, strict=True):
+        try:
+            column.validate(full=True)
+        except pa.ArrowInvalid as exc:
+            raise Invalid("a column holds what is no value of its type", column=name, reason=str(exc)) from exc
+
+
 def with_sorted_keys(schema: Schema, rows: pa.Table) -> pa.Table:
     """Rows as a table takes them: key columns of their types, none of them empty, in order. Raises Invalid."""
     if len({*rows.schema.names}) < len(rows.schema.names):
         twice = next(name for name in rows.schema.names if rows.schema.names.count(name) > 1)
         raise Invalid("two columns of the rows have one name", column=twice)
+    check_values(rows)
     for column in schema.keys:
         index = rows.schema.get_field_index(column.name)
         if index < 0:
@@ -215,18 +228,7 @@ def _key_column(name: str, kind: str, column: Any) -> Any:
         raise Invalid("a key is empty", column=name, rows=cast.null_count)
     if pa.types.is_floating(wanted) and pc.any(pc.is_nan(cast)).as_py():
         raise Invalid("a key is not a number", column=name, value=float("nan"))
-    if known.family == "string" and len(cast):
-        _check_text(name, cast)
     return cast
-
-
-def _check_text(name: str, column: Any) -> None:
-    """Refuse bytes that are no UTF-8, which a file may hold in a column of text."""
-    try:
-        for chunk in column.chunks:
-            chunk.validate(full=True)
-    except pa.ArrowInvalid as exc:
-        raise Invalid("a key is no UTF-8", column=name, reason=str(exc)) from exc
 
 
 def _plain_layout(column: Any) -> Any:

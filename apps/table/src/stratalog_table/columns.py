@@ -97,7 +97,10 @@ def check_columns(columns: Sequence[ValueColumn]) -> None:
         if column.name in seen:
             raise Invalid("two columns have one name", column=column.name)
         seen.add(column.name)
-        check_type(column.type)
+        try:
+            check_type(column.type)
+        except (Invalid, LimitExceeded) as exc:
+            raise type(exc)(exc.message, column=column.name, **exc.details) from exc
 
 
 def check_type(kind: ColumnType, depth: int = 1) -> None:
@@ -235,4 +238,5 @@ def _check_name(name: str) -> None:
     except UnicodeEncodeError as exc:
         raise Invalid("the name of a column is not Unicode", value=ascii(name)) from exc
     if size > COLUMN_NAME_BYTES_MAX:
-        raise LimitExceeded("the name of a column is too long", value=size, limit=COLUMN_NAME_BYTES_MAX)
+        text = "the name of a column is too long"
+        raise LimitExceeded(text, column=name, value=size, limit=COLUMN_NAME_BYTES_MAX)

@@ -13,7 +13,7 @@ import msgspec
 import pyarrow as pa  # type: ignore[import-untyped]
 import pyarrow.parquet as pq  # type: ignore[import-untyped]
 
-from stratalog import Conflict, Invalid
+from stratalog import Conflict, Invalid, LimitExceeded
 from stratalog_table.data_files import DataFiles
 from stratalog_table.messages import TransactionRefused
 from stratalog_table.rows import ingest
@@ -137,6 +137,8 @@ def _ingest(
             rows = _source_rows(file, source, start, part.num_rows, repeat=options.repeat)
             try:
                 ingest(table, data_files, part, brought=rows, add_columns=options.add_columns, widen=options.widen)
+            except (Invalid, LimitExceeded) as exc:
+                raise type(exc)(exc.message, path=file.path, **exc.details) from exc
             except TransactionRefused as exc:
                 if exc.kind != ROWS_PRESENT:
                     raise
@@ -160,7 +162,7 @@ def _present(table: Table, file: InputFile, source: str) -> int:
 @contextmanager
 def _read(file: InputFile) -> Iterator[pq.ParquetFile]:
     try:
-        with pq.ParquetFile(file.path) as opened:
+        with pq.ParquetFile(file.path, page_checksum_verification=True) as opened:
             yield opened
     except (pa.ArrowException, OSError) as exc:
         if isinstance(exc, OSError) and exc.errno is not None:

@@ -14,7 +14,7 @@ from stratalog_table.model import FileReference, Partition, Region, Schema
 
 __all__ = [
     "COLLECTED",
-    "COLUMNS",
+    "COLUMN",
     "INNER",
     "TABLE",
     "Layout",
@@ -38,8 +38,8 @@ INNER = "inner"
 COLLECTED = "collected/"
 """Files whose data was deleted although no transaction had added them; none may be added late."""
 
-COLUMNS = "columns"
-"""The field that says which value columns the rows have: `[[name, type], …]`; absent until something says it."""
+COLUMN = "column/"
+"""Value columns by their number, in their order: `[name, type]`. `Meta.has_columns` says whether they are known."""
 
 EDGE_CHARACTERS = 64
 UNBOUNDED = "~"
@@ -60,6 +60,9 @@ class Meta(msgspec.Struct, frozen=True, omit_defaults=True):
     purged_files: int = 0
     crossed: bool = False
     """Whether a partition was ever split on another column than the first."""
+
+    has_columns: bool = False
+    """Whether something has said which value columns there are."""
 
     retention_days: int = 0
     """For so many days data files stay after the last version that needs them. See `retention`."""

@@ -90,7 +90,9 @@ def create_table(draft: Draft, args: Any) -> None:
     if not all(is_key_type(column.type) for column in wanted.schema.keys):
         raise Rejected("Malformed transaction: a key column is of a type that none can have")
     retention_days = checked_days(wanted.retention_days)
-    _plant(draft, Meta(wanted.schema, wanted.data, retention_days=retention_days), wanted.partitions)
+    has_columns = wanted.columns is not None
+    meta = Meta(wanted.schema, wanted.data, has_columns=has_columns, retention_days=retention_days)
+    _plant(draft, meta, wanted.partitions)
     if wanted.columns is not None:
         put_columns(draft, wanted.schema, wanted.columns)
 

@@ -13,7 +13,7 @@ from stratalog_table.columns import ValueColumn
 from stratalog_table.damaged_files import FileDamage
 from stratalog_table.job_claims import JobClaim
 from stratalog_table.layout import (
-    COLUMNS,
+    COLUMN,
     EDGE_CHARACTERS,
     INNER,
     TABLE,
@@ -200,8 +200,9 @@ class TableView:
 
     def columns(self) -> tuple[ValueColumn, ...] | None:
         """The value columns of the rows; None where nothing has said which they are."""
-        stored = self._view.get(COLUMNS)
-        return None if stored is None else msgspec.convert(stored, tuple[ValueColumn, ...])
+        if not self.meta.has_columns:
+            return None
+        return tuple(msgspec.convert(row, ValueColumn) for _, row in self._view.scan(COLUMN))
 
     def damaged(self) -> Iterator[FileDamage]:
         """The files that were set aside, by name."""

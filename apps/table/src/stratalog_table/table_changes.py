@@ -9,13 +9,16 @@ import msgspec
 
 from stratalog import Draft, Invalid, LimitExceeded, Rejected
 from stratalog_table.columns import ValueColumn, joined
-from stratalog_table.layout import COLUMNS
+from stratalog_table.layout import COLUMN
 from stratalog_table.limits import RETENTION_DAYS_MAX
 from stratalog_table.messages import columns_refused
 from stratalog_table.model import Schema
 from stratalog_table.table_draft import meta_of, put_meta, read
 
 __all__ = ["SetColumns", "SetRetention", "checked_days", "put_columns", "set_columns", "set_retention"]
+
+NUMBER_DIGITS = 5
+"""Of a column's number, so that the order of keys is that of columns."""
 
 
 class SetColumns(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -35,13 +38,13 @@ class SetRetention(msgspec.Struct, frozen=True):
 def set_columns(draft: Draft, args: Any) -> None:
     """Add and widen columns. A table that nothing was said of yet gets all of them."""
     wanted: SetColumns = read(args, SetColumns)
-    schema = meta_of(draft).schema
-    stored: Any = draft.get(COLUMNS)
-    if stored is None:
-        put_columns(draft, schema, wanted.columns)
+    meta = meta_of(draft)
+    if not meta.has_columns:
+        put_meta(draft, msgspec.structs.replace(meta, has_columns=True))
+        put_columns(draft, meta.schema, wanted.columns)
         return
-    known = msgspec.convert(stored, tuple[ValueColumn, ...])
-    put_columns(draft, schema, wanted.columns, known, add=wanted.add, widen=wanted.widen)
+    known = tuple(msgspec.convert(row, ValueColumn) for _, row in draft.scan(COLUMN))
+    put_columns(draft, meta.schema, wanted.columns, known, add=wanted.add, widen=wanted.widen)
 
 
 def set_retention(draft: Draft, args: Any) -> None:
@@ -67,8 +70,9 @@ def put_columns(
         columns = joined(known, wanted, add=add, widen=widen)
     except (Invalid, LimitExceeded) as exc:
         raise Rejected(columns_refused(str(exc))) from exc
-    if columns != tuple(known) or not known:
-        draft.put(COLUMNS, [[column.name, column.type] for column in columns])
+    for position, column in enumerate(columns):
+        if position >= len(known) or column != known[position]:
+            draft.put(f"{COLUMN}{position:0{NUMBER_DIGITS}d}", [column.name, column.type])
 
 
 def checked_days(days: int) -> int:

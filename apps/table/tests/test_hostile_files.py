@@ -1,0 +1,86 @@
+"""A battery of hostile input files: each is taken exactly as another reader has it, or refused by name; all beside it
+is taken.
+"""
+
+from __future__ import annotations
+
+from fractions import Fraction
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from apps.table.tests.helpers import LONG
+from apps.table.tests.hostile_files import hostile_files, parquet, plain
+from apps.table.tests.test_data_files import made_of
+from stratalog import Conflict, Invalid, LimitExceeded
+from stratalog_table.file_ingest import ingest_files, input_file
+from stratalog_table.json_rows import json_rows
+from stratalog_table.maintenance import compact
+from stratalog_table.rows import scan
+
+FILES = dict(hostile_files())
+TICKS = {"s": 1, "ms": 10**3, "us": 10**6, "ns": 10**9}
+
+
+def read(path: Path) -> pa.Table | None:
+    """The file as another reader has it."""
+    try:
+        with path.open("rb") as stream:
+            return pq.read_table(stream, page_checksum_verification=True)
+    except (pa.ArrowException, OSError):
+        return None
+
+
+def values_of(rows: pa.Table, name: str) -> list[str]:
+    column = rows.column(name)
+    if isinstance(column.type, pa.BaseExtensionType):
+        column = pa.chunked_array([chunk.storage for chunk in column.chunks])
+    if pa.types.is_timestamp(column.type):
+        # Python's dates know neither nanoseconds nor the year 36812.
+        ticks = column.cast(pa.int64()).to_pylist()
+        return sorted(repr(None if tick is None else Fraction(tick, TICKS[column.type.unit])) for tick in ticks)
+    return sorted(map(repr, column.to_pylist()))
+
+
+@pytest.mark.parametrize("name", FILES)
+def test_a_hostile_file_is_taken_exactly_or_refused_by_name(name: str, tmp_path: Path) -> None:
+    table, data_files = made_of(tmp_path, LONG)
+    before, hostile, after = (tmp_path / f"{part}.parquet" for part in ("before", "hostile", "after"))
+    for good in (before, after):
+        good.write_bytes(parquet(plain(3).select(["id"])))
+    hostile.write_bytes(FILES[name])
+    refusal: Any = None
+    taken = 0
+    for path in (before, hostile, after):
+        try:
+            taken += ingest_files(table, data_files, [input_file(path)], 10, source="s", add_columns=True).rows
+        except (Invalid, LimitExceeded, Conflict) as exc:
+            assert path == hostile
+            refusal = exc
+        if path == before:
+            # The same content may come twice under two names.
+            after.write_bytes(parquet(plain(4).select(["id"])))
+    assert table.at().source_file("s", after.as_posix()) is not None
+    rows = pa.concat_tables(scan(table.at(), data_files))
+    wanted = read(hostile)
+    if refusal:
+        assert refusal.details["path"] == hostile
+        assert table.at().source_file("s", hostile.as_posix()) is None
+    else:
+        assert wanted is not None
+        assert taken == 7 + wanted.num_rows
+        keys = [*range(3), *range(4), *(wanted.column("id").to_pylist() if wanted.num_rows else [])]
+        assert sorted(rows.column("id").to_pylist()) == sorted(keys)
+        for column in wanted.column_names if wanted.num_rows else ():
+            padding = [repr(None)] * 7 if column != "id" else [repr(number) for number in (*range(3), *range(4))]
+            assert values_of(rows, column) == sorted([*values_of(wanted, column), *padding]), column
+    assert len([*json_rows(rows)]) == taken
+    compact(table, data_files, files_min=2)
+    assert pa.concat_tables(scan(table.at(), data_files)).num_rows == taken
+
+
+def test_the_battery_is_large() -> None:
+    assert len(FILES) >= 100
