@@ -1,0 +1,70 @@
+"""Score the corpus: ``python -m apps.sheet.tests.corpus --json scores.jsonl``. Exit code 0 where it is as good as asked.
+
+Scores are lines of JSON; the same command goes on where it stopped.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections import Counter
+from collections.abc import Sequence
+from pathlib import Path
+
+import msgspec
+
+from apps.sheet.tests.corpus.scoring import Score, score
+from apps.sheet.tests.corpus.source_packages import workbook_paths
+from stratalog_sheet import EnginePool
+from stratalog_sheet.engine import install_engine
+
+EQUAL_MIN = 0.95
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Score what has no score yet, print the summary, and answer the exit code."""
+    parser = argparse.ArgumentParser(prog="python -m apps.sheet.tests.corpus", description=__doc__)
+    parser.add_argument("--json", type=Path, default=Path("corpus.jsonl"), help="where the scores go")
+    parser.add_argument("--exports", type=Path, default=Path("corpus-exports"), help="where the exports go")
+    parser.add_argument("--every", type=int, default=1, help="only every so many-th workbook")
+    parser.add_argument("--only", default="", help="only workbooks whose path has this text; scores are printed")
+    given = parser.parse_args(arguments)
+    install_engine()
+    given.exports.mkdir(exist_ok=True)
+    paths = [path for path in workbook_paths(print)[:: given.every] if given.only in str(path)]
+    scores = _stored(given.json)
+    engines = EnginePool()
+    with given.json.open("ab") as stream:
+        for position, path in enumerate(paths):
+            name = f"{path.parent.name}/{path.name}"
+            if name not in scores or given.only:
+                scores[name] = score(path, engines, given.exports)
+                stream.write(msgspec.json.encode(scores[name]) + b"\n")
+                stream.flush()
+            if given.only:
+                print(scores[name])
+            elif position % 50 == 0:
+                print(f"{position}/{len(paths)}", file=sys.stderr, flush=True)
+    engines.close()
+    return _summary([scores[f"{path.parent.name}/{path.name}"] for path in paths])
+
+
+def _stored(path: Path) -> dict[str, Score]:
+    lines = path.read_bytes().splitlines() if path.exists() else []
+    scores = [msgspec.json.decode(line, type=Score) for line in lines]
+    return {one.name: one for one in scores}
+
+
+def _summary(scores: Sequence[Score]) -> int:
+    outcomes = Counter(one.outcome for one in scores)
+    compared = outcomes["equal"] + outcomes["different"]
+    silent = [one for one in scores if one.outcome == "different" and not one.reported]
+    exports = [one for one in scores if one.export]
+    print(f"{len(scores)} workbooks: {dict(outcomes)}; {sum(one.cells for one in scores)} cells compared")
+    print(f"equal: {outcomes['equal']} of {compared} that another reader reads")
+    print(f"differences that no report has: {len(silent)}; exports that cannot be opened: {len(exports)}")
+    return 0 if outcomes["equal"] >= EQUAL_MIN * compared and not silent and not exports else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())
