@@ -10,7 +10,7 @@ import msgspec
 from stratalog_sheet.cells import cell_name
 from stratalog_sheet.limits import SHEET_REPORT_CELLS_MAX
 
-__all__ = ["FileFinding", "FileReport", "Findings", "broken_formulas", "report_in"]
+__all__ = ["FileFinding", "FileReport", "Findings", "broken_formulas", "other_values", "report_in"]
 
 
 class FileFinding(msgspec.Struct, frozen=True):
@@ -63,12 +63,19 @@ def report_in(data: bytes) -> FileReport:
 
 def broken_formulas(broken: Mapping[str, Any]) -> list[FileFinding]:
     """What the engine says of formulas that it cannot read, as a finding; none where it reads all."""
-    if not broken["count"]:
+    return _of_cells(broken, "formula", "formulas that the engine does not know are kept as they are")
+
+
+def other_values(others: Mapping[str, Any]) -> list[FileFinding]:
+    """What the engine says of formulas that give another value than the file says, as a finding."""
+    return _of_cells(others, "formula-value", "formulas give another value here than in the file")
+
+
+def _of_cells(counted: Mapping[str, Any], code: str, text: str) -> list[FileFinding]:
+    if not counted["count"]:
         return []
-    listed = [f"{cell['sheet']}!{cell_name(cell['col'], cell['row'])}" for cell in broken["cells"]]
-    return [
-        FileFinding("formula", "formulas that the engine does not know are kept as they are", broken["count"], listed)
-    ]
+    listed = [f"{cell['sheet']}!{cell_name(cell['col'], cell['row'])}" for cell in counted["cells"]]
+    return [FileFinding(code, text, counted["count"], listed)]
 
 
 def _line(finding: FileFinding) -> str:

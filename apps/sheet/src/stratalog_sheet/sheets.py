@@ -7,6 +7,7 @@ import threading
 from collections import OrderedDict
 from collections.abc import Iterator
 from contextlib import suppress
+from typing import Any
 
 import msgspec
 
@@ -16,7 +17,7 @@ from stratalog.errors import Conflict, Invalid, LimitExceeded, NotFound, Stratal
 from stratalog.limits import DOCUMENTS_HELD_MAX
 from stratalog.process_fork import close_in_child
 from stratalog_sheet.events import UPCASTERS, Created, Fact, Imported, check_text, event_of
-from stratalog_sheet.file_reports import FileFinding, FileReport, broken_formulas
+from stratalog_sheet.file_reports import FileFinding, FileReport, broken_formulas, other_values
 from stratalog_sheet.files import read_file
 from stratalog_sheet.limits import SHEET_CELLS_MAX, SHEET_REPORT_CELLS_MAX
 from stratalog_sheet.load_plan import with_revision
@@ -25,6 +26,7 @@ from stratalog_sheet.settings import SheetSettings
 from stratalog_sheet.sheet import REVISION_CHARACTERS, Sheet
 from stratalog_sheet.state import BLANK, count_cells, split_state
 from stratalog_sheet.workbook_names import BRACKET
+from stratalog_sheet.xlsx_fallback import reduced
 from stratalog_sheet.xlsx_import import Workbook
 
 __all__ = ["KIND", "SheetInfo", "Sheets", "snapshots_due"]
@@ -129,13 +131,14 @@ class Sheets:
     def _converted(self, workbook: Workbook) -> tuple[bytes, bytes]:
         """The engine's JSON of a workbook, and the report on it as JSON, empty where there is nothing to say."""
         key = new_id(self.store.environment.clock)
-        findings = list(workbook.report.findings)
         with self.engines.lend(key) as models:
-            data = models.engine.raw("importXlsx", key=key, files=workbook.files, client=key, names=workbook.names)
+            data, taken = _imported(models.engine, key, workbook)
+            findings = list(taken.report.findings)
+            limits = {"key": key, "limit": SHEET_REPORT_CELLS_MAX}
             try:
-                broken = models.engine.call("brokenFormulas", key=key, limit=SHEET_REPORT_CELLS_MAX)
+                findings += broken_formulas(models.engine.call("brokenFormulas", **limits))
+                findings += other_values(models.engine.call("otherValues", **limits, values=taken.values))
                 models.engine.call("close", key=key)
-                findings += broken_formulas(broken)
             except (LimitExceeded, Unavailable):  # the sheet can be had, whatever its formulas cost
                 findings.append(FileFinding("formula-unchecked", "its formulas take too long to be looked at", 1))
         return data.replace(BRACKET.encode(), b"["), msgspec.json.encode(FileReport(findings)) if findings else b""
@@ -204,3 +207,14 @@ def _check_cells(count: int) -> None:
     if count > SHEET_CELLS_MAX:
         text = "the workbook has more cells than a browser can work with"
         raise LimitExceeded(text, value=count, limit=SHEET_CELLS_MAX)
+
+
+def _imported(engine: Any, key: str, workbook: Workbook) -> tuple[bytes, Workbook]:
+    """The engine's JSON of as much of a workbook as it reads, and what that was. Raises Invalid where it reads none."""
+    try:
+        return engine.raw("importXlsx", key=key, files=workbook.files, client=key, names=workbook.names), workbook
+    except Invalid:
+        for less in reduced(workbook):
+            with suppress(Invalid):
+                return engine.raw("importXlsx", key=key, files=less.files, client=key, names=less.names), less
+        raise

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Iterable, Iterator, Mapping
+from contextlib import suppress
 from datetime import datetime
+from typing import Any
 from xml.sax.saxutils import escape
 
 import msgspec
@@ -12,7 +14,7 @@ import msgspec
 from stratalog.codec import is_decimal
 from stratalog.errors import Invalid
 from stratalog_sheet import losses
-from stratalog_sheet.cells import cell_name, parse_cell
+from stratalog_sheet.cells import Position, cell_name, parse_cell, parse_range
 from stratalog_sheet.file_reports import Findings
 from stratalog_sheet.formulas import shift
 from stratalog_sheet.workbook_names import WorkbookNames
@@ -23,7 +25,11 @@ __all__ = ["CellContext", "SheetWriter", "as_typed"]
 DAYS_FROM_1904 = 1462
 EPOCH = datetime(1899, 12, 30)  # noqa: DTZ001 - a serial number is of no time zone
 EMPTY = re.compile(rb'<c r="[A-Z]{1,3}[0-9]{1,7}"\s*(?:/>|></c>)')
-UNNAMED = re.compile(rb"<c(?:>|\s+(?!r=))|<!")
+UNNAMED = re.compile(rb"<c(?:>|\s+(?!r=))|<row(?![^>]*\sr=)|<!")
+EMPTY_ROW = re.compile(
+    rb'<row\b(?![^>]*\b(?:customHeight|hidden|customFormat|collapsed)="(?:1|true|on)")(?![^>]*\boutlineLevel="[1-9])'
+    rb"[^>]*?(?:/>|>\s*</row>)"
+)
 # What the engine would read as something else than a text, had it been typed.
 NOT_PLAIN = re.compile(
     r"[='#]|\s*[-+.,(%$€£¥]|\s*[0-9][\d\s.,:/%$€£¥eE+\-]*(?:\s*[AaPp][Mm])?\s*$|\s*(?:true|false)\s*$", re.IGNORECASE
@@ -38,6 +44,9 @@ ROOT_LOSSES: Mapping[str, tuple[str, str]] = {
     "sparklineGroups": ("sparkline", "sparklines are not kept"),
     "slicerList": losses.SLICERS,
 }
+VOLATILE = re.compile(r"\b(?:NOW|TODAY|RAND|RANDBETWEEN|RANDARRAY|CELL|INFO)\s*\(", re.IGNORECASE)
+"""Functions that may give another value each time."""
+
 VALIDATIONS = ("", "none", "decimal", "list", "date", "custom")
 EXTENSION_LOSSES: Mapping[str, tuple[str, str]] = {
     "conditionalFormattings": ("conditional-format", "conditional formats of newer kinds are not kept"),
@@ -53,7 +62,11 @@ class CellContext(msgspec.Struct, frozen=True):
     strings: Mapping[int, str] = {}
     date_styles: Collection[int] = ()
     text_styles: Collection[int] = ()
+    number_styles: Mapping[int, int] = {}
+    """For each style that shows texts the one that a number has in its place."""
+
     is_1904: bool = False
+    has_values: bool = True
 
 
 class _Cell(msgspec.Struct):
@@ -81,6 +94,9 @@ class SheetWriter(PartWriter):
         self._phonetic = 0
         self._in_extension = False
         self._shifts_date = False
+        self._arrays: list[tuple[Position, Position]] = []
+        self.values: list[tuple[int, int, Any]] = []
+        """Column, row and what the file says that a formula gives there; nothing of formulas that always change."""
 
     def rewritten(self, chunks: Iterable[bytes]) -> str:
         """The sheet as the engine is to read it. Raises Invalid, LimitExceeded."""
@@ -153,6 +169,10 @@ class SheetWriter(PartWriter):
             written["s"] = cell.attributes["s"]
         formula = self._formula(cell)
         kind, value = self._value(cell, formula)
+        self._note_value(cell, formula, kind, value)
+        if not kind and formula is None and value is not None:
+            style = int(cell.attributes.get("s") or 0)
+            written |= {"s": str(self._context.number_styles[style])} if style in self._context.number_styles else {}
         if formula is None and value is None:
             if written.get("s", "0") != "0":
                 self.write(f"<c{attribute_text(written)}/>")
@@ -185,6 +205,17 @@ class SheetWriter(PartWriter):
         if kind == "n" and formula is None:
             return "", self._numeric(text, style)
         return ("" if kind == "n" else kind), text
+
+    def _note_value(self, cell: _Cell, formula: str | None, kind: str, value: str | None) -> None:
+        """Note what the file says that a formula gives, also where it fills other cells."""
+        is_filled = any(
+            first[0] <= cell.position[0] <= last[0] and first[1] <= cell.position[1] <= last[1]
+            for first, last in self._arrays
+        )
+        if value is None or not self._context.has_values or not (is_filled or formula is not None):
+            return
+        if formula is None or not VOLATILE.search(formula):
+            self.values.append((*cell.position, _typed(kind, value)))
 
     def _date(self, cell: _Cell, text: str) -> tuple[str, str | None]:
         try:
@@ -220,6 +251,9 @@ class SheetWriter(PartWriter):
             return None
         plain = self._context.names.plain(text, self._sheet, cell.position)
         written = {"t": "array", "ref": attributes["ref"]} if kind == "array" and "ref" in attributes else {}
+        if written and ":" in written["ref"]:
+            with suppress(Invalid):
+                self._arrays.append(parse_range(written["ref"]))
         return f"<f{attribute_text(written)}>{escape(plain)}</f>"
 
     def _note(self, name: str, attributes: Attributes) -> None:
@@ -230,6 +264,9 @@ class SheetWriter(PartWriter):
             self._context.findings.add(*note, self._sheet)
         if name == "extLst":
             self._in_extension = True
+        if local == "hyperlink":
+            # The engine would show it in place of what the cell holds.
+            attributes.pop("display", None)
         if local == "dataValidation":
             kind = attributes.get("type", "")
             self._shifts_date = self._context.is_1904 and kind == "date"
@@ -243,6 +280,14 @@ class SheetWriter(PartWriter):
         return f"{self._sheet}!{cell_name(*cell.position)}"
 
 
+def _typed(kind: str, text: str) -> Any:
+    """A stored value in its type."""
+    if kind == "b":
+        return text in ("1", "true")
+    number = _number(text) if kind == "" else None
+    return text if number is None else number
+
+
 def as_typed(text: str, *, is_text: bool = False) -> str:
     """A text as it has to be typed to be that text: with an apostrophe where it would be a number or a formula."""
     if is_text:
@@ -251,13 +296,13 @@ def as_typed(text: str, *, is_text: bool = False) -> str:
 
 
 def without_empty_cells(chunks: Iterable[bytes]) -> Iterator[bytes]:
-    """The worksheet without cells that have neither style nor content, of which a file may hold millions."""
+    """The worksheet without cells and rows that have neither style nor content, of which a file may hold millions."""
     held = b""
     for chunk in chunks:
         held += chunk
         end = held.rfind(b">") + 1
         piece, held = held[:end], held[end:]
-        yield piece if UNNAMED.search(piece) else EMPTY.sub(b"", piece)
+        yield piece if UNNAMED.search(piece) else EMPTY_ROW.sub(b"", EMPTY.sub(b"", piece))
     yield held
 
 

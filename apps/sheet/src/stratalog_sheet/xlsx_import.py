@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import re
 from collections.abc import Mapping
 from typing import Any
 from xml.sax.saxutils import quoteattr
@@ -61,6 +62,7 @@ LOST: Mapping[str, tuple[str, str]] = {
     "chartEx": losses.CHARTS,
     "diagramData": losses.SHAPES,
 }
+SEVERAL_RANGES = re.compile(r"\(((?:'(?:[^']|'')*'|[^',()])+),.*\)", re.DOTALL)
 CHARTS = ("lineChart", "radarChart", "scatterChart", "pieChart", "doughnutChart", "barChart")
 IMAGE_TYPES: Mapping[str, str] = {
     "png": "image/png", "jpg": "image/jpeg", "jpeg": "image/jpeg", "gif": "image/gif", "bmp": "image/bmp",
@@ -80,6 +82,8 @@ class Workbook(msgspec.Struct, frozen=True):
     names: dict[str, str]
     cells: int
     report: FileReport
+    values: list[list[tuple[int, int, Any]]] = []
+    """For each sheet the column, the row and the value of its formulas, as the file has them."""
 
 
 def read_workbook(xlsx: bytes) -> Workbook:
@@ -111,6 +115,7 @@ class _Import:
         self._counts: dict[str, int] = {}
         self._image_bytes = 0
         self._cells = 0
+        self._values: list[list[tuple[int, int, Any]]] = []
 
     def workbook(self) -> Workbook:
         """Read all of it."""
@@ -141,12 +146,12 @@ class _Import:
         )
         context = CellContext(
             names, self._findings, strings, styles.date_styles if styles else (), styles.text_styles if styles else (),
-            part.is_1904,
+            styles.twins if styles else {}, part.is_1904, part.has_values,
         )  # fmt: skip
         for number, (sheet, target) in enumerate(sheets, 1):
             self._sheet(number, sheet, target, context)
         self._files |= _frame([sheet for sheet, _ in sheets], self._kinds)
-        return Workbook(self._files, names.ranges, self._cells, self._findings.report())
+        return Workbook(self._files, names.ranges, self._cells, self._findings.report(), self._values)
 
     def _main_part(self) -> str:
         links = relationships(self._archive, "", self._allowance)
@@ -185,6 +190,7 @@ class _Import:
         writer = SheetWriter(source, self._allowance, sheet.name, context)
         self._write("worksheet", path, writer)
         self._cells += writer.cells
+        self._values.append(writer.values)
         links = relationships(self._archive, source, self._allowance)
         self._note_lost(links, sheet.name)
         self._write_links(path, links, sheet.name)
@@ -254,14 +260,37 @@ class _FigureWriter(PartWriter):
         super().__init__(part, allowance)
         self._findings = findings
         self._sheet = sheet
+        self._range: list[str] | None = None
 
     def start(self, name: str, attributes: Attributes) -> None:
         prefix, _, local = name.rpartition(":")
         if prefix == "c" and local.endswith("Chart") and local not in CHARTS:
             self._findings.add(*losses.CHARTS, self._sheet)
+        elif name == "c:dLbl" and not self.is_skipping:
+            # The engine takes what a label shows for what the series shows.
+            self._findings.add("chart-label", "labels of single points of charts are not kept", self._sheet)
+            self.skip()
+            return
+        elif name == "c:f" and not self.is_skipping:
+            self._range = []
         elif prefix == "xdr" and local in ("sp", "cxnSp", "grpSp"):
             self._findings.add(*losses.SHAPES, self._sheet)
         super().start(name, attributes)
+
+    def end(self, name: str) -> None:
+        if name == "c:f" and self._range is not None:
+            text, self._range = "".join(self._range), None
+            several = SEVERAL_RANGES.fullmatch(text)
+            if several:
+                self._findings.add("chart-range", "of a series of several ranges the first is kept", self._sheet)
+            super().text(several[1] if several else text)
+        super().end(name)
+
+    def text(self, text: str) -> None:
+        if self._range is None:
+            super().text(text)
+        else:
+            self._range.append(text)
 
 
 def _frame(sheets: list[SheetEntry], kinds: dict[str, str]) -> dict[str, str]:

@@ -14,7 +14,7 @@ from stratalog_sheet.file_reports import Findings
 from stratalog_sheet.workbook_names import DefinedName, TableRange
 from stratalog_sheet.xlsx_archive import WorkbookArchive
 from stratalog_sheet.xlsx_cells import as_typed
-from stratalog_sheet.xlsx_markup import Allowance, Attributes, PartReader, PartWriter
+from stratalog_sheet.xlsx_markup import Allowance, Attributes, PartReader, PartWriter, attribute_text
 
 __all__ = ["Relationship", "SheetEntry", "StringsWriter", "StylesWriter", "WorkbookPart", "relationships", "table_in"]
 
@@ -73,6 +73,9 @@ class WorkbookPart(PartReader):
         super().__init__(part, allowance)
         self.sheets: list[SheetEntry] = []
         self.is_1904 = False
+        self.has_values = True
+        """Whether the results of formulas are in the file. Some writers leave them to who opens it."""
+
         self._names: list[tuple[Attributes, list[str]]] = []
         self._is_in_name = False
 
@@ -85,6 +88,8 @@ class WorkbookPart(PartReader):
             )
         elif name == "workbookPr":
             self.is_1904 = attributes.get("date1904") in ("1", "true", "on")
+        elif name == "calcPr":
+            self.has_values = attributes.get("fullCalcOnLoad", "0") in ("0", "false", "off")
         elif self._is_in_name:
             self._names.append((attributes, []))
 
@@ -123,8 +128,13 @@ class StylesWriter(PartWriter):
         self.date_styles: set[int] = set()
         self.text_styles: set[int] = set()
         self._formats: dict[int, str] = {}
+        self.twins: dict[int, int] = {}
+        """For each style that shows texts the same style without that, which numbers can have."""
+
         self._in_cell_formats = False
         self._styles = 0
+        self._twin: list[str] | None = None
+        self._twin_texts: list[str] = []
 
     def start(self, name: str, attributes: Attributes) -> None:
         """Note the format of each style of a cell."""
@@ -137,12 +147,25 @@ class StylesWriter(PartWriter):
             self._in_cell_formats = True
         elif name == "xf" and self._in_cell_formats:
             self._note(_number(attributes.get("numFmtId"), 0))
+            if self._styles - 1 in self.text_styles:
+                self._twin = [f"<xf{attribute_text({**attributes, 'numFmtId': '0'})}>"]
+                super().start(name, attributes)
+                return
+        if self._twin is not None:
+            self._twin.append(f"<{name}{attribute_text(attributes)}>")
         super().start(name, attributes)
 
     def end(self, name: str) -> None:
-        """The styles of cells end."""
+        """The styles of cells end, with the twins behind them."""
+        if self._twin is not None:
+            self._twin.append(f"</{name}>")
+        if name == "xf" and self._twin is not None:
+            self._twin_texts.append("".join(self._twin))
+            self._twin = None
         if name == "cellXfs":
             self._in_cell_formats = False
+            self.twins = {style: self._styles + number for number, style in enumerate(sorted(self.text_styles))}
+            self.write("".join(self._twin_texts))
         super().end(name)
 
     def _note(self, number: int) -> None:

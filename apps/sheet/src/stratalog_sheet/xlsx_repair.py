@@ -50,6 +50,16 @@ ORDER: Mapping[str, tuple[str, ...]] = {
 }  # fmt: skip
 
 
+EMPTY_CHART = (
+    '<c:barChart><c:barDir val="col"/><c:grouping val="clustered"/><c:axId val="1"/><c:axId val="2"/></c:barChart>'
+    '<c:catAx><c:axId val="1"/><c:scaling><c:orientation val="minMax"/></c:scaling><c:delete val="0"/>'
+    '<c:axPos val="b"/><c:crossAx val="2"/></c:catAx>'
+    '<c:valAx><c:axId val="2"/><c:scaling><c:orientation val="minMax"/></c:scaling><c:delete val="0"/>'
+    '<c:axPos val="l"/><c:crossAx val="1"/></c:valAx>'
+)
+"""What a chart without series is made of: other programs refuse one that is of no kind."""
+
+
 class OrderRepair(PartWriter):
     """Puts the children of some elements into the order of the schema, and a pie without a hole into a pie."""
 
@@ -79,6 +89,8 @@ class OrderRepair(PartWriter):
         if not self.is_skipping:
             if name in ORDER:
                 self._sort(ORDER[name], children)
+            if name == "c:plotArea" and not any(child.endswith("Chart") for child, _ in children):
+                self._out.insert(children[1][1] if len(children) > 1 else len(self._out), EMPTY_CHART)
             if name == "c:doughnutChart" and self._is_pie:
                 # The smallest hole that the schema has is 1: what has none is another element.
                 name = "c:pieChart"

@@ -1,6 +1,6 @@
-"""Score the corpus: ``python -m apps.sheet.tests.corpus --json scores.jsonl``. Exit code 0 where it is as good as asked.
+"""Score the corpus: ``python -m apps.sheet.tests.corpus --json scores.jsonl``.
 
-Scores are lines of JSON; the same command goes on where it stopped.
+The exit code is 0 where it is as good as asked. Scores are lines of JSON; the same command goes on where it stopped.
 """
 
 from __future__ import annotations

@@ -24,6 +24,9 @@ __all__ = ["Difference", "Score", "score"]
 
 VOLATILE = re.compile(r"\b(NOW|TODAY|RAND|RANDBETWEEN|RANDARRAY|CELL|INFO)\s*\(", re.IGNORECASE)
 ERRORS = ("#DIV/0!", "#N/A", "#NAME?", "#NULL!", "#NUM!", "#REF!", "#VALUE!", "#SPILL!", "#CALC!")
+ESCAPED = re.compile(r"_x([0-9A-Fa-f]{4})_")
+"""A character that XML does not have."""
+
 TOLERANCE = 1e-9
 DAY_TOLERANCE = 1e-6
 """Another reader gives moments to the microsecond."""
@@ -143,7 +146,12 @@ def _is_same(mine: Any, cell: Any) -> bool:
     if isinstance(there, int | float):
         is_number = isinstance(mine, int | float)
         return is_number and math.isclose(mine, there, rel_tol=tolerance, abs_tol=tolerance)
-    return bool(mine == there)
+    return bool(mine == there) or (isinstance(mine, str) and _unescaped(mine) == _unescaped(str(there)))
+
+
+def _unescaped(text: str) -> str:
+    """A text without escapes, of which the other reader leaves some and undoes others twice."""
+    return ESCAPED.sub(lambda match: chr(int(match[1], 16)), text)
 
 
 def _is_reported(difference: Difference, findings: tuple[str, ...]) -> bool:

@@ -36,13 +36,31 @@ class SourcePackage(NamedTuple):
 
 PACKAGES = (
     SourcePackage(
-        "libexcel-writer-xlsx-perl", "libexcel-writer-xlsx-perl_1.10.orig.tar.gz", "e35891f4575ffd32168aa415abe595bb52e011cfb00c49fa6522da4e539a601c"
+        "libexcel-writer-xlsx-perl",
+        "libexcel-writer-xlsx-perl_1.10.orig.tar.gz",
+        "e35891f4575ffd32168aa415abe595bb52e011cfb00c49fa6522da4e539a601c",
     ),
-    SourcePackage("libxlsxwriter", "libxlsxwriter_1.1.4.orig.tar.gz", "b379eb35fdd9c653ebe72485b9c992f612c7ea66f732784457997d6e782f619b"),
-    SourcePackage("libapache-poi-java", "libapache-poi-java_4.0.1.orig.tar.xz", "54db524e2bae73658e4fdb3a6e2d69cb4137638ace71fcde93659be2695287ea"),
-    SourcePackage("libreoffice", "libreoffice_7.4.7.orig.tar.xz", "743d91f2a138a678380fa7a8ecb5b2401d994b067b330750f03ad8f523a2fb20"),
-    SourcePackage("liborcus", "liborcus_0.17.2.orig.tar.xz", "30509d414e3cf439e0ae1e0c31b4b0ef5b2bb8e2b2404e3cb7d44a72162640ab"),
-    SourcePackage("gnumeric", "gnumeric_1.12.55.orig.tar.xz", "c69a09cd190b622acca476bbc3d4c03d68d7ccf59bba61bf036ce60885f9fb65"),
+    SourcePackage(
+        "libxlsxwriter",
+        "libxlsxwriter_1.1.4.orig.tar.gz",
+        "b379eb35fdd9c653ebe72485b9c992f612c7ea66f732784457997d6e782f619b",
+    ),
+    SourcePackage(
+        "libapache-poi-java",
+        "libapache-poi-java_4.0.1.orig.tar.xz",
+        "54db524e2bae73658e4fdb3a6e2d69cb4137638ace71fcde93659be2695287ea",
+    ),
+    SourcePackage(
+        "libreoffice",
+        "libreoffice_7.4.7.orig.tar.xz",
+        "743d91f2a138a678380fa7a8ecb5b2401d994b067b330750f03ad8f523a2fb20",
+    ),
+    SourcePackage(
+        "liborcus", "liborcus_0.17.2.orig.tar.xz", "30509d414e3cf439e0ae1e0c31b4b0ef5b2bb8e2b2404e3cb7d44a72162640ab"
+    ),
+    SourcePackage(
+        "gnumeric", "gnumeric_1.12.55.orig.tar.xz", "c69a09cd190b622acca476bbc3d4c03d68d7ccf59bba61bf036ce60885f9fb65"
+    ),
 )
 
 

@@ -48,6 +48,21 @@ globalThis.bridge = (() => {
     return model._exportData(false);
   }
 
+  // Cells of a kind: how many there are, and the first of them.
+  function counted(getters, limit) {
+    const answer = { count: 0, cells: [] };
+    const add = ({ sheetId, col, row }) => {
+      if (answer.count++ < limit) answer.cells.push({ sheet: getters.getSheetName(sheetId), col, row });
+    };
+    return { answer, add };
+  }
+
+  // Whether a value is that of a file, which may have been computed in another order.
+  function isSame(here, there) {
+    if (typeof here !== "number" || typeof there !== "number") return (here ?? "") === there;
+    return Math.abs(here - there) <= 1e-9 * Math.max(1, Math.abs(here), Math.abs(there));
+  }
+
   function cell({ model }, sheet, col, row) {
     const position = { sheetId: sheet, col, row };
     const evaluated = model.getters.getEvaluatedCell(position);
@@ -182,18 +197,27 @@ globalThis.bridge = (() => {
     // The formulas that the engine cannot read, or that name what it does not know: how many, and the first of them.
     brokenFormulas({ key, limit }) {
       const { getters } = openModel(key).model;
-      const broken = { count: 0, cells: [] };
+      const broken = counted(getters, limit);
       for (const sheet of getters.getSheetIds()) {
         for (const cell of getters.getCells(sheet)) {
           if (!cell.isFormula) continue;
           const position = getters.getCellPosition(cell.id);
-          if (!["#BAD_EXPR", "#NAME?"].includes(getters.getEvaluatedCell(position).value)) continue;
-          if (broken.count++ < limit) {
-            broken.cells.push({ sheet: getters.getSheetName(sheet), col: position.col, row: position.row });
-          }
+          if (["#BAD_EXPR", "#NAME?"].includes(getters.getEvaluatedCell(position).value)) broken.add(position);
         }
       }
-      return broken;
+      return broken.answer;
+    },
+    // The cells whose values differ from those that a file has for them, sheet by sheet: {col, row, value} of each.
+    otherValues({ key, limit, values }) {
+      const { getters } = openModel(key).model;
+      const others = counted(getters, limit);
+      for (const [number, sheetId] of getters.getSheetIds().entries()) {
+        for (const [col, row, value] of values[number] ?? []) {
+          const position = { sheetId, col, row };
+          if (!isSame(getters.getEvaluatedCell(position).value, value)) others.add(position);
+        }
+      }
+      return others.answer;
     },
     async exportXlsx({ key }) {
       const { model } = openModel(key);
