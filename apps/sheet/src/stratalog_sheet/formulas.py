@@ -9,7 +9,7 @@ import msgspec
 
 from stratalog_sheet.cells import column_name, column_number
 
-__all__ = ["Token", "quote_sheet", "shift", "tokens", "unquote_sheet"]
+__all__ = ["Token", "quote_sheet", "shift", "tokens", "unquote_sheet", "without_single_ranges"]
 
 COLUMNS_MAX = 16_384
 ROWS_MAX = 1_048_576
@@ -50,6 +50,20 @@ def shift(formula: str, columns: int, rows: int) -> str:
     return "".join(_shifted(formula, columns, rows))
 
 
+def without_single_ranges(formula: str) -> str:
+    """The formula with ``$D$4`` for each range of one cell, such as ``$D$4:D4``.
+
+    The engine shows such a range so, and cannot store one above a longer range: running totals would be refused.
+    """
+    pieces = tokens(formula)
+    left_out: set[int] = set()
+    for position in range(len(pieces) - 2):
+        first, between, last = pieces[position : position + 3]
+        if first.kind == last.kind == "cell" and between.text == ":" and _bare(first.text) == _bare(last.text):
+            left_out |= {position + 1, position + 2}
+    return "".join(piece.text for position, piece in enumerate(pieces) if position not in left_out)
+
+
 def quote_sheet(name: str) -> str:
     """The name of a sheet as formulas have it before the exclamation mark."""
     if re.fullmatch(r"[^\W\d]\w*", name) and not _CORNER.fullmatch(name):
@@ -60,6 +74,10 @@ def quote_sheet(name: str) -> str:
 def unquote_sheet(text: str) -> str:
     """The sheet's name again."""
     return text[1:-1].replace("''", "'") if text.startswith("'") else text
+
+
+def _bare(cell: str) -> str:
+    return cell.replace("$", "").upper()
 
 
 def _shifted(formula: str, columns: int, rows: int) -> Iterator[str]:

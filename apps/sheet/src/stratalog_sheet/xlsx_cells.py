@@ -16,7 +16,7 @@ from stratalog.errors import Invalid
 from stratalog_sheet import losses
 from stratalog_sheet.cells import Position, cell_name, parse_cell, parse_range
 from stratalog_sheet.file_reports import Findings
-from stratalog_sheet.formulas import shift
+from stratalog_sheet.formulas import shift, without_single_ranges
 from stratalog_sheet.workbook_names import WorkbookNames
 from stratalog_sheet.xlsx_markup import Allowance, Attributes, PartWriter, attribute_text
 
@@ -249,7 +249,7 @@ class SheetWriter(PartWriter):
             text = shift(source, cell.position[0] - at[0], cell.position[1] - at[1])
         if not text:
             return None
-        plain = self._context.names.plain(text, self._sheet, cell.position)
+        plain = without_single_ranges(self._context.names.plain(text, self._sheet, cell.position))
         written = {"t": "array", "ref": attributes["ref"]} if kind == "array" and "ref" in attributes else {}
         if written and ":" in written["ref"]:
             with suppress(Invalid):

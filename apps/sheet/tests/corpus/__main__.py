@@ -13,7 +13,8 @@ from pathlib import Path
 
 import msgspec
 
-from apps.sheet.tests.corpus.scoring import Score, score
+from apps.sheet.tests.corpus.office import has_office, refused_by_office
+from apps.sheet.tests.corpus.scoring import Score, score_workbook
 from apps.sheet.tests.corpus.source_packages import workbook_paths
 from stratalog_sheet import EnginePool
 from stratalog_sheet.engine import install_engine
@@ -38,7 +39,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         for position, path in enumerate(paths):
             name = f"{path.parent.name}/{path.name}"
             if name not in scores or given.only:
-                scores[name] = score(path, engines, given.exports)
+                scores[name] = score_workbook(path, engines, given.exports)
                 stream.write(msgspec.json.encode(scores[name]) + b"\n")
                 stream.flush()
             if given.only:
@@ -46,21 +47,28 @@ def main(arguments: Sequence[str] | None = None) -> int:
             elif position % 50 == 0:
                 print(f"{position}/{len(paths)}", file=sys.stderr, flush=True)
     engines.close()
-    return _summary([scores[f"{path.parent.name}/{path.name}"] for path in paths])
+    status = _summary([scores[f"{path.parent.name}/{path.name}"] for path in paths])
+    if not has_office():
+        print("LibreOffice is not on this machine, so it opened no export")
+        return 1
+    exports = [path for path in sorted(given.exports.glob("*.xlsx")) if given.only in str(path)]
+    refused = list(refused_by_office(exports))
+    print(f"LibreOffice opens {len(exports) - len(refused)} of {len(exports)} exports", *refused, sep="\n")
+    return status or bool(refused)
 
 
 def _stored(path: Path) -> dict[str, Score]:
     lines = path.read_bytes().splitlines() if path.exists() else []
     scores = [msgspec.json.decode(line, type=Score) for line in lines]
-    return {one.name: one for one in scores}
+    return {score.name: score for score in scores}
 
 
 def _summary(scores: Sequence[Score]) -> int:
-    outcomes = Counter(one.outcome for one in scores)
+    outcomes = Counter(score.outcome for score in scores)
     compared = outcomes["equal"] + outcomes["different"]
-    silent = [one for one in scores if one.outcome == "different" and not one.reported]
-    exports = [one for one in scores if one.export]
-    print(f"{len(scores)} workbooks: {dict(outcomes)}; {sum(one.cells for one in scores)} cells compared")
+    silent = [score for score in scores if score.outcome == "different" and not score.reported]
+    exports = [score for score in scores if score.export]
+    print(f"{len(scores)} workbooks: {dict(outcomes)}; {sum(score.cells for score in scores)} cells compared")
     print(f"equal: {outcomes['equal']} of {compared} that another reader reads")
     print(f"differences that no report has: {len(silent)}; exports that cannot be opened: {len(exports)}")
     return 0 if outcomes["equal"] >= EQUAL_MIN * compared and not silent and not exports else 1

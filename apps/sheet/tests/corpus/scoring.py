@@ -20,7 +20,7 @@ from stratalog import StratalogError
 from stratalog_sheet import EnginePool, Sheet, Sheets
 from stratalog_sheet.cells import cell_name
 
-__all__ = ["Difference", "Score", "score"]
+__all__ = ["Difference", "Score", "score_workbook"]
 
 VOLATILE = re.compile(r"\b(NOW|TODAY|RAND|RANDBETWEEN|RANDARRAY|CELL|INFO)\s*\(", re.IGNORECASE)
 ERRORS = ("#DIV/0!", "#N/A", "#NAME?", "#NULL!", "#NUM!", "#REF!", "#VALUE!", "#SPILL!", "#CALC!")
@@ -67,7 +67,7 @@ class Score(msgspec.Struct, frozen=True, kw_only=True):
     reason: str = ""
 
 
-def score(path: Path, engines: EnginePool, exports: Path) -> Score:
+def score_workbook(path: Path, engines: EnginePool, exports: Path) -> Score:
     """Import a workbook, compare it, and write its export below ``exports``. Raises nothing of the workbook's."""
     name = f"{path.parent.name}/{path.name}"
     body = path.read_bytes()

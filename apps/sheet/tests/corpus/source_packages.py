@@ -56,10 +56,14 @@ PACKAGES = (
         "743d91f2a138a678380fa7a8ecb5b2401d994b067b330750f03ad8f523a2fb20",
     ),
     SourcePackage(
-        "liborcus", "liborcus_0.17.2.orig.tar.xz", "30509d414e3cf439e0ae1e0c31b4b0ef5b2bb8e2b2404e3cb7d44a72162640ab"
+        "liborcus",
+        "liborcus_0.17.2.orig.tar.xz",
+        "30509d414e3cf439e0ae1e0c31b4b0ef5b2bb8e2b2404e3cb7d44a72162640ab",
     ),
     SourcePackage(
-        "gnumeric", "gnumeric_1.12.55.orig.tar.xz", "c69a09cd190b622acca476bbc3d4c03d68d7ccf59bba61bf036ce60885f9fb65"
+        "gnumeric",
+        "gnumeric_1.12.55.orig.tar.xz",
+        "c69a09cd190b622acca476bbc3d4c03d68d7ccf59bba61bf036ce60885f9fb65",
     ),
 )
 

@@ -48,6 +48,9 @@ globalThis.bridge = (() => {
     return model._exportData(false);
   }
 
+  // What formulas give that the engine cannot read.
+  const UNREAD = ["#BAD_EXPR", "#NAME?"];
+
   // Cells of a kind: how many there are, and the first of them.
   function counted(getters, limit) {
     const answer = { count: 0, cells: [] };
@@ -202,7 +205,7 @@ globalThis.bridge = (() => {
         for (const cell of getters.getCells(sheet)) {
           if (!cell.isFormula) continue;
           const position = getters.getCellPosition(cell.id);
-          if (["#BAD_EXPR", "#NAME?"].includes(getters.getEvaluatedCell(position).value)) broken.add(position);
+          if (UNREAD.includes(getters.getEvaluatedCell(position).value)) broken.add(position);
         }
       }
       return broken.answer;
@@ -214,7 +217,8 @@ globalThis.bridge = (() => {
       for (const [number, sheetId] of getters.getSheetIds().entries()) {
         for (const [col, row, value] of values[number] ?? []) {
           const position = { sheetId, col, row };
-          if (!isSame(getters.getEvaluatedCell(position).value, value)) others.add(position);
+          const here = getters.getEvaluatedCell(position).value;
+          if (!UNREAD.includes(here) && !isSame(here, value)) others.add(position);
         }
       }
       return others.answer;

@@ -1,0 +1,138 @@
+"""What a corpus of workbooks showed: what kept a file out, changed a value, or made an export unreadable."""
+
+from __future__ import annotations
+
+import io
+from typing import Any
+
+import openpyxl
+import pytest
+from openpyxl.chart import BarChart, Reference
+from openpyxl.chart.chartspace import ChartSpace
+from openpyxl.chart.reader import read_chart
+from openpyxl.xml.functions import fromstring
+
+from apps.sheet.tests.packages import package, rows
+from apps.sheet.tests.test_workbook_import import FONTS, codes, opened, saved, values
+from stratalog_sheet import Sheets
+from stratalog_sheet.formulas import without_single_ranges
+from stratalog_sheet.xlsx_cells import without_empty_cells
+from stratalog_sheet.xlsx_markup import Allowance
+from stratalog_sheet.xlsx_repair import OrderRepair
+
+pytestmark = pytest.mark.slow
+
+CHART = "http://schemas.openxmlformats.org/drawingml/2006/chart"
+TEXTS = "http://schemas.openxmlformats.org/drawingml/2006/main"
+
+
+def book_with_chart(values: str = "'S'!$A$1:$A$3") -> openpyxl.Workbook:
+    book = openpyxl.Workbook()
+    book.active.title = "S"
+    for number in range(1, 4):
+        book.active.append([number])
+    chart = BarChart()
+    chart.add_data(Reference(book.active, min_col=1, min_row=1, max_row=3))
+    chart.series[0].val.numRef.f = values
+    book.active.add_chart(chart, "C1")
+    return book
+
+
+def reopened(body: bytes) -> Any:
+    return openpyxl.load_workbook(io.BytesIO(body))
+
+
+@pytest.mark.parametrize("formula", ["SUM($A$1:A{0})", "AVERAGE(A$1:$A{0})", "SUM('S'!$A$1:A{0})"])
+def test_running_totals_come_in(sheets: Sheets, formula: str) -> None:
+    lines = "".join(
+        f'<row r="{n}"><c r="A{n}"><v>{n}</v></c><c r="B{n}"><f>{formula.format(n)}</f></c></row>' for n in range(1, 5)
+    )
+    sheet = opened(sheets, package({"S": f"<sheetData>{lines}</sheetData>"}))
+    expected = [1, 3, 6, 10] if formula.startswith("SUM") else [1, 1.5, 2, 2.5]
+    assert values(sheet, "B1", "B2", "B3", "B4") == expected
+
+
+@pytest.mark.parametrize(
+    ("formula", "plain"),
+    [
+        ("SUM($D$4:D4)", "SUM($D$4)"),
+        ("SUM(D4:D5)", "SUM(D4:D5)"),
+        ("SUM('a:b'!d4:$D$4,A1)", "SUM('a:b'!d4,A1)"),
+        ('"D4:D4"&D4', '"D4:D4"&D4'),
+        ("A:A", "A:A"),
+    ],
+)
+def test_a_range_of_one_cell_is_that_cell(formula: str, plain: str) -> None:
+    assert without_single_ranges(formula) == plain
+
+
+def test_a_link_does_not_replace_the_text_of_its_cell(sheets: Sheets) -> None:
+    book = openpyxl.Workbook()
+    book.active["A1"] = "Lot 2638"
+    book.active["A1"].hyperlink = "https://example.org/"
+    book.active["A1"].hyperlink.display = "Lot 2637"
+    assert values(opened(sheets, saved(book)), "A1") == ["Lot 2638"]
+
+
+def test_a_number_that_is_shown_as_a_text_stays_a_number(sheets: Sheets) -> None:
+    cells = ('<c r="A1" s="3"><v>1234</v></c>', '<c r="B1" s="3" t="inlineStr"><is><t>007</t></is></c>')
+    sheet = opened(sheets, package({"S": rows(*cells)}, styles=FONTS))
+    assert values(sheet, "A1", "B1") == [1234, "007"]
+
+
+def test_a_formula_that_gives_another_value_than_in_the_file_is_named(sheets: Sheets) -> None:
+    cells = (
+        '<c r="A1"><f>1+1</f><v>2</v></c>', '<c r="B1"><f>1+2</f><v>4</v></c>',
+        '<c r="C1" t="b"><f>1=1</f><v>1</v></c>',
+        '<c r="D1" t="str"><f>"a"&amp;"b"</f><v>ab</v></c>', '<c r="E1" t="e"><f>1/0</f><v>#DIV/0!</v></c>',
+        '<c r="F1"><f>TODAY()</f><v>1</v></c>', '<c r="G1"><f>0.1+0.2</f><v>0.3</v></c>', '<c r="H1"><f>1</f></c>',
+    )  # fmt: skip
+    sheet = opened(sheets, package({"S": rows(*cells)}))
+    (finding,) = sheet.files.import_report().findings
+    assert (finding.code, finding.count, [*finding.where]) == ("formula-value", 1, ["S!B1"])
+    unsaid = package({"S": rows(*cells)}, workbook='<sheets/><calcPr fullCalcOnLoad="1"/>')
+    assert codes(sheets.import_file("acme", "other", unsaid).files.import_report()) == {}
+
+
+def test_cells_that_an_array_formula_fills_otherwise_are_named(sheets: Sheets) -> None:
+    data = (
+        '<sheetData><row r="1"><c r="A1"><f t="array" ref="A1:A2">SUM(1,2)</f><v>3</v></c></row>'
+        '<row r="2"><c r="A2"><v>3</v></c></row></sheetData>'
+    )
+    (finding,) = opened(sheets, package({"S": data})).files.import_report().findings
+    assert (finding.code, [*finding.where]) == ("formula-value", ["S!A2"])
+
+
+def test_a_chart_that_the_engine_refuses_costs_the_charts_only(sheets: Sheets) -> None:
+    book = book_with_chart()
+    book.active._charts[0].set_categories(Reference(book.active, min_col=1, min_row=1, max_row=3))
+    book.active._charts[0].series[0].cat.numRef.f = "S!no_such_range"
+    sheet = opened(sheets, saved(book))
+    assert values(sheet, "A1", "A2", "A3") == [1, 2, 3]
+    assert codes(sheet.files.import_report()) == {"figures-refused": 1}
+    assert reopened(sheet.export()).active["A3"].value == 3
+
+
+def test_of_a_series_of_several_ranges_the_first_is_kept(sheets: Sheets) -> None:
+    sheet = opened(sheets, saved(book_with_chart("(S!$A$1:$A$2,S!$A$3)")))
+    assert codes(sheet.files.import_report()) == {"chart-range": 1}
+    (chart,) = reopened(sheet.export()).active._charts
+    assert [series.val.numRef.f.replace("'", "") for series in chart.series] == ["S!A1:A2"]
+
+
+def test_a_chart_without_series_goes_out_as_one_that_others_open() -> None:
+    spaces = " ".join(f'xmlns:{prefix}="{uri}"' for prefix, uri in {"c": CHART, "a": TEXTS}.items())
+    written = f"<c:chartSpace {spaces}><c:chart><c:plotArea><c:layout/><c:spPr/></c:plotArea></c:chart></c:chartSpace>"
+    repaired = OrderRepair("chart", Allowance()).rewritten([written.encode()])
+    chart = read_chart(ChartSpace.from_tree(fromstring(repaired)))
+    assert isinstance(chart, BarChart)
+    assert not chart.series
+
+
+def test_rows_without_anything_cost_nothing() -> None:
+    kept = [
+        '<row r="2" ht="20" customHeight="1"></row>', '<row r="3" hidden="1"/>', '<row r="4" s="1" customFormat="1"/>',
+        '<row r="5" outlineLevel="1"/>', '<row r="6"><c r="A6" s="1"/></row>',
+    ]  # fmt: skip
+    text = "<sheetData>" + "".join(kept) + '<row r="7" ht="12.8" customHeight="false" hidden="false"></row>' * 9
+    assert b"".join(without_empty_cells([text.encode()])).decode() == "<sheetData>" + "".join(kept)
