@@ -10,11 +10,17 @@ import pytest
 from openpyxl.chart import BarChart, Reference
 from openpyxl.chart.chartspace import ChartSpace
 from openpyxl.chart.reader import read_chart
+from openpyxl.formatting.rule import Rule
+from openpyxl.styles import Font
+from openpyxl.styles.differential import DifferentialStyle
+from openpyxl.worksheet.datavalidation import DataValidation
 from openpyxl.xml.functions import fromstring
 
 from apps.sheet.tests.packages import package, rows
 from apps.sheet.tests.test_workbook_import import FONTS, codes, opened, saved, values
+from stratalog import Invalid
 from stratalog_sheet import Sheets
+from stratalog_sheet.engine import Engine
 from stratalog_sheet.formulas import without_single_ranges
 from stratalog_sheet.xlsx_cells import without_empty_cells
 from stratalog_sheet.xlsx_markup import Allowance
@@ -103,13 +109,38 @@ def test_cells_that_an_array_formula_fills_otherwise_are_named(sheets: Sheets) -
     assert (finding.code, [*finding.where]) == ("formula-value", ["S!A2"])
 
 
-def test_a_chart_that_the_engine_refuses_costs_the_charts_only(sheets: Sheets) -> None:
+@pytest.mark.parametrize(
+    ("stumbles", "named"),
+    [
+        ("xl/charts/", ["figures-refused"]),
+        ("<mergeCells", None),
+        ("<dataValidation", ["figures-refused", "rules-refused"]),
+    ],
+)
+def test_what_the_engine_refuses_is_left_out_and_named(
+    sheets: Sheets, monkeypatch: pytest.MonkeyPatch, stumbles: str, named: list[str] | None
+) -> None:
+    """The engine of this test stumbles over a part, as the real one does over charts of names that are no ranges."""
     book = book_with_chart()
-    book.active._charts[0].set_categories(Reference(book.active, min_col=1, min_row=1, max_row=3))
-    book.active._charts[0].series[0].cat.numRef.f = "S!no_such_range"
+    book.active.add_data_validation(DataValidation(type="list", formula1='"a,b"', sqref="D1"))
+    book.active.merge_cells("F1:F2")
+    raw = Engine.raw
+
+    def stumbling(engine: Engine, name: str, **arguments: Any) -> bytes:
+        if name == "importXlsx" and any(
+            stumbles in text for part in arguments["files"].items() for text in map(str, part)
+        ):
+            raise Invalid("the spreadsheet's engine refused", call=name)
+        return raw(engine, name, **arguments)
+
+    monkeypatch.setattr(Engine, "raw", stumbling)
+    if named is None:
+        with pytest.raises(Invalid, match="engine refused"):
+            opened(sheets, saved(book))
+        return
     sheet = opened(sheets, saved(book))
     assert values(sheet, "A1", "A2", "A3") == [1, 2, 3]
-    assert codes(sheet.files.import_report()) == {"figures-refused": 1}
+    assert [*codes(sheet.files.import_report())] == named
     assert reopened(sheet.export()).active["A3"].value == 3
 
 
@@ -136,3 +167,26 @@ def test_rows_without_anything_cost_nothing() -> None:
     ]  # fmt: skip
     text = "<sheetData>" + "".join(kept) + '<row r="7" ht="12.8" customHeight="false" hidden="false"></row>' * 9
     assert b"".join(without_empty_cells([text.encode()])).decode() == "<sheetData>" + "".join(kept)
+
+
+def test_an_empty_text_is_named(sheets: Sheets) -> None:
+    cells = ('<c r="A1" t="s"><v>0</v></c>', '<c r="B1" t="inlineStr"><is><t></t></is></c>', '<c r="C1"><v>1</v></c>')
+    sheet = opened(sheets, package({"S": rows(*cells)}, strings="<si><t></t></si>"))
+    (finding,) = sheet.files.import_report().findings
+    assert (finding.code, [*finding.where]) == ("empty-text", ["S!A1", "S!B1"])
+
+
+def test_a_style_that_the_workbook_lacks_keeps_no_value_out(sheets: Sheets) -> None:
+    cells = ('<c r="A1" s="999"><v>1</v></c>', '<c r="B1" s="x"><v>2</v></c>')
+    assert values(opened(sheets, package({"S": rows(*cells)}, styles=FONTS)), "A1", "B1") == [1, 2]
+
+
+def test_a_rule_of_the_largest_goes_out_as_the_schema_has_it(sheets: Sheets) -> None:
+    book = openpyxl.Workbook()
+    for number in range(1, 9):
+        book.active.append([number])
+    book.active.conditional_formatting.add(
+        "A1:A8", Rule(type="top10", rank=3, dxf=DifferentialStyle(font=Font(b=True)))
+    )
+    (ranges,) = reopened(opened(sheets, saved(book)).export()).active.conditional_formatting
+    assert [rule.type for rule in ranges.rules] == ["top10"]

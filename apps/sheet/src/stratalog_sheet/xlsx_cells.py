@@ -47,6 +47,7 @@ ROOT_LOSSES: Mapping[str, tuple[str, str]] = {
 VOLATILE = re.compile(r"\b(?:NOW|TODAY|RAND|RANDBETWEEN|RANDARRAY|CELL|INFO)\s*\(", re.IGNORECASE)
 """Functions that may give another value each time."""
 
+EMPTY_TEXT = ("empty-text", "empty texts come in as empty cells")
 VALIDATIONS = ("", "none", "decimal", "list", "date", "custom")
 EXTENSION_LOSSES: Mapping[str, tuple[str, str]] = {
     "conditionalFormattings": ("conditional-format", "conditional formats of newer kinds are not kept"),
@@ -60,11 +61,13 @@ class CellContext(msgspec.Struct, frozen=True):
     names: WorkbookNames
     findings: Findings
     strings: Mapping[int, str] = {}
+    empty_strings: Collection[int] = ()
     date_styles: Collection[int] = ()
     text_styles: Collection[int] = ()
     number_styles: Mapping[int, int] = {}
     """For each style that shows texts the one that a number has in its place."""
 
+    styles: int = 1
     is_1904: bool = False
     has_values: bool = True
 
@@ -165,13 +168,13 @@ class SheetWriter(PartWriter):
 
     def _write_cell(self, cell: _Cell) -> None:
         written = {"r": cell_name(*cell.position)}
-        if "s" in cell.attributes:
+        if is_decimal(cell.attributes.get("s", "")) and int(cell.attributes["s"]) < self._context.styles:
             written["s"] = cell.attributes["s"]
         formula = self._formula(cell)
         kind, value = self._value(cell, formula)
         self._note_value(cell, formula, kind, value)
         if not kind and formula is None and value is not None:
-            style = int(cell.attributes.get("s") or 0)
+            style = self._style(cell)
             written |= {"s": str(self._context.number_styles[style])} if style in self._context.number_styles else {}
         if formula is None and value is None:
             if written.get("s", "0") != "0":
@@ -185,18 +188,27 @@ class SheetWriter(PartWriter):
             body += f'<v xml:space="preserve">{escape(value)}</v>' if kind == "str" else f"<v>{escape(value)}</v>"
         self.write(f"<c{attribute_text(written)}>{body}</c>")
 
+    def _style(self, cell: _Cell) -> int:
+        number = cell.attributes.get("s", "")
+        return int(number) if is_decimal(number) else 0
+
     def _value(self, cell: _Cell, formula: str | None) -> tuple[str, str | None]:
         """The type and content of a cell as the engine is to read it. The engine computes what formulas give."""
         kind = cell.attributes.get("t", "n")
         text = "".join(cell.value)
-        style = int(cell.attributes.get("s") or 0)
+        style = self._style(cell)
         if kind == "inlineStr" or (kind == "str" and formula is None):
             text = "".join(cell.inline) or text
             is_text = style in self._context.text_styles
+            if not text:
+                self._context.findings.add(*EMPTY_TEXT, self._position(cell))
             return ("str", as_typed(text, is_text=is_text)) if text else ("", None)
         if not text:
             return "", None
         if kind == "s":
+            if is_decimal(text) and int(text) in self._context.empty_strings:
+                self._context.findings.add(*EMPTY_TEXT, self._position(cell))
+                return "", None
             typed = self._context.strings.get(int(text)) if is_decimal(text) else None
             is_plain = typed is None or (style in self._context.text_styles and not typed.startswith("'="))
             return ("s", text) if is_plain else ("str", typed)

@@ -145,9 +145,17 @@ class _Import:
             [sheet.name for sheet, _ in sheets], part.names(self._findings), self._tables(sheets), self._findings
         )
         context = CellContext(
-            names, self._findings, strings, styles.date_styles if styles else (), styles.text_styles if styles else (),
-            styles.twins if styles else {}, part.is_1904, part.has_values,
-        )  # fmt: skip
+            names,
+            self._findings,
+            strings=strings.typed if strings else {},
+            empty_strings=strings.empty if strings else (),
+            date_styles=styles.date_styles if styles else (),
+            text_styles=styles.text_styles if styles else (),
+            number_styles=styles.twins if styles else {},
+            styles=styles.count if styles else 1,
+            is_1904=part.is_1904,
+            has_values=part.has_values,
+        )
         for number, (sheet, target) in enumerate(sheets, 1):
             self._sheet(number, sheet, target, context)
         self._files |= _frame([sheet for sheet, _ in sheets], self._kinds)
@@ -168,12 +176,12 @@ class _Import:
         self._write("styles", "xl/styles.xml", writer)
         return writer
 
-    def _strings(self, source: str | None) -> dict[int, str]:
+    def _strings(self, source: str | None) -> StringsWriter | None:
         if source is None:
-            return {}
+            return None
         writer = StringsWriter(source, self._allowance, self._findings)
         self._write("sharedStrings", "xl/sharedStrings.xml", writer)
-        return writer.typed
+        return writer
 
     def _tables(self, sheets: list[tuple[SheetEntry, str]]) -> list[TableRange]:
         return [

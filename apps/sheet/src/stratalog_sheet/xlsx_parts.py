@@ -131,6 +131,9 @@ class StylesWriter(PartWriter):
         self.twins: dict[int, int] = {}
         """For each style that shows texts the same style without that, which numbers can have."""
 
+        self.count = 0
+        """How many styles cells may have."""
+
         self._in_cell_formats = False
         self._styles = 0
         self._twin: list[str] | None = None
@@ -164,6 +167,7 @@ class StylesWriter(PartWriter):
             self._twin = None
         if name == "cellXfs":
             self._in_cell_formats = False
+            self.count = self._styles
             self.twins = {style: self._styles + number for number, style in enumerate(sorted(self.text_styles))}
             self.write("".join(self._twin_texts))
         super().end(name)
@@ -183,6 +187,7 @@ class StringsWriter(PartWriter):
     def __init__(self, part: str, allowance: Allowance, findings: Findings) -> None:
         super().__init__(part, allowance)
         self.typed: dict[int, str] = {}
+        self.empty: set[int] = set()
         self._findings = findings
         self._count = 0
         self._texts: list[str] = []
@@ -222,6 +227,8 @@ class StringsWriter(PartWriter):
         typed = as_typed(text)
         if typed != text:
             self.typed[self._count] = typed
+        if not text:
+            self.empty.add(self._count)
         self._count += 1
         super().start("si", {})
         super().start("t", {"xml:space": "preserve"})

@@ -50,6 +50,12 @@ ORDER: Mapping[str, tuple[str, ...]] = {
 }  # fmt: skip
 
 
+OPERATORS = (
+    "lessThan", "lessThanOrEqual", "equal", "notEqual", "greaterThanOrEqual", "greaterThan", "between", "notBetween",
+    "containsText", "notContains", "beginsWith", "endsWith",
+)  # fmt: skip
+"""Of conditional formats, as the schema has them; the engine names its rules so too."""
+
 EMPTY_CHART = (
     '<c:barChart><c:barDir val="col"/><c:grouping val="clustered"/><c:axId val="1"/><c:axId val="2"/></c:barChart>'
     '<c:catAx><c:axId val="1"/><c:scaling><c:orientation val="minMax"/></c:scaling><c:delete val="0"/>'
@@ -183,6 +189,8 @@ class SheetRepair(OrderRepair):
         else:
             if name in ("formula1", "formula2"):
                 self._text = []
+            if name == "cfRule" and attributes.get("operator") not in OPERATORS:
+                attributes.pop("operator", None)
             super().start(name, attributes)
 
     def text(self, text: str) -> None:
