@@ -1,7 +1,7 @@
 # `make` alone prints what there is. Every target installs what it needs into .venv first (see scripts/bootstrap).
 .DEFAULT_GOAL := help
 .PHONY: help demo demo-catalogue demo-core demo-sheet demo-sync simulate test test-quick test-aws check mutants bench docs clean
-.PHONY: mutation removals damage-sweep healthy hostile endurance wheels soak soak-simulation soak-clients soak-histories soak-backups soak-sheet soak-engine soak-table record ready-demo ready-dev ready-browser
+.PHONY: mutation removals damage-sweep healthy hostile endurance corpus wheels soak soak-simulation soak-clients soak-histories soak-backups soak-sheet soak-engine soak-table record ready-demo ready-dev ready-browser ready-office
 
 python := .venv/bin/python
 # A demo keeps its store in a folder; with STORE=aws-local on DynamoDB, SQS and S3, played on this machine until it ends.
@@ -128,6 +128,9 @@ hostile: ready-dev ## five minutes of attacks beside honest callers, who must no
 endurance: ready-dev ## a million requests under a thousand live connections: memory, descriptors and p99 stay flat
 	$(recorded) $(python) -m tests.hostile.endurance --requests 1000000 --connections 1000
 
+corpus: ready-dev ready-office ## 1,601 workbooks of other programs: imported, compared with another reader, exported, opened by LibreOffice
+	$(recorded) $(python) -m apps.sheet.tests.corpus --json corpus.jsonl --exports corpus-exports
+
 wheels: ready-dev ## install each application by itself from wheels, and run its tests against what is installed
 	$(recorded) $(python) scripts/try_wheels.py
 
@@ -153,3 +156,6 @@ ready-dev:
 
 ready-browser:
 	@scripts/bootstrap browser
+
+ready-office:
+	@scripts/bootstrap office

@@ -20,6 +20,7 @@ from tests.removals import (
     of_strangers,
     of_table_maintenance,
     of_tables,
+    of_workbooks,
 )
 from tests.removals.removal import Removal
 
@@ -38,6 +39,7 @@ _PARTS = (
     of_tables,
     of_table_maintenance,
     of_sheets,
+    of_workbooks,
     of_laboratory,
     of_callers,
     of_strangers,

@@ -250,7 +250,13 @@ REMOVALS: tuple[Removal, ...] = (
     ),
     Removal(
         "B250",
-        (Edit(f"{SHEET}/sheets.py", "                findings += broken_formulas(broken)\n", ""),),
+        (
+            Edit(
+                f"{SHEET}/sheets.py",
+                '                findings += broken_formulas(models.engine.call("brokenFormulas", **limits))\n',
+                "",
+            ),
+        ),
         (f"{TESTS}/test_workbook_import.py::test_what_is_not_understood_is_named",),
     ),
     Removal(

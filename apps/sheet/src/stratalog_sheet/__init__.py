@@ -29,6 +29,7 @@ file_responses   files that a browser saves
 file_reports     what a file lost on its way in or out
 losses           what of a file is not taken, for reports
 xlsx_import      workbooks in the shape that the engine reads
+xlsx_fallback    less of a workbook, where the engine refuses all of it
 xlsx_archive     the parts of a workbook, unpacked piece by piece
 xlsx_markup      the XML of a part, read and written again
 xlsx_parts       styles, strings, tables and relationships

@@ -109,6 +109,8 @@ def _compared(sheet: Sheet, values: Any, formulas: Any) -> tuple[int, list[Diffe
             differences.append(Difference(f"{there.title}!", "no sheet", "a sheet"))
             continue
         for cell, formula in _cells(there, formulas[there.title]):
+            if formula and values.calculation.fullCalcOnLoad:
+                continue  # The file leaves what its formulas give to who opens it.
             count += 1
             if count > CELLS_COMPARED_MAX:
                 return count, differences
@@ -146,7 +148,9 @@ def _is_same(mine: Any, cell: Any) -> bool:
     if isinstance(there, int | float):
         is_number = isinstance(mine, int | float)
         return is_number and math.isclose(mine, there, rel_tol=tolerance, abs_tol=tolerance)
-    return bool(mine == there) or (isinstance(mine, str) and _unescaped(mine) == _unescaped(str(there)))
+    return bool(mine == there) or (
+        isinstance(mine, str) and _unescaped(_unescaped(mine)) == _unescaped(_unescaped(str(there)))
+    )
 
 
 def _unescaped(text: str) -> str:

@@ -1,0 +1,102 @@
+"""Removals of fixes: workbooks that other programs wrote."""
+
+from __future__ import annotations
+
+from tests.removals.removal import Edit, Removal
+
+__all__ = ["REMOVALS"]
+
+SHEET = "apps/sheet/src/stratalog_sheet"
+TESTS = "apps/sheet/tests/test_workbooks_of_others.py"
+
+REMOVALS: tuple[Removal, ...] = (
+    Removal(
+        "B275",
+        (
+            Edit(
+                f"{SHEET}/xlsx_cells.py",
+                "without_single_ranges(self._context.names.plain(text, self._sheet, cell.position))",
+                "self._context.names.plain(text, self._sheet, cell.position)",
+            ),
+        ),
+        (f"{TESTS}::test_running_totals_come_in",),
+    ),
+    Removal(
+        "B276",
+        (Edit(f"{SHEET}/xlsx_cells.py", '            attributes.pop("display", None)\n', "            pass\n"),),
+        (f"{TESTS}::test_a_link_does_not_replace_the_text_of_its_cell",),
+    ),
+    Removal(
+        "B277",
+        (
+            Edit(
+                f"{SHEET}/xlsx_cells.py",
+                'written |= {"s": str(self._context.number_styles[style])} if style in '
+                "self._context.number_styles else {}",
+                "written |= {}",
+            ),
+        ),
+        (f"{TESTS}::test_a_number_that_is_shown_as_a_text_stays_a_number",),
+    ),
+    Removal(
+        "B278",
+        (
+            Edit(
+                f"{SHEET}/sheets.py",
+                '                findings += other_values(models.engine.call("otherValues", **limits, '
+                "values=taken.values))\n",
+                "",
+            ),
+        ),
+        (f"{TESTS}::test_a_formula_that_gives_another_value_than_in_the_file_is_named",),
+    ),
+    Removal(
+        "B279",
+        (Edit(f"{SHEET}/sheets.py", "        for less in reduced(workbook):\n", "        for less in ():\n"),),
+        (f"{TESTS}::test_what_the_engine_refuses_is_left_out_and_named",),
+    ),
+    Removal(
+        "B280",
+        (Edit(f"{SHEET}/xlsx_import.py", "super().text(several[1] if several else text)", "super().text(text)"),),
+        (f"{TESTS}::test_of_a_series_of_several_ranges_the_first_is_kept",),
+    ),
+    Removal(
+        "B281",
+        (
+            Edit(
+                f"{SHEET}/xlsx_repair.py",
+                '            if name == "c:plotArea" and not any(child.endswith("Chart") for child, _ in children):\n',
+                "            if False:\n",
+            ),
+        ),
+        (f"{TESTS}::test_a_chart_without_series_goes_out_as_one_that_others_open",),
+    ),
+    Removal(
+        "B282",
+        (
+            Edit(
+                f"{SHEET}/xlsx_repair.py",
+                '            if name == "cfRule" and attributes.get("operator") not in OPERATORS:\n',
+                "            if False:\n",
+            ),
+        ),
+        (f"{TESTS}::test_a_rule_of_the_largest_goes_out_as_the_schema_has_it",),
+    ),
+    Removal(
+        "B283",
+        (Edit(f"{SHEET}/xlsx_cells.py", 'EMPTY_ROW.sub(b"", EMPTY.sub(b"", piece))', 'EMPTY.sub(b"", piece)'),),
+        (f"{TESTS}::test_rows_without_anything_cost_nothing",),
+    ),
+    Removal(
+        "B284",
+        (
+            Edit(
+                f"{SHEET}/xlsx_cells.py",
+                '        if is_decimal(cell.attributes.get("s", "")) and int(cell.attributes["s"]) < '
+                "self._context.styles:\n",
+                '        if "s" in cell.attributes:\n',
+            ),
+        ),
+        (f"{TESTS}::test_a_style_that_the_workbook_lacks_keeps_no_value_out",),
+    ),
+)
