@@ -220,7 +220,7 @@ def test_what_is_read_of_a_workbook_is_bounded(monkeypatch: pytest.MonkeyPatch) 
     from stratalog_sheet.xlsx_markup import Allowance
 
     cells = "".join(f'<c r="A{row}" s="1"/>' for row in range(1, 2000))
-    body = package({"S": f"<sheetData><row>{cells}</row></sheetData>"})
+    body = package({"S": f"<sheetData><row>{cells}</row></sheetData>"}, styles=FONTS)
     monkeypatch.setattr(Allowance.__init__, "__defaults__", (1000, 10_000_000))
     with pytest.raises(LimitExceeded, match="too many elements"):
         read_workbook(body)
