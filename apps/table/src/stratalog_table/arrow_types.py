@@ -219,7 +219,7 @@ def _key_column(name: str, kind: str, column: Any) -> Any:
     given, known = plain.type, key_kind(kind)
     is_same_zone = known.family != "timestamp" or not pa.types.is_timestamp(given) or bool(given.tz) == bool(known.zone)
     if not pa.types.is_null(given) and not (_KEY_SOURCES[known.family](given) and is_same_zone):
-        raise Invalid("a key column is of another given", column=name, type=kind, rows_type=given)
+        raise Invalid("a key column is of another type than its rows", column=name, type=kind, rows_type=given)
     try:
         cast = plain.cast(wanted)
     except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as exc:
