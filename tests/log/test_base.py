@@ -85,6 +85,23 @@ def test_a_state_that_is_whole_again_carries_the_floor() -> None:
     assert raise_floor(log, 27) == 25
 
 
+def test_a_state_that_goes_while_it_is_read_is_no_damage(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A forgetter stopped in mid-reading while another process raised the floor, and that state was collected."""
+    log = with_states()
+    blobs, part, other = blobs_of(log), part_of(log, 20), opened(log, "plan")
+    get = blobs.get
+
+    def slow_get(key: str) -> bytes | None:
+        monkeypatch.undo()
+        raise_floor(other, 27)
+        damage_blob(blobs, part, "lose")
+        return get(key)
+
+    monkeypatch.setattr(blobs, "get", slow_get)
+    assert raise_floor(log, 22) == 25
+    assert len(data(log, 25)) == 5
+
+
 def test_a_state_that_a_fork_has_of_a_version_before_it_began_moves_no_floor() -> None:
     fork = fork_log(with_states(), "fork", 10)
     fill(fork, 3)

@@ -57,18 +57,22 @@ class AppBases:
 
     def find(self, version: int) -> Snapshot | None:
         """The newest snapshot at or below ``version`` that reads back with all of its parts; above the floor."""
-        environment, record = self._log.environment, self._log.record
         self.damages = []
-        floor = max(self._log.floor(), self._log.first - 1)
-        while (snapshot := newest_snapshot(environment.index, record.prefix, version)) is not None:
-            if snapshot.version <= floor:
-                return None
+        while (snapshot := self._newest(version)) is not None:
             damage = self._damage(snapshot)
             if damage is None:
                 return snapshot
-            self.damages.append((snapshot.version, damage))
-            version = snapshot.version - 1
+            # What was read may be gone because another process raised the floor and collected it. Then look again.
+            if self._newest(version) == snapshot:
+                self.damages.append((snapshot.version, damage))
+                version = snapshot.version - 1
         return None
+
+    def _newest(self, version: int) -> Snapshot | None:
+        """The newest snapshot at or below ``version``, if it is above the floor as it stands once that was read."""
+        snapshot = newest_snapshot(self._log.environment.index, self._log.record.prefix, version)
+        floor = max(self._log.floor(), self._log.first - 1)
+        return snapshot if snapshot is not None and snapshot.version > floor else None
 
     def raise_damage(self) -> None:
         """Raise Corrupt where a snapshot newer than the base is damaged."""

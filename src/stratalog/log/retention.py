@@ -151,7 +151,7 @@ class _Raising:
                         return self._end(plan.floor)
                     continue
             if not self._find_base(record, wanted):
-                return record.floor
+                return self._log.floor()
 
     def _look(self) -> tuple[NameRecord, int]:
         """The name record and, read after it, how far the floor may rise: what pins later changes the record."""
