@@ -107,7 +107,7 @@ soak-clients: ready-dev ## many sessions of clients
 	$(recorded) $(python) -m tests.branches --sessions 500 --seed $(FRESH_SEED)
 
 soak-histories: ready-dev ## histories of killed processes on AWS's emulators
-	$(recorded) $(python) -m tests.cloud.histories --histories $(HISTORIES) --seconds 30 --processes 8 --seed $(FRESH_SEED)
+	$(recorded) $(python) -m tests.cloud.histories --histories $(HISTORIES) --records 6000 --processes 8 --seed $(FRESH_SEED)
 
 soak-backups: ready-dev ## backups of stores that are written to, restored and compared; also on AWS's emulators
 	$(recorded) $(python) -m tests.backups.drill --rounds $(ROUNDS) --seed $(FRESH_SEED)

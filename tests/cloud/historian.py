@@ -57,7 +57,7 @@ LINE_FAULT_SHARE = 0.05
 
 
 class Task(msgspec.Struct, frozen=True, kw_only=True):
-    """Where the services are, what the process is called, what it draws from, and until when it goes on."""
+    """Where the services are, what the process is called, what it draws from, and the file that ends it."""
 
     dynamo: str
     objects: str
@@ -66,7 +66,7 @@ class Task(msgspec.Struct, frozen=True, kw_only=True):
     folder: str
     name: str
     seed: int
-    until_ns: int
+    end: str
 
 
 class Sent(msgspec.Struct, frozen=True, tag=True):
@@ -141,13 +141,14 @@ def _place_of(task: Task) -> Environment:
 
 
 class Historian:
-    """The process: it takes turns until its time is up."""
+    """The process: it takes turns until the file is there that ends it."""
 
     def __init__(self, task: Task) -> None:
         self._task = task
         self._place = _place_of(task)
         self._random = random.Random(task.seed)
         self._file = os.open(Path(task.folder) / task.name, os.O_CREAT | os.O_WRONLY | os.O_APPEND)
+        self._end = Path(task.end)
         self._number = 0
 
     def run(self) -> None:
@@ -162,10 +163,10 @@ class Historian:
             (self._raise_floor, 2),
             (self._fork, 2),
         ]
-        # Each kind once to begin with, so that a busy machine meets them all.
+        # Each kind once to begin with, so that a short history meets them all.
         due = self._random.sample([turn for turn, _ in turns], len(turns))
         log: Log | None = None
-        while time.monotonic_ns() < self._task.until_ns:
+        while not self._end.exists():
             (turn,) = [due.pop()] if due else self._random.choices(*zip(*turns, strict=True))
             try:
                 log = log if log is not None and self._random.random() < 0.97 else self._open()

@@ -1,6 +1,6 @@
 """Histories of several processes on DynamoDB and an object store, killed now and then, held against the log they left.
 
-    python -m tests.cloud.histories --seconds 300 --processes 8 --seed 1
+    python -m tests.cloud.histories --records 60000 --processes 8 --seed 1
 
 Judged by the checkers of the simulation. The truth is read from the index item by item, along the seals, by code that
 the log's readers do not share. A history that fails prints its seed; the order of the processes is the machine's.
@@ -40,8 +40,8 @@ from tests.cloud.seaweed import VERSIONED, blobs_in, client
 __all__ = ["History", "Left", "judge", "main", "run"]
 
 NEVER = 2**63
-KILL_SECONDS_MIN, KILL_SECONDS_MAX = 0.5, 2.0
-OVERTIME_SECONDS_MAX = 30
+KILL_RECORDS_MIN, KILL_RECORDS_MAX = 100, 400
+SILENCE_SECONDS_MAX = 60
 
 
 class History(msgspec.Struct, frozen=True):
@@ -64,31 +64,32 @@ class Left(msgspec.Struct, frozen=True):
     """The logs before it, oldest first, each with its last version that is the fork's as well."""
 
 
-def run(dynamo: Emulator, objects: Emulator, *, seconds: float, processes: int, seed: int) -> Counter[str]:
-    """One history of so many processes; what it met. Raises Violation."""
+def run(dynamo: Emulator, objects: Emulator, *, records: int, processes: int, seed: int) -> Counter[str]:
+    """One history of so many processes, which ends after so many records; what it met. Raises Violation."""
     with closing(dynamo_index(dynamo)) as index:
-        return _run(index, dynamo, objects, seconds=seconds, processes=processes, seed=seed)
+        return _run(index, dynamo, objects, records=records, processes=processes, seed=seed)
 
 
 def _run(
-    index: DynamoIndex, dynamo: Emulator, objects: Emulator, *, seconds: float, processes: int, seed: int
+    index: DynamoIndex, dynamo: Emulator, objects: Emulator, *, records: int, processes: int, seed: int
 ) -> Counter[str]:
     blobs = blobs_in(VERSIONED, objects, prefix := f"history-{index.table}")
     environment = Environment(index, blobs, SystemClock(), SETTINGS)
     create_log(environment, ORGANISATION, MAIN, "model" if seed % 2 else "log")
     with TemporaryDirectory() as folder:
+        (told := Path(folder) / "told").mkdir()
         task = Task(
             dynamo=dynamo.url,
             objects=objects.url,
             table=index.table,
             prefix=prefix,
-            folder=folder,
+            folder=str(told),
             name="",
             seed=seed,
-            until_ns=time.monotonic_ns() + round(seconds * 1e9),
+            end=f"{folder}/end",
         )
-        kills = _Crew(task, processes).work()
-        histories = [History(path.name, list(_records(path))) for path in sorted(Path(folder).iterdir())]
+        kills = _Crew(task, processes, records).work()
+        histories = [History(path.name, list(_records(path))) for path in sorted(told.iterdir())]
     lines = [line.id for line in list_directory(index, ORGANISATION, LOGS)]
     left = {name: _left(index, require_name(index, ORGANISATION, name)) for name in lines}
     return judge(histories, left) + Counter(kills=kills)
@@ -126,32 +127,47 @@ def judge(histories: Sequence[History], left: dict[str, Left]) -> Counter[str]:
 
 
 class _Crew:
-    """The processes: each that ends before its time is followed by another, which remembers nothing."""
+    """The processes: each that ends before the last record is followed by another, which remembers nothing.
 
-    def __init__(self, task: Task, processes: int) -> None:
+    Kills and the end come after so many records, so that a busy machine meets as much as an idle one.
+    """
+
+    def __init__(self, task: Task, processes: int, records: int) -> None:
         self._task = task
+        self._records = records
         self._random = random.Random(task.seed)
         self._started = 0
+        self._told: Counter[Path] = Counter()
         self._running = [self._start() for _ in range(processes)]
         self._kills = 0
 
     def work(self) -> int:
-        """Until the time is up; how many were killed, by themselves or from here. Raises where one failed."""
+        """Until so many records are told; how many processes were killed. Raises where one failed."""
+        told, told_at, kill_at = 0, time.monotonic(), self._next_kill()
         try:
-            kill_at = self._next_kill()
             while self._running:
                 time.sleep(0.02)
-                if time.monotonic() > kill_at and self._running:
+                if self._count() > told:
+                    told, told_at = self._told.total(), time.monotonic()
+                if told >= self._records:
+                    Path(self._task.end).touch()
+                elif told >= kill_at and self._running:
                     self._random.choice(self._running).kill()
-                    kill_at = self._next_kill()
+                    kill_at = told + self._next_kill()
                 self._replace_ended()
-                if time.monotonic_ns() > self._task.until_ns + OVERTIME_SECONDS_MAX * 1e9:
-                    raise Violation("progress", "a process did not come to an end")
+                if time.monotonic() > told_at + SILENCE_SECONDS_MAX:
+                    raise Violation("progress", "no process went on, or one did not come to an end", told=told)
         finally:
             for process in self._running:
                 process.kill()
                 process.wait()
         return self._kills
+
+    def _count(self) -> int:
+        """How many records there are in all the files."""
+        for path in Path(self._task.folder).iterdir():
+            self._told[path] = path.read_bytes().count(b"\n")
+        return self._told.total()
 
     def _replace_ended(self) -> None:
         for process in [process for process in self._running if process.poll() is not None]:
@@ -159,7 +175,7 @@ class _Crew:
             if process.returncode not in (0, -signal.SIGKILL):
                 raise RuntimeError(f"process {process.args} ended with {describe_status(process.returncode)}")
             self._kills += process.returncode != 0
-            if time.monotonic_ns() < self._task.until_ns:
+            if not Path(self._task.end).exists():
                 self._running.append(self._start())
 
     def _start(self) -> subprocess.Popen[bytes]:
@@ -169,8 +185,8 @@ class _Crew:
         )
         return subprocess.Popen([sys.executable, "-m", "tests.cloud.historian", msgspec.json.encode(task).decode()])
 
-    def _next_kill(self) -> float:
-        return time.monotonic() + self._random.uniform(KILL_SECONDS_MIN, KILL_SECONDS_MAX)
+    def _next_kill(self) -> int:
+        return self._random.randint(KILL_RECORDS_MIN, KILL_RECORDS_MAX)
 
 
 def _records(path: Path) -> Iterator[Record]:
@@ -244,7 +260,7 @@ def _found(version: int, write_id: str) -> LoggedEntry:
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run histories one after another; 1 where one failed."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--seconds", type=float, default=20, help="how long each history lasts")
+    parser.add_argument("--records", type=int, default=4000, help="how many the processes tell before each history ends")
     parser.add_argument("--processes", type=int, default=6)
     parser.add_argument("--histories", type=int, default=1)
     parser.add_argument("--seed", type=int, default=1)
@@ -253,7 +269,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     with _services() as (dynamo, objects):
         for seed in range(chosen.seed, chosen.seed + chosen.histories):
             try:
-                met = run(dynamo, objects, seconds=chosen.seconds, processes=chosen.processes, seed=seed)
+                met = run(dynamo, objects, records=chosen.records, processes=chosen.processes, seed=seed)
                 print(f"seed {seed}: {dict(sorted(met.items()))}", flush=True)
             except Violation as violation:
                 failed += 1

@@ -9,7 +9,7 @@ from stratalog.testing.emulators import Emulator
 from tests.cloud.historian import MAIN, Forked, Headed, Met, Read, Record, Sent, Was
 from tests.cloud.histories import History, Left, judge, run
 
-SECONDS = 5
+RECORDS = 900
 PROCESSES = 4
 PLAN = Left(1, {1: "p1.1", 2: "p2.1", 3: "p1.2"})
 FORK = Left(3, {3: "p2.2"}, [(MAIN, 2)])
@@ -21,7 +21,7 @@ def test_what_processes_are_told_fits_what_they_leave_whatever_fails_and_dies(
     aws: Emulator, bucket: Emulator, seed: int
 ) -> None:
     """Answers are lost, requests throttled, in conflict, late; processes killed; an odd seed's log has snapshots."""
-    met = run(aws, bucket, seconds=SECONDS, processes=PROCESSES, seed=seed)
+    met = run(aws, bucket, records=RECORDS, processes=PROCESSES, seed=seed)
     for what in ("acknowledged", "entries read", "kills"):
         assert met[what] > 0, what
 
