@@ -58,16 +58,17 @@ def read_notes(folder: Path) -> Iterator[Acknowledged]:
 
 
 def main(task: Task) -> None:
-    """Write until the time is up."""
+    """Write until the time is up, and until something is acknowledged."""
     chance = Random(task.seed)
-    until = time.monotonic() + task.seconds
+    until, acknowledged = time.monotonic() + task.seconds, 0
     with stratalog.open(task.url, settings=SETTINGS) as store, open(task.notes, "ab", buffering=0) as notes:
         writer = _Writer(store, chance, task.seed)
-        while time.monotonic() < until:
+        while time.monotonic() < until or not acknowledged:
             with suppress(StratalogError):
                 noted = chance.choice(writer.steps)()
                 if noted is not None:
                     notes.write(msgspec.json.encode(noted) + b"\n")
+                    acknowledged += 1
             time.sleep(chance.random() * 0.01)
 
 
