@@ -221,6 +221,28 @@ def test_the_version_that_the_floor_stands_on_is_proven_by_its_hash(
     assert prove_descent(store, forged).status == "contradicted"
 
 
+@both
+@pytest.mark.parametrize("at_floor", [False, True], ids=["a version", "the version below the floor"])
+def test_a_version_that_is_forgotten_while_it_is_looked_for_is_not_provable(
+    store: stratalog.Store, history: HistoryName, at_floor: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def forget(version: int) -> None:
+        raise_floor(store.log("acme", "events"), version)
+        store.records("acme").prune("report", retain=store.log("acme", "events").head().version - version)
+
+    def verify_then_forget(*arguments: Any, **options: Any) -> Any:
+        report = verify_history(*arguments, **options)
+        forget(11)
+        return report
+
+    checkpoint = checkpoint_of(store, history)
+    grow(store, 3)
+    if at_floor:
+        forget(9)
+    monkeypatch.setattr("stratalog.maintenance.checkpoint.verify_history", verify_then_forget)
+    assert prove_descent(store, checkpoint).status == "not-provable"
+
+
 def test_another_history_of_the_name_and_none_at_all_are_contradicted(store: stratalog.Store) -> None:
     checkpoint = checkpoint_of(store, LOG)
     store.delete_log(store.log("acme", "events"))

@@ -153,13 +153,17 @@ def prove_descent(
         return Descent(checkpoint, "contradicted", f"the history ends at version {chain.version}", report)
     if checkpoint.version < chain.start:
         return Descent(checkpoint, "not-provable", f"versions up to {chain.start} are forgotten", report)
-    if _hash_at(store, chosen, report, checkpoint.version) != checkpoint.hash:
+    try:
+        hash = _hash_at(store, chosen, report, checkpoint.version)
+    except VersionForgotten:
+        return Descent(checkpoint, "not-provable", "its version was forgotten while it was looked for", report)
+    if hash != checkpoint.hash:
         return Descent(checkpoint, "contradicted", "the history up to the version is another one", report)
     return Descent(checkpoint, "proven", f"the history holds version {checkpoint.version}", report)
 
 
 def _hash_at(store: Store, history: HistoryName, report: HistoryReport, version: int) -> bytes:
-    """The hash that a version stores; the verification computed the same, or has a finding."""
+    """The hash that a version stores; the verification computed the same, or has a finding. Raises VersionForgotten."""
     chain = report.chain
     if version == 0:
         return genesis(chain.origin)
@@ -168,7 +172,10 @@ def _hash_at(store: Store, history: HistoryName, report: HistoryReport, version:
             return store.log(history.organisation, history.name).hash_at(version)
         name = Name(history.organisation, history.name)
         if version == chain.start:
-            return read_floor(store.environment.index, name).hash
+            floor = read_floor(store.environment.index, name)
+            if floor.version - 1 != chain.start:
+                raise VersionForgotten("the version is forgotten", record=name.id, version=version, floor=floor.version)
+            return floor.hash
         item = item_at(store.environment, name, version)
         return bytes(item.attributes["ch"]) if item else b""  # type: ignore[arg-type]
     except VersionForgotten:

@@ -213,10 +213,8 @@ class _Repair:
         record = self._log.record
         fence = Check(name_partition(record.organisation, record.name), NAME_SORT, Equals("r", record.revision))
         partition, _, sort = damage.key.partition(" ")
-        if partition == directory_partition(record.organisation, LOGS, 0) and sort == record.name:
-            return [directory_put(record.organisation, LOGS, record.name, record.kind, record.created_ms), fence]
         if partition == directory_partition(record.organisation, LOGS, 0):
-            return self._relative_line(sort)
+            return self._line(sort)
         if partition == names_partition(record.name):
             return [name_line_put(record.organisation, record.name, record.kind), fence]
         if damage.kind == "family member":
@@ -229,13 +227,13 @@ class _Repair:
                 return [put, fence]
         return None
 
-    def _relative_line(self, name: str) -> list[Write] | None:
-        """The line of another log of the family, which its own history may not be found without."""
-        other = read_name(self._index, self._history.organisation, name)
-        if other is None or other.deleted_ms:
+    def _line(self, name: str) -> list[Write] | None:
+        """The directory's line of this log, or of another of its family, which may not be found without."""
+        log = read_name(self._index, self._history.organisation, name)
+        if log is None or log.deleted_ms:
             return None
-        fence = Check(name_partition(other.organisation, name), NAME_SORT, Equals("r", other.revision))
-        return [directory_put(other.organisation, LOGS, name, other.kind, other.created_ms), fence]
+        fence = Check(name_partition(log.organisation, name), NAME_SORT, Equals("r", log.revision))
+        return [directory_put(log.organisation, LOGS, name, log.kind, log.created_ms), fence]
 
     def _depth(self, log: Log) -> int:
         record = log.record
