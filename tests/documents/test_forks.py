@@ -164,7 +164,7 @@ def test_replay_reports_and_changes_nothing() -> None:
         ("bob", 2, "nope", 12, True),
     ]
     assert report[0].differences == {"n": (15, 117)}
-    assert (report[2].reason_before, report[2].reason_after) == (None, "full")
+    assert (report[2].reason_before, report[2].reason_after, report[2].differences) == (None, "full", {})
     assert report[1].args == {"key": "c/new", "value": large("new")}
     assert document.version == version
 

@@ -10,7 +10,7 @@ import pytest
 
 from stratalog.documents import Document, Projection
 from stratalog.documents.commits import read_commit
-from stratalog.errors import HistoryChanged, LimitExceeded, OutcomeUnknown, Unavailable
+from stratalog.errors import HistoryChanged, LimitExceeded, OutcomeUnknown, Unavailable, VersionForgotten
 from stratalog.keys import checkpoints_partition
 from stratalog.log import Entry
 from stratalog.ports.index import Delete, Item, Put, Write
@@ -52,6 +52,17 @@ def test_at_least_stops_there_and_the_tail_is_left() -> None:
     assert [entry.version for entry in projection.tail(5)] == [4, 5]
     assert list(projection.tail(2)) == []
     assert projection.catch_up(version_min=99) == 5
+
+
+def test_what_was_projected_is_there_though_its_entries_are_forgotten() -> None:
+    world = World()
+    document = grown(world)
+    projection = Projection(document.log, "counts", count)
+    projection.catch_up(version_min=3)
+    document.forget_below(5)
+    assert projection.catch_up(version_min=2) == 3
+    with pytest.raises(VersionForgotten):
+        projection.catch_up()
 
 
 def test_two_followers_have_the_effects_once() -> None:

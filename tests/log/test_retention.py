@@ -198,7 +198,9 @@ def test_freeing_and_archiving_stop_between_segments_when_told_to() -> None:
     log = filled(14)
     answers = iter([False, True])
     assert archive_segments(log, stop=lambda: next(answers)) == 1
+    assert log.environment.counters["archive"] == 1
     archive_segments(log)
+    assert log.environment.counters["archive"] == 3
     clock_of(log.environment).sleep(DUE_SECONDS)
     answers = iter([False, False, True])
     assert free_segments(log, stop=lambda: next(answers)) == 2

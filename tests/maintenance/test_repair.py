@@ -15,7 +15,17 @@ from tests.damage import DAMAGES, damage_blob
 from tests.maintenance.damage_sweep import MemoryPlace, StoredObject, inspect_all
 from tests.maintenance.full_store import full_store
 
-DERIVABLE = ("chunk", "dead letter", "directory line", "family member", "name line", "organisation line", "pin", "seal")
+DERIVABLE = (
+    "chunk",
+    "dead letter",
+    "directory line",
+    "failures",
+    "family member",
+    "name line",
+    "organisation line",
+    "pin",
+    "seal",
+)
 
 
 def repair_all(store: stratalog.Store, *, dry_run: bool = False) -> RepairReport:

@@ -6,8 +6,9 @@ import random
 
 import pytest
 
-from stratalog.errors import Corrupt, Invalid, LimitExceeded, NotFound
+from stratalog.errors import Corrupt, Invalid, LimitExceeded, NotFound, OutcomeUnknown, Unavailable
 from stratalog.keys import number
+from stratalog.records.content import RecordBody
 from stratalog.records.failures import DEAD_RECORD
 from tests.records.helpers import World
 
@@ -57,6 +58,18 @@ def test_a_record_that_becomes_a_dead_letter_is_counted_and_logged_once(
         world.records.fail("b1", "bad")
     assert world.environment.counters[DEAD_RECORD] == 1
     assert caplog.messages == [f"{DEAD_RECORD}: record=b1 failures=3"]
+
+
+def test_a_failure_whose_body_stays_out_of_reach_is_an_unknown_outcome(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refresh(content: RecordBody) -> None:
+        raise Unavailable("out of reach")
+
+    monkeypatch.setattr(RecordBody, "refresh", refresh)
+    with pytest.raises(OutcomeUnknown, match="counted"):
+        world.records.fail("b1", "bad", body=LARGE)
+    assert world.records.fail("b1", "bad").failures == 2
 
 
 def test_failures_leave_the_record_alone(world: World) -> None:
