@@ -243,6 +243,19 @@ def test_a_target_that_went_on_by_itself_is_refused(
         copy_store(source, target)
 
 
+@pytest.mark.parametrize("entries", range(4))
+def test_a_target_that_went_on_is_refused_also_where_it_began_a_segment(
+    entries: int, source: stratalog.Store, target: stratalog.Store
+) -> None:
+    """One of four heads ends a segment of four entries."""
+    for number in range(entries):
+        source.log("acme", "log-00").append(stratalog.Event("seen", number))
+    copy_store(source, target)
+    target.log("acme", "log-00").append(stratalog.Event("seen", "in the target"))
+    with pytest.raises(Conflict, match="the target holds"):
+        copy_store(source, target)
+
+
 def test_a_source_that_goes_on_meanwhile_is_copied_by_another_run(
     source: stratalog.Store, target: stratalog.Store
 ) -> None:

@@ -16,9 +16,17 @@ import stratalog
 from stratalog.backends.memory import MemoryBlobs
 from stratalog.codec import PLAIN, sha256
 from stratalog.documents import Document
+from stratalog.documents.projections import Projection
 from stratalog.documents.redaction import redact
 from stratalog.errors import Corrupt, NotFound
-from stratalog.keys import deleted_partition, entries_partition, number, record_key, record_partition
+from stratalog.keys import (
+    checkpoints_partition,
+    deleted_partition,
+    entries_partition,
+    number,
+    record_key,
+    record_partition,
+)
 from stratalog.log.retention import forget_segment
 from stratalog.log.segments import list_segments
 from stratalog.log.snapshots import put_snapshot
@@ -257,6 +265,29 @@ def test_a_list_of_parts_that_was_cut_is_damage_of_its_snapshot_alone() -> None:
         cut = msgspec.msgpack.encode([*manifest[:2], manifest[2][:-1], *manifest[3:]])
         store.environment.index.commit([Put(Item(item.partition, item.sort, {**item.attributes, PLAIN.tag: cut}))])
         assert [(damage.kind, damage.fault) for damage in inspect_all(store)] == [("snapshot", "damaged")]
+
+
+def test_a_list_of_no_parts_is_damage_of_its_snapshot() -> None:
+    with stratalog.open("memory:", clock=ManualClock()) as store:
+        log = store.create_log("acme", "grid")
+        log.append(stratalog.Event("seen", 1))
+        log.save_snapshot(1, [b"one part"])
+        [item] = store.environment.index.query(f"{log.record.prefix}/snapshots")
+        manifest: Any = msgspec.msgpack.decode(item.attributes[PLAIN.tag])  # type: ignore[arg-type]
+        none = msgspec.msgpack.encode([*manifest[:2], None, *manifest[3:]])
+        store.environment.index.commit([Put(Item(item.partition, item.sort, {**item.attributes, PLAIN.tag: none}))])
+        assert [(damage.kind, damage.fault) for damage in inspect_all(store)] == [("snapshot", "damaged")]
+
+
+def test_a_projection_that_is_ahead_of_its_log_is_named() -> None:
+    with stratalog.open("memory:", clock=ManualClock()) as store:
+        log = store.create_log("acme", "events")
+        log.append(stratalog.Event("seen", 1))
+        Projection(log, "counts", lambda entry: []).catch_up()
+        assert inspect_all(store) == ()
+        [item] = store.environment.index.query(checkpoints_partition(log.record.prefix))
+        store.environment.index.commit([Put(Item(item.partition, item.sort, {**item.attributes, "v": 2}))])
+        assert [damage.kind for damage in inspect_all(store)] == ["projection checkpoint"]
 
 
 def test_snapshots_behind_a_damaged_one_are_compared_also_where_a_version_was_redacted() -> None:
