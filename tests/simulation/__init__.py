@@ -31,6 +31,7 @@ devices             the clients of worlds `sync` and `queue`
 travellers          devices of the world `branches`
 places              backends in memory, and processes that reach them over faulty ports
 file_steps          steps at single file operations
+scratch             folders of the worlds that work on real files
 pool                thread pools on the scheduler
 threads_handle      a handle that checks each answer against earlier ones
 interleaving        yields at each access of a shared attribute

@@ -7,9 +7,6 @@ and only then the checkers look.
 from __future__ import annotations
 
 import os
-import shutil
-import tempfile
-import weakref
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from functools import partial
@@ -29,6 +26,7 @@ from stratalog.testing.disk import Disk, SimulatedMachine, draw_disk_weather
 from stratalog.testing.scheduler import Scheduler, SimulatedClock
 from tests.simulation.actors import Turns, choose
 from tests.simulation.disk_document import DiskDocument
+from tests.simulation.scratch import scratch_folder
 
 __all__ = ["DiskWorld"]
 
@@ -105,8 +103,7 @@ class DiskWorld:
         self.left = Turns({f"writer-{position}": WRITES // writers for position in range(writers)})
         self.left |= {"reader": READS, "reopener": REOPENS, "putter-a": PUTS, "putter-b": PUTS, "deleter": DELETES}
         self.left["client"] = CHANGES
-        self._root = tempfile.mkdtemp(prefix="stratalog-disk-")
-        self._remove = weakref.finalize(self, shutil.rmtree, self._root, ignore_errors=True)
+        self._root, self._remove = scratch_folder(self, "disk")
         self._lives = 0
         self._boot(Disk(self._folder(), scheduler.random))
 

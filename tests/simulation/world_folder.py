@@ -7,8 +7,6 @@ opens the folder then and cleans up. No power fails here: see world `disk`.
 from __future__ import annotations
 
 import os
-import shutil
-import tempfile
 import weakref
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -25,6 +23,7 @@ from stratalog.testing.scheduler import Actor, Scheduler
 from tests.simulation.actors import Turns, choose
 from tests.simulation.file_steps import FileSteps
 from tests.simulation.places import Place, Process
+from tests.simulation.scratch import scratch_folder
 
 __all__ = ["FolderWorld"]
 
@@ -83,8 +82,7 @@ class FolderWorld:
         self.processes: dict[Actor, Process] = {}
         self.puts: list[FolderPut] = []
         self.looked: dict[str, int] = {}
-        self.folder = tempfile.mkdtemp(prefix="stratalog-folder-")
-        self._remove = weakref.finalize(self, shutil.rmtree, self.folder, ignore_errors=True)
+        self.folder, self._remove = scratch_folder(self, "folder")
         self.left = Turns({f"process-{position}": TURNS for position in range(draw.choice((3, 4)))})
         for name in self.left:
             self.place.start(name, self.run)

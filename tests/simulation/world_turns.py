@@ -8,10 +8,7 @@ from __future__ import annotations
 
 import fcntl
 import os
-import shutil
-import tempfile
 import threading
-import weakref
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext, suppress
 from functools import partial
@@ -24,6 +21,7 @@ from stratalog.testing.checkers import Violation
 from stratalog.testing.scheduler import Actor, Crash, Scheduler, SimulatedClock
 from tests.simulation.actors import Turns
 from tests.simulation.mutants import Mutant, replaced
+from tests.simulation.scratch import scratch_folder
 
 __all__ = ["MUTANTS", "TurnsWorld"]
 
@@ -57,8 +55,7 @@ class TurnsWorld:
         self.inside: tuple[_Process, str] | None = None
         self.next: _Process | None = None
         self.opened: list[_Process] = []
-        self._folder = tempfile.mkdtemp(prefix="stratalog-turns-")
-        self._remove = weakref.finalize(self, shutil.rmtree, self._folder, ignore_errors=True)
+        self._folder, self._remove = scratch_folder(self, "turns")
         processes = scheduler.random.randrange(2, 5)
         self.left = Turns({f"process-{number}": PASSES // processes for number in range(processes)})
         for name in self.left:
