@@ -380,7 +380,10 @@ def _is_sound(snapshot: Snapshot) -> bool:
     """Whether a snapshot is an app snapshot, or of another model: then it does not even begin like one."""
     manifest = manifest_of(snapshot)
     if manifest is not None:
-        return len(manifest.inline or b"") % ADDRESS_BYTES == 0
+        # The list is inline or a body, and an app snapshot has at least one part.
+        if manifest.inline is None:
+            return manifest.body is not None
+        return manifest.body is None and len(manifest.inline) > 0 and len(manifest.inline) % ADDRESS_BYTES == 0
     return sum(a != b for a, b in zip(snapshot.body, APP_SNAPSHOT_HEAD, strict=False)) > HEAD_BYTES_DAMAGED_MAX
 
 
