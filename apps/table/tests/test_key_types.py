@@ -189,6 +189,8 @@ def test_no_key_column_is_of_another_type(tmp_path: Path, kind: str) -> None:
         ("float", 1e300),
         ("decimal(4,1)", Decimal("NaN")),
         ("decimal(4,1)", 0.5),
+        ("decimal(4,1)", Decimal("1E999999999")),
+        ("decimal(4,1)", Decimal("1E-999999999")),
         ("int", True),
     ],
 )

@@ -41,7 +41,7 @@ class CancelJob(msgspec.Struct, frozen=True):
 
 
 def claim_job(draft: Draft, args: Any) -> None:
-    """JobClaim a job that nobody has, or in the place of the claim that was seen."""
+    """Claim a job that no worker has, or replace the claim that ``seen`` names."""
     wanted: ClaimJob = read(args, ClaimJob)
     layout = meta_of(draft).layout
     check_id(wanted.worker, "worker")

@@ -220,7 +220,10 @@ def _from_decimal(kind: KeyKind, value: Any) -> int:
         raise _is_no_key(kind, value)
     sign, digits, exponent = Decimal(value).as_tuple()
     number = int("".join(map(str, digits)) or "0")
-    shift = int(exponent) + kind.scale
+    shift = int(exponent) + kind.scale if number else 0
+    # A power of ten beyond this fits no key, and takes longer to compute than anybody waits: 1E999999999.
+    if not -len(digits) < shift <= kind.precision:
+        raise _is_no_key(kind, value)
     unscaled, rest = (number * 10**shift, 0) if shift >= 0 else divmod(number, 10**-shift)
     if rest or unscaled >= 10**kind.precision:
         raise _is_no_key(kind, value)
