@@ -11,6 +11,7 @@ import pytest
 
 import stratalog
 from stratalog.errors import Conflict, NotFound
+from stratalog.log import delete_log
 from stratalog.maintenance.policy import MaintenancePolicy
 from stratalog.maintenance.store_copy import copy_store
 from stratalog.maintenance.store_pass import maintain
@@ -53,7 +54,7 @@ def test_deleting_and_collecting_one_leaves_the_other_whole(store: stratalog.Sto
     for document in documents:
         document.mutate("put", {"key": "files/large", "value": LARGE + document.organisation.encode()})
         store.records(document.organisation).put("r", LARGE)
-    documents[1].delete()
+    delete_log(documents[1].log)
     store.records("globex").delete("r")
     for _ in range(3):
         clock.sleep(LONG_SECONDS)
@@ -95,11 +96,11 @@ def test_queued_pushes_do_not_wait_behind_another_organisation_s(store: stratalo
 def test_a_copy_has_the_names_of_both(store: stratalog.Store) -> None:
     for organisation in (*ORGANISATIONS, "計画"):
         store.create(organisation, "budget")
-    store.document("globex", "budget").delete()
+    delete_log(store.document("globex", "budget").log)
     with stratalog.open("memory:") as target:
         copy_store(store, target)
         assert [holder.organisation for holder in target.organisations_of("budget")] == ["acme", "計画"]
-        store.document("acme", "budget").delete()
+        delete_log(store.document("acme", "budget").log)
         store.create("globex", "budget")
         copy_store(store, target)
         assert [holder.organisation for holder in target.organisations_of("budget")] == ["globex", "計画"]
@@ -125,5 +126,5 @@ def test_of_those_who_create_one_name_at_once_one_in_each_organisation_succeeds(
         assert [holder.organisation for holder in store.organisations_of("budget")] == list(ORGANISATIONS)
         created.clear()
         for organisation in ORGANISATIONS:
-            store.document(organisation, "budget").delete()
+            delete_log(store.document(organisation, "budget").log)
         assert list(store.organisations_of("budget")) == []

@@ -14,6 +14,7 @@ import stratalog
 from stratalog import store as opening
 from stratalog.backends import files, folders
 from stratalog.backends.sqlite import SqliteDatabase
+from stratalog.log import delete_log
 from stratalog.testing.clock import ManualClock
 from stratalog.testing.disk import Disk, DiskWeather, SimulatedMachine
 from stratalog.testing.scheduler import Scheduler
@@ -39,7 +40,7 @@ def test_handles_of_one_document_are_one_within_a_process(store: stratalog.Store
 def test_a_recreated_document_is_another_incarnation_and_empty(store: stratalog.Store) -> None:
     first = store.create("acme", "budget")
     first.mutate("put", {"key": "name", "value": "Budget"})
-    first.delete()
+    delete_log(first.log)
     second = store.create("acme", "budget")
     assert second.log.record.incarnation != first.log.record.incarnation
     assert second.at().to_dict() == {}
@@ -73,7 +74,7 @@ def test_a_name_is_given_once_in_an_organisation(store: stratalog.Store) -> None
 
 
 def test_a_deleted_document_leaves_the_list(store: stratalog.Store) -> None:
-    store.create("acme", "budget").delete()
+    delete_log(store.create("acme", "budget").log)
     assert list(store.list("acme")) == []
 
 

@@ -18,6 +18,7 @@ from stratalog.maintenance.checkpoint import checkpoint_of
 from stratalog.maintenance.document_export import export_document
 from stratalog.maintenance.signed_note import new_signing_key, sign_note
 from stratalog.maintenance.verification import HistoryName
+from stratalog.protocol import Mutation
 from stratalog.testing.clock import ManualClock
 
 ROOT = Path(__file__).parents[1]
@@ -69,7 +70,7 @@ def export(tmp_path_factory: pytest.TempPathFactory) -> Path:
         }.items():
             document.mutate("put", {"key": key, "value": value}, client="ada")
         fork = document.fork("draft")
-        fork.mutate("no such mutator", {"text": "x" * 3000, "small": 1})
+        fork.apply([Mutation(client="local", name="no such mutator", args={"text": "x" * 3000, "small": 1})])
         fork.mutate("put", {"key": "cells/2", "value": -1.5})
         stratalog.merge(fork, document)
         fork.mutate("del", {"key": "field"})
@@ -143,6 +144,6 @@ def test_it_computes_the_hashes_that_the_store_has(values: list[object], collect
         document = store.create("acme", "plan")
         for position, value in enumerate(values):
             document.mutate("put", {"key": f"{collection}/{position}", "value": value}, client="ada")
-            document.mutate("no such mutator", {"value": value, "other": values})
+            document.apply([Mutation(client="local", name="no such mutator", args={"value": value, "other": values})])
         origin, hashes = verified(exported(document))
         assert (origin, hashes[-1]) == (document.log.record.origin, document.log.head().hash)

@@ -36,30 +36,66 @@ errors         the errors and what a caller does next
 testing        contract suites, faulty ports, simulated time, checkers, emulators: for tests only
 """
 
-from stratalog.documents import Document, Projection, Rules, View, merge, redact, replay, verify
+from typing import Any
+
+from stratalog.clock import Clock
+from stratalog.documents import (
+    Document,
+    Projection,
+    Replayed,
+    ReplayReport,
+    Rules,
+    View,
+    merge,
+    redact,
+    replay,
+    verify,
+)
 from stratalog.errors import (
     Closed,
+    Collected,
     Conflict,
     ContentionError,
     Corrupt,
+    Forbidden,
+    HistoryChanged,
     Invalid,
+    KeyReused,
     LimitExceeded,
+    MergeConflict,
     NotFound,
     OutcomeUnknown,
+    QueueFull,
+    QuotaExceeded,
+    Redacted,
+    RedactionRefused,
+    ReservedName,
+    StorageFull,
     StratalogError,
     Unavailable,
+    Unsupported,
     VersionConflict,
+    VersionForgotten,
 )
 from stratalog.log import AppSnapshot, Entry, Event, Log, LogSettings, Upcasters
+from stratalog.maintenance.policy import MaintenancePolicy, RetentionPolicy
+from stratalog.maintenance.store_pass import MaintenanceReport, maintain
+from stratalog.ports.meter import Meter
 from stratalog.protocol import BUILT_IN_MUTATORS, Draft, Mutation, Outcome, Rejected
 from stratalog.records import DeadLetter, NewBody, Record, Records, RecordVersion, Stored
+from stratalog.settings import Settings
 from stratalog.store import Store
 from stratalog.store import open_store as open  # noqa: A004 - `stratalog.open` is how a store is opened
+
+__version__: str
+"""The version of the installed distribution."""
 
 __all__ = [
     "BUILT_IN_MUTATORS",
     "AppSnapshot",
+    "Clock",
     "Closed",
+    "Collected",
     "Conflict",
     "ContentionError",
     "Corrupt",
@@ -68,31 +104,61 @@ __all__ = [
     "Draft",
     "Entry",
     "Event",
+    "Forbidden",
+    "HistoryChanged",
     "Invalid",
+    "KeyReused",
     "LimitExceeded",
     "Log",
     "LogSettings",
+    "MaintenancePolicy",
+    "MaintenanceReport",
+    "MergeConflict",
+    "Meter",
     "Mutation",
     "NewBody",
     "NotFound",
     "Outcome",
     "OutcomeUnknown",
     "Projection",
+    "QueueFull",
+    "QuotaExceeded",
     "Record",
     "RecordVersion",
     "Records",
+    "Redacted",
+    "RedactionRefused",
     "Rejected",
+    "ReplayReport",
+    "Replayed",
+    "ReservedName",
+    "RetentionPolicy",
     "Rules",
+    "Settings",
+    "StorageFull",
     "Store",
     "Stored",
     "StratalogError",
     "Unavailable",
+    "Unsupported",
     "Upcasters",
     "VersionConflict",
+    "VersionForgotten",
     "View",
+    "__version__",
+    "maintain",
     "merge",
     "open",
     "redact",
     "replay",
     "verify",
 ]
+
+
+def __getattr__(name: str) -> Any:
+    """``__version__``, read when it is asked for: the metadata of distributions is slow to import."""
+    if name == "__version__":
+        from importlib.metadata import version
+
+        return version("stratalog")
+    raise AttributeError(f"module 'stratalog' has no attribute {name!r}")

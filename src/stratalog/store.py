@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 from collections import OrderedDict
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, TypeGuard
@@ -19,7 +20,7 @@ from stratalog.backends.metered_ports import MeteredBlobs, MeteredIndex, Metered
 from stratalog.backends.sqlite import SqliteDatabase
 from stratalog.clock import Clock, SystemClock
 from stratalog.documents import Document, Rules
-from stratalog.errors import Closed, Invalid, StratalogError
+from stratalog.errors import Closed, Conflict, Invalid, NotFound, StratalogError
 from stratalog.limits import DOCUMENTS_HELD_MAX
 from stratalog.log import Environment, Log, LogSettings, Upcasters, create_log, delete_log, fork_log, open_log
 from stratalog.log.directory import LOGS, Listing, NameHolder, list_directory, list_organisations, organisations_of
@@ -66,6 +67,9 @@ class Store:
         self._lock = threading.Lock()
         close_in_child(self, "_lock")
 
+    def __repr__(self) -> str:
+        return f"<Store {self.location or 'of ports'}>"
+
     @property
     def queue(self) -> Queue:
         """The queue. Raises Unavailable where there is none."""
@@ -81,19 +85,34 @@ class Store:
         """
         return self._remember(Document(create_log(self.environment, organisation, document, "document"), self.rules))
 
-    def document(self, organisation: str, document: str) -> Document:
-        """The document that lives under the id. Raises NotFound.
+    def document(self, organisation: str, document: str, *, create: bool = False) -> Document:
+        """The document that lives under the id; with ``create`` a new, empty one where there is none. Raises NotFound.
 
         The handle is shared within the process, so that its threads share state and commits. Those used longest ago are
         let go of; somebody who still has one goes on with it.
         """
         known = self._held(organisation, document)
-        log = open_log(self.environment, organisation, document, known=None if known is None else known.log)
+        try:
+            log = open_log(self.environment, organisation, document, known=None if known is None else known.log)
+        except NotFound:
+            if not create:
+                raise
+            # Another process may create it first. Then this handle is of that document.
+            with suppress(Conflict):
+                return self.create(organisation, document)
+            return self.document(organisation, document)
         if known is not None and log is known.log:
             return known
         if log.record.kind != "document":
             raise Invalid("the log is no document", organisation=organisation, log=document)
         return self._remember(Document(log, self.rules))
+
+    def delete(self, document: Document) -> None:
+        """Delete a document. Its forks keep what they need of it; its name may be used again, as another incarnation.
+
+        Every handle of it raises NotFound from then on. Deleting it again raises NotFound.
+        """
+        delete_log(document.log)
 
     def create_log(self, organisation: str, log: str, kind: str = "log", *, upcasters: Upcasters | None = None) -> Log:
         """A new, empty log for an application's own events. Raises Conflict.

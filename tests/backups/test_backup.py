@@ -20,6 +20,7 @@ from stratalog.backups.verification import verify_backup
 from stratalog.codec import sha256
 from stratalog.errors import Conflict, Invalid, NotFound
 from stratalog.keys import entries_partition, number
+from stratalog.log import delete_log
 from stratalog.log.retention import archive_segments
 from stratalog.maintenance.verification import list_histories, verify_history
 from stratalog.ports.index import Delete
@@ -109,7 +110,7 @@ def test_what_was_deleted_is_in_the_backup_before_and_not_in_the_next(memory: st
     backups = Backups(memory.environment.clock)
     memory.create("acme", "plan").mutate("put", {"key": "a/1", "value": 1})
     first = backups.make(memory).manifest
-    memory.document("acme", "plan").delete()
+    delete_log(memory.document("acme", "plan").log)
     second = backups.make(memory).manifest
     assert [line.id for line in backups.view(first.id).list("acme")] == ["plan"]
     assert [line.id for line in backups.view(second.id).list("acme")] == []
@@ -123,7 +124,7 @@ def test_a_fork_of_a_deleted_log_is_restored_with_what_it_stands_on(memory: stra
     for count in range(9):
         plan.mutate("put", {"key": "a/1", "value": count})
     plan.fork("copy", at=7)
-    plan.delete()
+    delete_log(plan.log)
     memory.create("acme", "plan").mutate("put", {"key": "b/1", "value": "another"})
     backups.make(memory)
     restored = backups.restored(backups.view())

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 import stratalog
 from stratalog.backups.restored_log import restore_log
 from stratalog.errors import Conflict, NotFound, VersionForgotten
+from stratalog.log import delete_log
 from stratalog.log.retention import archive_segments, free_segments
 from stratalog.log.sweep import sweep_deleted
 from stratalog.maintenance.collection import collect
@@ -87,15 +88,15 @@ def test_a_log_restored_beside_its_own_shares_nothing_with_it(memory: stratalog.
     backups.make(memory)
     restore_log(backups.view(), "acme", "copy", memory, "copy again")
     assert [line.id for line in memory.list("acme")] == ["copy", "copy again", "plan"]
-    copy.delete()
-    plan.delete()
+    delete_log(copy.log)
+    delete_log(plan.log)
     for _ in range(3):
         memory.environment.clock.sleep(10_000)
         sweep_deleted(memory.environment, "acme")
         collect(memory.environment, "acme")
     again = memory.document("acme", "copy again")
     assert [again.at(version).to_dict()["items/a"] for version in (1, 5, 6)] == ["0" * 2000, "4" * 2000, "own"]
-    again.delete()
+    delete_log(again.log)
     for _ in range(3):
         memory.environment.clock.sleep(10_000)
         sweep_deleted(memory.environment, "acme")
@@ -162,7 +163,7 @@ def test_a_name_that_lives_is_not_restored_over(memory: stratalog.Store) -> None
     backups.make(memory)
     with pytest.raises(Conflict):
         restore_log(backups.view(), "acme", "plan", memory, "plan")
-    memory.document("acme", "plan").delete()
+    delete_log(memory.document("acme", "plan").log)
     assert restore_log(backups.view(), "acme", "plan", memory, "plan").name == "plan"
 
 

@@ -12,6 +12,7 @@ import pytest
 
 import stratalog
 from stratalog.backups.verification import verify_backup
+from stratalog.log import delete_log
 from stratalog.log.retention import archive_segments, free_segments
 from stratalog.testing.clock import ManualClock
 from tests.backups.stores import Backups
@@ -37,7 +38,7 @@ def written() -> stratalog.Store:
     archive_segments(log, 8)
     clock.sleep(1000)
     free_segments(log)
-    store.create("acme", "gone").delete()
+    delete_log(store.create("acme", "gone").log)
     for count in range(LINES):
         store.records("zeta").put(f"r{count}", b"%d" % count)
     store.records("acme").put("large", Random(1).randbytes(9000))

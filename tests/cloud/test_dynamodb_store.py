@@ -15,7 +15,7 @@ from stratalog.backends.dynamodb_setup import create_table, open_client
 from stratalog.backends.memory import MemoryBlobs, MemoryQueue
 from stratalog.clock import SystemClock
 from stratalog.errors import Conflict, Invalid
-from stratalog.log import Environment, Event, Log, LogSettings
+from stratalog.log import Environment, Event, Log, LogSettings, delete_log
 from stratalog.ports.index import Absent, Delete, Equals, Item, Put
 from stratalog.store import Store
 from stratalog.testing.emulators import Emulator
@@ -81,7 +81,7 @@ def test_a_deleted_document_gives_its_name_back(index: DynamoIndex) -> None:
     store.create("acme", "budget").mutate("put", {"key": "name", "value": "first"})
     with pytest.raises(Conflict):
         store.create("acme", "budget")
-    store.document("acme", "budget").delete()
+    delete_log(store.document("acme", "budget").log)
     assert store.create("acme", "budget").at().to_dict() == {}
 
 

@@ -121,7 +121,7 @@ def test_a_rule_of_the_application_is_no_dead_letter() -> None:
     document = store.document("acme", "plan")
     document.apply([WORK])
     document.mutate("put", {"key": "", "value": 1})
-    document.mutate("no such")
+    document.apply([Mutation(client="local", name="no such")])
     assert list(list_letters(store)) == []
     assert store.environment.counters[UNEXPECTED] == 0
 

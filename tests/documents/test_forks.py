@@ -163,9 +163,13 @@ def test_replay_reports_and_changes_nothing() -> None:
         ("bob", 1, "limited", 12, False),
         ("bob", 2, "nope", 12, True),
     ]
-    assert report[0].differences == {"n": (15, 117)}
-    assert (report[2].reason_before, report[2].reason_after, report[2].differences) == (None, "full", {})
-    assert report[1].args == {"key": "c/new", "value": large("new")}
+    assert report.mutations[0].differences == {"n": (15, 117)}
+    assert (report.mutations[2].reason_before, report.mutations[2].reason_after, report.mutations[2].differences) == (
+        None,
+        "full",
+        {},
+    )
+    assert report.mutations[1].args == {"key": "c/new", "value": large("new")}
     assert document.version == version
 
 
@@ -281,5 +285,5 @@ def test_the_report_of_a_merge_is_of_what_was_committed() -> None:
     world.recorder.before = interfere
     report = merge(fork, document)
     assert document.get("n") == 18
-    assert (report[2].reason_after, report[2].merged_in) == (None, 15)
-    assert report[0].differences == {"n": (15, 17)}
+    assert (report.mutations[2].reason_after, report.mutations[2].merged_in) == (None, 15)
+    assert report.mutations[0].differences == {"n": (15, 17)}

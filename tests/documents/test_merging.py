@@ -123,7 +123,7 @@ def test_two_forks_of_one_version_are_both_merged() -> None:
 def test_a_fork_without_mutations_merges_to_nothing() -> None:
     document = grown(World())
     fork = document.fork("copy")
-    assert (merge(fork, document), replay(fork, document)) == ([], [])
+    assert (len(merge(fork, document)), len(replay(fork, document))) == (0, 0)
 
 
 def exchanged(store: stratalog.Store, fork: Document, name: str) -> Document:

@@ -24,7 +24,7 @@ def filled() -> tuple[World, Document]:
     for first in range(0, 600, 50):
         document.apply([put(f"k/{key:04}", "v" * 60) for key in range(first, first + 50)])
     document.apply([put("books/dune", large("dune")), put("shelf/dune", large("dune")), put("books/one", large("one"))])
-    document.mutate("delete", {"key": "k/0000"})
+    document.delete("k/0000")
     document.snapshot()
     return world, document
 

@@ -15,6 +15,7 @@ import stratalog
 from stratalog.documents import Document, redact, verify
 from stratalog.errors import ContentionError, Redacted, RedactionRefused, Unsupported, VersionForgotten
 from stratalog.keys import NAME_SORT, name_partition
+from stratalog.log import delete_log
 from stratalog.log.retention import archive_segments
 from stratalog.log.snapshots import list_snapshots
 from stratalog.log.sweep import sweep_deleted
@@ -26,6 +27,7 @@ from stratalog.maintenance.inspection import inspect_history
 from stratalog.maintenance.store_copy import copy_store
 from stratalog.maintenance.verification import HistoryName, list_histories, verify_history
 from stratalog.ports.index import Item, Put
+from stratalog.protocol import Mutation
 from stratalog.protocol.sync import Pull
 from stratalog.sync.pull import pull
 from stratalog.testing.clock import ManualClock
@@ -148,7 +150,7 @@ def test_a_version_that_a_fork_holds_is_refused(store: stratalog.Store) -> None:
         redact(document, 3)
     with pytest.raises(RedactionRefused, match="belongs to the log"):
         redact(fork, 3)
-    fork.delete()
+    delete_log(fork.log)
     store.environment.clock.sleep(100_000)
     sweep_deleted(store.environment, "acme")
     redact(document, 3)
@@ -174,7 +176,7 @@ def test_the_log_of_a_document_is_not_redacted_past_the_document(store: stratalo
 
 def test_a_rejected_mutation_and_the_newest_version_may_be_redacted(store: stratalog.Store) -> None:
     document = grown(store)
-    document.mutate("no such mutator", {"name": SECRET})
+    document.apply([Mutation(client="local", name="no such mutator", args={"name": SECRET})])
     redact(document, 10)
     redact(document, 3)
     assert document.mutate("put", {"key": "a", "value": 1}).status == "applied"

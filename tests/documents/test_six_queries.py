@@ -70,7 +70,7 @@ def test_query_4_all_versions_with_their_mutations_and_full_state() -> None:
     document = world.create()
     document.apply([put("a", 1), inc("a", 5), put("b", large("b"))], author="ada")
     document.apply([Mutation(client="ada", name="del", args={"key": "b"})])
-    document.mutate("nope", {"x": 1})
+    document.apply([Mutation(client="local", name="nope", args={"x": 1})])
     first, second, third = world.open().versions()
     assert (first.version, first.author, first.changed, first.deleted) == (1, "ada", ("a", "b"), ())
     assert [(one.client, one.id, one.name, one.args) for one in first.mutations] == [

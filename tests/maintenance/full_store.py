@@ -54,7 +54,9 @@ def _fill_documents(store: stratalog.Store) -> None:
         document.apply(mutations, group="tabs", owner="u-ada", author="Ada")
         if version % 5 == 4:
             document.mutate("put", {"key": f"large/{version}", "value": _text(version, LARGE)}, client="bob")
-            document.mutate("no such", {"note": _text(100 + version, LARGE)}, client="bob")
+            document.apply(
+                [Mutation(client="bob", name="no such", args={"note": _text(100 + version, LARGE)})], author="bob"
+            )
             document.mutate("del", {"key": f"cells/{version:02}-0"}, client="bob")
         if version in (9, 14, 19):
             document.snapshot()

@@ -10,6 +10,7 @@ from typing import Any
 import stratalog
 from stratalog.documents import Document
 from stratalog.errors import StratalogError
+from stratalog.log import delete_log
 from stratalog.log.retention import archive_segments, free_segments
 from stratalog.log.sweep import sweep_deleted
 
@@ -193,6 +194,6 @@ STEPS: list[Step] = [
     _free_record,
     _fail_record,
     _resolve_record,
-    lambda store, chance: _a_document(store, chance).delete(),
+    lambda store, chance: delete_log(_a_document(store, chance).log),
     lambda store, chance: _a_document(store, chance).snapshot(),
 ]

@@ -22,6 +22,7 @@ from stratalog.maintenance.document_export import (
     is_export,
 )
 from stratalog.maintenance.document_import import import_document
+from stratalog.protocol import Mutation
 from stratalog.protocol.readable import from_json, to_json
 
 
@@ -38,7 +39,7 @@ def document(store: stratalog.Store) -> stratalog.Document:
     for number in range(20):
         value = {"number": number, "bytes": b"\x00\xff", "large": "y" * 3000}
         made.mutate("put", {"key": f"cells/{number % 7}", "value": value}, client="ada", author="grace")
-    made.mutate("no such mutator")
+    made.apply([Mutation(client="local", name="no such mutator")])
     made.mutate("del", {"key": "cells/1"})
     made.mutate("put", {"key": "cells/1", "value": {"$bytes": 3}})
     made.mutate("put", {"key": "field", "value": 1.5})

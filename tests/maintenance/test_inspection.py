@@ -36,6 +36,7 @@ from stratalog.maintenance.inspection import HistoryInspection, inspect_history,
 from stratalog.maintenance.recording_ports import RecordingBlobs, Scratch
 from stratalog.maintenance.verification import HistoryName
 from stratalog.ports.index import Delete, Item, Put
+from stratalog.protocol import Mutation
 from stratalog.testing.clock import ManualClock
 from tests.damage import CUT, DAMAGES, FLIP, LOSE, damage_blob
 from tests.maintenance.damage_sweep import FolderPlace, MemoryPlace, inspect_all, sweep
@@ -55,7 +56,7 @@ def document() -> Iterator[tuple[stratalog.Store, Document]]:
         for row in range(ROWS):
             document.mutate("put", {"key": f"cells/{row:04}", "value": f"value {row}"})
         document.mutate("put", {"key": "cells/large", "value": "v" * 5000})
-        document.mutate("no such", {"note": "z" * 5000})
+        document.apply([Mutation(client="local", name="no such", args={"note": "z" * 5000})])
         document.snapshot()
         yield store, document
 

@@ -11,7 +11,7 @@ from stratalog.codec import sha256
 from stratalog.errors import Closed, Corrupt, Invalid, Unavailable, VersionForgotten
 from stratalog.keys import MARK_SORT, waiting_partition
 from stratalog.limits import GRACE_SECONDS, OBSERVATION_SECONDS_MAX
-from stratalog.log import Environment, Event
+from stratalog.log import Environment, Event, delete_log
 from stratalog.log.directory import organisation_put
 from stratalog.log.segments import list_segments
 from stratalog.log.snapshots import list_snapshots
@@ -258,7 +258,7 @@ def test_what_a_crashed_upload_left_goes_though_no_version_stands(
 def test_what_was_deleted_is_swept(store: stratalog.Store) -> None:
     document = store.create("acme", "budget")
     fill(document, 5, LONG)
-    document.delete()
+    delete_log(document.log)
     assert maintain(store).deleted_logs == 0
     pass_grace(store)
     assert maintain(store).deleted_logs == 1

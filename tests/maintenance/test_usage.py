@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from stratalog.backends.memory import MemoryBlobs, MemoryIndex, MemoryQueue
 from stratalog.keys import NAME_SORT, deleted_partition, entries_partition, number, usage_partition
 from stratalog.limits import GRACE_SECONDS, OBSERVATION_SECONDS_MAX, USAGE_PROGRESS_SECONDS_MAX
-from stratalog.log import Environment, Event, LogSettings
+from stratalog.log import Environment, Event, LogSettings, delete_log
 from stratalog.log.entries import END
 from stratalog.log.names import read_name
 from stratalog.log.tasks import InlineTasks
@@ -97,7 +97,7 @@ def act(stored: Stored, action: int, random: Random) -> None:
         case 7:
             store.records("acme").fail("bad", "no reason", body=value.encode())
         case 8:
-            document.delete()
+            delete_log(document.log)
         case 9:
             document.snapshot()
             document.archive()
@@ -127,7 +127,7 @@ def test_a_measurement_that_was_left_for_a_day_begins_anew() -> None:
     stored.store.create("acme", "a")
     stored.store.create("acme", "b")
     assert measure_usage(stored.store.environment, "acme", stop=lambda: True) is None
-    stored.store.document("acme", "a").delete()
+    delete_log(stored.store.document("acme", "a").log)
     stored.clock.sleep(USAGE_PROGRESS_SECONDS_MAX + 1)
     measured = stored.measure()
     assert (measured.amounts.documents, measured.began_ms) == (1, stored.clock.wall_ms())

@@ -14,6 +14,7 @@ from litestar.exceptions import WebSocketDisconnect
 
 from stratalog.errors import LimitExceeded, Unavailable
 from stratalog.limits import PRESENCE_SECONDS_MIN
+from stratalog.log import delete_log
 from stratalog.log.head import Head
 from stratalog.protocol.live import (
     SUBPROTOCOL,
@@ -194,7 +195,7 @@ def test_listeners_of_a_deleted_document_are_told_and_those_of_its_successor_are
     async def story(hub: Hub, store: Store) -> None:
         listener = await hub.join("acme", "budget")
         await listener.next()
-        store.document("acme", "budget").delete()
+        delete_log(store.document("acme", "budget").log)
         assert await messages_of(listener) == [Gone()]
         store.create("acme", "budget")
         newer = await hub.join("acme", "budget")
@@ -209,7 +210,7 @@ def test_a_document_made_again_between_two_looks_ends_the_listeners_of_the_old_o
     async def story(hub: Hub, store: Store) -> None:
         listener = await hub.join("acme", "budget")
         await listener.next()
-        store.document("acme", "budget").delete()
+        delete_log(store.document("acme", "budget").log)
         store.create("acme", "budget")
         await hub.join("acme", "budget")
         assert await messages_of(listener) == [Gone()]

@@ -7,6 +7,7 @@ import pytest
 from stratalog.documents import Rules
 from stratalog.documents.rejections import LAST_ATTEMPT, UNEXPECTED
 from stratalog.errors import Invalid, NotFound
+from stratalog.log import delete_log
 from stratalog.protocol import BUILT_IN_MUTATORS, Draft, Mutation
 from stratalog.protocol.sync import Push
 from stratalog.store import Store
@@ -173,7 +174,7 @@ def test_a_client_that_sends_it_again_and_an_operator_who_redrives_it_apply_it_o
 def test_a_letter_of_a_document_that_is_gone_does_not_touch_its_heir() -> None:
     for path in (broken(), mended(rejected_path())):
         (letter,) = letters(path)
-        path.document.delete()
+        delete_log(path.document.log)
         heir = path.store.create("acme", "plan")
         with pytest.raises(NotFound):
             redrive(path.store, letter.id)

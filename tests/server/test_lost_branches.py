@@ -13,6 +13,7 @@ from stratalog.backends.memory import MemoryQueue
 from stratalog.client import Client
 from stratalog.documents import Document
 from stratalog.errors import Collected, Forbidden
+from stratalog.log import delete_log
 from stratalog.log.retention import raise_floor_onto
 from stratalog.maintenance.document_export import export_document
 from stratalog.maintenance.document_import import import_document
@@ -274,7 +275,7 @@ def test_a_document_restored_from_an_export_goes_on_with_its_clients() -> None:
     export_document(document, file)
     change(document, follower, 3)
     cookie = follower.pull(document).cookie
-    document.delete()
+    delete_log(document.log)
     restored = import_document(Store(world.environment, MemoryQueue(world.clock)), "acme", "plan", file)
     assert change(restored, follower, 4) == ["gap"]
     answer = follower.pull(restored)

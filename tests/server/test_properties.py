@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from stratalog.documents import changes as changes_module
 from stratalog.errors import Collected
+from stratalog.log import delete_log
 from stratalog.protocol import Mutation
 from stratalog.protocol.sync import Cookie
 from tests.documents.helpers import World, inc, large, put
@@ -130,7 +131,7 @@ class Model:
             self.document.forget_below(self.document.version - 1)
 
     def _recreate(self) -> None:
-        self.document.delete()
+        delete_log(self.document.log)
         self.document = self.world.create()
         self.numbers.clear()
         self.rejected.clear()

@@ -10,6 +10,7 @@ from stratalog.documents import Document
 from stratalog.documents import changes as changes_module
 from stratalog.errors import Collected, Forbidden, Invalid, LimitExceeded, NotFound, Unavailable
 from stratalog.limits import COOKIE_CLIENTS_MAX, INTEGER_MAX
+from stratalog.log import delete_log
 from stratalog.protocol import Mutation
 from stratalog.protocol.sync import Clear, Cookie, DeleteKey, Pull, Pulled, Push, PutKey, Rejection
 from stratalog.sync import pull as pull_module
@@ -141,7 +142,7 @@ def test_a_cookie_of_another_document_is_answered_with_everything_under_a_higher
     push_one(first, put("a", 1, id=1))
     push_one(first, put("a", 2, id=2))
     old = pulled(first).cookie
-    first.delete()
+    delete_log(first.log)
     second = world.create()
     push_one(second, put("b", 1, client="bob", id=1))
     answer = pulled(second, old)
@@ -245,7 +246,7 @@ def test_reserved_keys_never_show() -> None:
 def test_a_deleted_document_is_not_found() -> None:
     world = World()
     document = world.create()
-    world.open().delete()
+    delete_log(world.open().log)
     with pytest.raises(NotFound):
         pulled(document)
 

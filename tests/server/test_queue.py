@@ -13,6 +13,7 @@ from stratalog.documents import Document, Rules
 from stratalog.documents.history import Applied
 from stratalog.errors import Corrupt, Invalid, OutcomeUnknown, QueueFull, Unavailable
 from stratalog.limits import MESSAGE_BYTES_MAX, QUEUE_RECEIVES_MAX
+from stratalog.log import delete_log
 from stratalog.ports.queue import Message
 from stratalog.protocol import Draft, Mutation
 from stratalog.protocol.sync import Push
@@ -176,7 +177,7 @@ def test_a_queue_that_lost_all_is_made_up_for_by_the_next_push() -> None:
 def test_a_message_for_a_deleted_document_does_not_touch_its_heir() -> None:
     path = QueuePath()
     path.push(put("ada", 1))
-    path.document.delete()
+    delete_log(path.document.log)
     path.work_through(1)
     heir = path.store.create("acme", "plan")
     assert (heir.version, path.worker.counts["of another incarnation"]) == (0, 1)
@@ -185,7 +186,7 @@ def test_a_message_for_a_deleted_document_does_not_touch_its_heir() -> None:
 def test_a_message_for_an_older_incarnation_is_dropped() -> None:
     path = QueuePath()
     path.push(put("ada", 1))
-    path.document.delete()
+    delete_log(path.document.log)
     heir = path.store.create("acme", "plan")
     path.work()
     assert (heir.version, path.waiting()) == (0, [])
@@ -353,7 +354,7 @@ def test_a_document_deleted_amid_a_message_is_no_failure() -> None:
     apply = path.document.apply
 
     def deleted(*arguments: Any, **options: Any) -> Any:
-        path.document.delete()
+        delete_log(path.document.log)
         return apply(*arguments, **options)
 
     path.document.apply = deleted  # type: ignore[method-assign]

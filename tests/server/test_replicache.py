@@ -10,6 +10,7 @@ import pytest
 
 from stratalog.documents import Document
 from stratalog.errors import Forbidden, Invalid
+from stratalog.log import delete_log
 from stratalog.protocol import Mutation, Outcome
 from stratalog.protocol.sync import Cookie, Pull, Push, Pushed
 from stratalog.sync.replicache import (
@@ -97,7 +98,7 @@ def test_a_client_of_a_deleted_document_is_told_to_begin_again_by_a_pull() -> No
     document = world.create()
     push_replicache(document, push_body(mutation(1)))
     cookie = pulled(document)["cookie"]
-    document.delete()
+    delete_log(document.log)
     heir = world.create()
     assert pull_replicache(heir, pull_body(cookie)) == NOT_FOUND
     assert pulled(heir, cookie, group="next")["patch"] == [{"op": "clear"}]
@@ -107,7 +108,7 @@ def test_who_only_looked_at_a_deleted_document_is_sent_its_heir() -> None:
     world = World()
     document = world.create()
     cookie = pulled(document)["cookie"]
-    document.delete()
+    delete_log(document.log)
     assert pulled(world.create(), cookie)["patch"] == [{"op": "clear"}]
 
 

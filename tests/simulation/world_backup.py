@@ -20,7 +20,7 @@ from stratalog.backups.repository import BackupRepository
 from stratalog.backups.view import BackupIndex, store_over
 from stratalog.documents import Document
 from stratalog.errors import Conflict, Corrupt, NotFound, OutcomeUnknown, StratalogError, Unavailable, VersionForgotten
-from stratalog.log import LogSettings, create_log, open_log
+from stratalog.log import LogSettings, create_log, delete_log, open_log
 from stratalog.log.directory import LOGS, RECORDS, list_directory
 from stratalog.log.sweep import sweep_deleted
 from stratalog.maintenance.collection import collect
@@ -302,7 +302,7 @@ def _change(process: Process, name: str, mutation: Mutation) -> object:
 
 
 def _delete(process: Process, name: str) -> None:
-    _document(process, name).delete()
+    delete_log(_document(process, name).log)
 
 
 def _fork(process: Process, source: str, name: str) -> object:

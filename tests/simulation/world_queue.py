@@ -19,7 +19,7 @@ from stratalog.documents.commits import Commit, Recorded
 from stratalog.documents.rejections import list_rejections
 from stratalog.errors import Conflict, NotFound, OutcomeUnknown, QueueFull, StratalogError, Unavailable
 from stratalog.limits import MESSAGE_BYTES_MAX
-from stratalog.log import LogSettings, create_log, open_log
+from stratalog.log import LogSettings, create_log, delete_log, open_log
 from stratalog.log.names import NameRecord, read_name
 from stratalog.ports.queue import DeadMessage, Message, Queue
 from stratalog.protocol import BUILT_IN_MUTATORS, Draft, Rejected
@@ -145,7 +145,7 @@ class QueueWorld:
     def maker(self) -> None:
         """Delete the document and make another under its name, at once."""
         self.place.clock.sleep(60 * self.place.clock.random())
-        Document(open_log(log_place(self.place, self.settings), ORGANISATION, MAIN)).delete()
+        delete_log(Document(open_log(log_place(self.place, self.settings), ORGANISATION, MAIN)).log)
         self._make(MAIN)
         self.scheduler.counts.bump("made anew")
 

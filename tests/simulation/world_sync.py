@@ -24,7 +24,7 @@ from stratalog.errors import (
     ReservedName,
     Unavailable,
 )
-from stratalog.log import LogSettings, create_log, open_log
+from stratalog.log import LogSettings, create_log, delete_log, open_log
 from stratalog.log.names import NameRecord
 from stratalog.protocol import BUILT_IN_MUTATORS, Mutation
 from stratalog.protocol.sync import Clear, Pull, Pulled, Push, Pushed
@@ -168,7 +168,7 @@ class SyncWorld:
         process.clock.sleep(15 * process.clock.random())
         while self.turns["maker"]:
             process.clock.sleep(10 * process.clock.random())
-            self._attempt(process, MAIN, Document.delete)
+            self._attempt(process, MAIN, lambda document: delete_log(document.log))
             while not self._made(process):
                 process.clock.sleep(1)
             self.turns.take("maker")

@@ -123,7 +123,7 @@ def test_a_job_may_be_done_in_parts() -> None:
 def test_a_table_that_was_made_again_has_no_job_of_the_one_before() -> None:
     table = worked()
     assert len([*table.jobs.jobs()]) == 4
-    table.document.delete()
+    table.store.delete(table.document)
     again = table_of(table.store)
     again.add_files([new_file("a")], job="new")
     assert [one.job for one in again.jobs.jobs()] == ["new"]
@@ -158,7 +158,7 @@ def test_a_document_that_only_has_the_tracker_s_name_is_left_alone() -> None:
 def test_a_deleted_tracker_is_gone_and_that_of_another_incarnation_stays() -> None:
     table = worked()
     table.jobs.catch_up()
-    table.document.delete()
+    table.store.delete(table.document)
     again = table_of(table.store)
     again.add_files([new_file("a")], job="new")
     again.jobs.catch_up()

@@ -9,7 +9,7 @@ from stratalog.cli.output import dim, note, progress, short
 from stratalog.cli.session import Session, command
 from stratalog.documents import merge as merge_fork
 from stratalog.documents import replay as replay_fork
-from stratalog.documents.replay import Replayed
+from stratalog.documents.replay import Replayed, ReplayReport
 from stratalog.errors import Invalid
 from stratalog.maintenance.store_copy import copy_store
 from stratalog.store import open_store
@@ -75,11 +75,10 @@ def copy(session: Session, source: str, target: str) -> None:
     session.answer(done, f"copied {source} to {target}: {copied}, {written}, verified")
 
 
-def _print_report(session: Session, report: list[Replayed]) -> None:
+def _print_report(session: Session, report: ReplayReport) -> None:
     session.answer_list(((replayed, _row(replayed)) for replayed in report), "the fork has no mutations of its own")
     if report and not session.json:
-        different = sum(not replayed.same for replayed in report)
-        note(f"{len(report)} mutations, {different} of them come out differently")
+        note(f"{len(report)} mutations, {report.different} of them come out differently")
 
 
 def _row(replayed: Replayed) -> list[str]:

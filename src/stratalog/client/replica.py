@@ -51,6 +51,9 @@ class Replica:
             self._file.close()
             raise
 
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__} {self._local.client}>"
+
     def get(self, key: str, default: Value = None) -> Value:
         """The value of ``key``, or ``default``. A copy: changing it changes nothing."""
         with self._changed:

@@ -32,7 +32,18 @@ from stratalog.documents.document import Document, Rules
 from stratalog.documents.projections import Projection
 from stratalog.documents.rebuild import verify
 from stratalog.documents.redaction import redact
-from stratalog.documents.replay import merge, replay
+from stratalog.documents.replay import Replayed, ReplayReport, merge, replay
 from stratalog.documents.view import View
 
-__all__ = ["Document", "Projection", "Rules", "View", "merge", "redact", "replay", "verify"]
+__all__ = [
+    "Document",
+    "Projection",
+    "ReplayReport",
+    "Replayed",
+    "Rules",
+    "View",
+    "merge",
+    "redact",
+    "replay",
+    "verify",
+]

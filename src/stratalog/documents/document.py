@@ -19,14 +19,14 @@ from stratalog.documents.state_cache import StateCache
 from stratalog.documents.values import Values
 from stratalog.documents.view import View
 from stratalog.documents.writer import Approve, MutationBatch, Writer
-from stratalog.errors import ContentionError, LimitExceeded, OutcomeUnknown, Unavailable
+from stratalog.errors import ContentionError, Invalid, LimitExceeded, OutcomeUnknown, Unavailable
 from stratalog.limits import MUTATIONS_PER_BATCH_MAX
 from stratalog.log import Entry, Event, Log
-from stratalog.log.lifecycle import delete_log, fork_log
+from stratalog.log.lifecycle import fork_log
 from stratalog.log.retention import Stop, archive_segments, free_segments_below, never, raise_floor_onto
 from stratalog.log.snapshots import Snapshot
 from stratalog.protocol.messages import Mutation, Outcome, check_identity, check_mutation, check_unreserved
-from stratalog.protocol.mutators import BUILT_IN_MUTATORS, Mutators
+from stratalog.protocol.mutators import BUILT_IN_MUTATORS, Mutators, wrong_arguments
 from stratalog.tree.chunks import Chunks
 
 __all__ = ["DEFAULT_CLIENT", "Approve", "Document", "Rules"]
@@ -57,6 +57,27 @@ class Document:
         self._writer = Writer(log, self._states, self.values)
         self._snapshots = SnapshotSchedule(log, self._states)
 
+    def __repr__(self) -> str:
+        return f"<Document {self.organisation}/{self.name}>"
+
+    def __bool__(self) -> bool:
+        return True  # also without a key, where ``len`` is 0
+
+    def __getitem__(self, key: str) -> Any:
+        """The newest value of ``key``. Raises KeyError."""
+        return self.at()[key]
+
+    def __contains__(self, key: object) -> bool:
+        return key in self.at()
+
+    def __iter__(self) -> Iterator[str]:
+        """The keys of the newest version, in order."""
+        return iter(self.at())
+
+    def __len__(self) -> int:
+        """The number of keys of the newest version."""
+        return len(self.at())
+
     @property
     def organisation(self) -> str:
         """Who it belongs to."""
@@ -84,13 +105,62 @@ class Document:
 
     # Changing
 
+    def put(self, key: str, value: Any, *, client: str = DEFAULT_CLIENT, author: str = "") -> Outcome:
+        """Set ``key`` to ``value``: any value that JSON can express, or bytes. See `mutate`.
+
+        ::
+
+            document.put("cells/C2", 100, client="ada")
+        """
+        return self.mutate("put", {"key": key, "value": value}, client=client, author=author)
+
+    def delete(self, key: str, *, client: str = DEFAULT_CLIENT, author: str = "") -> Outcome:
+        """Delete ``key``; deleting an absent key is fine. `Store.delete` deletes the document. See `mutate`."""
+        return self.mutate("del", {"key": key}, client=client, author=author)
+
+    def patch(self, key: str, merge: Any, *, client: str = DEFAULT_CLIENT, author: str = "") -> Outcome:
+        """Apply a JSON merge patch (RFC 7396) to the value of ``key``. See `mutate`.
+
+        ::
+
+            document.patch("people/ada", {"email": "ada@example.com", "fax": None})  # sets one field, removes another
+        """
+        return self.mutate("patch", {"key": key, "merge": merge}, client=client, author=author)
+
+    def increment(self, key: str, by: float = 1, *, client: str = DEFAULT_CLIENT, author: str = "") -> Outcome:
+        """Add ``by`` to the number under ``key``; an absent key counts as 0. See `mutate`.
+
+        The outcome is ``rejected`` where the value is no number.
+        """
+        return self.mutate("inc", {"key": key, "by": by}, client=client, author=author)
+
+    def append(self, key: str, item: Any, *, client: str = DEFAULT_CLIENT, author: str = "") -> Outcome:
+        """Add ``item`` to the end of the list under ``key``; an absent key counts as an empty list. See `mutate`.
+
+        The outcome is ``rejected`` where the value is no list.
+        """
+        return self.mutate("append", {"key": key, "item": item}, client=client, author=author)
+
     def mutate(
         self, name: str, args: Any = None, *, client: str = DEFAULT_CLIENT, id: int = 0, author: str = ""
     ) -> Outcome:
-        """Apply one mutation, numbered after the client's last unless ``id`` is given. See `apply`.
+        """Run the mutator ``name`` with ``args`` and commit what it changes. Returns the outcome.
 
-        Raises ReservedName for a client that only the store itself may be.
+        ``client`` is the sequence of mutations that this one belongs to; it is numbered after the client's last unless
+        ``id`` is given. ``author`` is recorded in the entry; the client, if empty.
+
+        ::
+
+            outcome = document.mutate("inc", {"key": "cells/C2", "by": 5}, client="ada")
+            outcome.status, outcome.version  # ("applied", 2)
+
+        A mutator that raises `Rejected` makes a rejected outcome, which is committed with its reason.
+
+        Raises Invalid for a mutator that the store's rules do not have, and for wrong argument names of a built-in
+        mutator; ReservedName for a client that only the store itself may use. Nothing is written. Raises what `apply`
+        raises.
         """
+        self._check_callable(name, args)
         mutation = check_unreserved(Mutation(client=client, name=name, args=args, id=id))
         return self.apply([mutation], author=author or client)[0]
 
@@ -180,10 +250,6 @@ class Document:
             return None if raised is None else raised.event()
 
         return self._writer.append_decided(resume, owner)[1]
-
-    def delete(self) -> None:
-        """Delete the document. Its name may be used again; that is another incarnation."""
-        delete_log(self.log)
 
     # Looking
 
@@ -298,6 +364,16 @@ class Document:
         each segment. Raises Corrupt, with nothing more freed, where that does not read back; Unavailable.
         """
         return free_segments_below(self.log, lambda: require_base(self), stop)
+
+    def _check_callable(self, name: str, args: Any) -> None:
+        """Refuse what could only be committed as a rejection: a caller in this process can correct it at once."""
+        mutator = self.rules.mutators.get(name)
+        if mutator is None:
+            known = ", ".join(sorted(self.rules.mutators))
+            raise Invalid("no such mutator", mutator=name, known=known)
+        reason = wrong_arguments(mutator, args)
+        if reason is not None:
+            raise Invalid(reason, mutator=name)
 
     def _prove_base(self, floor: int, progress: Callable[[int], None] | None) -> Snapshot:
         """Make the base, prove it, and name it in an entry, so that the chain covers what replaces the entries."""

@@ -29,6 +29,9 @@ class Projection:
         self._partition = checkpoints_partition(log.record.prefix)
         self._sort = escape(name, "projection")
 
+    def __repr__(self) -> str:
+        return f"<Projection {self._sort} of {self._log!r}>"
+
     def checkpoint(self) -> int:
         """The version up to which the projection has gone."""
         return self._position()[0]

@@ -21,7 +21,7 @@ from stratalog.documents.state import ClientState, State
 from stratalog.errors import MergeConflict, NotFound, VersionForgotten
 from stratalog.protocol.messages import Mutation, Outcome
 
-__all__ = ["Replayed", "merge", "merge_client", "replay"]
+__all__ = ["ReplayReport", "Replayed", "merge", "merge_client", "replay"]
 
 BATCH_MUTATIONS = 100
 """Mutations committed together by a merge."""
@@ -49,7 +49,34 @@ class Replayed(msgspec.Struct, frozen=True):
     """The version of the target that committed it, after a merge."""
 
 
-def replay(fork: Document, target: Document, *, after: int | None = None) -> list[Replayed]:
+class ReplayReport(msgspec.Struct, frozen=True):
+    """The mutations of a replay or merge, in the fork's order, and how many of them came out which way."""
+
+    mutations: list[Replayed]
+
+    @property
+    def applied(self) -> int:
+        """How many mutations take effect on the target."""
+        return sum(replayed.reason_after is None for replayed in self.mutations)
+
+    @property
+    def rejected(self) -> int:
+        """How many mutations the target rejects."""
+        return len(self.mutations) - self.applied
+
+    @property
+    def different(self) -> int:
+        """How many mutations left other values than in the fork, or were rejected in one place only."""
+        return sum(not replayed.same for replayed in self.mutations)
+
+    def __iter__(self) -> Iterator[Replayed]:
+        return iter(self.mutations)
+
+    def __len__(self) -> int:
+        return len(self.mutations)
+
+
+def replay(fork: Document, target: Document, *, after: int | None = None) -> ReplayReport:
     """Run the fork's own mutations on the target's newest state, and only report.
 
     Raises MergeConflict for a fork that lost what was merged.
@@ -58,10 +85,10 @@ def replay(fork: Document, target: Document, *, after: int | None = None) -> lis
     own = list(_own_mutations(fork))
     _check_continues(state, own, target)
     start = fork.log.first if after is None else after
-    return _reports([change for change in own if change.version > start], state, target)
+    return ReplayReport(_reports([change for change in own if change.version > start], state, target))
 
 
-def merge(fork: Document, target: Document) -> list[Replayed]:
+def merge(fork: Document, target: Document) -> ReplayReport:
     """Run the fork's own mutations on the target and commit them there; report as `replay` does.
 
     All of them are run on one state first. Each must be applied there, be rejected as it was in the fork, or have been
@@ -122,7 +149,7 @@ class _Merge:
 
         self._ran: Sequence[Ran] = ()
 
-    def run(self) -> list[Replayed]:
+    def run(self) -> ReplayReport:
         report: list[Replayed] = []
         while self._start < len(self._own):
             batch = self._batch()
@@ -136,7 +163,7 @@ class _Merge:
             self._start += len(batch)
             # Where nobody comes between, what was found good behind this batch stays good behind its entry.
             self._approved = max(outcome.version or self._approved for outcome in outcomes)
-        return report
+        return ReplayReport(report)
 
     def _batch(self) -> list[_Own]:
         return self._own[self._start : self._start + BATCH_MUTATIONS]

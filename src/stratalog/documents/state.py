@@ -253,6 +253,13 @@ class State:
         except NotFound as exc:
             raise self._gone() from exc
 
+    def count(self) -> int:
+        """Return the number of keys of the content. Reads a few nodes, and a leaf for each key that changed lately."""
+        try:
+            return self.content.count(self.chunks)
+        except NotFound as exc:
+            raise self._gone() from exc
+
     def changed_in(self, key: str, slot: Slot | None = _UNKNOWN) -> int:
         """The version that changed ``key`` last; negative where it deleted it; 0 where none is known.
 

@@ -1,8 +1,8 @@
-"""View: a document's state at one version, to be read like a mapping; bodies are opened when they are looked at."""
+"""View: a document's state at one version, a mapping from keys to values. Bodies are read only when they are used."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import ItemsView, Iterator, Mapping
 from typing import Any
 
 import msgspec
@@ -25,21 +25,44 @@ class ItemInfo(msgspec.Struct, frozen=True):
     metadata: dict[str, Any]
 
 
-class View:
-    """Content at `version`. Values given out are copies."""
+class View(Mapping[str, Any]):
+    """The content at `version`: a read-only mapping in order of the keys. Values are copies.
+
+    ``view["cells/C2"]``, ``"cells/C2" in view``, ``len(view)`` and ``dict(view)`` work as for any mapping. `scan` and
+    `items` read values in runs; looking up many keys one by one is slower.
+    """
 
     def __init__(self, state: State, values: Values) -> None:
         self._state = state
         self._values = values
         self.version = state.version
 
+    def __repr__(self) -> str:
+        return f"<View version={self.version}>"
+
+    def __getitem__(self, key: str) -> Any:
+        slot = self._state.slot(check_key(key))
+        if slot is None:
+            raise KeyError(key)
+        return decode(self._values.load(slot.value))
+
+    def __iter__(self) -> Iterator[str]:
+        return (key for key, _ in self._state.scan())
+
+    def __len__(self) -> int:
+        return self._state.count()
+
+    def __contains__(self, key: object) -> bool:
+        return isinstance(key, str) and self._state.slot(check_key(key)) is not None
+
     def get(self, key: str, default: Any = None) -> Any:
-        """The value of ``key``, or ``default``."""
+        """Return the value of ``key``, or ``default``."""
         slot = self._state.slot(check_key(key))
         return default if slot is None else decode(self._values.load(slot.value))
 
-    def __contains__(self, key: str) -> bool:
-        return self._state.slot(check_key(key)) is not None
+    def items(self) -> ViewItems:
+        """Return the keys and values, in order."""
+        return ViewItems(self)
 
     def scan(self, prefix: str = "", *, after: str | None = None) -> Iterator[tuple[str, Any]]:
         """Keys that start with ``prefix`` and come after the key ``after``, and their values, in order."""
@@ -57,7 +80,7 @@ class View:
         return {key: decode(self._values.load(slot.value)) for key, slot in slots}
 
     def to_dict(self) -> dict[str, Any]:
-        """Every key and value."""
+        """Return every key and value."""
         return dict(self.scan())
 
     def collection_version(self, collection: str) -> int:
@@ -67,3 +90,14 @@ class View:
     def content_digest(self) -> str:
         """What replicas compare: the hash of keys and values, whatever their history. Writes the chunks it needs."""
         return tree_roots(self._state).content.digest.hex()
+
+
+class ViewItems(ItemsView[str, Any]):
+    """The items of a view. Iteration reads them in runs, not by a look-up for each key."""
+
+    def __init__(self, view: View) -> None:
+        super().__init__(view)
+        self._view = view
+
+    def __iter__(self) -> Iterator[tuple[str, Any]]:
+        return self._view.scan()

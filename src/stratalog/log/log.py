@@ -56,6 +56,9 @@ class Log:
             (parent, Reader(environment, parent.prefix, record.owner, upcasters)) for parent in record.lineage
         ]
 
+    def __repr__(self) -> str:
+        return f"<Log {self.record.organisation}/{self.record.name}>"
+
     @property
     def first(self) -> int:
         """The version below the log's own first entry: where it was forked from, or 0."""

@@ -6,10 +6,12 @@ from collections.abc import Callable, Mapping
 from types import MappingProxyType
 from typing import Any
 
+import msgspec
+
 from stratalog.codec import Value
 from stratalog.protocol.draft import Draft
 
-__all__ = ["BUILT_IN_MUTATORS", "Mutator", "Mutators", "Rejected"]
+__all__ = ["BUILT_IN_MUTATORS", "Mutator", "Mutators", "Rejected", "wrong_arguments"]
 
 Mutator = Callable[[Draft, Any], None]
 """Called with the draft and the mutation's arguments. Depends on nothing else: no clock, no randomness, no I/O."""
@@ -25,27 +27,63 @@ class Rejected(Exception):  # no StratalogError: it never leaves a commit, it be
         super().__init__(reason)
 
 
+class Arguments(msgspec.Struct, frozen=True):
+    """The argument names of a built-in mutator; ``optional`` ones with their defaults."""
+
+    required: tuple[str, ...]
+    optional: Mapping[str, Value] = {}
+
+    def read(self, args: Any) -> tuple[Any, ...]:
+        """Return the values in order. Raises Rejected for wrong names."""
+        reason = self.fault(args)
+        if reason is not None:
+            raise Rejected(reason)
+        values = [args[name] for name in self.required]
+        if self.optional:
+            values += [args.get(name, value) for name, value in self.optional.items()]
+        return tuple(values)
+
+    def fault(self, args: Any) -> str | None:
+        """Return why ``args`` are no arguments of the mutator; None if they are."""
+        if not isinstance(args, dict):
+            return "arguments must be an object"
+        if args.keys() == {*self.required}:
+            return None
+        if missing := [name for name in self.required if name not in args]:
+            return f"an argument is missing: {', '.join(missing)}"
+        if unknown := sorted(args.keys() - {*self.required} - self.optional.keys()):
+            return f"an argument is unknown: {', '.join(unknown)}"
+        return None
+
+
+PUT = Arguments(("key", "value"))
+DELETE = Arguments(("key",))
+PATCH = Arguments(("key", "merge"))
+INC = Arguments(("key",), {"by": 1})
+APPEND = Arguments(("key", "item"))
+
+
 def put(draft: Draft, args: Any) -> None:
     """``{key, value}``: set the key."""
-    key, value = _arguments(args, "key", "value")
+    key, value = PUT.read(args)
     draft.put(key, value)
 
 
 def delete(draft: Draft, args: Any) -> None:
     """``{key}``: remove the key; removing none is fine."""
-    (key,) = _arguments(args, "key")
+    (key,) = DELETE.read(args)
     draft.delete(key)
 
 
 def patch(draft: Draft, args: Any) -> None:
     """``{key, merge}``: JSON merge patch (RFC 7396) of the key's value."""
-    key, merge = _arguments(args, "key", "merge")
+    key, merge = PATCH.read(args)
     draft.put(key, _merged(draft.get(key), merge))
 
 
 def inc(draft: Draft, args: Any) -> None:
     """``{key, by=1}``: add a number to the key's number; a missing key counts as 0."""
-    key, by = _arguments(args, "key", by=1)
+    key, by = INC.read(args)
     present = draft.get(key, 0)
     if not (_is_number(present) and _is_number(by)):
         raise Rejected(f"inc needs numbers: key={key}")
@@ -54,7 +92,7 @@ def inc(draft: Draft, args: Any) -> None:
 
 def append(draft: Draft, args: Any) -> None:
     """``{key, item}``: add to the end of the key's list; a missing key counts as an empty one."""
-    key, item = _arguments(args, "key", "item")
+    key, item = APPEND.read(args)
     present = draft.get(key, [])
     if not isinstance(present, list):
         raise Rejected(f"append needs a list: key={key}")
@@ -64,24 +102,15 @@ def append(draft: Draft, args: Any) -> None:
 BUILT_IN_MUTATORS: Mutators = MappingProxyType(
     {"put": put, "del": delete, "patch": patch, "inc": inc, "append": append}
 )
+_ARGUMENTS: Mapping[Mutator, Arguments] = MappingProxyType(
+    {put: PUT, delete: DELETE, patch: PATCH, inc: INC, append: APPEND}
+)
 
 
-def _arguments(args: Any, *required: str, **optional: Value) -> tuple[Any, ...]:
-    if not isinstance(args, dict):
-        raise Rejected("arguments must be an object")
-    if args.keys() != {*required}:
-        _check_names(args, required, optional)
-    values = [args[name] for name in required]
-    if optional:
-        values += [args.get(name, value) for name, value in optional.items()]
-    return tuple(values)
-
-
-def _check_names(args: dict[str, Value], required: tuple[str, ...], optional: dict[str, Value]) -> None:
-    if missing := [name for name in required if name not in args]:
-        raise Rejected(f"an argument is missing: {', '.join(missing)}")
-    if unknown := sorted(args.keys() - {*required} - optional.keys()):
-        raise Rejected(f"an argument is unknown: {', '.join(unknown)}")
+def wrong_arguments(mutator: Mutator, args: Any) -> str | None:
+    """Return why ``args`` are wrong for a built-in mutator; None where they are right, and for any other mutator."""
+    arguments = _ARGUMENTS.get(mutator)
+    return None if arguments is None else arguments.fault(args)
 
 
 def _merged(target: Value, merge: Value) -> Value:

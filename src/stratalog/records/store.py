@@ -69,6 +69,9 @@ class Records:
         self._failures_max = failures_max
         self._heads = Heads()
 
+    def __repr__(self) -> str:
+        return f"<Records {self.organisation}>"
+
     def get(self, id: str, version: int | None = None, *, size_max: int | None = None) -> Record:
         """A version with its body, the latest by default.
 

@@ -98,7 +98,7 @@ def show(service: Served, organisation: Name, document: Name) -> DocumentInfo:
 @deleting("/", opt={"action": "delete"}, summary="Delete a document")
 def remove(service: Served, organisation: Name, document: Name) -> None:
     """Its name may be used again; that is another incarnation. Its forks keep what they need of it."""
-    service.document(organisation, document).delete()
+    service.store.delete(service.document(organisation, document))
 
 
 @post(
@@ -130,7 +130,7 @@ async def replay_fork(
 ) -> Report:
     """Runs the fork's own mutations on the target and writes nothing."""
     await service.permit(request.user, "read", organisation, data.document)
-    return await service.run(lambda: Report(replay(*_pair(service, organisation, document, data))))
+    return await service.run(lambda: Report(replay(*_pair(service, organisation, document, data)).mutations))
 
 
 @post(
@@ -148,7 +148,7 @@ async def merge_fork(
     await service.permit(request.user, "write", organisation, data.document)
     with await service.reserve_bytes(organisation):
         report = await service.in_turn(
-            organisation, data.document, lambda: Report(merge(*_pair(service, organisation, document, data)))
+            organisation, data.document, lambda: Report(merge(*_pair(service, organisation, document, data)).mutations)
         )
     service.hub.poke(
         organisation, data.document, max((mutation.merged_in or 0 for mutation in report.mutations), default=0)

@@ -158,7 +158,7 @@ def delete_table(table: Table, data_files: DataFiles | None) -> int:
     table.clear_files()
     count = 0 if rights is None or data_files is None else _delete_data(table, rights, data_files)
     table.jobs.delete()
-    table.document.delete()
+    table.store.delete(table.document)
     if rights is not None and data_files is not None:
         rights.retire()
     return count

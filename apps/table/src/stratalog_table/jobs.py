@@ -103,7 +103,7 @@ class JobTracker:
 
     def rebuild(self) -> int:
         """Throw the model away and follow the log again from the first version kept; how far it is then."""
-        self._reading(Document.delete)
+        self._reading(self._store.delete)
         return self.catch_up()
 
     def delete(self) -> None:
@@ -111,7 +111,7 @@ class JobTracker:
         with suppress(NotFound):
             document = self._existing()
             if self._is_ours(document):
-                document.delete()
+                self._store.delete(document)
         self._document = None
 
     def _reading(self, query: Callable[[Document], T]) -> T:
@@ -131,7 +131,7 @@ class JobTracker:
             if not self._is_ours(document):
                 # Raises NotFound where our own table was deleted: then the model is of the one that came after it.
                 self._table.log.head()
-                document.delete()
+                self._store.delete(document)
                 return self._opened()
             self._document = document
         return self._document
