@@ -27,8 +27,8 @@ from stratalog.protocol.live import FromServer, Here
 __all__ = ["ANNOUNCE_SECONDS_MAX", "CONNECTION_SECONDS_MAX", "SHOWN_MAX", "Connections", "GatewayListener", "Listeners"]
 
 CONNECTION_SECONDS_MAX = 900
-"""A connection is closed this long after its hello. The token was checked at the hello and is not stored, so the
-permission cannot be checked again; the client must say hello with a new connection. API Gateway allows 2 hours."""
+"""A connection gets no message this long after its hello and is closed. The token was checked at the hello and is not
+stored, so the permission cannot be checked again: the client must connect again. API Gateway alone allows 2 hours."""
 
 SHOWN_MAX = 100
 """The number of connections of a document that may show a state, since a WebSocket message there is at most 128 KB."""
@@ -190,7 +190,7 @@ class Listeners:
         now_ms, begun = self._clock.wall_ms(), Observation(self._clock)
         listeners = list(self._all(name, consistent))
         for listener in listeners:
-            # When there is no time to close all expired connections, the next call closes the rest.
+            # Without time to close all expired connections, the rest get no message and the next call closes them.
             if listener.expires_ms <= now_ms and begun.age_seconds() <= ANNOUNCE_SECONDS_MAX:
                 self._end(name, listener)
         return [listener for listener in listeners if listener.expires_ms > now_ms]

@@ -57,7 +57,7 @@ class BackupIndex:
         return no_turn()
 
     def close(self) -> None:
-        """Nothing is held."""
+        """Do nothing: the repository's connection is not this object's."""
 
     def row(self, key: str) -> bytes | None:
         """Return a row of the catalogue, or None."""
@@ -103,7 +103,7 @@ class BackupBlobs:
         _refuse()
 
     def close(self) -> None:
-        """Nothing is held."""
+        """Do nothing: the repository's connection is not this object's."""
 
     def _item(self, key: str) -> Item | None:
         owner = _owner(key)

@@ -1,4 +1,4 @@
-"""The proof of a copy: both stores are asked the same, and must answer the same."""
+"""The verification of a copy: run the same reads on source and target, and compare the results."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ def _untouched(environment: Environment) -> Environment:
 
 
 class _Aside:
-    """Read-only blobs of a store. Puts are kept in memory and can be read back."""
+    """The blobs of a store, for a comparison. Puts stay in memory and can be read back."""
 
     def __init__(self, blobs: Blobs) -> None:
         self._blobs = blobs

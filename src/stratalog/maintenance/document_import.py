@@ -193,7 +193,7 @@ def _entries(file: BinaryIO) -> Iterator[_Entry]:
 
 
 def _first_ms(file: BinaryIO, default: int) -> int:
-    """When the first version was made: a log cannot be younger than that."""
+    """Return when the first version was created; ``default`` if there is none. A log cannot be younger than that."""
     return next((entry.created_ms for entry in _entries(file)), default)
 
 

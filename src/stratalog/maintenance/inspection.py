@@ -1,7 +1,7 @@
 """Inspection: read everything that a history refers to from storage, hash it, and compare objects that must agree.
 
 Nothing is written. Writers may continue meanwhile, so a history with damage is read again. Only damage that both
-readings find is reported: an object that one reading finds damaged was changed by a writer.
+readings find is reported; damage in one reading alone comes from a concurrent write.
 """
 
 from __future__ import annotations

@@ -41,7 +41,7 @@ class MaintenancePolicy(msgspec.Struct, frozen=True, kw_only=True, forbid_unknow
     policy lets be a floor."""
 
     exceptions: Mapping[str, RetentionPolicy] = {}
-    """Retention by `ORGANISATION/DOCUMENT` or `ORGANISATION`, instead of the defaults. The longer key takes precedence.
+    """Retention by `ORGANISATION/DOCUMENT` or else by `ORGANISATION`, instead of `documents` and `logs`.
 
     A slash in an organisation's id is written `%2F`; otherwise one tenant's policy would apply to another's documents.
     """

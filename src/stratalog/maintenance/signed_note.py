@@ -57,7 +57,7 @@ class SigningKey(msgspec.Struct, frozen=True):
 
     @property
     def verifier(self) -> VerifierKey:
-        """The public key. Raises Invalid where ``cryptography`` is not installed."""
+        """The public key. Raises Invalid if ``cryptography`` is not installed."""
         public = _ed25519().Ed25519PrivateKey.from_private_bytes(self.seed).public_key()
         return VerifierKey(self.name, public.public_bytes_raw())
 

@@ -198,7 +198,7 @@ class _Copy:
             raise _Moved
 
     def _publish(self, log: _Log) -> None:
-        """Write the log's name record and directory lines. A log whose name now belongs to another gets none."""
+        """Write the log's name record and, if it is live, its lines. Skip a log whose name now belongs to another."""
         if log.record is None:
             return
         self._mirror.put(log.record.partition, log.record.sort, log.record)

@@ -1,9 +1,9 @@
 """A maintenance pass: everything that is due in a store.
 
 A pass scrubs blobs, measures usage and collects blobs at intervals, maintains every log and record in the order of the
-directory, sweeps deleted logs, and runs the application's own steps. It stops when its time is over, and the next pass
-continues after the last log or record. Maintenance and collection each save their position. When both are due, each
-gets about half of the time. A failure is reported, and the pass continues.
+directory, sweeps deleted logs and abandoned uploads, and runs the application's own steps. It stops when its time is
+over, and the next pass continues after the last log or record. Maintenance and collection each save their position.
+When both are due, each gets about half of the time. A failure is reported, and the pass continues.
 
 A pass may be killed, and several may run at once: the position only saves work, and each step is safe on its own.
 """
@@ -71,7 +71,7 @@ class MaintenanceReport(msgspec.Struct, frozen=True):
     blobs_deleted: int = 0
     blob_bytes_freed: int = 0
     measured_organisations: int = 0
-    """Organisations whose stored bytes were measured."""
+    """Organisations whose usage was measured."""
 
     blobs_scrubbed: int = 0
     """Blobs that the scrub read and verified."""
@@ -286,6 +286,7 @@ class _Pass:
             self._report(f"{organisation}, its blobs")
             finished: list[bool] = []
             self._do(f"{organisation}, its blobs", partial(self._collect_organisation, organisation, stop, finished))
+            # Empty after a failure, which is reported: the pass continues with the next organisation.
             if finished == [False]:
                 return False
             position.collected = organisation
