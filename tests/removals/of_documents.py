@@ -363,7 +363,7 @@ REMOVALS: tuple[Removal, ...] = (
         (
             Edit(
                 "src/stratalog/maintenance/document_check.py",
-                "        # Also without a state, as behind a redacted version: the next snapshot gives one again.\n",
+                "        # Continue even without a state (as after a redacted version): the next snapshot gives one.\n",
                 "            return rebuild if has_state else None\n",
             ),
         ),

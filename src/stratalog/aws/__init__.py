@@ -1,12 +1,12 @@
-"""The same store in functions that AWS Lambda calls. Every cold start imports these modules.
+"""Handlers for AWS Lambda functions over the same store. Every cold start imports these modules.
 
 Modules
 -------
-container    opens the store once, from environment variables
-api          HTTP API events, answered by the server's application
-answers      responses as an HTTP API takes them
-processor    batches of the FIFO queue, settled by the worker's code
-sockets      events of a WebSocket API
-listeners    live connections, kept in the index
-maintenance  one maintenance pass for each call of a schedule
+container    the store and application of one process, from environment variables
+api          the handler of HTTP API events
+answers      responses in the form an HTTP API expects
+processor    the handler of batches of the FIFO queue
+sockets      the handler of a WebSocket API
+listeners    live connections, stored in the index
+maintenance  the handler of a schedule: one maintenance pass for each call
 """

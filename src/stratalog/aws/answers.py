@@ -1,7 +1,7 @@
-"""Answers, as Lambda hands them to a gateway: one piece of at most 6 MB as JSON, where a body is base64.
+"""Responses in the form that Lambda passes to a gateway: one JSON object of at most 6 MB with the body in base64.
 
-A body that would be too large goes compressed to who takes zstd or gzip. Every other goes as it is, like all answers of
-a server: where a secret stands beside text of somebody else's choice, a compressed length tells of the secret.
+A body that would be too large is compressed if the client accepts zstd or gzip. Every other body is sent uncompressed,
+as by the server: if a body holds a secret next to text chosen by an attacker, its compressed length leaks the secret.
 """
 
 from __future__ import annotations
@@ -23,15 +23,15 @@ from stratalog.server.pages import OWN_CONNECTIONS
 __all__ = ["ANSWER_BYTES_MAX", "UNPACKED_BYTES_MAX", "GatewayAnswer", "packing_of"]
 
 ANSWER_BYTES_MAX = (6 * 1024 * 1024 - 64 * 1024) // 4 * 3
-"""Lambda's bound of 6 MB is on the answer as JSON, where a body is base64; 64 KB are left to the rest of it."""
+"""Lambda limits the response as JSON to 6 MB. The body is base64, and 64 KB are reserved for the rest of the JSON."""
 
 UNPACKED_BYTES_MAX = 64 * 1024 * 1024
-"""What a compressed body may unpack to: it is made within the function's time and memory."""
+"""The uncompressed size limit of a compressed body, since the function makes it within its time and memory."""
 
 TOO_LARGE = "the answer is too large for a function: ask for less at once, by a range or a limit, or ask a server"
 TOO_LARGE_PLAIN = f"{TOO_LARGE}; or accept zstd or gzip"
-GZIP_WINDOW = 31  # zlib's word for gzip's frame
-# What an answer says of its body, which another body must not inherit.
+GZIP_WINDOW = 31  # tells zlib to write the gzip format
+# The headers that describe the body. An error that replaces the body must not keep them.
 OF_THE_BODY = frozenset({b"content-type", b"content-length", b"content-range", b"accept-ranges", b"etag"})
 Headers = Sequence[tuple[bytes, bytes]]
 _PACKERS: Mapping[str, Callable[[], Any]] = {
@@ -42,10 +42,10 @@ _NONE_OF_IT = re.compile(r"\s*q\s*=\s*0(\.0*)?\s*")
 
 
 class GatewayAnswer:
-    """One answer, in the making: its head first, then its body piece by piece, then its end."""
+    """One response being built: first status and headers, then the body piece by piece, then `end`."""
 
     def __init__(self, packing: str = "") -> None:
-        """A body that would be too large is compressed by ``packing``; by nothing where it is empty."""
+        """``packing`` is the coding for a body that would be too large: zstd, gzip, or empty for none."""
         self.status = 500
         self.headers: Headers = ()
         self._body = bytearray()
@@ -54,7 +54,7 @@ class GatewayAnswer:
         self._packer: Any = None
 
     def add(self, piece: bytes) -> None:
-        """A piece of the body. Raises LimitExceeded."""
+        """Append a piece of the body. Raises LimitExceeded: call `refuse`."""
         self._size += len(piece)
         self._body += piece if self._packer is None else self._packer.compress(piece)
         if self._packer is None and len(self._body) > ANSWER_BYTES_MAX and self._packing and self._is_packable():
@@ -63,7 +63,7 @@ class GatewayAnswer:
         self._check()
 
     def end(self) -> None:
-        """No piece comes any more. Raises LimitExceeded."""
+        """Finish the body after its last piece. Raises LimitExceeded: call `refuse`."""
         if self._packer is None:
             return
         self._body += self._packer.flush()
@@ -72,7 +72,7 @@ class GatewayAnswer:
         self.headers = [*_of_packed(self.headers), *packed]
 
     def refuse(self, error: StratalogError) -> None:
-        """Answer this instead; what else the headers say, such as CORS, stands."""
+        """Replace the response by an error. Headers that do not describe the body, such as CORS, stay."""
         self.status = status_of(error)
         remaining = [(name, value) for name, value in self.headers if name.lower() not in OF_THE_BODY]
         headers, body = encoded_problem(error)
@@ -80,7 +80,7 @@ class GatewayAnswer:
         self._body[:] = body
 
     def event(self, live_address: str) -> dict[str, Any]:
-        """The answer as the gateway takes it: each header once, cookies apart."""
+        """Return the response in the gateway's form: each header once, and cookies in a list of their own."""
         headers: dict[str, str] = {ADDRESS_HEADER: live_address} if live_address else {}
         cookies: list[str] = []
         for raw_name, raw_value in self.headers:
@@ -88,7 +88,7 @@ class GatewayAnswer:
             if name == "set-cookie":
                 cookies.append(value)
             elif name == "content-security-policy" and live_address:
-                # Hints come from another host here.
+                # Live hints come from another host here, so the page may connect to it too.
                 headers[name] = value.replace(OWN_CONNECTIONS, f"{OWN_CONNECTIONS} {_origin(live_address)}")
             elif name != "content-length":
                 headers[name] = f"{headers[name]}, {value}" if name in headers else value
@@ -96,7 +96,7 @@ class GatewayAnswer:
         return {**answer, "body": b64encode(self._body).decode(), **({"cookies": cookies} if cookies else {})}
 
     def _is_packable(self) -> bool:
-        """Whether it is a body as it is: no part of one, whose place counts its bytes, and none packed already."""
+        """Return whether the body may be compressed: it is neither a range, which counts bytes, nor compressed yet."""
         names = {name.lower() for name, _ in self.headers}
         return self.status == 200 and not names & {b"content-range", b"content-encoding"}
 
@@ -113,7 +113,7 @@ def _origin(address: str) -> str:
 
 
 def packing_of(headers: Mapping[str, str]) -> str:
-    """How a body may be compressed for who asks with these headers, by lower-case names; empty for not at all."""
+    """Return the coding that a request's headers (by lower-case names) accept: zstd, gzip, or empty for none."""
     offered = (coding.partition(";") for coding in headers.get("accept-encoding", "").lower().split(","))
     weights = {name.strip(): weight for name, _, weight in offered}
     return next((name for name in _PACKERS if _is_accepted(weights.get(name, weights.get("*")))), "")
@@ -124,7 +124,7 @@ def _is_accepted(weight: str | None) -> bool:
 
 
 def _of_packed(headers: Headers) -> Headers:
-    """What still holds of the same body compressed: its tag no longer for each byte, and ranges would count others."""
+    """Return the headers for the compressed body: the entity tag becomes weak, and ranges are no longer offered."""
     remaining = [(name.lower(), value) for name, value in headers if name.lower() != b"accept-ranges"]
     weak = [
         (name, b"W/" + value if not value.startswith(b"W/") else value) for name, value in remaining if name == b"etag"

@@ -1,9 +1,9 @@
 """The handler of an HTTP API: each event, in payload format 2.0, is one request to the server's own application.
 
-The application runs without its lifespan, which would start a watch over live connections: there are none here. Answers
-are one piece with Lambda (`answers.py`), so that streams of events are refused.
+The application runs without its lifespan, which would start a watch over live connections; a function has none. A
+response is one piece (`answers.py`), so event streams are refused.
 
-The fields: “AWS Lambda proxy integrations for HTTP APIs”, Amazon API Gateway Developer Guide.
+The fields are described in “AWS Lambda proxy integrations for HTTP APIs”, Amazon API Gateway Developer Guide.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ EVENT_STREAM = b"text/event-stream"
 
 
 def handler(event: Mapping[str, Any], context: object) -> dict[str, Any]:
-    """Lambda's entry point."""
+    """Answer one HTTP API event: the entry point for Lambda."""
     return _api().answer(event)
 
 
@@ -39,7 +39,7 @@ def _api() -> Api:
 
 
 class Api:
-    """The application of one container, and the loop it runs on. One event at a time, as Lambda has it."""
+    """The application of one container and its event loop. Lambda passes one event at a time."""
 
     def __init__(self, opened: Container) -> None:
         self._container = opened
@@ -47,13 +47,14 @@ class Api:
         self._runner = asyncio.Runner()
 
     def answer(self, event: Mapping[str, Any]) -> dict[str, Any]:
-        """What is answered to one request. Who listens is told before: afterwards the container is frozen."""
+        """Answer one request, and notify the listeners of its commits."""
         answer = self._runner.run(self._answer(event))
+        # Before the return: Lambda may freeze the process right after it.
         self._container.announce()
         return answer.event(self._container.live_address)
 
     def close(self) -> None:
-        """Let go of the loop; the container stays as it is."""
+        """Close the event loop. The container stays open."""
         self._runner.close()
 
     async def _answer(self, event: Mapping[str, Any]) -> GatewayAnswer:
@@ -72,7 +73,7 @@ class Api:
 
 
 class _Exchange:
-    """The two ends of ASGI for one request."""
+    """The ASGI callables ``receive`` and ``send`` of one request."""
 
     def __init__(self, body: bytes, answer: GatewayAnswer) -> None:
         self.answer = answer
@@ -110,7 +111,7 @@ class _Exchange:
 
 
 def _headers(event: Mapping[str, Any]) -> dict[str, str]:
-    """By lower-case names."""
+    """Return the request's headers by lower-case names."""
     headers = {name.lower(): value for name, value in event.get("headers", {}).items()}
     if cookies := event.get("cookies"):
         headers["cookie"] = "; ".join(cookies)
@@ -118,7 +119,7 @@ def _headers(event: Mapping[str, Any]) -> dict[str, str]:
 
 
 def _scope(event: Mapping[str, Any], headers: Mapping[str, str]) -> dict[str, Any]:
-    """The request as ASGI says it."""
+    """Return the request's ASGI scope."""
     http = event["requestContext"]["http"]
     path = _raw_path(event, headers)
     return {
@@ -138,10 +139,11 @@ def _scope(event: Mapping[str, Any], headers: Mapping[str, str]) -> dict[str, An
 
 
 def _raw_path(event: Mapping[str, Any], headers: Mapping[str, str]) -> str:
-    """The path as it was sent. An HTTP API unescapes it, so that a name's slash looks like any other.
+    """Return the escaped path as the client sent it.
 
-    A request may say its path once more in a header. It is believed where it is the same path unescaped: so it can
-    name nothing but what the gateway let through, cut into names as its sender meant.
+    An HTTP API unescapes the path, so an escaped slash in a name becomes a separator. A client may therefore repeat its
+    escaped path in a header. The header is used only if it unescapes to the gateway's path: it can then change only how
+    the path is split into names, and cannot name a path that the gateway did not authorise.
     """
     path: str = event["rawPath"]
     stage = f"/{event['requestContext'].get('stage', '')}"
@@ -150,7 +152,7 @@ def _raw_path(event: Mapping[str, Any], headers: Mapping[str, str]) -> str:
     if FUNCTION_URL in event["requestContext"].get("domainName", ""):
         return path
     header = headers.get(PATH_HEADER, "")
-    # It also cuts a path at an escaped question mark.
+    # The gateway also cuts the path at an escaped question mark.
     if header.isascii() and path in (unquote(header), unquote(header).partition("?")[0]):
         return header
     return quote(path)

@@ -1,7 +1,7 @@
-"""Container: what one execution environment of Lambda opens once and keeps from call to call.
+"""The container: the store and application that a Lambda execution environment opens once and keeps between calls.
 
-It may be frozen between two calls for hours. Nothing here relies on time having been noticed: what was seen is trusted
-by the observation rule alone, and a connection that died meanwhile is a lost answer like any other.
+Lambda may freeze the process between two calls for hours, so no code here relies on timers. Earlier reads are trusted
+only as far as the observation rule allows, and a network connection that died meanwhile counts as a lost answer.
 """
 
 from __future__ import annotations
@@ -27,16 +27,16 @@ WORKER_SETTINGS = WorkerSettings(retry_seconds_max=5)
 
 
 class Container:
-    """The store and the application of a function, by its environment variables.
+    """The store and the application of a function, configured by environment variables.
 
     ``STRATALOG_STORE`` is the store's URL. ``STRATALOG_APPLICATION`` is the application, by its short name or as
-    MODULE:NAME; without one the built-in mutators are served, to the machine itself only. ``STRATALOG_QUEUED``, if not
-    empty, has every push wait in the queue. ``STRATALOG_SOCKETS`` is the URL of the WebSocket API's stage,
-    ``https://…``, and ``STRATALOG_LIVE`` what clients are told to connect to, where that is another: ``wss://…``.
-    ``STRATALOG_ORIGINS`` lists web origins, with spaces between, whose pages may call besides those that the
-    application names. ``STRATALOG_SETTINGS`` are numbers of the log, the server, the worker and quotas, as JSON.
+    MODULE:NAME; without it the built-in mutators are served, and only to callers on the machine itself. If
+    ``STRATALOG_QUEUED`` is not empty, every push waits in the queue. ``STRATALOG_SOCKETS`` is the URL of the WebSocket
+    API's stage, ``https://…``. ``STRATALOG_LIVE`` is the address that clients connect to, if it differs: ``wss://…``.
+    ``STRATALOG_ORIGINS`` lists web origins, separated by spaces, that may call in addition to the application's own.
+    ``STRATALOG_SETTINGS`` holds settings of the log, the server, the worker and quotas, as JSON.
 
-    Raises Invalid for what names nothing.
+    Raises Invalid if a variable names no store or application or does not decode.
     """
 
     def __init__(self, environment: Mapping[str, str]) -> None:
@@ -64,22 +64,22 @@ class Container:
         self.sockets = environment.get("STRATALOG_SOCKETS", "").rstrip("/")
         own = "ws" + self.sockets.removeprefix("http") if self.sockets else ""
         self.live_address = environment.get("STRATALOG_LIVE", "") or own
-        """Where clients connect for hints; empty where they cannot."""
+        """The address where clients connect for live hints; empty if there is none."""
 
         self._news: dict[tuple[str, str], int] = {}
 
     @cached_property
     def listeners(self) -> Listeners:
-        """Who listens at the WebSocket API."""
+        """The listeners of the WebSocket API."""
         return Listeners(self.store.environment, Connections(self.sockets))
 
     def note(self, organisation: str, name: str, version: int) -> None:
-        """Something was committed, if ``version`` is one: those who listen are to be told."""
+        """Note that ``version`` was committed, for the next `announce`. Version 0 means that nothing was."""
         if version and self.sockets:
             self._news[organisation, name] = max(version, self._news.get((organisation, name), 0))
 
     def announce(self) -> None:
-        """Tell what was noted, as far as they can be reached. Raises nothing: it is a hint."""
+        """Poke the listeners of each document noted, as far as they can be reached. Raises nothing: pokes are hints."""
         while self._news:
             (organisation, name), version = self._news.popitem()
             self.listeners.announce(organisation, name, Poke(version))
@@ -87,7 +87,7 @@ class Container:
 
 @cache
 def container() -> Container:
-    """That of this process."""
+    """Return the container of this process."""
     return Container(os.environ)
 
 

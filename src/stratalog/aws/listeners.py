@@ -1,7 +1,7 @@
-"""Listeners: the live connections that API Gateway holds, kept in the index, and how they are told of something new.
+"""Listeners: the live connections that API Gateway holds, stored in the index, and the messages to them.
 
-All of it is hints. A listener that is missed pulls by itself within a minute; one that is gone is forgotten when it is
-told next, or at its time.
+All messages are hints. A client that misses one pulls by itself within a minute. A closed connection is removed when
+the next message to it fails, or when it expires.
 """
 
 from __future__ import annotations
@@ -27,14 +27,14 @@ from stratalog.protocol.live import FromServer, Here
 __all__ = ["ANNOUNCE_SECONDS_MAX", "CONNECTION_SECONDS_MAX", "SHOWN_MAX", "Connections", "GatewayListener", "Listeners"]
 
 CONNECTION_SECONDS_MAX = 900
-"""So long after its hello a connection hears of something. Its right was asked then, with a token that is not kept:
-nobody can ask again, so the connection ends and its client says hello anew. API Gateway alone would allow 2 hours."""
+"""A connection gets no message this long after its hello and is closed. The token was checked at the hello and is not
+stored, so the permission cannot be checked again: the client must connect again. API Gateway alone allows 2 hours."""
 
 SHOWN_MAX = 100
-"""How many connections of a document show themselves: a message to a WebSocket is at most 128 KB there."""
+"""The number of connections of a document that may show a state, since a WebSocket message there is at most 128 KB."""
 
 ANNOUNCE_SECONDS_MAX = 3.0
-"""So long after the first was told nobody more is: who waits for the answer to a commit must not wait for all."""
+"""No further listener is sent a message this long after the first, so that a commit's caller is answered in time."""
 
 THREADS = 16
 GONE = frozenset({"410", "GoneException"})
@@ -43,19 +43,19 @@ _log = logging.getLogger("stratalog.aws")
 
 
 class Connections:
-    """The WebSocket API's own connections, by its stage's URL. Thread-safe."""
+    """The connections of a WebSocket API, by the URL of its stage. Thread-safe."""
 
     def __init__(self, url: str) -> None:
         self._url = url
 
     def post(self, id: str, message: FromServer) -> bool:
-        """Send a message. False where the connection is gone. Raises Unavailable, OutcomeUnknown."""
+        """Send a message. Return False if the connection is closed. Raises Unavailable, OutcomeUnknown."""
         return self._request(
             partial(self._client.post_to_connection, ConnectionId=id, Data=msgspec.json.encode(message))
         )
 
     def close(self, id: str) -> bool:
-        """End a connection. False where it is gone already. Raises Unavailable, OutcomeUnknown."""
+        """Close a connection. Return False if it is closed already. Raises Unavailable, OutcomeUnknown."""
         return self._request(partial(self._client.delete_connection, ConnectionId=id))
 
     def _request(self, call: Any) -> bool:
@@ -74,7 +74,7 @@ class Connections:
 
     @cached_property
     def _client(self) -> Any:
-        """Made where somebody listens, since its model takes a while to load."""
+        """The client of the management API, made on first use because its model is slow to load."""
         from stratalog.backends.boto import aws_client
         from stratalog.backends.service_request import RequestPolicy
 
@@ -82,7 +82,7 @@ class Connections:
 
 
 class GatewayListener(msgspec.Struct, frozen=True):
-    """A connection that listens, until when, and what it shows of itself."""
+    """A listening connection, its expiry time, and the state that it shows to the other listeners."""
 
     id: str
     expires_ms: int
@@ -90,7 +90,7 @@ class GatewayListener(msgspec.Struct, frozen=True):
 
 
 class Listeners:
-    """Who listens to which document."""
+    """The listeners of each document, stored in the index."""
 
     def __init__(self, environment: Environment, connections: Connections) -> None:
         self.connections = connections
@@ -98,7 +98,10 @@ class Listeners:
         self._clock = environment.clock
 
     def join(self, id: str, organisation: str, name: str, expires_ms: int | None) -> None:
-        """Tell the connection of what is new from now on, until it expires. Raises Forbidden where it listens."""
+        """Add a connection to the listeners of a document until it expires. Raises Forbidden if it is one already.
+
+        ``expires_ms`` is the expiry of its principal, or None. Expires after `CONNECTION_SECONDS_MAX` at the latest.
+        """
         latest_ms = self._clock.wall_ms() + CONNECTION_SECONDS_MAX * 1000
         try:
             self._index.commit(
@@ -109,7 +112,7 @@ class Listeners:
         self._put((organisation, name), GatewayListener(id, min(latest_ms, expires_ms or latest_ms)))
 
     def leave(self, id: str) -> None:
-        """Forget the connection, and tell the others where it showed something. Raises what ``commit`` raises."""
+        """Remove a connection; if it showed a state, send the others the remaining ones. Raises errors of commits."""
         name = self.name_of(id)
         if name is None:
             return
@@ -119,7 +122,7 @@ class Listeners:
             self._send_shown(name)
 
     def show(self, id: str, state: Value) -> None:
-        """Show this of the connection to the others; None takes it back. Raises LimitExceeded, Forbidden."""
+        """Show a connection's state to the others; None removes it. Raises LimitExceeded, Forbidden."""
         size = len(encode(state))
         if size > PRESENCE_BYTES_MAX:
             raise LimitExceeded("what is shown of a client is too large", value=size, limit=PRESENCE_BYTES_MAX)
@@ -131,23 +134,23 @@ class Listeners:
         if state is not None and len(shown) >= SHOWN_MAX:
             raise Forbidden("too many show themselves in the document", limit=SHOWN_MAX)
         known = _listener(item)
-        with suppress(ConditionFailed):  # it has left meanwhile
+        with suppress(ConditionFailed):  # the connection has left meanwhile
             self._put(name, msgspec.structs.replace(known, state=state), Equals("e", known.expires_ms))
         self._send_shown(name)
 
     def here(self, organisation: str, name: str) -> Here:
-        """What each connection of the document shows."""
+        """Return the states that the connections of a document show."""
         return _shown(self._living((organisation, name), consistent=True))
 
     def name_of(self, id: str) -> Name | None:
-        """Organisation and name that a connection listens to."""
+        """Return organisation and name of the document that a connection listens to, or None."""
         item = self._index.get(connection_partition(id), NAME_SORT)
         return None if item is None else (str(item.attributes["o"]), str(item.attributes["d"]))
 
     def announce(self, organisation: str, name: str, message: FromServer) -> None:
-        """Tell all who listen, as far as they can be reached; forget who is gone. Raises nothing: it is a hint."""
+        """Send a message to all listeners that can be reached, and remove closed ones. Raises nothing: it is a hint."""
         try:
-            # Read at half the price of a consistent read: one who joined this moment pulls by itself.
+            # An eventually consistent read costs half. A listener that it misses has just joined and pulls by itself.
             self._send((organisation, name), message, self._living((organisation, name), consistent=False))
         except StratalogError as exc:
             _log.warning("those who listen to %s/%s were not told: %s", organisation, name, exc)
@@ -157,7 +160,7 @@ class Listeners:
         self._send(name, _shown(living), living)
 
     def _send(self, name: Name, message: FromServer, living: list[GatewayListener]) -> None:
-        """Tell them, and what is shown without those who turn out to be gone."""
+        """Send a message to the listeners. If some prove closed, send the others the states without those."""
         begun = Observation(self._clock)
         send = partial(self._send_to, name, message, begun)
         if len(living) < 2:
@@ -170,7 +173,7 @@ class Listeners:
             self._send(name, _shown(left), left)
 
     def _send_to(self, name: Name, message: FromServer, begun: Observation, listener: GatewayListener) -> bool:
-        """False where it is gone, and forgotten."""
+        """Send a message to one listener. Return False if its connection was closed, and remove it."""
         if begun.age_seconds() > ANNOUNCE_SECONDS_MAX:
             return True
         try:
@@ -183,17 +186,17 @@ class Listeners:
             return True
 
     def _living(self, name: Name, *, consistent: bool) -> list[GatewayListener]:
-        """Those who are still told; the others' time is over, and their connections are ended."""
+        """Return the listeners that have not expired, and close the connections of the others."""
         now_ms, begun = self._clock.wall_ms(), Observation(self._clock)
         listeners = list(self._all(name, consistent))
         for listener in listeners:
-            # Those whom there is no time to hang up on hear nothing either, and are hung up on next.
+            # Without time to close all expired connections, the rest get no message and the next call closes them.
             if listener.expires_ms <= now_ms and begun.age_seconds() <= ANNOUNCE_SECONDS_MAX:
                 self._end(name, listener)
         return [listener for listener in listeners if listener.expires_ms > now_ms]
 
     def _end(self, name: Name, listener: GatewayListener) -> None:
-        """Hang up, as far as it goes; where it does not, whoever tells the others next tries again."""
+        """Close an expired connection and remove it. If that fails, the next message to the document tries again."""
         try:
             self.connections.close(listener.id)
             self._forget(name, listener.id)

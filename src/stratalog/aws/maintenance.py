@@ -1,4 +1,4 @@
-"""The handler of a schedule: one pass of maintenance, as far as its time reaches. The next one goes on from there."""
+"""The handler of a schedule: one maintenance pass within the function's time. The next call continues from there."""
 
 from __future__ import annotations
 
@@ -16,15 +16,16 @@ from stratalog.maintenance.store_pass import MaintenanceReport, maintain
 __all__ = ["handler", "maintained"]
 
 END_SECONDS = 60.0
-"""So long before the end no new piece of work is begun."""
+"""No new part of the pass is begun this long before the function's time ends."""
 
 _log = logging.getLogger("stratalog.aws")
 
 
 def handler(event: object, context: Any) -> dict[str, Any]:
-    """Lambda's entry point. ``STRATALOG_POLICY`` says as JSON what is kept; without it all that can be reached is.
+    """Run one maintenance pass: the entry point for Lambda.
 
-    Raises Unavailable at the end where something failed, so that the function's alarm goes off.
+    ``STRATALOG_POLICY`` is the policy as JSON; without it only unreachable data is deleted. Raises Unavailable after
+    the pass if any part of it failed, so that the function's alarm goes off.
     """
     policy = read_policy(os.environ.get("STRATALOG_POLICY") or "{}")
     seconds = max(0.0, context.get_remaining_time_in_millis() / 1000 - END_SECONDS)
@@ -35,7 +36,7 @@ def handler(event: object, context: Any) -> dict[str, Any]:
 
 
 def maintained(opened: Container, policy: MaintenancePolicy, seconds: float) -> MaintenanceReport:
-    """One pass over a container's store, and its application's own steps."""
+    """Run one pass over a container's store with its application's own steps, and log the failures."""
     application = opened.application
     done = maintain(
         opened.store, policy, steps=application.maintenance, seconds=seconds, measures=application.has_quotas

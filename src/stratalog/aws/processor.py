@@ -1,8 +1,8 @@
-"""The handler of the FIFO queue: a batch of messages, settled by the worker's own code, in the order of each group.
+"""The handler of the FIFO queue: the worker's own code settles a batch of messages, in the order of each group.
 
-SQS deletes what is not reported. A group stops at its first message that cannot be settled; that one and all after it
-are reported and let go of for a while, so that none overtakes another. The event source must have
-``ReportBatchItemFailures``.
+SQS deletes the messages that the handler does not report. A group stops at its first message that cannot be settled.
+That message and all after it are reported and released with a delay, so none overtakes another. The event source must
+have ``ReportBatchItemFailures``.
 """
 
 from __future__ import annotations
@@ -25,16 +25,16 @@ from stratalog.worker.settlement import Settlement, Settler, again_seconds
 __all__ = ["Processor", "handler"]
 
 END_SECONDS = 3.0
-"""No message is begun with less time left than this: the rest is reported, which takes a while too."""
+"""No message is begun with less time left than this, since releasing and reporting the rest takes time too."""
 
 Remaining = Callable[[], float]
-"""How many seconds are left of this call."""
+"""Returns the seconds that are left of this call."""
 
 _log = logging.getLogger("stratalog.aws")
 
 
 def handler(event: Mapping[str, Any], context: Any) -> dict[str, Any]:
-    """Lambda's entry point."""
+    """Settle one SQS event and report the failed messages: the entry point for Lambda."""
     remaining = lambda: context.get_remaining_time_in_millis() / 1000  # noqa: E731
     failed = _processor().process(event["Records"], remaining)
     return {"batchItemFailures": [{"itemIdentifier": id} for id in failed]}
@@ -46,7 +46,7 @@ def _processor() -> Processor:
 
 
 class Processor:
-    """Settles what SQS hands over. One batch at a time, as Lambda has it."""
+    """Settles batches of SQS messages. Lambda passes one batch at a time."""
 
     def __init__(self, opened: Container) -> None:
         queue = opened.store.queue
@@ -62,12 +62,15 @@ class Processor:
         self._settler = Settler(opened.store, settings.receives_max)
 
     def process(self, records: Sequence[Mapping[str, Any]], remaining: Remaining) -> list[str]:
-        """The ids of the messages that must come again, of a batch as Lambda's event has it. Raises Unavailable."""
+        """Settle the records of a Lambda event, and return the ids of the messages to redeliver. Raises Unavailable.
+
+        ``remaining`` returns the seconds that are left of the call.
+        """
         ids = {record["receiptHandle"]: record["messageId"] for record in records}
         groups: dict[str, list[Message]] = {}
         for message in self._queue.receive_event(records):
             groups.setdefault(message.group, []).append(message)
-        # One that may end the process comes last: the others are settled by then.
+        # A message that was received often may be one that ends the process: settle its group last.
         again: list[Message] = []
         for group in sorted(groups.values(), key=lambda messages: max(message.receives for message in messages)):
             again += self._take(group, remaining)
@@ -76,7 +79,7 @@ class Processor:
         return [ids[message.receipt] for message in again]
 
     def _take(self, messages: Sequence[Message], remaining: Remaining) -> Sequence[Message]:
-        """Settle the messages of one group, in order; those that must come again."""
+        """Settle the messages of one group in order, and return those to redeliver."""
         left = messages
         while left:
             if remaining() < END_SECONDS:
@@ -89,9 +92,9 @@ class Processor:
         return ()
 
     def _settle(self, messages: Sequence[Message], remaining: Remaining) -> int:
-        """Settle the first, trying again what a port raises as long as there is time: each return to the queue counts.
+        """Settle the first message, possibly with messages after it, and return how many were settled.
 
-        Answers how many were settled with it.
+        Errors of ports are retried while there is time, because each redelivery counts towards the limit of receives.
         """
         retry = Retry(self._clock, self._retry_policy)
         while True:
@@ -110,12 +113,14 @@ class Processor:
         return len(settled)
 
     def _finish(self, settled: Settlement) -> None:
-        """SQS deletes a batch at its end only. One that came before may have been with what ends the process."""
+        """Finish a settled message. A redelivered one is acknowledged at once."""
+        # SQS deletes the messages of a batch only when the call ends. A redelivered message may share its batch with
+        # one that ends the process, and would be redelivered with it each time.
         finish = self._settler.finish if settled.message.receives > 1 else self._settler.drop_claim_check
         finish(settled)
 
     def _fail(self, message: Message, error: Exception) -> float:
-        """Say why, and for how long to let go of the message."""
+        """Log and note the failure of a message, and return the seconds until it may be received again."""
         reason = f"{type(error).__name__}: {error}"
         if not isinstance(error, TRANSIENT):
             reason = self._settler.note_failure(message, error)
@@ -123,7 +128,7 @@ class Processor:
         return again_seconds(message, self._settings.failure_seconds_max)
 
     def _give_back(self, messages: Sequence[Message], after_seconds: float) -> Sequence[Message]:
-        """Let them be given out again, the last first, so that none overtakes the first."""
+        """Release the messages, the last first, so that none is redelivered before the first. Return them."""
         for message in reversed(messages):
             with suppress(StratalogError):
                 self._queue.release(message, after_seconds=after_seconds)

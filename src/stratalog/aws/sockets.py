@@ -1,8 +1,8 @@
-"""The handler of a WebSocket API: who connects, what they listen to, and what they show of themselves.
+"""The handler of a WebSocket API: connections, the documents they listen to, and the states they show.
 
-A connection says hello before it is told anything. Until then it is known to the gateway only, and costs nothing here.
+A connection must say hello before it receives messages. Until then only the gateway knows it, and nothing is stored.
 
-The fields: “Integrating backend resources with WebSocket APIs”, Amazon API Gateway Developer Guide.
+The fields are described in “Integrating backend resources with WebSocket APIs”, Amazon API Gateway Developer Guide.
 """
 
 from __future__ import annotations
@@ -28,13 +28,13 @@ from stratalog.server.thread_pool import Pool, PoolSettings
 __all__ = ["SILENCE_SECONDS", "Sockets", "handler"]
 
 SILENCE_SECONDS = 660
-"""API Gateway ends a connection after ten silent minutes: a client that hears nothing need not ask before that."""
+"""API Gateway closes a connection after 10 silent minutes, so a client need not probe a silent one before this time."""
 
 ANSWERED = {"statusCode": 200}
 
 
 def handler(event: Mapping[str, Any], context: object) -> dict[str, Any]:
-    """Lambda's entry point."""
+    """Handle one WebSocket API event: the entry point for Lambda."""
     return _sockets().take(event)
 
 
@@ -44,7 +44,7 @@ def _sockets() -> Sockets:
 
 
 class Sockets:
-    """The WebSocket side of one container. One event at a time, as Lambda has it."""
+    """The WebSocket side of one container. Lambda passes one event at a time."""
 
     def __init__(self, opened: Container) -> None:
         self._container = opened
@@ -62,7 +62,7 @@ class Sockets:
         self._runner = asyncio.Runner()
 
     def take(self, event: Mapping[str, Any]) -> dict[str, Any]:
-        """What one event comes to. Raises Unavailable, OutcomeUnknown."""
+        """Handle one event and return the response to the gateway. Raises Unavailable, OutcomeUnknown."""
         context = event["requestContext"]
         kind, id = context["eventType"], context["connectionId"]
         if kind == "CONNECT":
@@ -73,16 +73,16 @@ class Sockets:
         try:
             self._hear(id, event.get("body") or "")
         except StratalogError:
-            # The gateway closes with a code of its own, so that the reason cannot be told.
+            # The gateway closes with its own code, so the reason cannot be sent to the client.
             self._container.listeners.connections.close(id)
         return ANSWERED
 
     def close(self) -> None:
-        """Let go of the loop; the container stays as it is."""
+        """Close the event loop. The container stays open."""
         self._runner.close()
 
     async def _connect(self, event: Mapping[str, Any]) -> dict[str, Any]:
-        """Let it in where the edge of a server would."""
+        """Accept a connection if the server's middleware accepts it."""
         sent: list[str] = []
 
         async def send(message: Mapping[str, Any]) -> None:
@@ -107,7 +107,7 @@ class Sockets:
             self._container.listeners.show(id, message.state)
 
     def _greet(self, id: str, hello: Hello) -> None:
-        """Tell it what is new from here on: the head is read once it is among those who listen."""
+        """Add the connection to the listeners of a document, and send it the head and the states of the others."""
         organisation, _, name = hello.document.partition("/")
         if not name or "/" in name:
             raise Invalid("hello must name organisation/document here", value=hello.document)
@@ -116,8 +116,9 @@ class Sockets:
         log = self._container.store.log(organisation, name)
         listeners = self._container.listeners
         listeners.join(id, organisation, name, expires_ms)
+        # Read the head after the join, so that a commit in between is either in the head or announced.
         if not listeners.connections.post(id, Ready(id, log.head().version, SILENCE_SECONDS)):
-            # It hung up meanwhile, and that may have been told before this began.
+            # The client has disconnected, and its DISCONNECT event may have been handled before the join.
             listeners.leave(id)
             return
         here = listeners.here(organisation, name)
@@ -125,7 +126,7 @@ class Sockets:
             listeners.connections.post(id, here)
 
     async def _admit(self, token: str, organisation: str, name: str) -> int | None:
-        """Until when one may listen who has this token. Raises Refused, Forbidden."""
+        """Require the right to read, and return when the token's principal expires. Raises Refused, Forbidden."""
         application = self._container.application
         principal = await identify(application.authenticate, lambda: token, self._identity)
         await permit(application.authorize, principal, "read", organisation, name, self._identity)
@@ -137,7 +138,7 @@ async def _accept(scope: object, receive: object, send: Any) -> None:
 
 
 def _scope(context: Mapping[str, Any], headers: Mapping[str, str]) -> dict[str, Any]:
-    """The connection as ASGI says it."""
+    """Return the connection's ASGI scope."""
     return {
         "type": "websocket",
         "path": "/",

@@ -1,17 +1,17 @@
-"""Backups: a whole store in a folder or a bucket, made while it is written to, read as a store, and restored.
+"""Backups of a whole store to a folder or bucket, made while writers continue, readable as a store, and restorable.
 
 Modules
 -------
-backup         makes one
-family         reads a family of logs for it
-records        reads an organisation's records for it
-writer         writes the rows of a backup, and copies blobs
+backup         the making of a backup
+family         the reading of a family of logs for a backup
+records        the reading of an organisation's records for a backup
+writer         the rows of a new backup, and the copies of blobs
 format         manifests, rows and packs
-repository     the folder or bucket with its backups
-view           a backup read as a store
+repository     the folder or bucket of backups
+view           a backup as a read-only store
 cut            a backup as of a version or a time
-verification   reads a backup back
-prune          removes old backups
-restore        a backup into an empty store
-restored_log   one log of a backup beside others
+verification   the verification of a backup
+prune          the removal of old backups
+restore        the restoration of a backup into an empty store
+restored_log   the restoration of one log next to others
 """

@@ -1,8 +1,8 @@
-"""Backups: a store as it was, in a folder or a bucket, made while its writers go on.
+"""The making of a backup: copy a store to a folder or bucket while its writers continue.
 
-Every log and record is in it as it was at a head that was read after the backup began, with all that this head needs.
-There are no transactions across logs, so there is none in a backup; but no fork is ahead of its parent. Messages in the
-queue are not part of it, nor what workers keep about them.
+The backup holds each log and record at a head that was read after the backup began, with everything that this head
+needs. The store has no transactions across logs, so a backup is not one moment of the whole store; but no fork is ahead
+of its parent. Queued messages and the attempt records of workers are not part of a backup.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ Progress = Callable[[int], None]
 
 
 class BackupReport(msgspec.Struct, frozen=True):
-    """A backup, and what this run had to write for it."""
+    """The manifest of a new backup, and the numbers of blobs and bytes that this run wrote to the repository."""
 
     manifest: BackupManifest
     written_blobs: int
@@ -57,12 +57,15 @@ def back_up(
     anew: bool = False,
     workers: int = WORKERS,
 ) -> BackupReport:
-    """Back up a store. One that was interrupted goes on. Everything acknowledged before the call is in the backup.
+    """Back up a store. Every write acknowledged before the call is in the backup.
 
-    With ``anew`` it stands on no other: all is read and written, so damaged objects of the repository are replaced.
-    What is damaged in the store is among the manifest's failures, as it was in the backup before if there is one.
-    Raises Unavailable, OutcomeUnknown (call it again), Conflict (the backup that this one stands on was pruned),
-    Corrupt where the repository is damaged. There is no new backup then.
+    The backup shares rows with the newest one, its base, and resumes an interrupted backup. With ``anew`` it has no
+    base: everything is read and written, which replaces damaged objects of the repository. A log or record that cannot
+    be read is among the manifest's failures, and the backup holds it as the base does, if the base has it.
+    ``progress`` is called with the number of rows or blobs put. ``workers`` is the number of threads that copy blobs.
+
+    Raises Unavailable and OutcomeUnknown: call it again. Conflict if the base was pruned meanwhile, and Corrupt if the
+    repository is damaged. After an error there is no new backup.
     """
     newest, unfinished = repository.newest(), repository.unfinished()
     begun = unfinished if unfinished and (newest is None or unfinished.id > newest.id) else newest
@@ -85,9 +88,9 @@ class _Backup:
         self._id = self._repository.new_id(self._started_ms, newest)
         self._saved = Observation(self._repository.clock)
         self._logs: dict[str, NameRecord] = {}
-        """The logs that are alive, by their prefixes."""
+        """The live logs, by prefix."""
         self._current: set[str] = set()
-        """The rows of logs that belong to this backup."""
+        """The keys of the rows of logs that belong to this backup."""
         self._records = 0
 
     def run(self) -> BackupReport:
@@ -122,7 +125,7 @@ class _Backup:
         self._put_log_row(deleted_partition(organisation), sorted(deleted, key=_sort))
 
     def _read_family(self, owner: str) -> list[Item]:
-        """Put the rows of a family; the lines of its deleted logs."""
+        """Put the rows of a family and return the lines of its deleted logs."""
         try:
             read = self._families.read(owner)
         except (Corrupt, Conflict) as exc:
@@ -134,7 +137,7 @@ class _Backup:
         return read.deleted
 
     def _retain_family(self, owner: str, error: StratalogError) -> list[Item]:
-        """Leave the rows of a family that could not be read as the base has them."""
+        """Retain the base's rows of a family that could not be read, and return the lines of its deleted logs."""
         self._catalogue.failures.append(BackupFailure(owner, error.code, str(error)))
         base, deleted = self._catalogue.base, list[Item]()
         self._current |= {f"{BLOBS_ROW}{owner}"}
@@ -154,7 +157,7 @@ class _Backup:
         return deleted
 
     def _put_names(self) -> None:
-        """The lines under a name: which organisations have a log of it."""
+        """Put the name lines: for each name, the organisations that have a log of it."""
         lines = defaultdict[str, list[Item]](list)
         for record in self._logs.values():
             lines[record.name].append(name_line_put(record.organisation, record.name, record.kind).item)
@@ -167,7 +170,7 @@ class _Backup:
             self._current.add(f"{ITEMS_ROW}{partition}")
 
     def _is_of_a_gone_log(self, key: str) -> bool:
-        """Whether a row is a log's that is not in this backup. Records and organisations never go."""
+        """Return whether a row belongs to a log that is not in this backup. Rows of other things are never dropped."""
         return _is_of_a_log(key) and key not in self._current
 
     def _count_blobs(self, root: Root) -> int:
@@ -179,7 +182,7 @@ class _Backup:
             self._save()
 
     def _save(self) -> None:
-        """Note how far the backup came."""
+        """Write the rows so far and save the progress, so that an interrupted backup resumes."""
         self._catalogue.flush()
         self._saved = Observation(self._repository.clock)
         self._repository.note_unfinished(self._manifest(0, 0))

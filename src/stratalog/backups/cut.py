@@ -1,7 +1,7 @@
-"""A backup as of a version or a time: every log and record ends there, and what began later is not there.
+"""A backup as of a version or a time: a view in which logs and records end there and later ones do not exist.
 
-A log is cut where the version ends: its segment is open again, and snapshots, checkpoints of projections and forks that
-came later are left out. Origin, incarnation and hashes stay, so the cut history is a beginning of the whole one.
+A log is cut after a version. The segment of that version becomes the current one, and later snapshots, projection
+checkpoints and forks are left out. Origin, incarnation and hashes stay, so the cut history is a prefix of the whole.
 """
 
 from __future__ import annotations
@@ -30,11 +30,11 @@ __all__ = ["CutIndex"]
 
 CUTS_HELD_MAX = 1024
 Change = Callable[[Item], Item | None]
-"""An item as it was at the cut; None where it was not there."""
+"""Returns an item as it was at the cut; None if it did not exist."""
 
 
 class _LogCut(msgspec.Struct, frozen=True):
-    """Where a log ends, and in which segment."""
+    """The end of a log: its last version, the segment with it, and the name record as of the cut."""
 
     version: int
     segment: Item
@@ -42,10 +42,10 @@ class _LogCut(msgspec.Struct, frozen=True):
 
 
 class CutIndex:
-    """What ``environment`` holds, as it was at ``time_ms``; with ``version`` only the log ``prefix`` is cut, there.
+    """The index of ``environment`` as of ``time_ms``; or with only the log ``prefix`` cut, after ``version``.
 
-    Its queries raise VersionForgotten for a log or record whose version at that time is not kept, and NotFound for a
-    version that is not there. Commits raise Invalid.
+    Reads raise VersionForgotten for a log or record whose version at that time is not kept, and NotFound for a
+    ``version`` beyond the head. Commits raise Invalid.
     """
 
     joint_commits = True
@@ -87,7 +87,7 @@ class CutIndex:
         return no_turn()
 
     def close(self) -> None:
-        """Nothing is held."""
+        """Do nothing: the index holds no connection."""
 
     def _items(self, partition: str, after: str | None, before: str | None, reverse: bool) -> Iterator[Item]:
         items = self._listed(partition)
@@ -103,7 +103,7 @@ class CutIndex:
                 yield changed
 
     def _listed(self, partition: str) -> list[Item] | None:
-        """The items of a partition that is not as it stands; None for one that is, or is changed item by item."""
+        """Return the items of an entries partition that the cut replaces as a whole; None for any other partition."""
         prefix, _, part = partition.rpartition("/")
         if "@" not in prefix or not is_decimal(part):
             return None
@@ -113,12 +113,12 @@ class CutIndex:
         return [] if int(part) > parse_number(cut.segment.sort) else None
 
     def _unpacked(self, prefix: str, cut: _LogCut) -> list[Item]:
-        """The entries of an archived segment that the cut opens again."""
+        """Return the entries of an archived segment that is the current one after the cut, up to the last version."""
         items = open_archive(self._environment, prefix, cut.record.owner, segment_from_item(cut.segment))
         return [item for item in items if parse_number(item.sort) <= cut.version]
 
     def _change(self, partition: str) -> Change | None:
-        """What becomes of each item of a partition; None where they stay as they are."""
+        """Return the function that changes each item of a partition; None if the items stay as they are."""
         first, _, rest = partition.partition("/")
         if first == "!names":
             return lambda item: item if self._is_there(item.sort, unescape(rest)) else None
@@ -176,12 +176,12 @@ class CutIndex:
         return item if cut is None else name_put(cut.record, Absent()).item
 
     def _is_there(self, organisation: str, name: str) -> bool:
-        """Whether a log that is alive in the backup had begun."""
+        """Return whether a live log of the backup existed at the time of the cut."""
         record = read_name(self._inner, organisation, name)
         return record is not None and (self._time_ms is None or record.created_ms <= self._time_ms)
 
     def _is_member(self, prefix: str) -> bool:
-        """Whether a log of a family is there: one that was deleted stays for its forks."""
+        """Return whether a log of a family is in the view. A deleted log always is, for its forks."""
         record = read_name(self._inner, *split_prefix(prefix))
         is_alive = record is not None and record.prefix == prefix and not record.deleted_ms
         return not is_alive or self._is_there(*split_prefix(prefix))
@@ -191,7 +191,7 @@ class CutIndex:
         return self._time_ms is None or (isinstance(time_ms, int) and time_ms <= self._time_ms)
 
     def _has_record(self, organisation: str, id: str) -> bool:
-        """Whether a record had a version. Raises VersionForgotten where that is not known or the version not kept."""
+        """Return whether a record had a version. Raises VersionForgotten if that is unknown or the version not kept."""
         partition = record_partition(organisation, record_key(id))
         floor = floor_from_item(self._inner.get(partition, FLOOR_SORT))
         versions = self._inner.query(partition, after=BEFORE_VERSIONS, reverse=True)
@@ -203,7 +203,7 @@ class CutIndex:
         return latest > 0
 
     def _cut_log(self, prefix: str) -> _LogCut | None:
-        """Where a log ends. None for one that ends as in the backup: a deleted one, or not the one that is cut."""
+        """Return the end of a log; None for a deleted log and for a log that is not cut, which end as in the backup."""
         organisation, name = split_prefix(prefix)
         record = read_name(self._inner, organisation, name)
         if record is None or record.prefix != prefix or record.deleted_ms:
@@ -218,7 +218,7 @@ class CutIndex:
         try:
             hash = log.hash_at(first - 1)
         except VersionForgotten:
-            hash = record.hash  # nobody asks for it: the segment has an entry
+            hash = record.hash  # any hash will do: it is read only for a segment without entries
         cut = msgspec.structs.replace(record, segment=first, hash=hash)
         return _LogCut(version, segment, cut)
 

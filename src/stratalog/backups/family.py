@@ -1,8 +1,9 @@
-"""Reads a family of logs for a backup, while its writers go on: each log as it was at a head that was read.
+"""Reading a family of logs for a backup while its writers continue: each log as of one head.
 
-The members are read first, so that no fork is there whose parent ends before the fork begins. A head is read before the
-entries up to it, and all items before the blobs. What refers to a blob is looked at again at the end: while it stands,
-so does the blob. Where a floor rose meanwhile, or a log was deleted, the family is read again.
+The order of the reads matters. The list of members is read first, so no fork in it begins after its parent's head. A
+head is read before the entries up to it, and all items are read before the blobs. At the end the items that refer to
+blobs are read again: while they are unchanged, so are their references, and a collection has deleted none of the blobs.
+If a floor rose meanwhile, or a log was deleted, the family is read again.
 """
 
 from __future__ import annotations
@@ -45,19 +46,19 @@ COLLECTING = ("collecting",)
 
 
 class FamilyRead(msgspec.Struct):
-    """What was read of a family: the rows, and the logs of it that are alive."""
+    """The rows of a family, and its live logs."""
 
     rows: dict[str, bytes] = {}
     logs: list[NameRecord] = []
     deleted: list[Item] = []
-    """Lines of deleted logs that a fork stands on."""
+    """The lines of the deleted logs that a fork needs."""
 
     retained: set[str] = set()
-    """The keys of rows that are as in the base."""
+    """The keys of the rows that are unchanged since the base."""
 
 
 class _Log(msgspec.Struct, frozen=True):
-    """One log of a family. ``head`` is None for one that was deleted, and that stands still."""
+    """The items around one log of a family. ``head`` is None for a deleted log, which does not change any more."""
 
     prefix: str
     member: Item
@@ -69,11 +70,11 @@ class _Log(msgspec.Struct, frozen=True):
 
 
 class _Moved(Exception):
-    """Something was freed or changed while it was read."""
+    """Items of the family were freed or changed while it was read."""
 
 
 class FamilyBackup:
-    """Reads families into the rows of a catalogue."""
+    """Reads families of logs and returns their rows for a catalogue."""
 
     def __init__(self, environment: Environment, catalogue: BackupWriter) -> None:
         self._environment = environment
@@ -81,7 +82,10 @@ class FamilyBackup:
         self._catalogue = catalogue
 
     def read(self, owner: str) -> FamilyRead:
-        """A family as it was at one head of each log. Raises Conflict where it never stood still, Corrupt."""
+        """Read a family as of one head of each log.
+
+        Raises Conflict if the family changed during each of `ATTEMPTS_MAX` attempts; Corrupt.
+        """
         for _ in range(ATTEMPTS_MAX):
             try:
                 return self._read(owner)
@@ -107,7 +111,7 @@ class FamilyBackup:
         return read
 
     def _read_logs(self, owner: str) -> list[_Log]:
-        """The logs that are alive, and those that one of them stands on, in the order of their prefixes."""
+        """Return the live logs and the ancestors of them, in the order of their prefixes."""
         members = list(self._index.query(family_partition(owner)))
         logs = {member.sort: self._read_log(member) for member in members}
         alive = [log for log in logs.values() if log.head is not None]
@@ -116,14 +120,14 @@ class FamilyBackup:
             assert log.record is not None
             needed.update(parent.prefix for parent in log.record.lineage)
         if needed - logs.keys():
-            raise _Moved  # the last fork of an ancestor went, and the ancestor was swept
+            raise _Moved  # a fork was deleted, and then its ancestor was swept, between the reads
         return [log for prefix, log in sorted(logs.items()) if prefix in needed]
 
     def _read_log(self, member: Item) -> _Log:
         prefix = member.sort
         record = read_name(self._index, *split_prefix(prefix))
         record = record if record is not None and record.prefix == prefix else None
-        # Before the head, so that no checkpoint is of a version behind it.
+        # Read the checkpoints before the head, so that none is of a version beyond it.
         checkpoints = tuple(self._index.query(checkpoints_partition(prefix)))
         head = None
         if record is not None and not record.deleted_ms:
@@ -161,7 +165,7 @@ class FamilyBackup:
             read.rows[history_row(history, name_partition(organisation, name))] = checkpoint.line().encode()
 
     def _add_segment(self, read: FamilyRead, owner: str, log: _Log, item: Item, following: Item | None) -> Item | None:
-        """Add a segment's entries; its record as the backup holds it, None for one that is forgotten."""
+        """Add a segment's entries and return its record for the backup; None for a forgotten segment."""
         first = parse_number(item.sort)
         partition = entries_partition(log.prefix, first)
         is_last = following is None and log.head is not None
@@ -181,7 +185,7 @@ class FamilyBackup:
     def _entries(
         self, log: _Log, partition: str, first: int, following: Item | None, last: int | None
     ) -> Iterator[Item]:
-        """The entries of a segment up to its seal, or up to the head. Raises _Moved where one is missing."""
+        """Yield the entries of a segment up to its seal or the head. Raises _Moved if an entry is missing."""
         version, hash = first - 1, b""
         for item in self._index.query(partition, before=None if last is None else number(last + 1)):
             if parse_number(item.sort) != version + 1:
@@ -198,7 +202,10 @@ class FamilyBackup:
             raise _Moved
 
     def _is_archived(self, owner: str, prefix: str, item: Item) -> bool:
-        """Whether the archive holds the segment; the index may hold it too where an archive is damaged or missing."""
+        """Return whether the backup can rely on the segment's archive; False: read the entries from the index.
+
+        A damaged archive whose entries are freed is a failure of the backup, since the index has no copy.
+        """
         base = self._catalogue.base.get(item.partition, item.sort)
         if base is not None and base.attributes.get("a") == item.attributes["a"]:
             return True
@@ -212,14 +219,17 @@ class FamilyBackup:
         return True
 
     def _is_sealed_in_base(self, prefix: str, item: Item) -> bool:
-        """Whether the base has the segment whole: a redaction changes its record, and another one follows it."""
+        """Return whether the base has the whole segment: another one follows it there, and its record is unchanged.
+
+        A redaction changes the record of its segment.
+        """
         base = self._catalogue.base
         if base.get(item.partition, item.sort) != unmarked(item):
             return False
         return next(base.query(segments_partition(prefix), after=item.sort, limit=1), None) is not None
 
     def _add_pins(self, read: FamilyRead, logs: list[_Log]) -> None:
-        """The pins of the forks that are in the backup: another one would hold a floor for ever."""
+        """Add the pins of the forks in the backup. A pin of any other fork would hold the floor for ever."""
         pins: dict[str, list[Item]] = {log.prefix: [] for log in logs}
         for log in logs:
             for parent in log.record.lineage if log.record and log.head else ():
@@ -238,7 +248,7 @@ class FamilyBackup:
         return all(base.row(key) == value for key, value in read.rows.items())
 
     def _check_unchanged(self, log: _Log) -> None:
-        """Raise _Moved unless all that was read of the log, and refers to blobs, still stands."""
+        """Raise _Moved unless the items that lead to the log's blobs are as they were read."""
         if log.head is not None and log.record is not None:
             again = read_name(self._index, *split_prefix(log.prefix))
             if again is None or again.deleted_ms or _retention_of(again) != _retention_of(log.record):
@@ -253,23 +263,23 @@ class FamilyBackup:
 
 
 def history_row(history: HistoryName, name: str) -> str:
-    """The key of a history's row; ``name`` is its escaped organisation and name."""
+    """Return the key of a history's row; ``name`` is its escaped organisation and name."""
     return f"{HISTORY_ROW}{history.kind}/{name}"
 
 
 def split_prefix(prefix: str) -> tuple[str, str]:
-    """Organisation and name of a log."""
+    """Split a log's prefix and return its organisation and name."""
     organisation, _, name = prefix.rpartition("@")[0].partition("/")
     return unescape(organisation), unescape(name)
 
 
 def _retention_of(record: NameRecord) -> tuple[str, int, object]:
-    """What says which history is kept."""
+    """Return the fields of a name record that determine which history is kept."""
     return record.incarnation, record.floor, record.lineage
 
 
 def unmarked(item: Item) -> Item:
-    """A segment's record without marks: in the backup the entries are in the index."""
+    """Return a segment's record without marks, for a backup that has the entries in its index."""
     attributes = {name: value for name, value in item.attributes.items() if name not in ("l", "a", "d")}
     return Item(item.partition, item.sort, {**attributes, "m": 0})
 

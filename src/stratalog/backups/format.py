@@ -1,7 +1,7 @@
-"""What a backup is made of: the manifest, the rows of its catalogue, and packs of items. `formats/backup.md` says more.
+"""The format of a backup: its manifest, the rows of its catalogue, and packs of items. See `formats/backup.md`.
 
-The catalogue is a tree: a row for each partition of the index and for each owner of blobs. What does not change between
-two backups has the same bytes, so the same hash, and is stored once.
+The catalogue is a tree with a row for each partition of the index and for each owner of blobs. Content that does not
+change between two backups has the same bytes and the same hash, so it is stored once.
 """
 
 from __future__ import annotations
@@ -41,23 +41,23 @@ FORMAT_VERSION = 1
 PACKS = "!backup/packs"
 
 ITEMS_ROW = "i/"
-"""Before a partition of the index: its items."""
+"""The prefix of a row with the items of an index partition."""
 
 BLOBS_ROW = "b/"
-"""Before an owner: the names of its blobs below it, as sorts of items with `n`, the size."""
+"""The prefix of a row with the blobs of an owner: items without attributes, whose sort is the key below the owner."""
 
 HISTORY_ROW = "h/"
-"""Before a kind, an organisation and a name: the checkpoint line of a log or record."""
+"""The prefix of a row with the checkpoint line of a log or record, by kind, organisation and name."""
 
-# A row holds its items itself up to this size: most partitions of records are one small item.
+# A row of at most this size holds its items inline, because most partitions of records are one small item.
 ROW_INLINE_BYTES_MAX = 2048
-# A pack ends where the hash of a sort says so, so that what is added or removed leaves the other packs as they were.
+# The hash of a sort key decides where a pack ends, so an added or removed item leaves the other packs unchanged.
 PACK_ITEMS_MEAN = 256
 PACK_BYTES_MAX = 4 * 1024 * 1024
 
 
 class BackupFailure(msgspec.Struct, frozen=True):
-    """What is not in a backup, and why."""
+    """A family, record, segment or blob that could not be read, and why."""
 
     what: str
     code: str
@@ -65,13 +65,13 @@ class BackupFailure(msgspec.Struct, frozen=True):
 
 
 class BackupManifest(msgspec.Struct, frozen=True, kw_only=True):
-    """One backup. It is written last, so everything that it names is stored."""
+    """One backup. The manifest is written last, so everything that it refers to is stored."""
 
     format: str = FORMAT
     format_version: int = FORMAT_VERSION
     id: str
     started_ms: int
-    """All that was acknowledged before is in the backup."""
+    """Every write acknowledged before this time is in the backup."""
 
     finished_ms: int
     root: Root
@@ -79,22 +79,22 @@ class BackupManifest(msgspec.Struct, frozen=True, kw_only=True):
     logs: int
     records: int
     blobs: int
-    """How many blobs of the store it needs, packs and catalogue not counted."""
+    """The number of the store's blobs in the backup, without packs and chunks of the catalogue."""
 
     failures: tuple[BackupFailure, ...] = ()
     base: str = ""
-    """The backup that it shares rows with; empty for the first."""
+    """The id of the backup that it shares rows with; empty for the first and for one made anew."""
 
 
 class Pack(msgspec.Struct, frozen=True, array_like=True):
-    """Some of a partition's items in order, up to the sort `last`."""
+    """A run of a partition's items in order. `last` is the sort key of the last item."""
 
     last: str
     ref: BodyRef
 
 
 class BackupRow(msgspec.Struct, frozen=True, array_like=True):
-    """A partition in the catalogue: the items, or their packs, or a body that lists the packs."""
+    """A partition in the catalogue: its items, or its packs, or a body that lists its packs. One of them is set."""
 
     items: tuple[tuple[str, dict[str, Any]], ...] | None = None
     packs: tuple[Pack, ...] | None = None
@@ -102,11 +102,11 @@ class BackupRow(msgspec.Struct, frozen=True, array_like=True):
 
 
 Write = Callable[[bytes], BodyRef]
-"""Stores a pack and answers where it lies."""
+"""Stores a pack and returns the reference to it."""
 
 
 def decode_manifest(body: bytes) -> BackupManifest:
-    """The manifest behind a manifest's bytes. Raises Unsupported, Corrupt."""
+    """Decode a manifest. Raises Unsupported for another format, Corrupt."""
     try:
         head = msgspec.json.decode(body, type=_Head)
         if (head.format, head.format_version) != (FORMAT, FORMAT_VERSION):
@@ -122,7 +122,7 @@ class _Head(msgspec.Struct):
 
 
 def pack_rows(items: Iterable[Item], write: Write) -> bytes:
-    """The row of a partition's items, which come in order. Holds one pack in memory at a time."""
+    """Return the row of a partition's items, given in order. Holds one pack in memory at a time."""
     packs = list[Pack]()
     open_pack = list[tuple[str, dict[str, Any]]]()
     size = 0
@@ -145,23 +145,23 @@ def _encode_row(row: BackupRow) -> bytes:
 
 
 def decode_row(body: bytes) -> BackupRow:
-    """The row behind its bytes. Raises Corrupt."""
+    """Decode a row. Raises Corrupt."""
     row: BackupRow = _decoded(_row_decoder, body)
     return row
 
 
 def listed_packs(row: BackupRow, read: Callable[[BodyRef], bytes]) -> tuple[Pack, ...]:
-    """The packs of a row that has any. Raises Corrupt."""
+    """Return the packs of a row; none if it holds its items inline. Raises Corrupt."""
     return row.packs or (() if row.listed is None else _decoded(_packs_decoder, read(row.listed)))
 
 
 def read_pack(partition: str, body: bytes) -> list[Item]:
-    """The items of a pack. Raises Corrupt."""
+    """Decode the items of a pack. Raises Corrupt."""
     return [Item(partition, sort, attributes) for sort, attributes in _decoded(_items_decoder, body)]
 
 
 def inline_items(partition: str, row: BackupRow) -> list[Item]:
-    """The items that a row holds itself."""
+    """Return the items that a row holds inline."""
     return [Item(partition, sort, attributes) for sort, attributes in row.items or ()]
 
 

@@ -1,4 +1,4 @@
-"""Removes old backups from a repository, and what no backup there needs. Nothing outside `!backup/` is looked at."""
+"""The removal of old backups and of the objects that no backup needs. Objects outside `!backup/` are never read."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ from stratalog.tree.reach import addresses
 
 __all__ = ["ABANDONED_SECONDS", "Pruned", "needed_keys", "prune_backups"]
 
-# What no manifest needs and is younger may belong to a backup that runs.
+# A younger object that no manifest needs may belong to a backup in progress.
 ABANDONED_SECONDS = 7 * 86_400
 REMEMBERED_BYTES = 16
 
 
 class Pruned(msgspec.Struct, frozen=True):
-    """What a pruning removed, or would."""
+    """The backups, blobs and stored bytes that a prune removed, or in a dry run would remove."""
 
     backups: tuple[str, ...]
     blobs: int
@@ -34,10 +34,13 @@ class Pruned(msgspec.Struct, frozen=True):
 def prune_backups(
     repository: BackupRepository, retain: int, *, dry_run: bool = False, progress: Callable[[int], None] | None = None
 ) -> Pruned:
-    """Remove all but the newest ``retain`` backups, and what no other needs. Restartable.
+    """Remove all but the newest ``retain`` backups, and the objects that no other backup needs. May be repeated.
 
-    What is younger than `ABANDONED_SECONDS` stays: a backup may be running.
-    Raises Invalid; Corrupt where a backup that stays cannot be read: no blob is removed then.
+    Objects younger than `ABANDONED_SECONDS` stay, because a backup may be in progress. ``progress`` is called after
+    each removed object.
+
+    Raises Invalid for ``retain`` below 1. Raises Corrupt if a remaining backup cannot be read: the old manifests are
+    removed, and no other object is.
     """
     if retain < 1:
         raise Invalid("the newest backup is never pruned", retain=retain)
@@ -46,7 +49,7 @@ def prune_backups(
     if not dry_run:
         for key in gone:
             repository.remove(key)
-    # Listed again: one may have come since, and what it needs must stay.
+    # List the manifests again, after the removal: a backup published meanwhile must keep its objects.
     needed = _needed(repository, {stat.key for stat in repository.blobs.list(f"{MANIFESTS}/")} - set(gone))
     blobs = stored_bytes = 0
     for stat in list(_removable(repository, needed)):
@@ -58,7 +61,7 @@ def prune_backups(
 
 
 def needed_keys(repository: BackupRepository, root: Root) -> Iterator[str]:
-    """The keys of all that a catalogue needs, its chunks included. A key may come more than once. Raises Corrupt."""
+    """Yield the keys of all objects that a catalogue needs, with its own chunks. Keys can repeat. Raises Corrupt."""
     for address in addresses(repository.chunks, root):
         yield f"{ROOT}/chunks/{address.hex()}"
     for key, slot in scan(repository.chunks, root):
@@ -74,7 +77,7 @@ def needed_keys(repository: BackupRepository, root: Root) -> Iterator[str]:
 
 
 def _needed(repository: BackupRepository, manifests: set[str]) -> set[bytes]:
-    """Digests of the keys that the manifests need, and of what an interrupted backup has already."""
+    """Return digests of the keys that the manifests and the interrupted backups need."""
     needed = set[bytes]()
     for manifest in sorted(manifests | {stat.key for stat in repository.blobs.list(f"{UNFINISHED}/")}):
         root = decode_manifest(repository.blobs.get(manifest)).root

@@ -1,4 +1,4 @@
-"""Reads an organisation's records for a backup, while they are written: each up to the latest version that was read."""
+"""Reading an organisation's records for a backup while writers continue: each up to the latest version read."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ ATTEMPTS_MAX = 8
 
 
 class RecordsBackup:
-    """Reads the records of one organisation, and what failed there, into the rows of a catalogue."""
+    """Puts the records of one organisation, their failures and dead letters into a catalogue."""
 
     def __init__(
         self, environment: Environment, catalogue: BackupWriter, organisation: str, step: Callable[[], None]
@@ -47,7 +47,7 @@ class RecordsBackup:
         self.count = 0
 
     def read(self) -> None:
-        """All of them. Raises what the ports raise; one that is damaged is among the failures."""
+        """Read all records. A damaged record is a failure of the backup. Raises the errors of the ports."""
         letters = {item.attributes["w"]: item for item in self._index.query(dead_letters_partition(self._organisation))}
         failures = list(self._index.query(failures_partition(self._organisation)))
         for item in failures:
@@ -59,7 +59,7 @@ class RecordsBackup:
         self._put_failures(failures, letters)
 
     def _read_shard(self, partition: str) -> Iterator[Item]:
-        """The lines of a shard, each after its record: a record that is listed is there."""
+        """Yield the lines of a directory shard, each after its record is put: a listed record exists in the backup."""
         for line in self._index.query(partition):
             try:
                 self._read_record(line.sort)
@@ -84,7 +84,7 @@ class RecordsBackup:
             if not versions.has_blobs or self._is_as_in_base(partition, row):
                 break
             self._copy_blobs(key)
-            # What still refers to the blobs has kept them.
+            # If the items are unchanged, they referred to the blobs all the time, so none was collected meanwhile.
             if packed(self._index.query(partition, before=number(parse_number(latest.sort) + 1))) == row:
                 break
         else:
@@ -98,7 +98,7 @@ class RecordsBackup:
         return self._catalogue.is_base_complete and self._catalogue.base.row(f"{ITEMS_ROW}{partition}") == row
 
     def _retain(self, id: str, error: StratalogError) -> bool:
-        """Note what is wrong with a record; whether the base has it, whose row stays then."""
+        """Add a failure for a record. Return whether the base has the record, whose row then stays."""
         self._catalogue.failures.append(BackupFailure(f"{self._organisation}/{id}", error.code, error.message))
         partition = record_partition(self._organisation, record_key(id))
         return self._catalogue.base.row(f"{ITEMS_ROW}{partition}") is not None
@@ -108,9 +108,10 @@ class RecordsBackup:
         self._catalogue.put(f"{BLOBS_ROW}{owner}", self._catalogue.copy_blobs(owner))
 
     def _put_failures(self, failures: list[Item], letters: Mapping[Attribute, Item]) -> None:
-        """Failures as they were read and still are: what was resolved meanwhile has no body any more.
+        """Put the failures that are unchanged since they were read, and their dead letters.
 
-        A dead letter stands in two partitions, which are not read at one moment: it needs both.
+        A failure that was resolved meanwhile is left out, because its body may be collected. A dead letter is in two
+        partitions, which are not read at one moment; it is put only if both have it.
         """
         standing = {item.sort: item for item in self._index.query(failures_partition(self._organisation))}
         retained = [item for item in failures if standing.get(item.sort) == item]
@@ -124,7 +125,7 @@ class RecordsBackup:
 
 
 class _Versions:
-    """The items of a record on their way into a pack, and what must be known of them."""
+    """Passes the items of a record on to a pack, and notes missing versions, the need of blobs, and the origin."""
 
     def __init__(self, items: Iterator[Item]) -> None:
         self._items = items
@@ -144,7 +145,7 @@ class _Versions:
             yield item
 
     def is_gapless(self, latest: Item) -> bool:
-        """Whether no version from the oldest retained to the latest is missing."""
+        """Return whether every version from the oldest retained to ``latest`` was passed on. Call it after the pack."""
         return not self._gap and self._next == parse_number(latest.sort) + 1
 
     def _note(self, item: Item) -> None:

@@ -1,6 +1,6 @@
-"""The repository of backups: a folder or a bucket. All of theirs stands under `!backup/`; nothing else is touched.
+"""The repository of backups: a folder or bucket. All its objects are under `!backup/`; no other object is touched.
 
-A manifest is written last. What no manifest needs is removed by `prune_backups` alone.
+The manifest of a backup is written last. Only `prune_backups` removes objects that no manifest needs.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ PACKS_HELD_MAX = 64
 
 
 class BackupRepository:
-    """Backups behind the port of blobs. ``written`` counts the blobs and bytes that were put since it was made."""
+    """Backups stored in ``blobs``. `written_blobs` and `written_bytes` count the puts of this object."""
 
     def __init__(self, blobs: Blobs, clock: Clock) -> None:
         self.blobs = blobs
@@ -54,58 +54,60 @@ class BackupRepository:
         self._packs: OrderedDict[tuple[str, bytes], list[Item]] = OrderedDict()
 
     def new_id(self, started_ms: int, before: str = "") -> str:
-        """An id for a backup. Ids are in order of time; it comes behind ``before``."""
+        """Return a new id of a backup. Ids are in order of time, and the new one sorts after ``before``."""
         number_before = parse_number(before.partition("-")[0]) if before else 0
         return f"{number(max(started_ms, number_before + 1))}-{new_id(self.clock, ID_CHARACTERS)}"
 
     def manifests(self) -> list[BackupManifest]:
-        """All backups, oldest first. Raises Corrupt, Unsupported."""
+        """Return the manifests of all backups, oldest first. Raises Corrupt, Unsupported."""
         return [decode_manifest(self.blobs.get(stat.key)) for stat in self.blobs.list(f"{MANIFESTS}/")]
 
     def manifest(self, id: str | None = None) -> BackupManifest:
-        """One backup, or the newest. Raises NotFound."""
+        """Return the manifest of a backup, by default of the newest. Raises NotFound."""
         keys = [stat.key for stat in self.blobs.list(f"{MANIFESTS}/{id}/" if id else f"{MANIFESTS}/")]
         if not keys:
             raise NotFound("no such backup" if id else "there is no backup", id=id or "")
         return decode_manifest(self.blobs.get(keys[-1]))
 
     def publish(self, manifest: BackupManifest) -> None:
-        """Write a manifest; the backup is there from then on.
+        """Write a manifest, which makes the backup visible.
 
-        Raises Conflict where the backup that it shares rows with was pruned meanwhile: what it needs may be gone.
+        Raises Conflict if its base was pruned meanwhile, because objects it needs may be gone: the manifest is removed.
         """
         key = self._put_json(f"{MANIFESTS}/{manifest.id}", manifest)
+        # Check the base after the put. A prune removes manifests before it lists them again, so either the prune sees
+        # this manifest or this check sees that the base is gone.
         if manifest.base and not list(self.blobs.list(f"{MANIFESTS}/{manifest.base}/")):
             self.remove(key)
             raise Conflict("the backup that this one stands on was pruned meanwhile; run it again", base=manifest.base)
         self._drop_unfinished()
 
     def note_unfinished(self, manifest: BackupManifest) -> None:
-        """Remember how far a backup came; the next one goes on from there."""
+        """Save the progress of an unfinished backup, from which the next one resumes."""
         self._drop_unfinished(but=self._put_json(UNFINISHED, manifest))
 
     def unfinished(self) -> BackupManifest | None:
-        """How far the last backup came; also that of a finished one, where a bucket does not take it away."""
+        """Return the progress of the last backup, or None. It may be finished: some buckets cannot delete progress."""
         manifests = [decode_manifest(self.blobs.get(stat.key)) for stat in self.blobs.list(f"{UNFINISHED}/")]
         return max(manifests, key=lambda manifest: manifest.id, default=None)
 
     def newest(self) -> BackupManifest | None:
-        """The newest backup, if there is any."""
+        """Return the manifest of the newest backup, or None."""
         keys = [stat.key for stat in self.blobs.list(f"{MANIFESTS}/")]
         return decode_manifest(self.blobs.get(keys[-1])) if keys else None
 
     def put_copy(self, key: str, body: bytes) -> None:
-        """Store a blob of the store under its own key below `!backup/blobs`."""
+        """Store a copy of a store's blob under its own key below `!backup/blobs`."""
         self._count(len(body))
         self.blobs.put(f"{COPIES}/{key}", body)
 
     def write_pack(self, body: bytes) -> BodyRef:
-        """Store a pack."""
+        """Store a pack and return the reference to it."""
         self._count(len(body))
         return write_body(self.blobs, PACKS, body)
 
     def read_pack(self, ref: BodyRef) -> bytes:
-        """A pack's bytes, verified. Raises Corrupt."""
+        """Read and verify the bytes of a pack. Raises Corrupt."""
         return read_body(self.blobs, PACKS, ref)
 
     def items(
@@ -117,7 +119,7 @@ class BackupRepository:
         before: str | None = None,
         reverse: bool = False,
     ) -> Iterator[Item]:
-        """The items of a row with ``after`` < sort < ``before``. Reads only the packs that may hold some."""
+        """Yield the items of a row with ``after`` < sort < ``before``. Reads only the packs that may hold some."""
         decoded = decode_row(row)
         if decoded.items is not None:
             yield from _within(inline_items(partition, decoded), after, before, reverse)
@@ -130,7 +132,7 @@ class BackupRepository:
             yield from _within(self._pack_items(partition, pack.ref), after, before, reverse)
 
     def items_at(self, partition: str, row: bytes, sort: str) -> list[Item]:
-        """The item with that sort, in a list of none or one. Reads one pack."""
+        """Return the item with that sort key, in a list of none or one. Reads at most one pack."""
         decoded = decode_row(row)
         items = inline_items(partition, decoded)
         if decoded.items is None:
@@ -164,14 +166,14 @@ class BackupRepository:
         return key
 
     def _drop_unfinished(self, but: str = "") -> None:
-        """A bucket that keeps no versions cannot delete safely, and does not; what is left does no harm."""
+        """Delete saved progress. A bucket without versioning refuses deletes; progress that is left does no harm."""
         with suppress(Unavailable):
             for stat in list(self.blobs.list(f"{UNFINISHED}/")):
                 if stat.key != but:
                     self.blobs.delete(stat.key, stat.stamp)
 
     def remove(self, key: str) -> None:
-        """Remove an object, whichever generation stands."""
+        """Remove the present generation of an object, if it exists."""
         stat = self.blobs.stat(key)
         if stat is not None:
             self.blobs.delete(key, stat.stamp)

@@ -1,4 +1,4 @@
-"""Restores a backup: the store that it holds, copied into an empty place, and proven there."""
+"""The restoration of a backup: copy the store in it to an empty store, and compare the two."""
 
 from __future__ import annotations
 
@@ -18,11 +18,13 @@ RESTORE_SORT = "restore"
 
 
 def restore_store(backup: Store, target: Store, name: str, progress: Callable[[int], None] | None = None) -> CopyReport:
-    """Make the store that ``backup`` is read as in ``target``, which is empty. One that was interrupted goes on.
+    """Copy the store ``backup``, a view of a backup, into the empty store ``target``.
 
-    ``name`` says which backup it is, and where it is cut: only the same one goes on. Nobody may write to the target
-    meanwhile. Incarnations and origins stay, so that clients find out by (version, hash) whether they are on a lost
-    branch. Raises Conflict where something else is in the target; Corrupt where the backup is damaged.
+    ``name`` identifies the backup and its cut. An interrupted restoration resumes with the same ``name``. No process
+    may write to the target meanwhile. Incarnations and origins stay, so clients find out by (version, hash) whether
+    they are on a lost branch.
+
+    Raises Conflict if the target holds other data or another unfinished restoration, Corrupt if the backup is damaged.
     """
     mark = Item(COPY_PARTITION, RESTORE_SORT, {"n": name})
     standing = target.environment.index.get(COPY_PARTITION, RESTORE_SORT)

@@ -1,4 +1,4 @@
-"""Restores one log beside others: under a name and an incarnation of its own, with its origin and its hashes."""
+"""The restoration of one log next to others: with a new name and incarnation, and its old origin and hashes."""
 
 from __future__ import annotations
 
@@ -37,10 +37,11 @@ def restore_log(
     new_name: str,
     progress: Callable[[int], None] | None = None,
 ) -> NameRecord:
-    """Make the log ``name`` of ``backup`` in ``target`` as ``new_name``; what it was forked from comes with it, unseen.
+    """Copy the log ``name`` of ``backup`` to ``target`` as ``new_name``, with its ancestors as deleted logs.
 
-    It is a new incarnation of the same origin: clients of the old one begin anew there. Raises NotFound, Conflict where
-    the name lives. What a failed restoration left is an incarnation without a name, and a collection removes its blobs.
+    The copy is a new incarnation of the same origin, so clients of the old one start again there. Raises NotFound, and
+    Conflict if ``new_name`` is in use. A failed restoration leaves items that no name leads to; a collection removes
+    its blobs.
     """
     record = require_name(backup.environment.index, organisation, name)
     standing = read_name(target.environment.index, organisation, new_name)
@@ -90,7 +91,8 @@ class _Restoration:
 
         def landed() -> bool:
             stored = read_name(index, organisation, self._name)
-            return stored is not None and stored.incarnation == made.incarnation  # others may have changed it since
+            # Compare only the incarnation: other processes may have changed the record since.
+            return stored is not None and stored.incarnation == made.incarnation
 
         commit_once(self._mirror.target, writes, landed)
         return made
@@ -99,7 +101,7 @@ class _Restoration:
         return [*(parent.prefix for parent in self._record.lineage), self._record.prefix]
 
     def _new_prefix(self, prefix: str) -> str:
-        """Ancestors keep their names, which nobody finds: no name record leads to the new incarnation."""
+        """Return the prefix of a log's copy. An ancestor keeps its name, but no name record leads to its copy."""
         names = {parent.prefix: parent.name for parent in self._record.lineage}
         name = names.get(prefix, self._name)
         return log_prefix(self._record.organisation, name, self._incarnations[prefix])
@@ -108,7 +110,7 @@ class _Restoration:
         return msgspec.structs.replace(parent, incarnation=self._incarnations[parent.prefix])
 
     def _put_deleted(self, owner: str, lineage: tuple[Parent, ...], prefix: str) -> None:
-        """An ancestor is a deleted log, swept once nothing stands on it."""
+        """Put an ancestor's line among the deleted logs, from where it is swept when no fork pins it any more."""
         ancestors = " ".join(f"{parent.prefix} {parent.version}" for parent in lineage)
         gone: dict[str, Attribute] = {"m": self._mirror.target.clock.wall_ms(), "o": owner, "l": ancestors}
         self._put(Item(deleted_partition(self._record.organisation), prefix, gone))

@@ -1,4 +1,7 @@
-"""Verifies a backup: each object is read back and hashed, each history computed anew and compared with the manifest."""
+"""The verification of a backup: read and hash each object, and compare each recomputed chain with its checkpoint.
+
+The checkpoint of a history is a row of the catalogue, whose root is in the manifest.
+"""
 
 from __future__ import annotations
 
@@ -20,7 +23,7 @@ __all__ = ["BackupVerification", "verify_backup"]
 
 
 class BackupVerification(msgspec.Struct, frozen=True):
-    """What was read, and what is wrong with it; each finding names a key of the repository, or a history."""
+    """The numbers of what was read, and the findings, each with a key of the repository or the name of a history."""
 
     id: str
     objects: int
@@ -32,7 +35,7 @@ class BackupVerification(msgspec.Struct, frozen=True):
 def verify_backup(
     repository: BackupRepository, manifest: BackupManifest, progress: Callable[[int], None] | None = None
 ) -> BackupVerification:
-    """Read all that a backup needs, past every cache. Raises Unavailable; what is damaged is in the findings."""
+    """Read everything that a backup needs, past every cache. Damage is in the findings. Raises Unavailable."""
     return _Verification(repository, manifest, progress or (lambda count: None)).run()
 
 
@@ -72,7 +75,7 @@ class _Verification:
             self._find("catalogue", exc)
 
     def _verify_history(self, backup: Store, checkpoint: Checkpoint) -> None:
-        """The history's chain holds, and its head is the one that the manifest names."""
+        """Verify a history's chain, and that it has the version and hash of the checkpoint in the catalogue."""
         history = checkpoint.history
         title = f"{history.kind} {history.organisation}/{history.name}"
         self._histories += 1

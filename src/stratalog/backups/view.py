@@ -1,4 +1,4 @@
-"""A backup read as a store: its index and blobs behind the ports, for reading alone."""
+"""A backup as a read-only store: its index and blobs behind the ports."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ __all__ = ["BackupBlobs", "BackupIndex", "store_over"]
 
 
 class BackupIndex:
-    """The items of a catalogue, as `Index` gives them. Commits raise Invalid."""
+    """The items of a catalogue as an `Index`. Commits raise Invalid."""
 
     joint_commits = True
     blob_bytes_max = 0
@@ -57,18 +57,18 @@ class BackupIndex:
         return no_turn()
 
     def close(self) -> None:
-        """Nothing is held."""
+        """Do nothing: the repository's connection is not this object's."""
 
     def row(self, key: str) -> bytes | None:
-        """A row of the catalogue."""
+        """Return a row of the catalogue, or None."""
         slot = get(self._repository.chunks, self.root, key)
         return None if slot is None else slot.value
 
 
 class BackupBlobs:
-    """The blobs that a catalogue lists. What is put is held aside in memory, and deletes raise Invalid.
+    """The blobs that a catalogue lists. Deletes raise Invalid.
 
-    Whoever asks for the digest of a state makes the chunks of its tree.
+    Puts of other blobs stay in memory and are never stored: computing the digest of a state puts chunks of its tree.
     """
 
     def __init__(self, repository: BackupRepository, index: BackupIndex) -> None:
@@ -91,7 +91,7 @@ class BackupBlobs:
         return None if self._item(key) is None else self._repository.blobs.stat(f"{COPIES}/{key}")
 
     def list(self, prefix: str, *, after: str = "") -> Iterator[BlobStat]:
-        """Without sizes and ages, which the catalogue does not hold."""
+        """Yield the listed blobs without sizes, ages and stamps, which the catalogue does not hold."""
         for row_key, slot in scan(self._repository.chunks, self._index.root, prefix=f"{BLOBS_ROW}{_owner(prefix)}"):
             owner = row_key.removeprefix(BLOBS_ROW)
             for item in self._repository.items(owner, slot.value):
@@ -103,7 +103,7 @@ class BackupBlobs:
         _refuse()
 
     def close(self) -> None:
-        """Nothing is held."""
+        """Do nothing: the repository's connection is not this object's."""
 
     def _item(self, key: str) -> Item | None:
         owner = _owner(key)
@@ -115,13 +115,13 @@ class BackupBlobs:
 def store_over(
     index: Index, repository: BackupRepository, manifest: BackupManifest, settings: LogSettings | None = None
 ) -> Store:
-    """The backup as a store to read from. ``index`` is a `BackupIndex`, or a view of one."""
+    """Return the backup as a read-only store. ``index`` is a `BackupIndex`, or a view of one."""
     blobs = BackupBlobs(repository, BackupIndex(repository, manifest.root))
     return Store(Environment(index, blobs, repository.clock, settings), _no_queue)
 
 
 def _owner(key: str) -> str:
-    """Whose a blob is, by its key or a prefix of keys that ends behind the owner."""
+    """Return the owner of a blob from its key, or from a prefix of keys that includes the owner."""
     parts = key.split("/")
     return "/".join(parts[: 3 if parts[1:2] == ["records"] else 2])
 

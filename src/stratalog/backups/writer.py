@@ -1,4 +1,4 @@
-"""Writes a catalogue: rows that are put in place of a base's, and the blobs that they need before them."""
+"""The writer of a catalogue: copies blobs, and puts rows in place of those of a base."""
 
 from __future__ import annotations
 
@@ -34,9 +34,9 @@ ROWS_MAX = 1000
 
 
 class BackupWriter:
-    """The catalogue of a backup that is being made, on top of another's.
+    """The catalogue of a backup in progress, a changed copy of its base's catalogue.
 
-    ``root`` names what was written so far, and all that it needs is there. Use it in a ``with`` statement.
+    ``root`` covers the rows written so far, and everything that they need is stored. Use it in a ``with`` statement.
     """
 
     def __init__(
@@ -47,13 +47,13 @@ class BackupWriter:
         report: Callable[[int], None],
         workers: int = WORKERS,
     ) -> None:
-        """``workers`` threads copy blobs; with none the caller's own does."""
+        """``workers`` is the number of threads that copy blobs; 0 copies in the caller's thread."""
         self.repository = repository
         self.base = BackupIndex(repository, base)
         self.root = base
         self.failures: list[BackupFailure] = []
         self.is_base_complete = True
-        """Whether nothing is missing in the base, so that what did not change since needs no look at its blobs."""
+        """Whether the base has no failures, so that the blobs of unchanged items need not be listed again."""
         self.blobs = 0
         self._source = source
         self._report = report
@@ -69,12 +69,12 @@ class BackupWriter:
             self._pool.shutdown(cancel_futures=True)
 
     def pack(self, partition: str, items: Iterable[Item]) -> bytes:
-        """The row of a partition's items, whose packs are put. A pack that the base has is not put again."""
+        """Put the packs of a partition's items and return its row. A pack that the base has is not put again."""
         known = self._known_packs(f"{ITEMS_ROW}{partition}")
         return pack_rows(items, lambda body: self._write_pack(body, known))
 
     def put(self, key: str, value: bytes) -> None:
-        """Put a row; what it needs is there."""
+        """Put a row. Everything that it needs must be stored already."""
         if key in self._changed or self.base.row(key) != value:
             self._changed.add(key)
             self._patch[key] = Slot(value, 0)
@@ -83,26 +83,26 @@ class BackupWriter:
             self.flush()
 
     def put_items(self, partition: str, items: Iterable[Item]) -> None:
-        """Put the row of a partition."""
+        """Put the packs and the row of a partition."""
         self.put(f"{ITEMS_ROW}{partition}", self.pack(partition, items))
 
     def copy_blobs(self, owner: str, spared: Collection[str] = ()) -> bytes:
-        """Copy every blob of an owner that the base lacks; the row that lists them.
+        """Copy every blob of an owner that the base lacks, and return the row that lists all blobs of the owner.
 
-        Call it after what refers to them was read: a blob that is referred to is there before what refers to it.
-        Those of a folder in ``spared`` are left out. A damaged one is among the failures.
+        Call it after reading the items that refer to the blobs: a blob exists before any item that refers to it. Blobs
+        in the folders ``spared`` are left out. A damaged blob is left out and is a failure of the backup.
         """
         known = self._known_packs(f"{BLOBS_ROW}{owner}")
         return pack_rows(self._copied(owner, spared), lambda body: self._write_pack(body, known))
 
     def flush(self) -> Root:
-        """Write the rows that were put; the root of the catalogue with them."""
+        """Write the rows that were put, and return the root of the catalogue with them."""
         self.root = update(self.repository.chunks, self.root, self._patch)
         self._patch = {}
         return self.root
 
     def drop(self, is_dropped: Callable[[str], bool]) -> None:
-        """Remove rows by their keys."""
+        """Remove the rows whose key satisfies ``is_dropped``."""
         self.flush()
         gone = [key for key, _ in scan(self.repository.chunks, self.root) if is_dropped(key)]
         for start in range(0, len(gone), ROWS_MAX):
@@ -131,7 +131,7 @@ class BackupWriter:
         try:
             body = self._source.get(key)
         except NotFound:
-            return False  # freed since it was listed; whoever needs it is read again
+            return False  # collected since it was listed; a history that still needs it is read again
         except Corrupt as exc:
             self.failures.append(BackupFailure(key, exc.code, exc.message))
             return False
@@ -153,5 +153,5 @@ class BackupWriter:
 
 
 def packed(items: Iterable[Item]) -> bytes:
-    """The row that the items would have; nothing is put."""
+    """Return the row that the items would have. Nothing is put."""
     return pack_rows(items, lambda body: BodyRef(sha256(body), len(body)))

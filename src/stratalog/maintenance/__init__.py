@@ -1,30 +1,30 @@
-"""Maintenance of whole stores: snapshots, retention, collection, copies, export and import.
+"""Maintenance of whole stores: snapshots, retention, collection, verification, repair, copies, export and import.
 
 Modules
 -------
-store_pass       one pass over a store: everything that is due
-log_pass         the same for one log
-policy           what a pass keeps, and what it may remove
-collection       deletes blobs that nothing refers to
+store_pass       one maintenance pass over a store
+log_pass         the maintenance of one log within a pass
+policy           retention and intervals of a pass
+collection       deletion of blobs that nothing refers to
 marks            the blobs that a family of logs refers to
-progress         how far a collection came, kept in the index
-usage            measures what an organisation stores
-store_copy       a whole store into another place
+progress         the saved progress of a collection
+usage            measurement of an organisation's stored bytes
+store_copy       the copy of a whole store into another store
 mirror           equal items and blobs in two stores
-verification     computes the chains of logs and records anew
-scrub            reads some blobs in each pass
-inspection       reads everything that a history refers to, and compares
-repair           makes again what follows from what is intact
-damage           what is wrong with one stored object; the kinds and shapes of items
-recording_ports  ports that are only read, and note what is damaged
+verification     recomputation of the hash chains of logs and records
+scrub            reading of every blob, some in each pass
+inspection       reading and comparison of everything that a history refers to
+repair           restoration of damaged objects from intact ones
+damage           the report of one damaged object; the kinds and shapes of items
+recording_ports  read-only ports that record damage
 log_check        the check of one log and of the items around it
 document_check   the check of a document's values, state and snapshots
 record_check     the check of a record
-store_check      the check of what belongs to no log or record
-checkpoint       a history noted outside the store, and the proof that it goes on from there
+store_check      the check of items outside logs and records
+checkpoint       a history's version and hash, exported, and the proof that a store descends from it
 signed_note      notes signed with Ed25519
-copy_check       verifies a copy against its source
+copy_check       the verification of a copy against its source
 document_export  a document as a file of JSON lines
-document_import  a document from such a file
+document_import  a document from an export file
 replayed_clock   a clock that repeats the time of an old entry
 """

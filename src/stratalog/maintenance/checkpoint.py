@@ -1,7 +1,7 @@
-"""Checkpoints: what a history was at a version, noted outside the store, and the proof that it goes on from there.
+"""Checkpoints: a history's version and hash, kept outside the store, and the proof that the store descends from it.
 
-`formats/checkpoint.md` describes the texts. A checkpoint of a whole store is the root of a Merkle tree, as RFC 6962
-hashes it, over a line for each history.
+`formats/checkpoint.md` describes the texts. A checkpoint of a whole store is the root of a Merkle tree (hashed as in
+RFC 6962) over one line for each history.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ DescentStatus = Literal["proven", "not-provable", "contradicted"]
 
 
 class Checkpoint(msgspec.Struct, frozen=True):
-    """A history as it was at ``version``. The hash names all of it up to there."""
+    """A history at ``version``. The hash covers the whole history up to that version."""
 
     history: HistoryName
     origin: str
@@ -54,33 +54,33 @@ class Checkpoint(msgspec.Struct, frozen=True):
     hash: bytes
 
     def fields(self) -> list[str]:
-        """The parts of its text. None has a space or a line break in it."""
+        """Return the fields of the checkpoint's text. No field contains a space or a line break."""
         history = self.history
         name = f"{quote(history.organisation, safe='')}/{quote(history.name, safe='')}"
         return [history.kind, name, quote(self.origin, safe="/"), str(self.version), _base64(self.hash)]
 
     def text(self) -> str:
-        """The text to be signed."""
+        """Return the text to be signed."""
         return "\n".join([FIRST_LINE, *self.fields()]) + "\n"
 
     def line(self) -> str:
-        """Its line in the list of a store's checkpoint."""
+        """Return the checkpoint's line in the list of a store checkpoint."""
         return " ".join(self.fields())
 
 
 class StoreCheckpoint(msgspec.Struct, frozen=True):
-    """The root of the tree over the lines of all histories."""
+    """The root of the Merkle tree over the lines of all histories, and the number of lines."""
 
     count: int
     root: bytes
 
     def text(self) -> str:
-        """The text to be signed."""
+        """Return the text to be signed."""
         return f"{FIRST_LINE_OF_STORE}\n{self.count}\n{_base64(self.root)}\n"
 
 
 class Descent(msgspec.Struct, frozen=True):
-    """Whether a history goes on from a checkpoint, and what its verification found."""
+    """Whether a history descends from a checkpoint, with the report of the history's verification."""
 
     checkpoint: Checkpoint
     status: DescentStatus
@@ -89,7 +89,7 @@ class Descent(msgspec.Struct, frozen=True):
 
 
 def checkpoint_of(store: Store, history: HistoryName) -> Checkpoint:
-    """The checkpoint of a history's newest version. Reads the head, and verifies nothing. Raises NotFound."""
+    """Return the checkpoint of a history's newest version. Reads the head and verifies nothing. Raises NotFound."""
     if history.kind == "log":
         log = store.log(history.organisation, history.name)
         head = log.head()
@@ -99,17 +99,17 @@ def checkpoint_of(store: Store, history: HistoryName) -> Checkpoint:
 
 
 def checkpoints_of(store: Store) -> list[Checkpoint]:
-    """The checkpoints of all histories, in the order of their lines."""
+    """Return the checkpoints of all histories, in the order of their lines."""
     return sorted((checkpoint_of(store, history) for history in list_histories(store)), key=Checkpoint.line)
 
 
 def merkle_root(lines: Sequence[str]) -> bytes:
-    """The root of the tree over the lines, as RFC 6962 hashes it."""
+    """Return the root of the Merkle tree over the lines, hashed as in RFC 6962."""
     return _root([hashlib.sha256(b"\0" + line.encode()).digest() for line in lines])
 
 
 def read_checkpoint(text: str) -> Checkpoint | StoreCheckpoint:
-    """What a note's text says. Raises Invalid."""
+    """Parse the text of a note. Raises Invalid."""
     first, *rest = text.splitlines() or [""]
     if first == FIRST_LINE and len(rest) == 5:
         return _checkpoint(rest)
@@ -119,7 +119,7 @@ def read_checkpoint(text: str) -> Checkpoint | StoreCheckpoint:
 
 
 def read_lines(store_checkpoint: StoreCheckpoint, text: str) -> list[Checkpoint]:
-    """The checkpoints of the histories in a list. Raises Invalid where it is not the list that the root is of."""
+    """Return the checkpoints of the histories in a list. Raises Invalid if the list does not have the root."""
     lines = text.splitlines()
     if len(lines) != store_checkpoint.count or merkle_root(lines) != store_checkpoint.root:
         raise Invalid("the list is not the one that the checkpoint was made from", lines=len(lines))
@@ -127,7 +127,7 @@ def read_lines(store_checkpoint: StoreCheckpoint, text: str) -> list[Checkpoint]
 
 
 def read_line(line: str) -> Checkpoint:
-    """The checkpoint behind `Checkpoint.line`. Raises Invalid."""
+    """Parse a line that `Checkpoint.line` wrote. Raises Invalid."""
     return _checkpoint(line.split(" "))
 
 
@@ -137,9 +137,11 @@ def prove_descent(
     history: HistoryName | None = None,
     progress: Callable[[int], None] | None = None,
 ) -> Descent:
-    """Verify the history that a checkpoint names, or ``history``, and whether it holds the checkpoint's version.
+    """Verify a history and compare its hash at the checkpoint's version with the checkpoint.
 
-    The report says whether the rest of the chain holds.
+    ``history`` replaces the history that the checkpoint names. For a missing history the status is "contradicted", for
+    a forgotten version "not-provable". The result's ``report`` holds the findings about the whole chain: a proven
+    descent does not mean that there are none.
     """
     chosen = history or checkpoint.history
     try:
@@ -163,7 +165,10 @@ def prove_descent(
 
 
 def _hash_at(store: Store, history: HistoryName, report: HistoryReport, version: int) -> bytes:
-    """The hash that a version stores; the verification computed the same, or has a finding. Raises VersionForgotten."""
+    """Return the hash stored with a version; empty bytes if the version is missing. Raises VersionForgotten.
+
+    The stored hash suffices: the verification computed the same hash or reported a finding.
+    """
     chain = report.chain
     if version == 0:
         return genesis(chain.origin)
@@ -218,7 +223,7 @@ def _hash(text: str) -> bytes:
 
 
 def _root(hashes: Sequence[bytes]) -> bytes:
-    """Of no lines the hash of nothing; else the left half is the largest power of two below their number."""
+    """Return the root as in RFC 6962: no leaves hash as no bytes; the left half is the largest power of two below n."""
     if not hashes:
         return hashlib.sha256(b"").digest()
     if len(hashes) == 1:

@@ -1,12 +1,14 @@
-"""Collecting blobs: those of an organisation, or of one owner in it, that nothing refers to, marked from the roots.
+"""Garbage collection of blobs: mark from the roots, then delete the unreferenced blobs of an organisation or owner.
 
-The order makes it safe beside writers. Candidates are listed first, each with the stamp of its generation, and only
-those older than any commit under way can be: a writer puts a blob again whenever it refers to it, which makes it young
-and gives it another stamp. Then the references are read (`marking.py`). What is still unmarked is looked at again and
-deleted by the stamp it was listed with.
+The order of the steps makes a collection safe beside writers:
 
-How far a collection came is kept in the index (`progress.py`): candidates with their stamps, and what was marked. So a
-collection that is stopped or killed goes on where it was, however long after: what was put since has another stamp.
+1. List the candidates, each with the stamp of its generation. Only a blob that is older than any commit in flight is a
+   candidate. A writer puts a blob again whenever it refers to it, which makes the blob young and changes its stamp.
+2. Read the references (`marks.py`) and remove every referenced blob from the candidates.
+3. Stat each remaining candidate again, and delete it only if it still has the stamp it was listed with.
+
+The progress is saved in the index (`progress.py`): the candidates with their stamps, and how far the marking came. An
+interrupted collection resumes at any later time, because a blob that was put since has another stamp.
 """
 
 from __future__ import annotations
@@ -41,60 +43,61 @@ __all__ = ["CollectionReport", "MaintenanceFailure", "collect", "collect_family"
 SAVE_SECONDS = 60
 FAILURES_MAX = 3
 OLD_SECONDS = OBSERVATION_SECONDS_MAX + GRACE_SECONDS
-# What blobs of a family's owner may be for. Others are an application's own, and it alone knows who refers to them.
+# The library's own folders below a family's owner. Only the application knows the references to blobs of other folders,
+# so those are never collected.
 BLOB_FOLDERS = ("app-snapshots", "archive", "arguments", "bodies", "chunks", "collecting", "fields", "items")
 
 
 class MaintenanceFailure(msgspec.Struct, frozen=True):
-    """What could not be looked after, and why; the rest was."""
+    """One part of the maintenance that failed, and why. The other parts were done."""
 
     what: str
     code: str
     reason: str
     key: str = ""
-    """The key of the blob that is damaged or missing, where one is."""
+    """The key of the damaged or missing blob; empty if the failure concerns no blob."""
 
     @classmethod
     def of(cls, what: str, error: Exception) -> MaintenanceFailure:
-        """The failure that an error was for ``what``."""
+        """Return the failure of ``what`` by ``error``."""
         code = error.code if isinstance(error, StratalogError) else "error"
         key = error.details.get("key") if isinstance(error, StratalogError) else None
         return cls(what, code, str(error) or type(error).__name__, key if isinstance(key, str) else "")
 
 
 class CollectionReport(msgspec.Struct, frozen=True):
-    """What a collection did with the blobs it looked at; a dry run says what one would do."""
+    """The result of one run of a collection, as numbers of blobs. A dry run reports what a run would do."""
 
     scope: str
     retained: int
-    """Old enough, and referred to."""
+    """Old enough, and referenced or an application's own."""
 
     young: int
-    """Too young to be judged."""
+    """Too young to be collected."""
 
     changed: int
-    """Unreferenced, and then put again or gone when looked at once more."""
+    """Unreferenced, but put again or deleted between the listing and the delete."""
 
     garbage: tuple[str, ...]
-    """The keys of those deleted."""
+    """The keys of the deleted blobs."""
 
     garbage_bytes: int
     failures: tuple[MaintenanceFailure, ...] = ()
     is_finished: bool = True
-    """False where it was stopped: the next one goes on from there."""
+    """False if the run was stopped. The next run resumes there."""
 
     @property
     def looked_at(self) -> int:
-        """How many blobs in all."""
+        """The number of blobs examined."""
         return self.retained + self.young + self.changed + len(self.garbage)
 
 
 def _unheard(blobs: int) -> None:
-    """Nobody listens."""
+    """Discard a progress report."""
 
 
 def owners(environment: Environment, organisation: str) -> Iterator[str]:
-    """The owners of blobs among an organisation's living logs, each once."""
+    """Yield the owner of the blobs of each live log of an organisation, each owner once."""
     seen: set[str] = set()
     for listing in list_directory(environment.index, organisation, LOGS):
         record = read_name(environment.index, organisation, listing.id)
@@ -106,9 +109,10 @@ def owners(environment: Environment, organisation: str) -> Iterator[str]:
 def collect_family(
     environment: Environment, owner: str, *, dry_run: bool = False, stop: Stop = never
 ) -> CollectionReport:
-    """`collect` for the blobs of one family of logs. Raises Corrupt, and deletes nothing, where it cannot be marked.
+    """Collect the blobs of one family of logs as `collect` does, but raise the first error instead of reporting it.
 
-    That is so for a log whose snapshots are another model's: what they refer to is not known.
+    Raises Corrupt, and deletes nothing, if the references cannot be read, for example because a log's snapshots are of
+    another model and their references are unknown.
     """
     return _Collection(environment, owner, dry_run, stop, _unheard, is_strict=True).run()
 
@@ -121,21 +125,22 @@ def collect(
     stop: Stop = never,
     report: Callable[[int], None] = _unheard,
 ) -> CollectionReport:
-    """Delete the blobs under ``scope``, an escaped organisation or an owner, that nothing refers to.
+    """Delete the blobs under ``scope`` that nothing refers to. ``scope`` is an escaped organisation or an owner.
 
-    One owner is in hand at a time. One that cannot be judged is left alone and told of; the others are collected. A
-    dry run takes the same way up to the delete, and goes on from where the next run would. ``stop`` is asked often;
-    ``report`` hears how many blobs were looked at. Raises Unavailable, OutcomeUnknown: call it again.
+    Owners are collected one after the other. An owner whose references cannot be read keeps all its blobs; the failure
+    is reported, and the other owners are collected. A dry run starts where the next run would and does everything but
+    delete. ``stop`` is called between reads and before each delete. ``report`` is called with the number of blobs
+    examined since its last call. Raises Unavailable, OutcomeUnknown: the next call resumes from the saved progress.
     """
     return _Collection(environment, scope, dry_run, stop, report).run()
 
 
 class _Stopped(Exception):
-    """The time for this run is over."""
+    """``stop`` returned True."""
 
 
 class _Collection:
-    """One run. A strict one raises what gives trouble."""
+    """One run of a collection. A strict run raises an owner's error instead of reporting it."""
 
     def __init__(
         self,
@@ -173,7 +178,7 @@ class _Collection:
         return self._build_report(True)
 
     def _take(self) -> bool:
-        """List blobs of the next owner, as many as are judged at once. False where there is none."""
+        """List blobs of the next owner, at most `COLLECT_CANDIDATES_MAX` candidates. Return False at the end."""
         if self._next is None:
             self._seek(self._work.after)
         if self._next is None:
@@ -204,7 +209,7 @@ class _Collection:
         self._next = next(self._listing, None)
 
     def _settle(self) -> None:
-        """Judge the blobs in hand, and go on to the next. An owner that gives trouble is passed over."""
+        """Mark and delete within the listed blobs. An owner whose references cannot be read is skipped."""
         work = self._work
         try:
             if not work.is_marked:
@@ -222,7 +227,7 @@ class _Collection:
             self._work = CollectionProgress(after=work.upto)
 
     def _fail(self, work: CollectionProgress, error: StratalogError) -> None:
-        """Keep the work for the next run; an owner that keeps failing is passed over in the end."""
+        """Save the progress and raise the error. After `FAILURES_MAX` failures, in any runs, skip the owner instead."""
         work.failures += 1
         if work.failures >= FAILURES_MAX:
             self._pass_over(work.owner, error)
@@ -237,11 +242,11 @@ class _Collection:
         self._failures.append(MaintenanceFailure.of(owner, error))
         self._work = CollectionProgress(
             after=f"{owner}0"
-        )  # no key of the owner's is greater, since `0` comes after `/`
+        )  # greater than every key of the owner, since `0` sorts directly after `/`
         self._next = None
 
     def _mark(self, work: CollectionProgress) -> None:
-        """Take what is referred to, or may be, out of the candidates."""
+        """Remove from the candidates every blob that is, or may be, referenced."""
         if not work.candidates:
             return
         parts = work.owner.split("/")
@@ -260,7 +265,7 @@ class _Collection:
             Marking(self._environment, work.owner, work.mark, work.reached, work.seen, self._step).run()
 
     def _mark_record(self, work: CollectionProgress, parts: list[str]) -> None:
-        # The key of a long id does not lead back to it, and nothing here needs it.
+        # A long id cannot be recovered from its key. The functions called here use the key alone, so the id is unused.
         name = Name(unescape(parts[0]), parts[2], RecordKey(parts[2]))
         if not is_known(self._environment, name):
             self._mark_younger(work, UNKNOWN_OWNER_SECONDS_MAX)
@@ -271,13 +276,16 @@ class _Collection:
                 work.mark(key)
 
     def _is_gone(self, organisation: str, incarnation: str) -> bool:
-        """Whether it is known that the log was deleted: its name is free, or another incarnation has it."""
+        """Return whether the log is known to be deleted: its name record is deleted or names another incarnation.
+
+        A missing name record proves nothing, because a copy writes the blobs before the name.
+        """
         log, _, own = incarnation.partition("@")
         record = read_name(self._environment.index, unescape(organisation), unescape(log))
         return record is not None and (record.incarnation != own or bool(record.deleted_ms))
 
     def _mark_younger(self, work: CollectionProgress, seconds: float) -> None:
-        """Mark the blobs that are younger: their references cannot be found, or are not written yet."""
+        """Mark the blobs younger than ``seconds``, whose references cannot be found or are not written yet."""
         now_ms = self._environment.clock.wall_ms()
         for key, candidate in list(work.candidates.items()):
             if now_ms - candidate.modified_ms <= seconds * 1000:
@@ -297,14 +305,15 @@ class _Collection:
             self._report(1)
 
     def _delete(self, key: str, stamp: str) -> bool:
-        """Look again, and delete the generation that was listed."""
+        """Delete the listed generation. Return False if the blob was put again or deleted since."""
+        # Stat before the delete: a delete of a missing blob returns True, and a dry run must count as a run does.
         again = self._environment.blobs.stat(key)
         if again is None or again.stamp != stamp:
             return False
         return self._dry_run or self._environment.blobs.delete(key, stamp)
 
     def _step(self) -> None:
-        """Between two calls: stop where it is time to, and keep now and then how far the work came."""
+        """Raise `_Stopped` when the run must end, and save the progress once in `SAVE_SECONDS`."""
         if self._stop():
             raise _Stopped
         if self._saved.age_seconds() > SAVE_SECONDS:
@@ -331,12 +340,12 @@ class _Collection:
 
 
 def _is_old(now_ms: int, modified_ms: int) -> bool:
-    """Whether no commit under way can be one that put the blob."""
+    """Return whether the blob is too old to belong to a commit in flight."""
     return now_ms - modified_ms > (OBSERVATION_SECONDS_MAX + GRACE_SECONDS) * 1000
 
 
 def _owner_of(key: str) -> str:
-    """Whom a blob belongs to, by its key (`formats/keys.md`)."""
+    """Return the owner of a blob, a prefix of its key (`formats/keys.md`)."""
     parts = key.split("/")
     depth = {"records": 3, "queue": 4}.get(parts[1], 2)
     return "/".join(parts[:depth])
@@ -348,7 +357,7 @@ def _kind_of(owner: str) -> str:
 
 
 def _is_ours(owner: str, key: str) -> bool:
-    """Whether it is known what refers to such a blob."""
+    """Return whether the library writes the references to the blob. Others belong to an application."""
     kind = _kind_of(owner)
     folder = key.removeprefix(f"{owner}/").split("/")[0]
     return folder in BLOB_FOLDERS if kind == "family" else bool(kind)

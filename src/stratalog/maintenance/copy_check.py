@@ -1,4 +1,4 @@
-"""The proof of a copy: both stores are asked the same, and must answer the same."""
+"""The verification of a copy: run the same reads on source and target, and compare the results."""
 
 from __future__ import annotations
 
@@ -23,12 +23,13 @@ MOVED = "the source was written to while it was copied; once nobody writes to it
 
 
 def check_copy(source: Environment, target: Environment, organisations: Sequence[str]) -> tuple[int, int]:
-    """Compare every log and record; answer how many. `stratalog verify` looks at each version, this at samples.
+    """Compare every log and record by samples and return the numbers of logs and records. Writes nothing.
 
-    Of a document: the digests of its content at the head, at the oldest version and at a few between; of another log:
-    the entries there. Of a record: its latest version with the hash of its body, its failures, and that the blobs of
-    both are there.
-    Raises Conflict where the source went on meanwhile; Corrupt where the two differ.
+    Compares a document's content digests at the head, at the oldest version and at a few versions between; the entries
+    of another log at the same versions; a record's latest version with the hash of its body, and its failures. Requires
+    that the target has the blobs of a record's latest body and of its failures. `stratalog verify` reads every version.
+
+    Raises Conflict if the source was written to meanwhile, Corrupt if the two differ.
     """
     logs = records = 0
     for organisation in organisations:
@@ -43,7 +44,7 @@ def check_copy(source: Environment, target: Environment, organisations: Sequence
 
 
 def _same(source: Environment, target: Environment, organisation: str, shelf: str) -> Iterator[str]:
-    """The ids of a shelf, which must be the same in both."""
+    """Yield the ids of a shelf. Raises Conflict if the directory lines of the two stores differ."""
     theirs = list_directory(target.index, organisation, shelf)
     for ours in list_directory(source.index, organisation, shelf):
         if next(theirs, None) != ours:
@@ -64,12 +65,12 @@ def _check_log(source: Environment, target: Environment, organisation: str, name
 
 
 def _untouched(environment: Environment) -> Environment:
-    """The same place, but that its blobs take nothing: who tells the digest of a state makes the chunks of its tree."""
+    """Return the environment with blobs that are never written: computing a digest puts the chunks of the tree."""
     return Environment(environment.index, _Aside(environment.blobs), environment.clock, environment.settings)
 
 
 class _Aside:
-    """Blobs to read from. What is put is held aside until the proof is done with it."""
+    """The blobs of a store, for a comparison. Puts stay in memory and can be read back."""
 
     def __init__(self, blobs: Blobs) -> None:
         self._blobs = blobs
@@ -93,9 +94,9 @@ def _samples(environment: Environment, log: Log) -> list[int]:
 
 
 def _content_of(log: Log, version: int) -> Any:
-    """A version's content digest in a document, or its entry in another log; None if the version was forgotten.
+    """Return a document's content digest at a version, or another log's entry; None if the version is forgotten.
 
-    A fork may have versions that its ancestor has forgotten.
+    A version at or above a fork's floor can be forgotten too, because its ancestor holds it.
     """
     try:
         if log.record.kind == "document":
@@ -127,7 +128,7 @@ def _check_failures(source: Environment, target: Environment, organisation: str)
 
 
 def _has_body(environment: Environment, name: Name, ref: BodyRef | None) -> bool:
-    """Whether all blobs of a body are there, if it is in blobs."""
+    """Return whether all blobs of a body exist; True for a body that is not in blobs."""
     prefix = body_prefix(name)
     addresses = blob_addresses(environment.blobs, prefix, ref) if ref is not None else ()
     return all(environment.blobs.stat(f"{prefix}/{address.hex()}") is not None for address in addresses)

@@ -1,6 +1,6 @@
-"""Damage: one stored object that is missing, cannot be read, or contradicts what else is stored.
+"""Damage: one stored object that is missing, cannot be read, or contradicts another stored object.
 
-The kinds are those of everything that is stored; `docs/guides/verify.md` lists them with what cannot be noticed.
+There is a kind for every stored object; `docs/guides/verify.md` lists the kinds with the damage that is undetectable.
 """
 
 from __future__ import annotations
@@ -18,38 +18,41 @@ Fault = Literal["missing", "damaged", "contradicts"]
 
 
 class StoredDamage(msgspec.Struct, frozen=True):
-    """What is wrong with one stored object."""
+    """The damage of one stored object."""
 
     kind: str
     key: str
-    """The blob's key, or the item's partition and sort with a space between."""
+    """The blob's key, or the item's partition and sort key with a space between."""
 
     fault: Fault
     reason: str
     history: str = ""
-    """The log or record that needs it, as `ORGANISATION/NAME`."""
+    """The log or record that needs the object, as `ORGANISATION/NAME`."""
 
     first: int = 0
     last: int = 0
-    """The versions that need it, as far as they are known; 0 where they are not."""
+    """The first and last version known to need the object; 0 if none is known."""
 
     derivable: bool = False
-    """Whether `repair` can make it again from what is intact."""
+    """Whether `repair` can restore the object from intact ones."""
 
 
 class DamageList:
-    """The damages found so far, each object once."""
+    """The damages found so far, one for each kind and key."""
 
     def __init__(self) -> None:
         self._damages: dict[tuple[str, str], StoredDamage] = {}
         self.history = ""
         self.first = self.last = 0
-        """Which versions are read now: what is found damaged is needed by them."""
+        """The versions being read; `add` records them as the ones that need a damaged object."""
 
     def add(
         self, kind: str, key: str, fault: Fault, reason: str, *, derivable: bool = False, at: tuple[int, int] = (0, 0)
     ) -> None:
-        """Add one damage; of an object that is known the versions that need it grow."""
+        """Add one damage. For an object already in the list, extend the range of versions that need it.
+
+        ``at`` is the first and last version that need the object; by default the versions being read.
+        """
         first, last = at if at != (0, 0) else (self.first, self.last)
         known = self._damages.get((kind, key))
         if known is None:
@@ -64,7 +67,7 @@ class DamageList:
         return len(self._damages)
 
     def damages(self) -> tuple[StoredDamage, ...]:
-        """All of them, in order of key."""
+        """Return all damages in order of key."""
         return tuple(sorted(self._damages.values(), key=lambda damage: (damage.key, damage.kind)))
 
 
@@ -81,7 +84,7 @@ BLOB_KINDS = {
 
 
 def blob_kind(key: str) -> str:
-    """What a blob holds, by its key (`formats/keys.md`)."""
+    """Return the kind of a blob's content, by its key (`formats/keys.md`)."""
     _, owner, folder, *_ = [*key.split("/"), "", ""]
     if owner in ("records", "queue"):
         return "record body" if owner == "records" else "queued push"
@@ -89,7 +92,7 @@ def blob_kind(key: str) -> str:
 
 
 def item_key(partition: str, sort: str) -> str:
-    """An item's key as one text."""
+    """Return an item's partition and sort key as one text."""
     return f"{partition} {sort}"
 
 
@@ -123,12 +126,12 @@ PART_KINDS = {
 
 
 def item_kind(item: Item) -> str:
-    """What an item is, by its key and, in the place of an entry, by what it says."""
+    """Return the kind of an item, by its key; in the partition of entries also by the attribute `k`. Empty: unknown."""
     if item.partition.startswith("!"):
         return TOP_KINDS.get(item.partition.partition("/")[0], "")
     _, second, third = [*item.partition.split("/", 2), "", ""][:3]
     if item.sort == MARK_SORT and item.partition.endswith("/waiting"):
-        return ""  # a hint of who waits, on which nothing relies
+        return ""  # a hint that a writer waits; correctness never depends on it
     if second == "!record":
         return "record floor" if item.sort == "!floor" else "record version"
     if second.startswith("!"):
@@ -140,8 +143,8 @@ def item_kind(item: Item) -> str:
     return {"s": "seal", "e": "end marker"}.get(str(item.attributes.get("k", "")), "entry")
 
 
-# Attributes by kind: those that always stand, and others, each with its type by a letter: integer, text, bytes,
-# MessagePack.
+# The attributes of each kind, first the required and then the optional ones. The letter after a name is its type:
+# integer, text, bytes, MessagePack.
 SHAPES = {
     "name record": ("k:t i:t c:i r:i s:i f:i o:t g:t h:b", "fh:b p:m d:i x:i"),
     "segment record": ("c:i r:i m:i", "a:m l:i d:i b:i"),
@@ -167,7 +170,7 @@ SHAPES = {
         "redriven_ms:i",
     ),
 }
-# Exactly one of these stands in an item of the kind.
+# An item of the kind has exactly one of these attributes.
 BODIES = {"entry": "d b z x", "snapshot": "b z", "record version": "d k b z x"}
 TYPES = {"i": int, "t": str, "b": bytes, "m": bytes}
 HASHES = {"h", "fh", "ch"}
@@ -175,7 +178,10 @@ HASH_BYTES = (0, 32)
 
 
 def shape_fault(item: Item) -> str:
-    """What is wrong with the attributes of an item, by their names and types alone; empty where nothing is."""
+    """Return what is wrong with the names and types of an item's attributes; empty if nothing is.
+
+    The values are not compared with other items. An item of an unknown kind has no fault.
+    """
     shape = SHAPES.get(item_kind(item))
     if shape is None:
         return ""

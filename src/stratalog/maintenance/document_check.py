@@ -1,4 +1,4 @@
-"""The check of a document: its values, its state rebuilt and compared, and every snapshot read back from storage."""
+"""The check of a document: read its values, rebuild its state, and compare and read back every snapshot."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ VALUES_REMEMBERED_MAX = 100_000
 
 
 class DocumentCheck:
-    """Give `visit` each entry first; then `run`."""
+    """Checks one document. Call `visit` with each entry, then `run` once."""
 
     def __init__(
         self, environment: Environment, log: Log, blobs: RecordingBlobs, building: RecordingBlobs, damages: DamageList
@@ -38,13 +38,13 @@ class DocumentCheck:
         self._seen: set[bytes] = set()
         self._start = 0
         self.snapshots = 0
-        """Those that are what the entries say."""
+        """The number of snapshots that equal the state rebuilt from the entries."""
 
         self.root = self.digest = ""
-        """Of the content of the last version, once it is rebuilt."""
+        """The root and the digest of the last version's content, in hex; empty until it is rebuilt."""
 
     def visit(self, entry: Entry) -> None:
-        """Read the large values and arguments that an entry names, each once."""
+        """Read back the large values and arguments that an entry refers to, each blob about once."""
         for stored in stored_values(entry):
             reference = as_reference(stored)
             if reference is None or (blob := reference.folder.encode() + reference.body.address) in self._read:
@@ -59,7 +59,10 @@ class DocumentCheck:
                     self._damages.add(kind, reading.key, fault, reading.damage.reason)
 
     def run(self, upto: int | None, start: int, last: int) -> None:
-        """Rebuild up to ``last``, and compare and read each snapshot on the way. ``start`` is where entries begin."""
+        """Rebuild the state up to ``last``; compare and read back each snapshot on the way, none beyond ``upto``.
+
+        ``start`` is the version of the base that the first entry follows.
+        """
         self._start = start
         rebuild = self._begin(start)
         for snapshot in list_snapshots(self._environment.index, self._log.record.prefix, first=start):
@@ -83,11 +86,11 @@ class DocumentCheck:
             return None
 
     def _advance(self, rebuild: Rebuild, version: int) -> bool:
-        """False where an entry on the way cannot be read; the chain has named it."""
+        """Apply the entries up to ``version``. Return False if one cannot be read, which the chain check reports."""
         try:
             rebuild.advance(version)
         except BaseContradicted as exc:
-            # The chain covers what the entry says of the base, and nothing else covers the base.
+            # The hash chain covers the entry and not the base, so the base is the one that is damaged.
             key = item_key(snapshots_partition(self._log.record.prefix), number(self._start))
             self._damages.add("snapshot", key, "contradicts", str(exc), at=(self._start, self._start))
             return False
@@ -115,11 +118,11 @@ class DocumentCheck:
                 base = item_key(snapshots_partition(snapshot.prefix), number(self._start))
                 reason = "the state rebuilt from it is not that of the snapshots after it"
                 self._damages.add("snapshot", base, "contradicts", reason, at=(self._start, self._start))
-        # Also without a state, as behind a redacted version: the next snapshot gives one again.
+        # Continue even without a state (as after a redacted version): the next snapshot gives one.
         return rebuild
 
     def _read_back(self, snapshot: Snapshot) -> None:
-        """Each chunk and value of a snapshot, but those that an older one shares. The blobs note what is damaged."""
+        """Read each chunk and value of a snapshot, except those shared with an older snapshot. Record the damage."""
         self._damages.first = self._damages.last = snapshot.version
         if len(self._seen) > COLLECT_CHUNKS_SEEN_MAX:
             self._seen.clear()
@@ -127,7 +130,7 @@ class DocumentCheck:
         try:
             for reading in read_state_back(self._stored, self._values, roots_of(snapshot), seen=self._seen):
                 for damage in reading.damages:
-                    # The blobs have noted what cannot be read. A chunk that contradicts its parent can be.
+                    # `RecordingBlobs` has recorded unreadable blobs. A readable chunk can still contradict its parent.
                     kind = blob_kind(damage.key) if damage.key else "snapshot"
                     fault: Fault = "missing" if damage.is_missing else "damaged"
                     self._damages.add(kind, damage.key or key, fault, damage.reason)

@@ -1,6 +1,7 @@
-"""Exchange: a document as a file of JSON lines — every version, or one state. `formats/export.md` describes the lines.
+"""Export of a document to a file of JSON lines: every version, or the state of one version.
 
-What an export says is made into a document again by `importing`; a state's keys and values are put by `import_state`.
+`formats/export.md` describes the lines. `document_import` makes an export of versions into a document again, and
+`import_state` puts the keys and values of an exported state.
 """
 
 from __future__ import annotations
@@ -41,7 +42,7 @@ Progress = Callable[[int], None]
 
 
 class Exchanged(msgspec.Struct, frozen=True):
-    """What was written or read: the version it ends at, its lines, and the digest of its content."""
+    """The result of an export: its last version, its number of lines, and the digest of that version's content."""
 
     version: int
     lines: int
@@ -49,7 +50,10 @@ class Exchanged(msgspec.Struct, frozen=True):
 
 
 def export_document(document: Document, file: BinaryIO, progress: Progress | None = None) -> Exchanged:
-    """Write every version of ``document`` up to its present head. Raises Invalid where history was forgotten."""
+    """Write every version of ``document`` up to its present head. Raises Invalid if history was forgotten.
+
+    ``progress`` is called with the number of versions written since its last call.
+    """
     if document.log.floor():
         raise Invalid(
             "history was forgotten, so not all of it can be exported; export the state", document=document.name
@@ -77,7 +81,7 @@ def export_document(document: Document, file: BinaryIO, progress: Progress | Non
 
 
 def export_state(document: Document, file: BinaryIO, at: int | None = None) -> Exchanged:
-    """Write the keys and values of one version, a line each, in order of key."""
+    """Write the keys and values of one version (by default the newest), a line each, in order of key."""
     view = document.at(at)
     lines = _Lines(file)
     for key, value in view.scan():
@@ -86,7 +90,7 @@ def export_state(document: Document, file: BinaryIO, at: int | None = None) -> E
 
 
 def is_export(file: BinaryIO) -> bool:
-    """Whether a file that can be rewound is an export of versions; its place is the start afterwards."""
+    """Return whether a seekable file is an export of versions, and rewind it."""
     file.seek(0)
     first = file.readline()
     file.seek(0)
@@ -94,9 +98,13 @@ def is_export(file: BinaryIO) -> bool:
 
 
 def import_state(document: Document, file: BinaryIO, progress: Progress | None = None) -> int:
-    """Put the keys and values of a file of lines ``{"key", "value"}`` into a document, in batches; answer how many.
+    """Put the keys and values of a file of lines ``{"key", "value"}`` into a document, and return the number of lines.
 
-    The lines are checked before the first is put. Raises Invalid; Conflict where one was rejected.
+    The whole file is checked before the first line is put. The puts are committed in batches of at most
+    `BATCH_MUTATIONS`. ``progress`` is called with the number of lines in each batch.
+
+    Raises Invalid for a malformed line: nothing is put. Conflict if a put was rejected: the earlier batches and the
+    other puts of the same batch stay.
     """
     for _ in _pairs(file):
         pass
@@ -111,7 +119,7 @@ def import_state(document: Document, file: BinaryIO, progress: Progress | None =
 
 
 class _Lines:
-    """Writes lines and hashes them."""
+    """Writes JSON lines to a file and hashes them."""
 
     def __init__(self, file: BinaryIO) -> None:
         self._file = file
@@ -171,7 +179,7 @@ def _change_plain(document: Document, change: PatchRow) -> dict[str, Any]:
 
 
 def _pairs(file: BinaryIO) -> Iterator[tuple[dict[str, Any], int]]:
-    """The arguments of a put for each line, and the line's size."""
+    """Yield the arguments of a put for each line, and the line's size in bytes."""
     file.seek(0)
     for number, raw in enumerate(file, 1):
         if not raw.strip():

@@ -1,7 +1,7 @@
-"""Importing: an export made into a document again, entry by entry, proven on the way.
+"""Import of a document from an export: write its entries into a new log and verify each.
 
-Each version must change what the export says it does, and the last must have its digest. Until then the log is of the
-kind ``import``, which is no document, so nothing half-made is ever one.
+Each version must make the changes that the export records, and the last version must have the recorded digest. Until
+then the log has the kind ``import`` and is no document, so a reader never finds a partly imported document.
 """
 
 from __future__ import annotations
@@ -43,17 +43,20 @@ UNFINISHED = "import"
 def import_document(
     store: Store, organisation: str, name: str, file: BinaryIO, progress: Progress | None = None
 ) -> Document:
-    """Make a new document of an export: the same versions, mutations, outcomes, authors, times and content.
+    """Create a document from an export, with the same versions, mutations, outcomes, authors, times and content.
 
-    ``file`` is read twice, so it must be one that can be rewound: first to see that it is whole, before anything is
-    written. Raises Unsupported (a newer format), Corrupt (damaged), Conflict (the name lives): no document is made.
+    ``file`` must be seekable: the whole file is checked before anything is written, and then read again. ``progress``
+    is called after each version.
+
+    Raises Invalid (not an export), Unsupported (an unknown format, or a redacted version), Corrupt (the file is
+    damaged), Conflict (the name is in use): no document is created.
     """
     header = _check(file)
     try:
         _import(store, organisation, name, header, file, progress)
     except _AnotherBody:
-        # This store writes some body in another way, as with other metadata fields. It is another history then, and
-        # its origin says of which.
+        # This store encodes some body differently, for example with other metadata fields, so the hashes cannot be
+        # kept. Import it as another history, whose origin ends with the exported one.
         renamed = msgspec.structs.replace(header, origin=f"{new_id(store.environment.clock)}/{header.origin}")
         _import(store, organisation, name, renamed, file, progress, same_origin=False)
     return store.document(organisation, name)
@@ -80,7 +83,7 @@ def _import(
 
 
 class _AnotherBody(Exception):
-    """A version's canonical body is not the one that the exporting store had, so its hash cannot be kept."""
+    """A version's canonical body differs from the one in the exporting store, so its hash cannot be kept."""
 
 
 class _Header(msgspec.Struct, frozen=True):
@@ -125,7 +128,10 @@ class _Entry(msgspec.Struct, frozen=True):
 
 
 def _check(file: BinaryIO) -> _Header:
-    """Read the whole file once: its format is known, nothing is missing, and its last line proves all before it."""
+    """Check the format, the order of the versions and the SHA-256 in the last line, and return the header.
+
+    Raises Invalid, Unsupported, Corrupt.
+    """
     file.seek(0)
     total, expected = hashlib.sha256(), 1
     head = _line(first := file.readline())
@@ -187,12 +193,12 @@ def _entries(file: BinaryIO) -> Iterator[_Entry]:
 
 
 def _first_ms(file: BinaryIO, default: int) -> int:
-    """When the first version was made: a log cannot be younger than that."""
+    """Return when the first version was created; ``default`` if there is none. A log cannot be younger than that."""
     return next((entry.created_ms for entry in _entries(file)), default)
 
 
 class _Import:
-    """One import under way. A fork is made as it was: its ancestors first, under names of their own that go again."""
+    """One import. A fork gets its ancestors first, as logs under temporary names that are deleted at the end."""
 
     def __init__(
         self,
@@ -243,8 +249,8 @@ class _Import:
         self._publish(document.log)
 
     def discard(self) -> None:
-        """Delete what was made, newest first, at the time it is now: the sweeper counts from it."""
-        self._clock.say(None)
+        """Delete the logs made so far, newest first."""
+        self._clock.say(None)  # the sweep counts its grace from the time of the deletion, which must be the present
         for log in reversed(self._made):
             delete_log(log)
 
@@ -253,11 +259,11 @@ class _Import:
         return log
 
     def _name_at(self, level: int, boundaries: list[Any]) -> str:
-        """The name of the log at a level of ancestry; the last level is the document itself."""
+        """Return the name of the log at a level of ancestry. The last level is the document itself."""
         return self._name if level == len(boundaries) - 1 else f"{self._name}.ancestor-{level + 1}"
 
     def _fork(self, document: Document, state: State, name: str, header: _Header) -> tuple[Document, State]:
-        """An ancestor's fork. When the ones between were made is not known; the last was when the header says."""
+        """Fork the log of the next level. An export has the creation time of the document, but not of its ancestors."""
         if name == self._name:
             self._clock.say(header.created_ms)
         log = self._remember(fork_log(document.log, name, state.version))
@@ -284,7 +290,7 @@ class _Import:
         return state
 
     def _publish(self, log: Log) -> None:
-        """Turn the finished log into a document, in one commit, and let its ancestors go: it pins what it needs."""
+        """Turn the finished log into a document in one commit, then delete its ancestors, whose entries it pins."""
         self._clock.say(None)
         record = require_name(self._environment.index, log.record.organisation, log.record.name, log.record.incarnation)
         done = msgspec.structs.replace(record, kind="document", revision=record.revision + 1)
@@ -303,7 +309,7 @@ class _Import:
 
 
 def _commit(state: State, entry: _Entry, values: Values, blob_batch: BlobBatch) -> Commit:
-    """The commit as this store would have made it; it must say what the export says."""
+    """Build the commit as this store would. Raises Corrupt if it differs from the exported one."""
     commit = commit_of(state, _run_of(state, entry), values, blob_batch, _merged(entry))
     ours = [(change.key, change.before, change.by) for change in commit.patch]
     if ours != [(change.key, change.before, change.by) for change in entry.patch]:
@@ -324,7 +330,7 @@ def _event(entry: _Entry) -> tuple[str, Any, int]:
 
 
 def _run_of(state: State, entry: _Entry) -> Run:
-    """What the mutations of an exported version did, as if they had just been run."""
+    """Return the run of an exported version's mutations, as if they had just been executed."""
     changes = {change.key: None if change.deleted else encode(from_plain(change.value)) for change in entry.patch}
     touched: list[dict[str, bytes | None]] = [
         {change.key: changes[change.key] for change in entry.patch if position in change.by}

@@ -1,7 +1,7 @@
-"""Inspection: everything that a history refers to is read from storage, hashed, and compared with what else says it.
+"""Inspection: read everything that a history refers to from storage, hash it, and compare objects that must agree.
 
-Nothing is written. A history with damage is looked at again, since writers may go on meanwhile: what both looks find is
-damage, and what only one finds changed in between.
+Nothing is written. Writers may continue meanwhile, so a history with damage is read again. Only damage that both
+readings find is reported; damage in one reading alone comes from a concurrent write.
 """
 
 from __future__ import annotations
@@ -33,22 +33,22 @@ Progress = Callable[[int], None]
 
 
 class HistoryInspection(msgspec.Struct, frozen=True):
-    """What was read of one history, and what is wrong with it."""
+    """The result of one history's inspection, with its damages."""
 
     history: HistoryName
     kind: str
     chain: ChainReport | None
-    """None where something kept the chain from being followed."""
+    """None if an error kept the chain from being verified."""
 
     snapshots: int = 0
-    """Snapshots that are what the entries say."""
+    """The number of snapshots that equal the state rebuilt from the entries."""
 
     root: str = ""
     digest: str = ""
-    """Of a document's content, rebuilt from its entries."""
+    """Root and digest of a document's content, rebuilt from its entries; in hex."""
 
     bytes_read: int = 0
-    """Of blobs."""
+    """Uncompressed bytes of the blobs read."""
 
     damages: tuple[StoredDamage, ...] = ()
 
@@ -56,7 +56,11 @@ class HistoryInspection(msgspec.Struct, frozen=True):
 def inspect_history(
     store: Store, history: HistoryName, upto: int | None = None, progress: Progress | None = None
 ) -> HistoryInspection:
-    """Read all of one history, up to a version if one is given. Raises NotFound, Unavailable; damage is answered."""
+    """Read one history, whole or up to a version, and return its damages. Raises NotFound, Unavailable.
+
+    A history with damage is read again, at most `LOOKS_MAX` times, until a reading finds no new damage. ``progress`` is
+    called during the first reading, with the number of versions read since its last call.
+    """
     report = look(store, history, upto, progress)
     for _ in range(LOOKS_MAX):
         if not report.damages:
@@ -71,13 +75,13 @@ def inspect_history(
 
 
 def inspect_store(store: Store) -> tuple[StoredDamage, ...]:
-    """Check what belongs to no log or record: the lists of names, what was deleted, uploads, the queue's letters."""
+    """Check the items outside logs and records: lists of names, deleted logs, uploads, the queue's dead letters."""
     first = _look_around(store)
     return _in_both(first, _look_around(store)) if first else ()
 
 
 def inspected_histories(store: Store) -> Iterator[HistoryName]:
-    """All logs and records that are listed, and those that have blobs and live without being listed."""
+    """Yield all listed logs and records, and the live ones that have blobs but are missing from the directory."""
     with _recording(store, DamageList()) as (environment, _):
         index = environment.index
         shelves: tuple[tuple[HistoryKind, str], ...] = (("log", LOGS), ("record", RECORDS))
@@ -97,7 +101,7 @@ def _in_both(first: tuple[StoredDamage, ...], second: tuple[StoredDamage, ...]) 
 
 @contextmanager
 def _recording(store: Store, damages: DamageList) -> Iterator[tuple[Environment, RecordingBlobs]]:
-    """An environment that notes what cannot be read, and writes nowhere; its blobs for who builds."""
+    """Open an environment that records damage and never writes to the store, and the blobs to rebuild states with."""
     ports, scratch = store.environment, Scratch()
     blobs = RecordingBlobs(ports.blobs, scratch, damages)
     building = ScratchFirst(ports.blobs, scratch, damages)
@@ -114,7 +118,10 @@ def look(
     progress: Progress | None = None,
     then: Callable[[Environment, RecordingBlobs], None] = lambda environment, building: None,
 ) -> HistoryInspection:
-    """One look at a history. ``then`` is called with what it read through, while what it rebuilt is at hand."""
+    """Read a history once and return its damages, including those that a concurrent write caused.
+
+    ``then`` is called afterwards with the environment and the blobs of the rebuild, which hold the rebuilt chunks.
+    """
     damages = DamageList()
     damages.history = f"{history.organisation}/{history.name}"
     with _recording(store, damages) as (environment, building):
@@ -122,7 +129,7 @@ def look(
             report = _inspect(environment, building, history, upto, progress, damages)
         except (Unavailable, OutcomeUnknown, Closed):
             raise
-        except Exception as exc:  # what is damaged may mislead whoever reads it in any way
+        except Exception as exc:  # a reader of damaged data can fail in any way
             if not len(damages) and not isinstance(exc, Corrupt | VersionForgotten):
                 raise
             if not len(damages):

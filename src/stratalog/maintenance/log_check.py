@@ -1,4 +1,4 @@
-"""The check of one log: its chain with all bodies, and every item around it against every other that says the same."""
+"""The check of one log: its hash chain with all bodies, and the agreement of every item around it with the others."""
 
 from __future__ import annotations
 
@@ -42,10 +42,10 @@ HEAD_BYTES_DAMAGED_MAX = 2
 
 
 class LogCheck:
-    """Checks one incarnation of a log through an environment that notes what it cannot read.
+    """Checks one incarnation of a log through an environment that records unreadable objects.
 
-    The name record is read first and the rest is compared with it. A commit amid the check can make two items differ;
-    `verify_history` looks at a history with damage once more.
+    The name record is read first and the other items are compared with it. A commit during the check can make two items
+    differ; `inspect_history` therefore reads a history with damage again.
     """
 
     def __init__(self, environment: Environment, log: Log, damages: DamageList, upto: int | None) -> None:
@@ -56,12 +56,12 @@ class LogCheck:
         self._damages = damages
         self._upto = upto
         self.hashes: dict[int, bytes] = {}
-        """The hashes of the versions that some item names, as the entries have them."""
+        """The hash stored in the entry of each version that another item names; empty until the entry is read."""
 
     def run(
         self, progress: Callable[[int], None] | None, visit: Callable[[Entry], None] = lambda entry: None
     ) -> ChainReport:
-        """Check all but the state. ``visit`` is called with each entry. Raises NotFound, Unavailable."""
+        """Check all but a document's state. ``visit`` is called with each entry. Raises NotFound, Unavailable."""
         self.hashes = dict.fromkeys(self._named_versions(), b"")
         report = verify_log(self.log, self._upto, progress=progress, visit=self._visitor(visit))
         self._damages.first = self._damages.last = 0
@@ -87,7 +87,7 @@ class LogCheck:
         return report
 
     def check_app_snapshots(self) -> None:
-        """Read each app snapshot with its parts."""
+        """Read back each app snapshot with its parts."""
         for snapshot in list_snapshots(self._index, self.record.prefix, first=self.record.floor):
             self._damages.first = self._damages.last = snapshot.version
             if not _is_sound(snapshot):
@@ -117,7 +117,7 @@ class LogCheck:
                 self.hashes[entry.version] = entry.hash
             self._damages.first = self._damages.last = entry.version
             visit(entry)
-            # What the log reads ahead of the next entry is not this one's.
+            # The log reads ahead for the next entry: damage that it meets there is not needed by this version.
             self._damages.first = self._damages.last = 0
 
         return visit_entry
@@ -144,7 +144,7 @@ class LogCheck:
         return item_key(entries_partition(prefix, segment.first if segment else 1), number(version))
 
     def _doubt_name(self, reason: str) -> None:
-        """Of two things that differ either may be what is damaged, so both are named."""
+        """Report the name record too: of two items that differ, either may be the damaged one."""
         key = item_key(name_partition(self.record.organisation, self.record.name), NAME_SORT)
         self._damages.add("name record", key, "contradicts", reason)
 
@@ -175,7 +175,7 @@ class LogCheck:
                 self._damages.add("name record", above_key, "contradicts", "its origin is not that of its fork")
 
     def _rolled_over(self) -> bool:
-        """Whether the log began another segment since the name record was read."""
+        """Return whether the log began another segment since the name record was read."""
         now = read_name(self._index, self.record.organisation, self.record.name)
         return now is None or now.segment != self.record.segment
 
@@ -201,7 +201,7 @@ class LogCheck:
             is_forgotten = segment.marked_ms and segment.archive is None
             if is_forgotten and (following is None or following.first - 1 > self.record.floor):
                 self._damages.add("segment record", key, "contradicts", "it is marked as forgotten above the floor")
-            # A base below is what an earlier floor left in a segment that is now to be forgotten.
+            # A segment at or below the floor may still name the base of an earlier floor; it is about to be forgotten.
             is_retained = following is None or following.first - 1 > self.record.floor
             if segment.base and is_retained and segment.base != self.record.floor:
                 self._damages.add("segment record", key, "contradicts", "its base is not the floor")
@@ -216,7 +216,7 @@ class LogCheck:
         self._damages.add("segment record", key, "missing", "a segment has no record")
 
     def _check_begin(self, segment: Segment, key: str, is_first: bool) -> None:
-        """A segment's record is as old as its first entry, or as the log."""
+        """Check that a segment's record is as old as its first entry, or the first record as old as the log."""
         entry = self._item(segment, segment.first)
         entry_ms = entry.attributes["c"] if entry is not None else 0
         times = (entry_ms, self.record.created_ms if is_first else entry_ms)
@@ -230,13 +230,14 @@ class LogCheck:
         return self._index.get(entries_partition(self.record.prefix, segment.first), number(version))
 
     def _check_seal(self, segment: Segment, following: Segment) -> None:
-        """A segment that is marked is being freed, perhaps by a process whose clock is ahead."""
+        """Check a segment's seal. A marked segment is skipped: a process whose clock is ahead may be freeing it."""
         if segment.marked_ms:
             return
         seal = self._item(segment, following.first)
         item_partition = entries_partition(self.record.prefix, segment.first)
         key = item_key(item_partition, number(following.first))
         if seal is None or seal.attributes.get("k") != SEAL:
+            # The segment may have been marked and freed since its record was read: then it needs no seal.
             if segment_holding(self._index, self.record.prefix, segment.first) != segment:
                 return
             last = next(self._index.query(item_partition, reverse=True, limit=1), None)
@@ -249,7 +250,7 @@ class LogCheck:
             self._doubt_begin(item_key(segments_partition(self.record.prefix), number(following.first)))
 
     def _check_archive(self, segment: Segment) -> None:
-        """Read the archive itself: readers make up for a damaged one from the index, until its entries are freed."""
+        """Read the archive itself: other readers fall back from a damaged one to the index until entries are freed."""
         self._damages.first, self._damages.last = segment.first, segment.last
         record = self.record
         key = f"{record.owner}/archive/{segment.archive.address.hex()}" if segment.archive else ""
@@ -267,7 +268,7 @@ class LogCheck:
         self._damages.first = self._damages.last = 0
 
     def _compare_archived(self, segment: Segment, archived: dict[str, Item]) -> None:
-        """Entries that wait to be freed say what the archive says."""
+        """Compare the entries that wait to be freed with their archive."""
         if segment.freed:
             return
         for item in self._index.query(entries_partition(self.record.prefix, segment.first)):
@@ -279,7 +280,7 @@ class LogCheck:
                     self._damages.add("entry", key, "contradicts", "the archive has another")
 
     def _check_directory(self) -> None:
-        """Kind and time stand twice or more. Where two differ, each is named."""
+        """Compare kind and time in the name record, directory line and name line. Report each of two that differ."""
         record = self.record
         line = self._index.get(directory_partition(record.organisation, LOGS, 0), record.name)
         key = item_key(directory_partition(record.organisation, LOGS, 0), record.name)
@@ -311,7 +312,8 @@ class LogCheck:
                 self._doubt_depth(member)
         elif record.lineage:
             parent = self._index.get(partition, record.lineage[-1].prefix)
-            # A fork made at its parent's own fork point has the lineage of its parent, and lies deeper.
+            # The depth is not the length of the lineage: a fork made at its parent's own fork point has its parent's
+            # lineage, yet lies one level deeper.
             if parent is not None and member.attributes["d"] <= parent.attributes["d"]:  # type: ignore[operator]
                 self._doubt_depth(member)
         for item in self._index.query(forks_partition(record.prefix)):
@@ -324,7 +326,7 @@ class LogCheck:
         self._damages.add("family member", key, "contradicts", "it lies elsewhere in its family", derivable=True)
 
     def _check_relative(self, prefix: str) -> None:
-        """Each member of the family lives and is listed, or was deleted and is not swept yet."""
+        """Check that a family member is live and listed, or deleted and listed for the sweep."""
         organisation, log, incarnation = _parts_of(prefix)
         record = read_name(self._index, organisation, log)
         if record is not None and record.incarnation == incarnation and not record.deleted_ms:
@@ -337,13 +339,14 @@ class LogCheck:
             self._damages.add("deleted incarnation", key, "missing", "a deleted log waits for no sweep")
 
     def _is_garbage(self, organisation: str, prefix: str) -> bool:
-        """Whether a member that does not live stays, although no sweep will find it."""
+        """Return whether a deleted member is not listed for the sweep, so that it would stay for ever."""
+        # A sweep deletes the family member before the line read here, so the reverse order would see a swept one.
         if self._index.get(deleted_partition(organisation), prefix) is not None:
             return False
         return self._index.get(family_partition(self.record.owner), prefix) is not None
 
     def _check_fork(self, item: Item) -> None:
-        """A pin's fork lives and names this log, or was deleted and is not swept yet."""
+        """Check that a pin's fork is live and names this log, or is deleted and listed for the sweep."""
         pin = pin_of(item)
         organisation, log, incarnation = _parts_of(pin.prefix)
         fork = read_name(self._index, organisation, log)
@@ -358,7 +361,7 @@ class LogCheck:
             self._damages.add("pin", key, "contradicts", "no fork that lives names what it pins")
 
     def _check_hashes(self, start: int, version: int) -> None:
-        """Snapshots and checkpoints of projections name the history that the entries have."""
+        """Compare the hashes in snapshots and projection checkpoints with those of the entries."""
         for snapshot in list_snapshots(self._index, self.record.prefix, first=self.record.floor):
             known = self.hashes.get(snapshot.version)
             if self._upto is None and snapshot.version > version:
@@ -377,10 +380,13 @@ class LogCheck:
 
 
 def _is_sound(snapshot: Snapshot) -> bool:
-    """Whether a snapshot is an app snapshot, or of another model: then it does not even begin like one."""
+    """Return whether the snapshot is a valid app snapshot or clearly of another model.
+
+    The body of another model's snapshot does not begin like an app snapshot's, even with a few damaged bytes.
+    """
     manifest = manifest_of(snapshot)
     if manifest is not None:
-        # The list is inline or a body, and an app snapshot has at least one part.
+        # The list of parts is either inline or a body, and an app snapshot has at least one part.
         if manifest.inline is None:
             return manifest.body is not None
         return manifest.body is None and len(manifest.inline) > 0 and len(manifest.inline) % ADDRESS_BYTES == 0
@@ -388,7 +394,7 @@ def _is_sound(snapshot: Snapshot) -> bool:
 
 
 def _parts_of(prefix: str) -> tuple[str, str, str]:
-    """Organisation, log and incarnation of a log's prefix."""
+    """Split a log's prefix into organisation, log and incarnation."""
     organisation, _, rest = prefix.partition("/")
     log, _, incarnation = rest.partition("@")
     return unescape(organisation), unescape(log), incarnation

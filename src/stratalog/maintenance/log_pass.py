@@ -1,7 +1,7 @@
-"""Maintenance of one log: the snapshot that is due, the floor and the archive of its policy, and what may be freed.
+"""Maintenance of one log: take a due snapshot, raise the floor and archive as the policy says, and free segments.
 
-Each is decided from what was read now and done by an operation that is safe at any time, by several at once, and when
-it is broken off. What is decided is the same in a dry run, which does nothing of it.
+Each step decides from a fresh read. Each operation is safe at any time, in several processes at once, and when it is
+interrupted. A dry run makes the same decisions and writes nothing.
 """
 
 from __future__ import annotations
@@ -33,7 +33,11 @@ def maintain_log(
     dry_run: bool = False,
     stop: Stop,
 ) -> Counter[str]:
-    """Do what is due for a log; how often each thing was done. Raises what the operations raise."""
+    """Do the due maintenance of a log and return the number of times each step was done, by its name.
+
+    The names are fields of `MaintenanceReport`. A dry run counts the steps that a run would do. ``stop`` is called
+    between the steps. Raises the errors of the operations; the steps before a failed one are done.
+    """
     done: Counter[str] = Counter()
     document = Document(log, rules) if log.record.kind == "document" else None
     if document is not None and snapshots and _is_snapshot_due(log):
@@ -60,7 +64,11 @@ def maintain_log(
 
 
 def floor_bound(log: Log, segments: Sequence[Segment], retention: RetentionPolicy) -> int:
-    """The version that the floor may rise to; 0 where it stays. The end of a segment, since those go as a whole."""
+    """Return the version that the floor may rise to; 0 if it stays.
+
+    The policy's bound is the end of a segment, because segments are forgotten whole. Pins and, in a log with app
+    snapshots, the newest snapshot at or below the bound lower it.
+    """
     bounds = []
     if retention.retain_segments is not None:
         bounds.append(len(segments) - retention.retain_segments)
@@ -74,7 +82,7 @@ def floor_bound(log: Log, segments: Sequence[Segment], retention: RetentionPolic
 
 
 def archive_bound(clock: Clock, segments: Sequence[Segment], retention: RetentionPolicy) -> int:
-    """The version up to which sealed segments are to be archived; 0 where none are."""
+    """Return the version up to which sealed segments are to be archived; 0 if none are."""
     if retention.archive_days is None:
         return 0
     position = _ended_before(clock, segments, retention.archive_days)
@@ -82,13 +90,17 @@ def archive_bound(clock: Clock, segments: Sequence[Segment], retention: Retentio
 
 
 def _ended_before(clock: Clock, segments: Sequence[Segment], days: float) -> int:
-    """How many segments ended so many days ago. A segment ends where the next one is created."""
+    """Return how many segments ended at least ``days`` ago. A segment ends when the next one is created."""
     ended = [segment.created_ms <= clock.wall_ms() - days * DAY_MS for segment in segments[1:]]
     return ended.index(False) if False in ended else len(ended)
 
 
 def _provable(log: Log, floor: int) -> int:
-    """The floor for a log that is no document: one that keeps states begins with the newest of its own at or below."""
+    """Return the floor that a log's snapshots allow.
+
+    A log with app snapshots must begin with one: its floor is the newest snapshot at or below ``floor``, or 0 if there
+    is none. A document takes a base snapshot when its floor rises, and a log without snapshots needs none.
+    """
     if log.record.kind == "document" or log.snapshot_at(log.head().version) is None:
         return floor
     base = newest_snapshot(log.environment.index, log.record.prefix, floor)
@@ -96,14 +108,14 @@ def _provable(log: Log, floor: int) -> int:
 
 
 def _is_snapshot_due(log: Log) -> bool:
-    """Whoever should have made it, and failed or was lost."""
+    """Return whether a snapshot is overdue because the writer that should have taken it failed or crashed."""
     head = log.head()
     newest = log.snapshot_at(head.version)
     return is_snapshot_due(log, head.version, newest.version if newest else 0)
 
 
 def _raise(log: Log, document: Document | None, floor: int) -> None:
-    """Raises Corrupt where what takes the place of the forgotten versions does not read back."""
+    """Raise the floor. Raises Corrupt if the base that replaces the forgotten versions does not read back."""
     if document is None:
         raise_floor(log, floor)
     else:

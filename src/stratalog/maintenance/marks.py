@@ -1,8 +1,8 @@
-"""Marking: every blob that a family of logs refers to, read in the order in which references move.
+"""Marking: find every blob that a family of logs refers to, by reading in the order in which references move.
 
-When history is forgotten a reference moves from a log to its forks, from entries to snapshots, from a snapshot to a
-newer one (decision 0004). Reading in that order meets it wherever it goes, so a marking may be left for any time and
-gone on with: what leaves a place that is still to be read has come to one that is read later.
+When history is forgotten, a reference moves from a log to its forks, from entries to snapshots, or from a snapshot to a
+newer one (decision 0004). Reading in that order finds every reference: one that leaves a place before it is read has
+arrived in a place that is read later. So a marking may be interrupted and resumed after any time.
 """
 
 from __future__ import annotations
@@ -35,22 +35,23 @@ __all__ = ["Marking", "Reached"]
 
 
 class Reached(msgspec.Struct, array_like=True):
-    """How far a marking has come: whole logs, and a place in one more."""
+    """The progress of a marking: the logs that are done, and the position in the current one."""
 
     done: list[str] = []
     log: str = ""
     segment: int = 0
-    """The segments of that log below this one were read."""
+    """The current log's segments that begin below this version are done."""
 
     snapshot: int = -1
-    """Its snapshots below this version were read; -1 while its entries are."""
+    """The current log's snapshots below this version are done; -1 while its segments are being read."""
 
 
 class Marking:
-    """Calls ``mark`` with the key, below the owner, of each blob that a log of the family refers to.
+    """Calls ``mark`` with the key, relative to the owner, of each blob that a log of the family refers to.
 
-    ``reached`` and ``seen``, the chunks walked with all below them, hold at every moment what is done, so that another
-    marking can go on from there. ``step`` is called between reads, and may raise to break off.
+    ``reached`` is the progress. ``seen`` is the set of chunks whose whole subtrees were walked. Both are updated only
+    after the work they record, so another marking can resume from them at any moment. ``step`` is called between reads
+    and may raise to interrupt the marking.
     """
 
     def __init__(
@@ -72,15 +73,16 @@ class Marking:
         self._manifests: set[tuple[str, bytes]] = set()
 
     def run(self) -> None:
-        """Mark to the end. Raises Corrupt where a reference cannot be followed, and what the ports raise."""
+        """Mark to the end. Raises Corrupt if a reference cannot be followed, and the errors of the ports."""
         while unread := self._unread():
             for prefix in unread:
                 self._mark_log(prefix)
 
     def _unread(self) -> list[str]:
-        """The logs of the family still to be read, the one under way first, then parents before their forks.
+        """Return the logs of the family still to be read: the current one, then parents before their forks.
 
-        Asked again until there is none: a fork made meanwhile may have taken over what its parent then let go.
+        `run` calls this until it returns none, because a fork made meanwhile may have taken over references that its
+        parent then dropped.
         """
         done = set(self.reached.done)
         members = [
@@ -97,14 +99,15 @@ class Marking:
                 self._mark_segment(prefix, segment)
                 reached.segment = segment.first + 1
             reached.snapshot = 0
-        # Asked for one by one: a page of them would leave out one that took over from the one that is being read.
+        # Query one snapshot at a time: a page read ahead could miss a newer snapshot that took over the references of
+        # the one being marked.
         while (snapshot := next(list_snapshots(index, prefix, first=reached.snapshot, limit=1), None)) is not None:
             self._mark_snapshot(snapshot)
             reached.snapshot = snapshot.version + 1
         reached.done.append(prefix)
 
     def _mark_segment(self, prefix: str, segment: Segment) -> None:
-        """Mark a segment's entries, once more where it was archived or forgotten while they were read."""
+        """Mark a segment's entries, and mark them again if the segment was archived or forgotten meanwhile."""
         failure: Exception | None = None
         while True:
             try:
@@ -130,7 +133,7 @@ class Marking:
         return self._environment.index.query(entries_partition(prefix, segment.first))
 
     def _mark_archive(self, archive: BodyRef) -> None:
-        with suppress(Corrupt):  # it is made anew before its segment is freed
+        with suppress(Corrupt):  # a damaged archive is written again before its segment is freed
             self._mark_body("archive", archive)
 
     def _mark_entry(self, item: Item) -> None:
@@ -157,7 +160,7 @@ class Marking:
                 raise
 
     def _mark_parts(self, snapshot: Snapshot, manifest: Manifest) -> None:
-        """The parts of an app snapshot, and the list of them where that is a body."""
+        """Mark the parts of an app snapshot, and the list of parts if it is a body."""
         if manifest.body is not None:
             self._mark_body("app-snapshots", manifest.body)
         for address in app_snapshot_addresses(self._environment.blobs, self._owner, snapshot):
@@ -182,7 +185,7 @@ class Marking:
                 self._mark_chunk(address)
 
     def _mark_chunk(self, address: bytes) -> None:
-        """Children come first, so that whatever is in ``seen`` was walked to its leaves."""
+        """Mark a chunk whose children are marked: every chunk in ``seen`` was walked to its leaves."""
         self._mark(f"chunks/{address.hex()}")
         if len(self._seen) >= COLLECT_CHUNKS_SEEN_MAX:
             self._seen.clear()
@@ -203,12 +206,12 @@ class Marking:
 
 
 def _depth(member: Item) -> int:
-    """How many ancestors a log of the family has."""
+    """Return the number of ancestors of a log of the family."""
     return int(member.attributes["d"])
 
 
 def stored_values(entry: Entry) -> Iterator[bytes]:
-    """What the slots and large arguments of a document's entry hold."""
+    """Yield the stored values in a document's entry: those of the patch, and the large arguments of the mutations."""
     for event in entry.events:
         if event.type != COMMIT:
             continue

@@ -1,7 +1,7 @@
-"""Mirroring: items and blobs of one store made the same in another, as bytes, and what is the same already left alone.
+"""Mirroring: copy items and blobs of one store to another, unchanged, and skip those that are equal already.
 
-Items mean the same on every backend, so none is taken apart. Blobs are proven on the way: each is read by its hash and
-put under it.
+Items mean the same on every backend, so they are copied without being decoded. Blobs are verified by the copy: each is
+read and put under a key that ends in its hash.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ WORKERS = 16
 
 
 class Written(msgspec.Struct):
-    """What was written to the target."""
+    """The numbers of items and blobs written to the target, and of items deleted there."""
 
     items: int = 0
     deleted: int = 0
@@ -34,10 +34,10 @@ class Written(msgspec.Struct):
 
 
 class Mirror:
-    """Makes parts of ``target`` the same as in ``source``; nobody else may write those meanwhile.
+    """Makes parts of ``target`` equal to those of ``source``. No other process may write these parts meanwhile.
 
-    ``report`` is called with what was just written: a number of items or blobs. Each method may be called again after a
-    crash at any point, and goes on. Use it in a ``with`` statement.
+    ``report`` is called with the number of items or blobs just written. After a crash at any point the same methods may
+    be called again, and only what differs is written. Use it in a ``with`` statement.
     """
 
     def __init__(self, source: Environment, target: Environment, report: Callable[[int], None]) -> None:
@@ -61,10 +61,11 @@ class Mirror:
         before: str | None = None,
         ahead: Callable[[Sequence[Write]], None] | None = None,
     ) -> None:
-        """A whole partition, up to ``before``; ``items`` is it as it was read earlier, in order.
+        """Mirror a partition, or its items below the sort key ``before``.
 
-        The last item is written after all others: a partition whose last items are the same needs no closer look.
-        ``ahead`` is called with the writes that come next, a hundred at most.
+        ``items`` are the items to mirror, in order, if they were read earlier. The last item is written after all
+        others, so a partition whose last items are equal is complete. ``ahead`` is called with each batch of writes
+        before it is written, at most `COMMIT_WRITES_MAX`.
         """
         wanted = self.source.index.query(partition, before=before) if items is None else items
         standing = self.target.index.query(partition, before=before)
@@ -74,11 +75,11 @@ class Mirror:
             self._write(writes)
 
     def item(self, partition: str, sort: str) -> None:
-        """One item, or that there is none."""
+        """Mirror one item, or its absence."""
         self.put(partition, sort, self.source.index.get(partition, sort))
 
     def put(self, partition: str, sort: str, item: Item | None) -> None:
-        """One item as it was read earlier."""
+        """Write one item as it was read earlier. None deletes the target's item."""
         standing = self.target.index.get(partition, sort)
         if item is None and standing is not None:
             self._write([Delete(partition, sort)])
@@ -86,14 +87,14 @@ class Mirror:
             self._write([Put(item)])
 
     def is_complete(self, partition: str, before: str | None = None) -> bool:
-        """Whether both have the same last item, so that the partition was mirrored; False where there is none."""
+        """Return whether both have the same last item, so the partition is mirrored; False if the source has none."""
         ours = last_item(self.source.index, partition, before)
         return ours is not None and ours == last_item(self.target.index, partition)
 
     def blobs(self, prefix: str, target_prefix: str = "") -> None:
-        """Every blob under the prefix that the target lacks, there under another one if it is given.
+        """Copy every blob under the prefix that the target lacks, there under ``target_prefix`` if it is given.
 
-        What the target has besides stays.
+        Other blobs of the target stay.
         """
         there = target_prefix or prefix
         ours = (there + stat.key.removeprefix(prefix) for stat in self.source.blobs.list(prefix))
@@ -107,7 +108,7 @@ class Mirror:
         try:
             body = self.source.blobs.get(source_key)
         except NotFound:
-            return  # collected meanwhile, so nothing refers to it
+            return  # collected since it was listed, so nothing refers to it
         retry = self.target.retry()
         while True:
             try:
@@ -118,10 +119,11 @@ class Mirror:
                     raise
 
     def _write(self, writes: Sequence[Write]) -> None:
-        """One commit where several writes cost no more so; else one each, beside each other and all but the last."""
+        """Commit the writes: jointly if the index charges no extra for that; else all but the last in parallel."""
         if self.target.index.joint_commits:
             self._commit(writes)
         else:
+            # The last item must not exist before the others: `is_complete` relies on it.
             *others, last = [[write] for write in writes]
             list(self._pool.map(self._commit, others))
             self._commit(last)
@@ -131,17 +133,17 @@ class Mirror:
         self._report(puts)
 
     def _commit(self, writes: Sequence[Write]) -> None:
-        """They depend on nothing, so that after a lost answer they are made again."""
+        """Commit writes without conditions, which are simply repeated after a lost answer."""
         commit_once(self.target, writes, lambda: False)
 
 
 def last_item(index: Index, partition: str, before: str | None = None) -> Item | None:
-    """The last item of a partition below ``before``."""
+    """Return the last item of a partition, or the last below the sort key ``before``."""
     return next(index.query(partition, before=before, reverse=True, limit=1), None)
 
 
 def _differences(partition: str, wanted: Iterable[Item], standing: Iterator[Item]) -> Iterator[Write]:
-    """What makes the items that stand the ones that are wanted; both are in order."""
+    """Yield the writes that turn ``standing`` into ``wanted``. Both are in order."""
     there = next(standing, None)
     for item in wanted:
         while there is not None and there.sort < item.sort:
@@ -159,7 +161,7 @@ def _differences(partition: str, wanted: Iterable[Item], standing: Iterator[Item
 
 
 def _batches(writes: Iterator[Write]) -> Iterator[list[Write]]:
-    """As many at once as one commit takes."""
+    """Group the writes into batches that fit one commit."""
     batch, size = list[Write](), 0
     for write in writes:
         more = item_bytes(write.item) if isinstance(write, Put) else 0
@@ -173,7 +175,7 @@ def _batches(writes: Iterator[Write]) -> Iterator[list[Write]]:
 
 
 def _missing(ours: Iterator[str], theirs: Iterator[str]) -> Iterator[str]:
-    """What is ours and not theirs; both are in order."""
+    """Yield the keys in ``ours`` that are not in ``theirs``. Both are in order."""
     there = next(theirs, None)
     for key in ours:
         while there is not None and there < key:

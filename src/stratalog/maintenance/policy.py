@@ -1,4 +1,4 @@
-"""Policy: what a pass of maintenance keeps and what it may let go. Nothing but garbage unless it is told."""
+"""The policy of a maintenance pass: what it keeps and what it may remove. By default it removes only garbage."""
 
 from __future__ import annotations
 
@@ -17,68 +17,69 @@ Days = Annotated[float, msgspec.Meta(ge=0)]
 
 
 class RetentionPolicy(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """What is kept of a log's history. Where both are said, what either of them keeps is kept."""
+    """The retention of a log's history. A segment that either `retain_segments` or `retain_days` keeps is kept."""
 
     retain_segments: Count | None = None
-    """The newest so many segments, the current one among them; what is older is forgotten."""
+    """The number of newest segments to keep, including the current one. Older segments are forgotten."""
 
     retain_days: Days | None = None
-    """The versions of so many days; segments that ended before are forgotten."""
+    """Segments that ended at least this many days ago are forgotten."""
 
     archive_days: Days | None = None
-    """Segments that ended so many days ago become blobs; their versions stay readable."""
+    """Segments that ended at least this many days ago are archived as blobs. Their versions stay readable."""
 
 
 class MaintenancePolicy(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """What a pass does. The default makes snapshots and takes away what nobody can reach any more."""
+    """The policy of a pass. The default takes due snapshots and deletes only unreachable data."""
 
     snapshots: bool = True
-    """Whether documents are given the snapshots that are due."""
+    """Whether the pass takes the due snapshots of documents."""
 
     documents: RetentionPolicy = RetentionPolicy()
     logs: RetentionPolicy = RetentionPolicy()
-    """For logs that are no documents. One that keeps states loses nothing after the newest state that is old enough."""
+    """For logs that are not documents. A log with app snapshots keeps all versions after the newest snapshot that the
+    policy lets be a floor."""
 
     exceptions: Mapping[str, RetentionPolicy] = {}
-    """By `ORGANISATION/DOCUMENT` or `ORGANISATION`: what holds there instead, the more exact first.
+    """Retention by `ORGANISATION/DOCUMENT` or else by `ORGANISATION`, instead of `documents` and `logs`.
 
-    A slash in an organisation's id is written `%2F`, or one tenant's policy would hold for another's documents.
+    A slash in an organisation's id is written `%2F`; otherwise one tenant's policy would apply to another's documents.
     """
 
     retain_record_versions: Count | None = None
-    """The newest so many versions of each record."""
+    """The number of newest versions of each record to keep."""
 
     retain_record_days: Days | None = None
-    """The versions of records that were the latest within so many days; not beside `retain_record_versions`."""
+    """Keep the versions of records that were the latest within this many days. Excludes `retain_record_versions`."""
 
     expire_clients_days: Annotated[float, msgspec.Meta(ge=CLIENT_IDLE_DAYS_MIN)] | None = None
-    """Clients of documents whose groups committed nothing for so many days are forgotten. All are kept by default.
+    """Forget the clients of documents whose groups committed nothing for this many days. By default all are kept.
 
-    No shorter than a queue may hold a push: an expired group's late mutations have no effect.
+    At least as long as a queue may hold a push, because late mutations of an expired group have no effect.
     """
 
     collect_hours: Annotated[float, msgspec.Meta(ge=0)] = 24
-    """How long after one collection of blobs the next one begins."""
+    """The hours from the start of one collection of blobs to the start of the next."""
 
     measure_hours: Annotated[float, msgspec.Meta(ge=0)] | None = 24
-    """How long after an organisation was measured it is measured again, where the application has quotas."""
+    """The hours between two measurements of an organisation, if the application has quotas. None: never measure."""
 
     scrub_days: Annotated[float, msgspec.Meta(gt=0)] | None = 30
-    """Every blob is read and hashed within so many days; None reads none."""
+    """Every blob is read and hashed within this many days. None reads no blob."""
 
     def __post_init__(self) -> None:
         if self.retain_record_versions is not None and self.retain_record_days is not None:
             raise ValueError("records are kept by number of versions or by days, not by both")
 
     def retention(self, organisation: str, id: str, kind: str) -> RetentionPolicy:
-        """What holds for one log."""
+        """Return the retention of one log: its exception, else its organisation's, else the default of its kind."""
         own = organisation.replace("/", "%2F")
         exception = self.exceptions.get(f"{own}/{id}") or self.exceptions.get(own)
         return exception or (self.documents if kind == "document" else self.logs)
 
 
 def read_policy(text: str | bytes) -> MaintenancePolicy:
-    """The policy that a JSON object says. Raises Invalid."""
+    """Parse a policy from a JSON object. Raises Invalid."""
     try:
         return msgspec.json.decode(text, type=MaintenancePolicy)
     except (msgspec.DecodeError, UnicodeDecodeError) as exc:

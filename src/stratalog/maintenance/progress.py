@@ -1,7 +1,8 @@
-"""Progress: how far a collection came, kept in the index so that another run, or another process, goes on from there.
+"""The saved progress of a collection, in the index, from which another run or another process resumes.
 
-One item names all of it, so that whoever reads it reads one moment of one run; it is a help and never a fence. What is
-too large for the item lies in a blob beside those in hand, where it is garbage once no item names it any more.
+One item holds or names all of it, so a reader gets one moment of one run. The item saves work and is never a fence:
+two runs may overwrite each other's. Progress too large for the item is a blob of the owner being collected, which is
+garbage when no item names it any more.
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ COLLECTING = "collecting"
 
 
 class Candidate(msgspec.Struct, frozen=True, array_like=True, gc=False):
-    """A blob as it was listed, before anything was marked."""
+    """A blob as it was listed before the marking began."""
 
     stamp: str
     modified_ms: int
@@ -36,17 +37,17 @@ class Candidate(msgspec.Struct, frozen=True, array_like=True, gc=False):
 
 
 class CollectionProgress(msgspec.Struct):
-    """What a collection has in hand: blobs of one owner, from the key ``after`` to ``upto``, that are not marked."""
+    """The current batch of a collection: the unmarked blobs of one owner with keys after ``after``, up to ``upto``."""
 
     after: str = ""
     owner: str = ""
-    """Empty between two owners."""
+    """Empty between two batches."""
 
     upto: str = ""
     young: int = 0
     retained: int = 0
     listed: int = 0
-    """How many candidates there were before any was marked."""
+    """The number of candidates before any was marked."""
 
     failures: int = 0
     is_marked: bool = False
@@ -55,12 +56,15 @@ class CollectionProgress(msgspec.Struct):
     seen: set[bytes] = set()
 
     def mark(self, key: str) -> None:
-        """The blob of that key, below the owner, stays."""
+        """Retain the blob of a key relative to the owner."""
         self.candidates.pop(key, None)
 
 
 def load_work(environment: Environment, scope: str) -> tuple[CollectionProgress, bool]:
-    """The work that is kept, and whether any is. One that cannot be read is begun again at its owner."""
+    """Return the saved progress of a scope, and whether any is saved.
+
+    If the progress cannot be read, its batch starts again. Raises Unavailable.
+    """
     item = environment.index.get(_partition(scope), scope)
     if item is None:
         return CollectionProgress(), False
@@ -72,7 +76,7 @@ def load_work(environment: Environment, scope: str) -> tuple[CollectionProgress,
 
 
 def save_work(environment: Environment, scope: str, work: CollectionProgress) -> None:
-    """Keep the work in place of what is kept. Raises what the ports raise."""
+    """Replace the saved progress of a scope. Raises the errors of the ports."""
     attributes: dict[str, Attribute] = {"f": FORMAT, "a": work.after, "c": environment.clock.wall_ms()}
     body = msgspec.msgpack.encode(work)
     blob_batch = BlobBatch(environment)
@@ -85,7 +89,7 @@ def save_work(environment: Environment, scope: str, work: CollectionProgress) ->
 
 
 def drop_work(environment: Environment, scope: str) -> None:
-    """The collection came to its end. Raises what ``commit`` raises."""
+    """Delete the saved progress of a finished collection. Raises the errors of ``commit``."""
     environment.index.commit([Delete(_partition(scope), scope)])
 
 

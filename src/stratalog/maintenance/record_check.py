@@ -1,4 +1,4 @@
-"""The check of a record: its chain with every body, its floor, its line in the directory, and what failed."""
+"""The check of a record: its hash chain with every body, its floor, its directory line, and its failures."""
 
 from __future__ import annotations
 
@@ -25,7 +25,10 @@ __all__ = ["check_record"]
 def check_record(
     environment: Environment, name: Name, damages: DamageList, progress: Callable[[int], None] | None
 ) -> ChainReport:
-    """Check all that is stored of a record. Raises NotFound where there is nothing of it, Unavailable."""
+    """Check everything stored of a record, and return the report of its chain.
+
+    Raises NotFound if neither a version nor a directory line exists and no damage was found; Unavailable.
+    """
     _check_failures(environment, name, damages)
     _check_directory(environment, name, damages)
     _check_floor(environment, name, damages)

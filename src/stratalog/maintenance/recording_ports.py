@@ -1,6 +1,6 @@
-"""An index and blobs that are only read, past every cache, and that note what is damaged.
+"""A read-only index and read-only blobs that bypass every cache and record damage.
 
-What is written through them goes to a scratch place: a rebuilt state never reaches the store that it is compared with.
+Blobs put through them go to a scratch file, so a rebuilt state never reaches the store that it is compared with.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ __all__ = ["RecordingBlobs", "RecordingIndex", "Scratch", "ScratchFirst"]
 
 
 class Scratch:
-    """Blobs by key for the time of one check, in a temporary file that SQLite deletes."""
+    """Blobs by key for the duration of one check, in a temporary file that SQLite deletes."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -35,7 +35,7 @@ class Scratch:
             self._database.execute("INSERT OR IGNORE INTO blobs VALUES (?, ?)", (key, body))
 
     def find(self, key: str) -> bytes | None:
-        """The bytes, where they were put."""
+        """Return the bytes that were put under the key, or None."""
         with self._lock:
             row = self._database.execute("SELECT body FROM blobs WHERE key = ?", (key,)).fetchone()
         return None if row is None else row[0]
@@ -45,7 +45,7 @@ class Scratch:
 
 
 class RecordingIndex:
-    """Reads ``index``. An item that does not decode, or has not its kind's shape, is noted and left out."""
+    """Reads ``index``. An item that does not decode, or lacks its kind's shape, is recorded as damaged and left out."""
 
     joint_commits = False
     blob_bytes_max = 0
@@ -97,7 +97,7 @@ class RecordingIndex:
         return no_turn()
 
     def close(self) -> None:
-        """It is the store's, which closes it."""
+        """Do nothing: the store closes its own index."""
 
     def _is_sound(self, item: Item) -> bool:
         if fault := shape_fault(item):
@@ -109,7 +109,7 @@ class RecordingIndex:
 
 
 class RecordingBlobs:
-    """Reads ``blobs``. A damaged or missing one is noted; its bytes are answered where they are known elsewhere."""
+    """Reads ``blobs``. A damaged or missing blob is recorded; if its bytes exist elsewhere, they are returned."""
 
     def __init__(self, blobs: Blobs, scratch: Scratch, damages: DamageList) -> None:
         self._blobs = blobs
@@ -132,7 +132,7 @@ class RecordingBlobs:
         raise Corrupt(body.reason, key=key)
 
     def derive(self, key: str) -> bytes | None:
-        """The bytes of a blob from elsewhere: rebuilt, or under another folder of its owner. None where nowhere."""
+        """Return a blob's bytes from the rebuilt state or from another folder of its owner; None if in neither."""
         body = self.scratch.find(key)
         if body is not None:
             return body
@@ -160,11 +160,11 @@ class RecordingBlobs:
         raise Invalid("a check deletes nothing")
 
     def close(self) -> None:
-        """They are the store's, which closes them."""
+        """Do nothing: the store closes its own blobs."""
 
 
 class ScratchFirst(RecordingBlobs):
-    """The same for who builds: what was put is read from the scratch place, and only the rest from storage."""
+    """The blobs of a rebuild: reads the blobs put so far from the scratch file, and only the others from storage."""
 
     def get(self, key: str) -> bytes:
         body = self.scratch.find(key)

@@ -1,7 +1,8 @@
-"""Repair: makes again what follows from what is intact. It deletes nothing, and may be run again.
+"""Repair: restore damaged objects from intact ones. It deletes nothing and may be run again.
 
-A damaged chunk, value or archive is put again from what a verification rebuilt, from another folder of its family that
-holds the same bytes, or from entries that wait to be freed. Items are put again from those that say the same.
+A damaged chunk, value or archive is put again from the state that an inspection rebuilt, from another folder of its
+family with the same bytes, or from entries that wait to be freed. A damaged item is put again from other items with the
+same facts.
 """
 
 from __future__ import annotations
@@ -54,16 +55,19 @@ Fix = Callable[[], None]
 
 
 class RepairReport(msgspec.Struct, frozen=True):
-    """What was made again, and what could not be."""
+    """The damages that were repaired, and those that remain."""
 
     repaired: tuple[StoredDamage, ...] = ()
-    """In a dry run: what would be."""
+    """In a dry run: the damages that a run would repair."""
 
     remaining: tuple[StoredDamage, ...] = ()
 
 
 def repair_history(store: Store, history: HistoryName, *, dry_run: bool = False) -> RepairReport:
-    """Repair one history. Raises NotFound, Unavailable: what is put by then is put, the rest is for the next run."""
+    """Inspect one history, repair its damages and inspect it again.
+
+    Raises NotFound, Unavailable: the objects already put stay, and the next run repairs the others.
+    """
     damages = inspect_history(store, history).damages
     if not damages:
         return RepairReport()
@@ -86,7 +90,7 @@ def repair_history(store: Store, history: HistoryName, *, dry_run: bool = False)
 
 
 def repair_histories(store: Store, histories: Iterable[HistoryName], *, dry_run: bool = False) -> RepairReport:
-    """Repair several. Those with damage that remains are repaired again: a relative may have had what they need."""
+    """Repair several histories, and those with remaining damage again: a relative may have its objects back by then."""
     repaired: list[StoredDamage] = []
     remaining: dict[HistoryName, tuple[StoredDamage, ...]] = {}
     for history in histories:
@@ -102,7 +106,7 @@ def repair_histories(store: Store, histories: Iterable[HistoryName], *, dry_run:
 
 
 def repair_store(store: Store, *, dry_run: bool = False) -> RepairReport:
-    """Repair what belongs to no log or record."""
+    """Repair the items outside logs and records: put missing organisation lines."""
     damages = inspect_store(store)
     fixed = [damage for damage in damages if damage.kind == "organisation line" and damage.fault == "missing"]
     if not dry_run:
@@ -112,7 +116,7 @@ def repair_store(store: Store, *, dry_run: bool = False) -> RepairReport:
 
 
 class _Repair:
-    """Finds the way to make a damaged object of one history again. ``environment`` only reads."""
+    """Finds out how to restore the damaged objects of one history. ``environment`` only reads."""
 
     def __init__(self, store: Store, environment: Environment, building: RecordingBlobs, history: HistoryName) -> None:
         self._ports = store.environment
@@ -131,7 +135,7 @@ class _Repair:
         return None
 
     def fix(self, damage: StoredDamage) -> Fix | None:
-        """How to make the object again; None where it does not follow from what is intact."""
+        """Return the action that restores the object; None if intact objects do not determine it."""
         if damage.kind == "snapshot":
             return self._snapshot(damage)
         if " " not in damage.key:
@@ -140,7 +144,7 @@ class _Repair:
         return None if writes is None else lambda: self._commit(writes)
 
     def _commit(self, writes: list[Write]) -> None:
-        """What others changed meanwhile is left to the next run."""
+        """Commit a repair. If another process changed its sources meanwhile, leave the damage to the next run."""
         try:
             self._ports.index.commit(writes)
         except ConditionFailed:
@@ -153,7 +157,7 @@ class _Repair:
         return lambda: self._ports.blobs.put(key, body)
 
     def _archive(self, key: str) -> Fix | None:
-        """An archive whose entries wait to be freed is made of them again, to the same bytes."""
+        """Write an archive again from entries that wait to be freed. The bytes must be the same as before."""
         if self._log is None:
             return None
         record = self._log.record
@@ -172,7 +176,7 @@ class _Repair:
         return None
 
     def _snapshot(self, damage: StoredDamage) -> Fix | None:
-        """The record of a snapshot, from the entries up to its version; its chunks first."""
+        """Rebuild a snapshot from the entries up to its version. The action puts its chunks, then its record."""
         partition, _, sort = damage.key.rpartition(" ")
         log = self._log
         if log is None or log.record.kind != "document" or partition != snapshots_partition(log.record.prefix):
@@ -228,7 +232,7 @@ class _Repair:
         return None
 
     def _line(self, name: str) -> list[Write] | None:
-        """The directory's line of this log, or of another of its family, which may not be found without."""
+        """Return the writes of the directory line of this log or of a relative, which may be unreachable without it."""
         log = read_name(self._index, self._history.organisation, name)
         if log is None or log.deleted_ms:
             return None
@@ -241,7 +245,8 @@ class _Repair:
             return 0
         members = {item.sort: int(item.attributes["d"]) for item in self._index.query(family_partition(record.owner))}
         ancestors = [members.get(parent.prefix, 0) for parent in record.lineage]
-        # Deeper than all others is deep enough: a marking reads it after what it may have taken over from.
+        # A depth greater than that of every possible parent is safe: a marking then reads the log after all of them,
+        # and so after the logs whose references it may have taken over.
         return max(ancestors or members.values(), default=0) + 1
 
     def _seal(self, log: Log, partition: str, sort: str) -> list[Write] | None:

@@ -1,4 +1,4 @@
-"""A clock whose wall tells the time of an entry that is written anew, so that it keeps the time it had."""
+"""A clock that shows the time of an old entry, so that the entry keeps its time when it is written again."""
 
 from __future__ import annotations
 
@@ -8,14 +8,14 @@ __all__ = ["ReplayedClock"]
 
 
 class ReplayedClock:
-    """Another clock with a wall time that is said. Time awake still passes as the boot clock of the other says."""
+    """A clock whose wall time can be set. The boot time, sleep and randomness are those of the wrapped clock."""
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
         self._wall_ms: int | None = None
 
     def say(self, wall_ms: int | None) -> None:
-        """From now on it is ``wall_ms``; None: what the other clock says."""
+        """Set the wall time to ``wall_ms`` and stop it there; None: show the wrapped clock's wall time again."""
         self._wall_ms = wall_ms
 
     def wall_ms(self) -> int:

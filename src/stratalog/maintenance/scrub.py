@@ -1,7 +1,7 @@
-"""The scrub: every blob is read and hashed within so many days, some in each pass of maintenance.
+"""The scrub: read and hash every blob within a number of days, some in each maintenance pass.
 
-It goes through the blobs in the order of their keys and keeps its position in the index. A damaged blob is a failure of
-the pass that met it. What is missing cannot be met: a verification finds it.
+The scrub reads the blobs in the order of their keys and saves its position in the index. A damaged blob is a failure of
+the pass that read it. The scrub cannot notice a missing blob; `stratalog verify` does.
 """
 
 from __future__ import annotations
@@ -19,11 +19,11 @@ __all__ = ["ScrubReport", "last_scrub_ms", "scrub"]
 
 DAY_MS = 86_400_000
 SHARE = 0.8
-"""A round is planned for this share of its days, so that passes that fail or are late do not make it late."""
+"""A round is planned for this share of its time, so that late or failing passes do not delay it beyond its days."""
 
 
 class ScrubReport(msgspec.Struct, frozen=True):
-    """What one pass read."""
+    """The result of the scrub in one pass."""
 
     blobs: int
     bytes_read: int
@@ -32,10 +32,11 @@ class ScrubReport(msgspec.Struct, frozen=True):
 
 
 def scrub(environment: Environment, days: float, *, dry_run: bool = False, stop: Stop = never) -> ScrubReport:
-    """Read the share of the blobs that is due, so that a round takes ``days`` at most. Raises Unavailable.
+    """Read the due share of the blobs, so that every blob is read within ``days``. Raises Unavailable.
 
-    A new round begins once ``days`` have nearly passed since the last one began; until then nothing is read.
-    A dry run reads what the next run would, and keeps no position.
+    A new round starts when a fifth of ``days`` (``1 - SHARE``) has passed since the last finished round began. Until
+    then nothing is read. A pass reads at least `SCRUB_PASS_BYTES_MIN` bytes, if the round has as many left.
+    ``stop`` is called before each blob. A dry run reads the blobs that the next run would and saves no position.
     """
     position, now_ms = load_scrub_record(environment), environment.clock.wall_ms()
     if not position.after:
@@ -72,12 +73,16 @@ def scrub(environment: Environment, days: float, *, dry_run: bool = False, stop:
 
 
 def last_scrub_ms(environment: Environment) -> int:
-    """Since when every blob was read that stood then: when the last whole round began. 0: never."""
+    """Return when the last finished round began, in ms; 0 if none finished. Every blob stored then was read since."""
     return load_scrub_record(environment).round_began_ms
 
 
 def _budget(position: ScrubRecord, now_ms: int, days: float) -> int:
-    """The bytes to read: of those of the last round, the share that the time since the last pass is of a round's."""
+    """Return the bytes that this pass must read.
+
+    They are to the last round's bytes as the time since the last pass is to the planned duration of a round.
+    """
     elapsed_ms = max(0, now_ms - position.passed_ms)
+    # Squared: a round may start only after `1 - SHARE` of its days, and is planned for `SHARE` of the rest.
     due = position.round_bytes * elapsed_ms / max(1.0, days * DAY_MS * SHARE * SHARE)
     return max(SCRUB_PASS_BYTES_MIN, int(due))

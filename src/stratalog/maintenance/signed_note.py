@@ -1,6 +1,6 @@
 """Signed notes: a text with Ed25519 signatures, as https://c2sp.org/signed-note defines them.
 
-Keys have the text form of that page. Signing and verifying need the package ``cryptography``: the extra ``checkpoint``.
+Keys have the text form of that page. Signing and verifying need the package ``cryptography`` (extra ``checkpoint``).
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ class VerifierKey(msgspec.Struct, frozen=True):
 
     @property
     def hash(self) -> bytes:
-        """What tells the key's signatures from those of others."""
+        """The key's hash in a signature line, which distinguishes its signatures from those of other keys. 4 bytes."""
         return hashlib.sha256(self.name.encode() + b"\n" + ED25519 + self.public).digest()[:KEY_HASH_BYTES]
 
     def __str__(self) -> str:
@@ -50,29 +50,29 @@ class VerifierKey(msgspec.Struct, frozen=True):
 
 
 class SigningKey(msgspec.Struct, frozen=True):
-    """A private key of 32 bytes and the name that it signs under. Whoever has it can sign."""
+    """A private key of 32 bytes and the name that it signs under. Any process that has it can sign."""
 
     name: str
     seed: bytes
 
     @property
     def verifier(self) -> VerifierKey:
-        """The public key. Raises Invalid where ``cryptography`` is not installed."""
+        """The public key. Raises Invalid if ``cryptography`` is not installed."""
         public = _ed25519().Ed25519PrivateKey.from_private_bytes(self.seed).public_key()
         return VerifierKey(self.name, public.public_bytes_raw())
 
     def encoded(self) -> str:
-        """The text form, to be kept secret."""
+        """Return the text form of the private key, which must be kept secret."""
         return f"{PRIVATE}{self.name}+{self.verifier.hash.hex()}+{_base64(ED25519 + self.seed)}"
 
 
 def new_signing_key(clock: Clock, name: str) -> SigningKey:
-    """A new key. Raises Invalid for a name that may not be."""
+    """Return a new random key. Raises Invalid for an empty name or one with a space or plus sign."""
     return SigningKey(_checked_name(name), clock.random_bytes(KEY_BYTES))
 
 
 def read_signing_key(text: str) -> SigningKey:
-    """The key that `SigningKey.encoded` wrote. Raises Invalid."""
+    """Parse the text that `SigningKey.encoded` returned. Raises Invalid."""
     stripped = text.strip()
     if not stripped.startswith(PRIVATE):
         raise Invalid("this is no signing key")
@@ -84,7 +84,7 @@ def read_signing_key(text: str) -> SigningKey:
 
 
 def read_verifier_key(text: str) -> VerifierKey:
-    """The key from its text form. Raises Invalid."""
+    """Parse the text form of a public key. Raises Invalid."""
     name, hash, key = _key_parts(text.strip())
     verifier = VerifierKey(name, key)
     if verifier.hash != hash:
@@ -93,16 +93,16 @@ def read_verifier_key(text: str) -> VerifierKey:
 
 
 def sign_note(text: str, key: SigningKey) -> str:
-    """The note of ``text``, which ends with a line break, signed by ``key``."""
+    """Return a note of ``text`` signed by ``key``. ``text`` must end with a line break."""
     assert text.endswith("\n")
     signature = _ed25519().Ed25519PrivateKey.from_private_bytes(key.seed).sign(text.encode())
     return f"{text}\n{DASH} {key.name} {_base64(key.verifier.hash + signature)}\n"
 
 
 def open_note(note: str, key: VerifierKey | None) -> str:
-    """The text of a note. Where ``key`` is given, a signature of it is verified; else none is looked at.
+    """Return the text of a note. If ``key`` is given, require its signature; else no signature is verified.
 
-    Raises Invalid for what is no note, and for one that the key did not sign.
+    Raises Invalid for a text that is not a signed note, and for a note that the key did not sign.
     """
     text, _, signatures = note.rpartition("\n\n")
     lines = signatures.splitlines()
@@ -115,7 +115,7 @@ def open_note(note: str, key: VerifierKey | None) -> str:
 
 
 def _is_signed(text: str, line: str, key: VerifierKey) -> bool:
-    """Whether ``line`` is a signature by ``key``. Raises Invalid where it claims to be and is not."""
+    """Return whether ``line`` is a signature by ``key``. Raises Invalid if it names the key but is not valid."""
     name, _, encoded = line.removeprefix(f"{DASH} ").partition(" ")
     signature = _decoded(encoded)
     if name != key.name or signature[:KEY_HASH_BYTES] != key.hash:
@@ -131,7 +131,8 @@ def _is_signed(text: str, line: str, key: VerifierKey) -> bool:
 
 
 def _key_parts(text: str) -> tuple[str, bytes, bytes]:
-    """Name, hash and key of a key's text form, which has two plus signs before the Base64."""
+    """Split a key's text form into name, hash and key bytes. Raises Invalid."""
+    # Split at the first two plus signs only: Base64 may contain more of them.
     name, _, rest = text.partition("+")
     hash, _, encoded = rest.partition("+")
     key = _decoded(encoded)
@@ -162,7 +163,7 @@ def _base64(data: bytes) -> str:
 
 
 def _ed25519() -> Any:
-    """Imported only here: reading and writing stores needs no cryptography. Raises Invalid without it."""
+    """Import ``cryptography`` on first use, because a store works without it. Raises Invalid if it is missing."""
     try:
         from cryptography.hazmat.primitives.asymmetric import ed25519
     except ModuleNotFoundError as exc:

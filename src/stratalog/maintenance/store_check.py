@@ -1,4 +1,4 @@
-"""The check of what belongs to no single log or record: lists of names, deleted logs, uploads, dead letters."""
+"""The check of the items outside logs and records: organisation lines, deleted logs, uploads, dead letters."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ __all__ = ["Owner", "blob_owners", "check_organisation", "check_queue", "unliste
 
 
 class Owner(msgspec.Struct, frozen=True, order=True):
-    """Whose blobs there are: a log's family, or a record."""
+    """The owner of blobs: a log's family, or a record."""
 
     organisation: str
     kind: str
@@ -52,7 +52,10 @@ class Owner(msgspec.Struct, frozen=True, order=True):
 
 
 def blob_owners(environment: Environment, scope: str = "") -> Iterator[Owner]:
-    """Whose blobs the store holds, in order of key, as far as keys lead back to ids."""
+    """Yield the owners of the store's blobs in order of key, except records whose id is too long to be in the key.
+
+    A family's owner has the id of the log that the family began with.
+    """
     last = None
     for stat in environment.blobs.list(scope):
         parts = stat.key.split("/")
@@ -70,7 +73,7 @@ def _owner(parts: list[str]) -> Owner | None:
 
 
 def unlisted(environment: Environment, owner: Owner) -> bool:
-    """Whether the owner of blobs lives, and no directory lists it."""
+    """Return whether the owner of blobs is live and missing from its directory."""
     if owner.kind == "record":
         name = Name(owner.organisation, owner.id)
         listed = environment.index.get(_records_shard(owner), owner.id) is not None
@@ -88,7 +91,7 @@ def _records_shard(owner: Owner) -> str:
 
 
 def check_organisation(environment: Environment, organisation: str, damages: DamageList) -> None:
-    """Check what an organisation has besides logs and records."""
+    """Check an organisation's line, uploads and deleted logs."""
     line = environment.index.get(ORGANISATIONS_PARTITION, organisation)
     if line is None:
         key = item_key(ORGANISATIONS_PARTITION, organisation)
@@ -101,11 +104,11 @@ def check_organisation(environment: Environment, organisation: str, damages: Dam
 
 
 def _check_deleted(environment: Environment, organisation: str, damages: DamageList) -> None:
-    """Each deleted log ends with its marker, which a sweep spares, and is where its line says."""
+    """Check that each deleted log ends with its end marker, which a sweep leaves, and check its line."""
     for gone in environment.index.query(deleted_partition(organisation)):
         segments = list(list_segments(environment.index, gone.sort))
         if not segments:
-            continue  # its sweep is at the end, and nothing says which segment was the last
+            continue  # the sweep has deleted the segment records, so the last segment is unknown
         _check_line(environment, gone, damages)
         partition = entries_partition(gone.sort, segments[-1].first)
         last = next(environment.index.query(partition, reverse=True, limit=1), None)
@@ -144,7 +147,8 @@ def _check_line(environment: Environment, gone: Item, damages: DamageList) -> No
 
 
 def check_queue(environment: Environment, queue: Queue, damages: DamageList) -> None:
-    """Check attempt records, rejected mutations and dead letters. Messages that wait cannot be looked at."""
+    """Check attempt records, rejected mutations and dead letters. Reading queued messages would take them."""
+    # Reading is the check: the recording index notes every item that does not decode or lacks its kind's shape.
     for _ in environment.index.query(QUEUE_ATTEMPTS_PARTITION):
         pass
     for item in environment.index.query(REJECTED_PARTITION):

@@ -1,11 +1,11 @@
-"""Copying: a whole store into another place, whatever the backends — the same logs, records and names, as they are.
+"""Copy of a whole store to another store on any backend: the same logs, records and names, unchanged.
 
-Nothing is exported and made again: incarnations, write ids, forks, floors, archives and snapshots stay what they are,
-so that clients, forks and merges go on in the copy where they were. It is a move: of the two stores only one may be
-written to afterwards. What is queued is not copied; it is for the workers of the source.
+Items and blobs are copied as they are. Incarnations, write ids, forks, floors, archives and snapshots stay the same, so
+clients, forks and merges continue in the copy. A copy is a move: afterwards only one of the two stores may be written
+to. Queued messages are not copied; the workers of the source process them.
 
-Everything that a log refers to is in the target before its name is, so a name that is there leads to all of its log.
-How far a copy came is kept in the target.
+A log's name is written to the target after everything that the log refers to, so every name in the target leads to a
+complete log. The position of an unfinished copy is saved in the target.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ Progress = Callable[[int], None]
 
 
 class CopyReport(msgspec.Struct, frozen=True):
-    """What a copy found in the source and proved in the target, and what this run of it had to write."""
+    """The numbers of organisations, logs and records compared, and of the items and blobs that this run wrote."""
 
     organisations: int
     logs: int
@@ -70,18 +70,22 @@ class CopyReport(msgspec.Struct, frozen=True):
 
 
 def copy_store(source: Store, target: Store, progress: Progress | None = None) -> CopyReport:
-    """Make ``target`` the same store as ``source``. Again after a crash, or once there is more, it goes on.
+    """Make ``target`` the same store as ``source``, and compare the two at the end; see `check_copy`.
 
-    Nobody may write to the target meanwhile, and to the source not during the last run. The end is a proof: see
-    `check_copy`. Raises Conflict where the target holds what the source does not, and where the source was written to
-    meanwhile (run it again); Corrupt where the proof fails; what the ports raise.
+    An interrupted copy resumes. A copy may be repeated to bring over what the source has added. No process may write to
+    the target meanwhile, and none to the source during the last run. ``progress`` is called with the number of items or
+    blobs written since its last call.
+
+    Raises Conflict if the target holds an object that is not the source's: no item of that object is overwritten.
+    Raises Conflict if the source was written to meanwhile: run the copy again. Raises Corrupt if the comparison fails,
+    and the errors of the ports.
     """
     with Mirror(source.environment, target.environment, progress or (lambda count: None)) as mirror:
         return _Copy(mirror).run()
 
 
 class _Position(msgspec.Struct, frozen=True):
-    """The last that is copied: everything up to it, in order of organisation, shelf and id."""
+    """The last object copied. All before it, in the order of organisation, shelf and id, are copied too."""
 
     organisation: str = ""
     shelf: str = ""
@@ -89,7 +93,7 @@ class _Position(msgspec.Struct, frozen=True):
 
 
 class _Log(msgspec.Struct, frozen=True):
-    """A log of a family as it was before any of its entries was read. ``head`` is None for one that was deleted."""
+    """The items around a log of a family, read before any of its entries. ``head`` is None for a deleted log."""
 
     prefix: str
     organisation: str
@@ -101,7 +105,7 @@ class _Log(msgspec.Struct, frozen=True):
 
 
 class _Moved(Exception):
-    """Entries were freed between being listed and being read."""
+    """Another process freed entries between their listing and their copy."""
 
 
 class _Copy:
@@ -119,7 +123,7 @@ class _Copy:
             if organisation >= start.organisation:
                 self._copy_organisation(organisation, start)
         self._mirror.items(REJECTED_PARTITION)
-        # A later run looks at everything, whether or not the proof succeeds.
+        # Delete the position before the comparison: whether or not it succeeds, a later run reads everything.
         commit_once(self._mirror.target, [Delete(COPY_PARTITION, STATE_SORT)], lambda: False)
         logs, records = check_copy(self._mirror.source, self._mirror.target, organisations)
         written = self._mirror.written
@@ -144,8 +148,9 @@ class _Copy:
             self._mark(_Position(organisation, LOGS, listing.id))
 
     def _copy_family(self, owner: str) -> None:
-        """The logs that share blobs: what they refer to is read before their blobs are, and stands before they do."""
+        """Copy the logs that share blobs. Items that refer to blobs are written after the blobs."""
         for _ in range(ATTEMPTS_MAX):
+            # Read the heads and snapshots before listing the blobs, so that every blob they refer to is listed.
             members = sorted(self._source.query(family_partition(owner)), key=_depth)
             logs = [self._read_log(member.sort) for member in members]
             self._mirror.blobs(f"{owner}/")
@@ -167,7 +172,7 @@ class _Copy:
         item = self._source.get(name_partition(organisation, name), NAME_SORT) if ours else None
         head = None
         if record is not None and ours and not record.deleted_ms:
-            with suppress(NotFound):  # deleted just now: all of it stands still
+            with suppress(NotFound):  # deleted just now, so nothing of it changes any more
                 head = find_head(self._source, self._mirror.source.clock, record).version
         segments = tuple(self._source.query(segments_partition(prefix)))
         snapshots = tuple(self._source.query(snapshots_partition(prefix)))
@@ -193,7 +198,7 @@ class _Copy:
             raise _Moved
 
     def _publish(self, log: _Log) -> None:
-        """Let the log be found. That of a name which another has since stays as unseen as it is in the source."""
+        """Write the log's name record and, if it is live, its lines. Skip a log whose name now belongs to another."""
         if log.record is None:
             return
         self._mirror.put(log.record.partition, log.record.sort, log.record)
@@ -203,7 +208,7 @@ class _Copy:
             self._mirror.item(line.partition, line.sort)
 
     def _copy_deleted(self, organisation: str) -> None:
-        """Names of logs that were deleted: since an earlier run, or so lately that their rests wait to be swept."""
+        """Copy the names of logs that were deleted since an earlier run or that still wait to be swept."""
         lists = [list_directory(index, organisation, LOGS) for index in (self._source, self._target)]
         ours, theirs = ({line.id for line in lines} for lines in lists)
         waiting = {_split(gone.sort)[1] for gone in self._source.query(deleted_partition(organisation))}
@@ -221,9 +226,9 @@ class _Copy:
                 self._mark(_Position(organisation, RECORDS, listing.id))
 
     def _copy_failures(self, organisation: str) -> None:
-        """Also those of records that never came to a first version; each body before what points to it.
+        """Copy the failures and dead letters, including those of records without a version; each body before its item.
 
-        Uploads that go on are not copied: what they brought so far is garbage in the target.
+        Unfinished uploads are not copied; their blobs are garbage in the target.
         """
 
         def put_bodies(writes: Sequence[Write]) -> None:
@@ -234,7 +239,7 @@ class _Copy:
         self._mirror.items(dead_letters_partition(organisation))
 
     def _copy_record(self, organisation: str, id: str) -> None:
-        """A record up to its latest version, each body before the versions that point to it."""
+        """Copy a record up to its latest version, each body before the versions that refer to it."""
         key = record_key(id)
         partition = record_partition(organisation, key)
         latest, standing = last_item(self._source, partition), last_item(self._target, partition)
@@ -260,7 +265,7 @@ class _Copy:
             raise _other("record", organisation, id)
 
     def _refuse_others(self, organisations: list[str]) -> None:
-        """Raise Conflict where the target holds what the source does not."""
+        """Raise Conflict if the target holds an organisation, log or record that is not the source's."""
         for organisation in list_organisations(self._target):
             if organisation not in organisations:
                 raise _other("organisation", organisation, organisation)
@@ -271,9 +276,10 @@ class _Copy:
                         raise _other(what, organisation, line.id)
 
     def _is_ours(self, organisation: str, name: str) -> bool:
-        """Whether the target's log of that name, if it has one, is or was the source's.
+        """Return whether the target's log of that name, if it has one, is or was the source's.
 
-        Of those that were, the source knows the last of each name, and others until their rests are swept.
+        The source knows a deleted log by its name record until the name is used again, and by the list of deleted logs
+        until it is swept.
         """
         ours, theirs = (read_name(index, organisation, name) for index in (self._source, self._target))
         if theirs is None or (ours is not None and ours.prefix == theirs.prefix):
@@ -281,14 +287,14 @@ class _Copy:
         return self._source.get(deleted_partition(organisation), theirs.prefix) is not None
 
     def _refuse_other_log(self, log: _Log) -> None:
-        """Raise Conflict where the target's log of that name is another, or went on without the source."""
+        """Raise Conflict if the target's log of that name is another log or has entries that the source lacks."""
         if log.record is not None and not self._is_ours(log.organisation, log.name):
             raise _other("log", log.organisation, log.name)
         known = {item.sort: item for item in log.segments}
         for segment in self._target.query(segments_partition(log.prefix)) if log.head is not None else ():
             ours = known.get(segment.sort)
             if ours is None and segment.sort < log.segments[-1].sort:
-                continue  # forgotten since
+                continue  # forgotten in the source since
             if ours is None or not (_revision(ours) > _revision(segment) or ours == segment):
                 raise _other("log", log.organisation, log.name)
             partition = entries_partition(log.prefix, parse_number(segment.sort))
@@ -309,7 +315,7 @@ class _Copy:
 
 
 def _split(prefix: str) -> tuple[str, str]:
-    """The organisation and name of the log whose partitions start with ``prefix``."""
+    """Return the organisation and name of the log whose partitions start with ``prefix``."""
     organisation, _, name = prefix.rpartition("@")[0].partition("/")
     return unescape(organisation), unescape(name)
 

@@ -1,12 +1,11 @@
 """A maintenance pass: everything that is due in a store.
 
-A pass measures usage and collects blobs at intervals, maintains every log and record in the order of the directory,
-sweeps deleted logs, and runs the application's own steps. It stops when its time is over, and the next pass continues
-behind the last log or record. Maintenance and collection each remember where they stopped. Where both are due, each
-gets half of the time.
-A failure is reported, and the pass continues.
+A pass scrubs blobs, measures usage and collects blobs at intervals, maintains every log and record in the order of the
+directory, sweeps deleted logs and abandoned uploads, and runs the application's own steps. It stops when its time is
+over, and the next pass continues after the last log or record. Maintenance and collection each save their position.
+When both are due, each gets about half of the time. A failure is reported, and the pass continues.
 
-A pass may be killed, and several may run at once: the remembered position only saves work, and each step is safe alone.
+A pass may be killed, and several may run at once: the position only saves work, and each step is safe on its own.
 """
 
 from __future__ import annotations
@@ -53,7 +52,7 @@ Step = Callable[[Store], None]
 
 
 class MaintenanceReport(msgspec.Struct, frozen=True):
-    """What a pass did, or would in a dry run; the numbers are of this run alone."""
+    """The result of a pass, or in a dry run the result that a pass would have. All numbers are of this run alone."""
 
     logs: int = 0
     records: int = 0
@@ -72,22 +71,22 @@ class MaintenanceReport(msgspec.Struct, frozen=True):
     blobs_deleted: int = 0
     blob_bytes_freed: int = 0
     measured_organisations: int = 0
-    """Organisations of which it was measured what they store."""
+    """Organisations whose usage was measured."""
 
     blobs_scrubbed: int = 0
-    """Blobs that were read to see whether they are whole."""
+    """Blobs that the scrub read and verified."""
 
     blob_bytes_scrubbed: int = 0
     garbage: tuple[str, ...] = ()
-    """The keys of the blobs that were deleted."""
+    """The keys of the deleted blobs."""
 
     failures: tuple[MaintenanceFailure, ...] = ()
     is_finished: bool = True
-    """False where the time was over first: the next pass goes on from there."""
+    """False if the time was over first. The next pass continues there."""
 
 
 class _Position(msgspec.Struct, array_like=True):
-    """How far the passes came: the last log or record, and the last organisation whose blobs were collected."""
+    """The saved position: the last log or record maintained, and the last organisation whose blobs were collected."""
 
     organisation: str = ""
     shelf: int = LOGS
@@ -108,13 +107,14 @@ def maintain(
     report: Callable[[str], None] = lambda what: None,
     measures: bool = False,
 ) -> MaintenanceReport:
-    """Do what is due, for about so many ``seconds`` or to the end.
+    """Run one maintenance pass, for about ``seconds`` or to the end, and return its report.
 
-    ``report`` is called with the name of each log or record before its maintenance.
+    ``report`` is called with the name of each log, record or other part before its maintenance.
 
-    ``steps`` are the application's own; each is called once a pass, behind the logs and records, and not in a dry run.
-    With ``measures`` organisations are measured that are due by the policy's ``measure_hours``: for quotas.
-    Raises Unavailable where the store cannot be reached, Closed; what else goes wrong is among the failures.
+    ``steps`` are the application's own. Each is called once a pass, after the logs and records, but not in a dry run.
+    With ``measures`` the pass measures the organisations that are due by the policy's ``measure_hours``, for quotas.
+
+    Raises Closed, and Unavailable if the store cannot be reached. Other errors are among the failures of the report.
     """
     return _Pass(store, policy or MaintenancePolicy(), steps, seconds, dry_run, report, measures).run()
 
@@ -172,7 +172,7 @@ class _Pass:
         return lambda: self._started.age_seconds() >= seconds * share
 
     def _maintain(self, stop: Stop) -> bool:
-        """Maintain all logs and records behind the position. False: the time was over first."""
+        """Maintain all logs and records after the position. Return False if the time was over first."""
         for at, what, act in self._stations(stop):
             if stop():
                 return False
@@ -184,7 +184,7 @@ class _Pass:
         return True
 
     def _stations(self, stop: Stop) -> Iterator[tuple[tuple[str, int, str], str, Callable[[], Any]]]:
-        """The logs and records to maintain: position, name and function of each."""
+        """Yield the parts of the pass after the position: the position, name and function of each."""
         start = msgspec.structs.replace(self._position)
         for organisation in self._organisations(start.organisation) if start.shelf < STEPS else ():
             here = start if organisation == start.organisation else _Position()
@@ -207,12 +207,15 @@ class _Pass:
         return (organisation for organisation in self._store.organisations() if organisation >= start)
 
     def _do(self, what: str, act: Callable[[], Any]) -> None:
-        """Do one thing. What goes wrong with it is told, unless the store is out of reach for all."""
+        """Call one part of the pass and report its failure.
+
+        Raises Closed, and Unavailable after `OUTAGES_IN_A_ROW_MAX` outages without another result in between.
+        """
         try:
             act()
         except Closed:
             raise
-        except Exception as exc:  # one broken document, or step of an application, must not stop the others
+        except Exception as exc:  # one damaged document or failing application step must not stop the others
             self._failures.append(MaintenanceFailure.of(what, exc))
             self._outages = self._outages + 1 if isinstance(exc, Unavailable) else 0
             if self._outages >= OUTAGES_IN_A_ROW_MAX:
@@ -271,7 +274,7 @@ class _Pass:
         return position.is_collecting or age_ms >= self._policy.collect_hours * HOUR_MS
 
     def _collect(self, stop: Stop) -> bool:
-        """Collect the organisations after the saved position. False if time ran out first."""
+        """Collect the organisations after the position. Return False if the time was over first."""
         position = self._position
         if not position.is_collecting:
             position.is_collecting, position.collected, position.collected_ms = True, "", self._clock.wall_ms()
@@ -283,6 +286,7 @@ class _Pass:
             self._report(f"{organisation}, its blobs")
             finished: list[bool] = []
             self._do(f"{organisation}, its blobs", partial(self._collect_organisation, organisation, stop, finished))
+            # Empty after a failure, which is reported: the pass continues with the next organisation.
             if finished == [False]:
                 return False
             position.collected = organisation
@@ -325,7 +329,7 @@ class _Pass:
         self._counts.update(blobs_scrubbed=report.blobs, blob_bytes_scrubbed=report.bytes_read)
 
     def _load(self) -> _Position:
-        """Where the last pass was; the beginning where that cannot be read."""
+        """Return the saved position; the beginning if none is saved or it cannot be read."""
         item = self._index.get(MAINTENANCE_PARTITION, POSITION_SORT)
         if item is None or item.attributes.get("f") != FORMAT:
             return _Position()

@@ -1,8 +1,7 @@
-"""Measuring usage: counts what an organisation stores, once from end to end.
+"""Measurement of the documents, records, clients and bytes that an organisation stores.
 
-It reads every index item of the organisation and lists its blobs, as the marking of a collection does. How far it came
-is kept in the index, so a measurement that is stopped or killed resumes. It is no snapshot of one moment: what is
-written while it runs may be counted or not.
+A measurement reads every index item of the organisation and lists its blobs. Its progress is saved in the index, so an
+interrupted measurement resumes. It is not a snapshot of one moment: items written while it runs may be counted or not.
 """
 
 from __future__ import annotations
@@ -51,7 +50,7 @@ SAVE_SECONDS = 60
 
 
 class _Progress(msgspec.Struct, array_like=True):
-    """How far a measurement came: the stage, the shard of a directory, and the last sort or key that was counted."""
+    """The progress of a measurement: the stage, the directory shard, and the last sort key or blob key counted."""
 
     began_ms: int
     stage: int = 0
@@ -61,30 +60,30 @@ class _Progress(msgspec.Struct, array_like=True):
     document_clients: int = 0
     unreadable: int = 0
     log: str = ""
-    """The prefix of the log in hand."""
+    """The prefix of the current log."""
 
     segment: int = 0
-    """Its segments below this one were counted, in ``log_bytes``."""
+    """The current log's segments that begin below this version are counted in ``log_bytes``."""
 
     log_bytes: int = 0
 
     def begin(self, prefix: str) -> None:
-        """A log is in hand, now or since a measurement that was stopped. One that is gone by now is left out."""
+        """Begin a log, or resume it. The bytes of another log, deleted since the interruption, are dropped."""
         if self.log != prefix:
             self.log, self.segment, self.log_bytes = prefix, 0, 0
 
     def finish(self, after: str, amounts: Amounts = NOTHING) -> None:
-        """All that is behind ``after`` is still to be counted."""
+        """Count the current log and ``amounts``. The measurement continues after ``after``."""
         own = Amounts(stored_bytes=self.log_bytes)
         self.after, self.amounts = after, self.amounts.plus(own).plus(amounts)
         self.log, self.segment, self.log_bytes = "", 0, 0
 
 
 def measure_usage(environment: Environment, organisation: str, *, stop: Stop = never) -> Measurement | None:
-    """Measure the organisation and keep the result. None where it was stopped: the next call goes on from there.
+    """Measure an organisation, save the result and return it; None if it was stopped, and the next call resumes.
 
-    ``stop`` is asked between reads. A measurement that was left a day ago begins anew. Raises Unavailable, and Corrupt
-    for a segment record or name record that is none.
+    ``stop`` is called between reads. An unfinished measurement that began more than a day ago starts again. Raises
+    Unavailable, and Corrupt for a segment record or name record that does not decode.
     """
     return _Measuring(environment, organisation, stop).run()
 
@@ -103,7 +102,7 @@ class _Measuring:
         progress = self._progress
         stages: list[Callable[[], Iterator[None]]] = [self._logs, self._deleted, self._records, self._rest, self._blobs]
         while progress.stage < len(stages):
-            # A stage pauses only where the progress says all that was counted.
+            # A stage yields only where the progress includes everything counted so far, so it can be saved there.
             for _ in stages[progress.stage]():
                 if self._stop():
                     self._save()
@@ -114,12 +113,12 @@ class _Measuring:
         return self._finish()
 
     def _logs(self) -> Iterator[None]:
-        """The living: documents, logs and forks."""
+        """Count the live documents, logs and forks."""
         for line in self._index.query(directory_partition(self._organisation, LOGS, 0), after=self._after):
             try:
                 log = open_log(self._environment, self._organisation, line.sort)
             except NotFound:
-                continue  # deleted since: it is counted among those
+                continue  # deleted since it was listed, so `_deleted` counts it
             record, progress = log.record, self._progress
             yield from self._log(record.prefix, record.owner)
             name = self._index.get(name_partition(self._organisation, record.name), NAME_SORT)
@@ -129,7 +128,7 @@ class _Measuring:
             yield
 
     def _deleted(self) -> Iterator[None]:
-        """Deleted logs whose items are not swept yet."""
+        """Count the deleted logs whose items are not swept yet."""
         for line in self._index.query(deleted_partition(self._organisation), after=self._after):
             yield from self._log(line.sort, str(line.attributes.get("o")))
             self._progress.finish(line.sort, Amounts(stored_bytes=item_bytes(line)))
@@ -146,7 +145,7 @@ class _Measuring:
             progress.shard, progress.after = shard + 1, ""
 
     def _rest(self) -> Iterator[None]:
-        """What belongs to no log: failures of records, and uploads."""
+        """Count the failures and dead letters of records, and the uploads."""
         organisation = self._organisation
         failures, letters = failures_partition(organisation), dead_letters_partition(organisation)
         size = self._bytes_in(uploads_partition(organisation), failures, letters)
@@ -159,7 +158,7 @@ class _Measuring:
             yield
 
     def _log(self, prefix: str, owner: str) -> Iterator[None]:
-        """The items of an incarnation, segment by segment. What its family shares counts for the first log of it."""
+        """Count the items of an incarnation, segment by segment. The family's items count for its first log."""
         progress = self._progress
         progress.begin(prefix)
         for segment in list_segments(self._index, prefix, first=progress.segment):
@@ -176,7 +175,7 @@ class _Measuring:
         try:
             clients = document.state().count_clients()
         except NotFound:
-            return 0  # deleted since
+            return 0  # deleted since it was opened
         except Corrupt:
             self._progress.unreadable += 1
             return 0
@@ -205,7 +204,7 @@ class _Measuring:
         return measurement
 
     def _load(self) -> tuple[_Progress, bool]:
-        """The progress that is kept, and whether any is. One that is old or cannot be read begins anew."""
+        """Return the progress, and whether any is saved. Saved progress that is old or unreadable is not used."""
         now_ms = self._clock.wall_ms()
         item = self._index.get(usage_partition(self._organisation), PROGRESS_SORT)
         if item is None or item.attributes.get("f") != FORMAT:

@@ -1,4 +1,4 @@
-"""Verification of a store: logs, documents and records, each named with what was found."""
+"""Verification of a store: a report with findings for each log, document and record."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ from stratalog.store import Store
 __all__ = ["HistoryKind", "HistoryName", "HistoryReport", "list_histories", "verify_history"]
 
 HistoryKind = Literal["log", "record"]
-"""Documents are logs: they share their names."""
+"""A document is a log, because documents and logs share one space of names."""
 
 Progress = Callable[[int], None]
 
 
 class HistoryName(msgspec.Struct, frozen=True, order=True):
-    """A log or a record, by its name."""
+    """The name of a log or a record."""
 
     kind: HistoryKind
     organisation: str
@@ -36,24 +36,24 @@ class HistoryName(msgspec.Struct, frozen=True, order=True):
 
 
 class HistoryReport(msgspec.Struct, frozen=True):
-    """What the verification of one history found."""
+    """The result of one history's verification."""
 
     history: HistoryName
     kind: str
-    """``document``, ``record``, ``log``, or another kind that an application gave its log."""
+    """``document``, ``record``, ``log``, or the kind that an application gave its log."""
 
     chain: ChainReport
     rebuilt: Verified | None = None
-    """Of a document whose chain holds: what rebuilding its state found to hold."""
+    """The result of rebuilding a document's state; None if its chain has findings or no state could be rebuilt."""
 
     @property
     def findings(self) -> tuple[Finding, ...]:
-        """What is wrong; empty where all of it holds."""
+        """The findings; empty if the whole history verifies."""
         return self.chain.findings
 
 
 def list_histories(store: Store, kinds: Iterable[HistoryKind] = ("log", "record")) -> Iterator[HistoryName]:
-    """All logs and records of the store that are alive, by organisation."""
+    """Yield all live logs and records of the store, by organisation."""
     for organisation in store.organisations():
         for kind in kinds:
             listings = store.list(organisation) if kind == "log" else store.records(organisation).list()
@@ -63,9 +63,10 @@ def list_histories(store: Store, kinds: Iterable[HistoryKind] = ("log", "record"
 def verify_history(
     store: Store, history: HistoryName, upto: int | None = None, progress: Progress | None = None
 ) -> HistoryReport:
-    """Compute one history's chain anew; rebuild it too, if it is a document. Reads all of it.
+    """Recompute one history's hash chain and, for a document, rebuild its state. Reads the history up to ``upto``.
 
-    Raises NotFound, Unavailable; what is damaged is in the findings.
+    ``progress`` is called with the number of versions verified since its last call. Damage is reported in the findings.
+    Raises NotFound, Unavailable.
     """
     if history.kind == "record":
         return HistoryReport(history, "record", _verify_record(store, history, progress))
@@ -76,7 +77,7 @@ def verify_history(
 
 
 def _verify_record(store: Store, history: HistoryName, progress: Progress | None) -> ChainReport:
-    """A record that is listed has a version: nothing deletes the last one."""
+    """Verify a record. If it is listed without any version, report that: nothing deletes a record's latest version."""
     try:
         return verify_record(store.environment, Name(history.organisation, history.name), progress=progress)
     except NotFound:
@@ -90,7 +91,7 @@ def _verify_record(store: Store, history: HistoryName, progress: Progress | None
 def _verify_document(
     store: Store, history: HistoryName, log: Log, upto: int | None, progress: Progress | None
 ) -> HistoryReport:
-    """One pass over the chain where all is well. Where it is not, a second one finds each fault."""
+    """Rebuild a document, which verifies its chain in one pass. If that fails, a second pass finds each fault."""
     document = Document(log, store.rules)
     try:
         rebuilt = verify(document, upto, progress=progress)
@@ -115,7 +116,10 @@ def _verify_document(
 
 
 def _read_values(document: Document, rebuilt: Verified) -> None:
-    """Read each large value and argument that the entries name; the chain covers the names. Raises Corrupt."""
+    """Read each large value and argument that the entries refer to. The chain covers only the references.
+
+    Raises Corrupt.
+    """
     read: set[bytes] = set()
     for entry in document.log.read(rebuilt.start, rebuilt.version):
         for stored in stored_values(entry):
@@ -125,7 +129,7 @@ def _read_values(document: Document, rebuilt: Verified) -> None:
 
 
 def _finding(error: Corrupt | NotFound) -> Finding:
-    """A fault that is not in the chain, as a snapshot's."""
+    """Return the finding of a fault outside the chain, for example in a snapshot."""
     version = error.details.get("version", 0)
     number = version if isinstance(version, int) else 0
     return Finding(damage_of(number, error).kind, number, number, str(error))
