@@ -1,4 +1,4 @@
-"""View: a document's state at one version, to be read like a mapping; bodies are opened when they are looked at."""
+"""View: a document's state at one version, read like a mapping. Bodies are read only when used."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ __all__ = ["ItemInfo", "View"]
 
 
 class ItemInfo(msgspec.Struct, frozen=True):
-    """An item as it looks from outside: the version that changed it last, its size, its metadata fields."""
+    """The metadata of an item: the version that changed it last, its size in bytes, its inline fields."""
 
     key: str
     version: int
@@ -26,7 +26,7 @@ class ItemInfo(msgspec.Struct, frozen=True):
 
 
 class View:
-    """Content at `version`. Values given out are copies."""
+    """The content at `version`. Returned values are copies."""
 
     def __init__(self, state: State, values: Values) -> None:
         self._state = state
@@ -34,7 +34,7 @@ class View:
         self.version = state.version
 
     def get(self, key: str, default: Any = None) -> Any:
-        """The value of ``key``, or ``default``."""
+        """Return the value of ``key``, or ``default``."""
         slot = self._state.slot(check_key(key))
         return default if slot is None else decode(self._values.load(slot.value))
 
@@ -42,28 +42,28 @@ class View:
         return self._state.slot(check_key(key)) is not None
 
     def scan(self, prefix: str = "", *, after: str | None = None) -> Iterator[tuple[str, Any]]:
-        """Keys that start with ``prefix`` and come after the key ``after``, and their values, in order."""
+        """Yield keys that start with ``prefix`` and come after the key ``after``, with their values, in order."""
         for key, slot in self._state.scan(prefix, after):
             yield key, decode(self._values.load(slot.value))
 
     def list(self, prefix: str = "", *, after: str | None = None) -> Iterator[ItemInfo]:
-        """The items under ``prefix``, those after the key ``after``, without opening a body."""
+        """Yield the items under ``prefix`` that come after the key ``after``, in order, without reading a body."""
         for key, slot in self._state.scan(prefix, after):
             yield ItemInfo(key, slot.version, value_size(slot.value), self._values.metadata(slot.value))
 
     def fields(self) -> dict[str, Any]:
-        """The document's fields: the keys without a collection."""
+        """Return the document's fields: the keys without a collection."""
         slots = ((key, slot) for key, slot in self._state.scan() if "/" not in key)
         return {key: decode(self._values.load(slot.value)) for key, slot in slots}
 
     def to_dict(self) -> dict[str, Any]:
-        """Every key and value."""
+        """Return every key and value."""
         return dict(self.scan())
 
     def collection_version(self, collection: str) -> int:
-        """The newest version that changed the collection, deletions included; no item of it is opened."""
+        """Return the newest version that changed the collection, deletions included. Reads no item."""
         return self._state.collection_version(collection)
 
     def content_digest(self) -> str:
-        """What replicas compare: the hash of keys and values, whatever their history. Writes the chunks it needs."""
+        """Return the hash of keys and values, whatever their history, which replicas compare. Writes chunks."""
         return tree_roots(self._state).content.digest.hex()
