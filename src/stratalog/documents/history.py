@@ -159,6 +159,7 @@ def applied_in(log: Log, newest: State, client: str, id: int) -> int | None:
     if not _reached(newest, client, id):
         return None
     low, high = max(log.first, log.floor()), newest.version
+    # Applied at or below the oldest version kept, whose entries are gone.
     if low > log.first and _reached(load_state(log, newest.chunks, low), client, id):
         raise VersionForgotten("the mutation was applied in a version that is not kept", client=client, id=id)
     while high - low > log.environment.settings.snapshot_entries_interval:

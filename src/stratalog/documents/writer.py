@@ -139,12 +139,14 @@ class Writer:
     def _try(self, state: State, batch: MutationBatch, attempt: _Attempt) -> Run:
         """Run the batch on ``state`` and commit it if it has an effect. Raises VersionConflict, BlobsDeferred."""
         try:
+            # After `BlobsDeferred` the same run is committed, unless another thread has committed meanwhile.
             run = attempt.run if attempt.run is not None and attempt.state is state else None
             if run is None:
                 run = run_batch(state, self._values, batch.mutators, batch.mutations, batch.group, batch.owner)
                 attempt.state, attempt.run = state, run
             merged = batch.approve(state, run) if batch.approve else None
             if run.failed:
+                # Before the entry, so that no crash loses a letter.
                 failed = [(ran.mutation.client, ran.id, ran.reason or "") for ran in run.failed]
                 write_letters(self._log.environment, self._log.record, failed)
             if run.ran:

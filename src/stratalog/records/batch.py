@@ -194,6 +194,7 @@ def put_through(
 
 def _put_jointly(environment: Environment, puts: list[_Put]) -> None:
     """Commit the first put of each record jointly, as many at a time as a commit holds; leave the rest open."""
+    # Reversed twice: of several puts of a record the first is taken, and the order is kept.
     firsts = {put.id: put for put in reversed(puts) if put.error is None}
     group: list[_Put] = []
     writes: dict[tuple[str, str], Write] = {}

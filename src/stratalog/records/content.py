@@ -84,6 +84,7 @@ class RecordBody:
         """Return the item's attributes for the body. An uploaded body was put recently enough. Raises Unavailable."""
         if not self._attributes.keys() & {PLAIN.tag, ZSTD.tag, "x"} and self.bytes is not None:
             self._inline_or_upload(self.bytes)
+        # An upload may take so long that the blob is too old again.
         for _ in range(UPLOADS_MAX):
             if not self._ages():
                 return self._attributes
@@ -216,6 +217,7 @@ def stream_item(environment: Environment, name: Name, item: Item) -> Iterator[by
         if item.partition != name.partition:
             _require_failure(environment, name, item, exc)
             raise  # the item is a failure and no version: the floor does not apply
+        # Read the floor only after the failure: it may have risen while the body was read.
         floor = read_floor(environment.index, name).version
         if item.sort < number(floor):
             raise VersionForgotten("the version was forgotten while it was read", record=name.id, floor=floor) from exc

@@ -161,7 +161,7 @@ def next_update(call: RecordCall, function: Callable[[bytes], bytes], create: by
 def next_deletion(call: RecordCall, given: dict[str, Attribute], expected: int | None) -> Decide:
     """Decide a deletion: store a deleted version, unless the latest one is deleted.
 
-    It has the source time given, or else that of the latest version.
+    It has the source time given, or else the latest version's.
     """
 
     def decide(latest: Item | None) -> RecordDraft | Item:
@@ -208,7 +208,7 @@ def _draft(call: RecordCall, given: dict[str, Attribute], content: RecordBody) -
 
 
 def _followed(call: RecordCall, expected: int, actual: int, same: Callable[[Item], bool]) -> Item:
-    """Return the version that follows ``expected`` if it is the very change asked for. Raises VersionConflict.
+    """Return the version that follows ``expected`` if it is this change already made. Raises VersionConflict.
 
     Raises OutcomeUnknown where that version is forgotten and the caller chose the write id, since it may be this
     call's.

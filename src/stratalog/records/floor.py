@@ -72,7 +72,7 @@ def floor_from_item(item: Item | None) -> Floor:
 
 
 def store_floor(environment: Environment, name: Name, floor: Floor) -> Floor:
-    """Replace the floor that ``floor`` was made from; return it as stored.
+    """Store ``floor`` in place of the revision it was made from; return it as stored.
 
     Raises ConditionFailed where another process changed the floor: nothing is written. Raises Unavailable,
     OutcomeUnknown.

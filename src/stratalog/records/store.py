@@ -202,7 +202,7 @@ class Records:
     ) -> RecordVersion:
         """Store a deletion as the next version; earlier versions stay readable. A deleted record is left as it is.
 
-        The deletion has the source time given, or that of the version before. Raises NotFound, VersionConflict.
+        The deletion has the source time given, or the previous version's. Raises NotFound, VersionConflict.
         """
         call = self._call(id, write_id, principal, "delete")
         return self._run(call, next_deletion(call, check_source_time(source_time_ms), expected), [])

@@ -38,6 +38,7 @@ def verify_record(
             report = _verified(environment, name, floor, parse_number(latest.sort), progress)
         except VersionForgotten:
             continue
+        # Versions that were pruned meanwhile look like damage, so the report counts only if the floor is unchanged.
         if read_floor(environment.index, name).version == floor.version:
             return report
     raise Unavailable("the record kept being pruned while it was verified", record=name.id)
