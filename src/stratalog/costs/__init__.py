@@ -1,8 +1,8 @@
-"""What a workload costs: billed units, and dollars by a dated list of prices.
+"""The cost of a workload: billed units, and dollars by a dated list of prices.
 
 Modules
 -------
 prices    a list of prices, each with its source
 bill      counted units in dollars
-workload  the units of each operation, counted by doing it
+workload  the billed units of each operation, measured by running it
 """

@@ -1,4 +1,4 @@
-"""Cost: what a meter counted, in the units that are billed, and those in dollars by a list of prices."""
+"""Cost: the counts of a meter in billed units, and these in dollars by a list of prices."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ GB = 1024**3
 DAYS_A_MONTH = 30
 MINUTES_A_MONTH = DAYS_A_MONTH * 24 * 60
 
-# S3's classes of requests. Removing is free.
+# S3's classes of requests. Deletes are free.
 PUTS = frozenset({"CopyObject", "PutObject", "ListObjectsV2", "ListObjectVersions"})
 GETS = frozenset({"GetObject", "HeadObject", "GetBucketVersioning"})
 
 
 class Units(msgspec.Struct, frozen=True, kw_only=True):
-    """What a piece of work is billed by. ``s3_bytes`` are what it stores, before anything is collected."""
+    """The billed units of some work. ``s3_bytes`` are the bytes it stores, before any collection."""
 
     write_units: float = 0
     read_units: float = 0
@@ -36,46 +36,46 @@ class Units(msgspec.Struct, frozen=True, kw_only=True):
         return Units(**{name: getattr(self, name) + getattr(other, name) for name in self.__struct_fields__})
 
     def times(self, factor: float) -> Units:
-        """The same work so many times over; a share of it, if below 1."""
+        """Return the units of the same work ``factor`` times; a share of it, if below 1."""
         return Units(**{name: getattr(self, name) * factor for name in self.__struct_fields__})
 
 
 class Functions(msgspec.Struct, frozen=True, kw_only=True):
-    """What is assumed of Lambda functions: no meter on one machine can know it."""
+    """Assumptions about Lambda functions, which no meter on one machine can measure."""
 
     memory_mb: int = 1024
-    """As `deploy/aws/template.yaml` says."""
+    """The memory in `deploy/aws/template.yaml`."""
 
     warm_ms: float = 25
-    """How long a call of a function that runs already takes."""
+    """The duration of a call when the function is already running."""
 
     cold_ms: float = 1000
-    """How long one takes that has to start first. The start is billed."""
+    """The duration of a call that starts the function first. The start is billed."""
 
     arm: bool = True
 
     def call(self, *, cold: bool = False) -> Units:
-        """One call."""
+        """Return the units of one call."""
         seconds = (self.cold_ms if cold else self.warm_ms) / 1000
         return Units(lambda_requests=1, lambda_gb_seconds=self.memory_mb / 1024 * seconds)
 
 
 class Deployment(msgspec.Struct, frozen=True, kw_only=True):
-    """What stands and costs while nobody does anything: that of `deploy/aws/template.yaml`, with little in it."""
+    """The parts of a deployment that cost while unused, as in `deploy/aws/template.yaml`, with little data."""
 
     alarms: int = 15
     maintenance_runs: int = DAYS_A_MONTH * 4
-    """A month."""
+    """Runs per month."""
 
     pollers: int = 5
-    """How many receives at a time Lambda keeps open on an idle queue, each of 20 seconds."""
+    """How many receives Lambda keeps open on an idle queue at once, each of 20 seconds."""
 
     index_gb: float = 0.1
     blobs_gb: float = 1
 
 
 def units_of(after: Mapping[tuple[str, str], float], before: Mapping[tuple[str, str], float] | None = None) -> Units:
-    """What a meter counted, from ``before`` on if that is given."""
+    """Return the units that a meter counted, since ``before`` if given."""
     sums: dict[str, float] = dict.fromkeys(Units.__struct_fields__, 0)
     for (operation, unit), amount in after.items():
         field = _field(operation, unit)
@@ -85,7 +85,7 @@ def units_of(after: Mapping[tuple[str, str], float], before: Mapping[tuple[str, 
 
 
 def bill(units: Units, prices: Prices, *, arm: bool = True) -> dict[str, float]:
-    """Dollars by service. What is stored costs by the month and is not in it."""
+    """Return dollars by service. Storage is billed by the month and is not included."""
     seconds = prices.lambda_arm_gb_seconds if arm else prices.lambda_x86_gb_seconds
     return {
         "DynamoDB": prices.dynamodb_write_units.of(units.write_units) + prices.dynamodb_read_units.of(units.read_units),
@@ -97,12 +97,12 @@ def bill(units: Units, prices: Prices, *, arm: bool = True) -> dict[str, float]:
 
 
 def total(units: Units, prices: Prices, *, arm: bool = True) -> float:
-    """The dollars of all services."""
+    """Return the dollars of all services."""
     return sum(bill(units, prices, arm=arm).values())
 
 
 def monthly(deployment: Deployment, functions: Functions, maintenance: Units, prices: Prices) -> dict[str, float]:
-    """Dollars a month of a deployment that nobody uses; ``maintenance`` is what a run costs beside its function."""
+    """Return dollars per month of an unused deployment. ``maintenance`` is one run's units without its function."""
     run = maintenance + functions.call(cold=True)
     polls = deployment.pollers * MINUTES_A_MONTH * 3
     return {
@@ -117,7 +117,7 @@ def monthly(deployment: Deployment, functions: Functions, maintenance: Units, pr
 
 
 def _field(operation: str, unit: str) -> str:
-    """Under which name a meter's sum is billed; empty where it is not."""
+    """Return the field in which a meter's sum is billed; empty if it is not billed."""
     if unit in ("write units", "read units"):
         return unit.replace(" ", "_")
     if unit == "billed requests":

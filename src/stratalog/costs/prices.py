@@ -1,4 +1,4 @@
-"""Prices: a dated list of what the services charge, each with its source. The list is data; another can be given."""
+"""Prices: a dated list of the services' charges, each with its source. The list is data and can be replaced."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ NEWEST = "prices-2026-11.json"
 
 
 class Price(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """``dollars`` for so many of a unit, where that was read, and when."""
+    """The price in ``dollars`` per ``per`` units, with its source and the date on which that was read."""
 
     dollars: float
     per: float
@@ -26,12 +26,12 @@ class Price(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     remark: str = ""
 
     def of(self, amount: float) -> float:
-        """The dollars for an amount."""
+        """Return the dollars for an amount."""
         return self.dollars * amount / self.per
 
 
 class Prices(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """Every price the estimates need."""
+    """All prices that the estimates need."""
 
     dynamodb_write_units: Price
     dynamodb_read_units: Price
@@ -54,7 +54,7 @@ class Prices(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class PriceList(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """The prices of one region as they stood on a date."""
+    """The prices of one region on a date."""
 
     format: Literal[1]
     region: str
@@ -64,7 +64,7 @@ class PriceList(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 def load_prices(path: Path | None = None) -> PriceList:
-    """The list in a file; the newest that came with the package, if None. Raises Invalid."""
+    """Return the list in a file; the newest list of the package, if None. Raises Invalid."""
     try:
         text = path.read_bytes() if path else files("stratalog.costs").joinpath(NEWEST).read_bytes()
         return msgspec.json.decode(text, type=PriceList)

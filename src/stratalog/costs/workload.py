@@ -1,6 +1,6 @@
-"""What each operation of a store is billed, found by doing it: in memory, with a meter, by a clock that stands.
+"""The billed units of each operation of a store, found by running it in memory, with a meter and a simulated clock.
 
-Nothing is looked up in a table: a change that makes an operation dearer shows here the next time it is asked for.
+There is no table to look them up in: a change that makes an operation dearer shows at the next measurement.
 """
 
 from __future__ import annotations
@@ -34,9 +34,9 @@ BATCH = 10
 
 
 class StandingClock:
-    """A clock that moves only when somebody sleeps; its randomness is a hash of how often it was asked.
+    """A clock that moves only when a caller sleeps. Its randomness is a hash of the number of calls.
 
-    So the same work is always billed the same, to the unit.
+    So the same work always has the same bill, to the unit.
     """
 
     def __init__(self) -> None:
@@ -60,31 +60,31 @@ class StandingClock:
 
 
 class Trial:
-    """A store that is thrown away, and what work on it is billed."""
+    """A throwaway store, and the billed units of work on it."""
 
     def __init__(self, settings: LogSettings | None = None) -> None:
         self.clock = StandingClock()
         self.meter = Meter()
         self._settings = settings
-        # What is done beside commits is done at once, so that it is counted, and the same each time.
+        # Run background tasks at once, so that they are counted, and the same each time.
         self.store = open_store("memory:", settings=settings, clock=self.clock, meter=self.meter)
         self.store = self.reopened()
 
     def spent(self, work: Callable[[], object]) -> Units:
-        """What one call is billed."""
+        """Return the billed units of one call."""
         before = self.meter.read()
         work()
         return units_of(self.meter.read(), before)
 
     def reopened(self) -> Store:
-        """The same place as a process sees it that has just begun."""
+        """Return the same store as seen by a process that has just started."""
         known = self.store.environment
         environment = Environment(known.index, known.blobs, known.clock, known.settings, background=InlineTasks())
         return Store(environment, self.store.queue)
 
 
 class Operation(msgspec.Struct, frozen=True):
-    """One operation and what it is billed."""
+    """One operation and its billed units."""
 
     name: str
     what: str
@@ -92,7 +92,7 @@ class Operation(msgspec.Struct, frozen=True):
 
 
 def measure_operations(functions: Functions) -> Iterator[Operation]:
-    """Every operation in turn. Takes a second or two."""
+    """Measure every operation in turn. Takes a second or two."""
     yield from _commits()
     yield from _opening()
     yield from _maintenance()
@@ -104,13 +104,13 @@ def measure_operations(functions: Functions) -> Iterator[Operation]:
 
 
 def measure_run(run: Callable[[Store], object], settings: LogSettings | None = None) -> Units:
-    """What ``run`` does to an empty store is billed."""
+    """Return the billed units of ``run`` on an empty store."""
     trial = Trial(settings)
     return trial.spent(lambda: run(trial.store))
 
 
 def text_of(size: int, number: int = 0) -> str:
-    """Text of a size that hardly compresses: the dear case, and the same on every run."""
+    """Return text of a size that hardly compresses, the expensive case; the same on every run."""
     return hashlib.shake_256(b"text %d" % number).hexdigest(size // 2 + 1)[:size]
 
 
@@ -119,7 +119,7 @@ def _put(number: int, value: Any) -> Mutation:
 
 
 def _warm(trial: Trial) -> Document:
-    """A document of 200 items, whose process has its state in memory."""
+    """Return a document of 200 items whose process has its state in memory."""
     document = trial.store.create("acme", "budget")
     document.apply([_put(number, {"title": f"title {number}"}) for number in range(200)])
     document.snapshot()
@@ -205,7 +205,7 @@ def _records() -> Iterator[Operation]:
 
 
 def _queue() -> Iterator[Operation]:
-    """The requests of a push in the queue, beside those of its commit."""
+    """Measure the queue requests of a push, without those of its commit."""
     trial = Trial()
     queue = trial.store.queue
     message = encode(["acme", "budget", "incarnation", {"key": "items/001", "value": {"title": "x" * 200}}])
@@ -228,7 +228,7 @@ def _queue() -> Iterator[Operation]:
 
 
 def measure_maintenance(documents: int = 10) -> Units:
-    """What one of many passes over a store of so many documents is billed, where nothing is to be done."""
+    """Return the billed units of one of many passes over a store of so many documents with nothing to do."""
     trial = Trial()
     for number in range(documents):
         trial.store.create("acme", f"plan-{number}").apply([_put(1, number)])

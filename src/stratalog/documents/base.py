@@ -1,4 +1,4 @@
-"""The base of a document: the snapshot that its history begins with once the versions below are forgotten."""
+"""Proof of a document's base, the snapshot that history begins with once the versions below it are forgotten."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ __all__ = ["prove_base", "require_base"]
 
 
 class _Document(Protocol):
-    """What is read: a log, and the chunks and values of its owner."""
+    """A document as seen here: a log, and the chunks and values of its owner."""
 
     @property
     def log(self) -> Log: ...
@@ -33,16 +33,16 @@ class _Document(Protocol):
 
 
 def prove_base(document: _Document, base: Snapshot, progress: Callable[[int], None] | None) -> None:
-    """Compare a snapshot with what its log says, then read it back from storage. Raises Corrupt.
+    """Compare a snapshot with the state that its log gives, then read it back from storage. Raises Corrupt.
 
-    In this order: the comparison puts chunks, which the reading then finds in storage or not.
+    The order matters: the comparison puts the rebuilt chunks, and the reading then proves that storage has them.
     """
     verify(document, base.version, progress=progress)
     _require_state(document, base)
 
 
 def require_base(document: _Document) -> None:
-    """Read the base at the floor back. Raises Corrupt."""
+    """Read the base at the floor back from storage. Raises Corrupt."""
     while True:
         floor = document.log.floor()
         try:
@@ -50,11 +50,11 @@ def require_base(document: _Document) -> None:
         except Corrupt:
             if document.log.floor() == floor:
                 raise
-            # Another process raised the floor meanwhile, and that base went.
+            # Another process raised the floor after it was read, and the old base was deleted. Read the new one.
 
 
 def _require_state(document: _Document, base: Snapshot) -> None:
-    """Read all chunks, and the values that no scrub has read lately; the others have to be there. Raises Corrupt."""
+    """Read back all chunks, and the values that no recent scrub has read; other values must exist. Raises Corrupt."""
     environment = document.log.environment
     before_ms = scrubbed_before_ms(environment)
     require_scrubbed_state(document.chunks, document.values, roots_of(base), environment.blobs, before_ms)

@@ -1,6 +1,6 @@
-"""What changed since a version: the keys, the clients and the rejections between it and a newer state.
+"""The changes since a version: the keys, clients and rejections between that version and a newer state.
 
-Where the answer is in memory nothing is read; else it comes from the entries, or from the trees where those are many.
+Changes held in memory cost no read. Others are read from the entries, or from the trees when the entries are many.
 """
 
 from __future__ import annotations
@@ -19,18 +19,21 @@ from stratalog.tree.diff import diff
 __all__ = ["ENTRIES_READ_MAX", "Changes", "Member", "changes_since", "member_of", "members", "rejections"]
 
 ENTRIES_READ_MAX = 200
-"""Versions between two states up to which reading the entries is cheaper than comparing the trees."""
+"""Up to this many versions between two states, reading the entries is cheaper than comparing the trees."""
 
 
 class Changes(msgspec.Struct, frozen=True):
-    """What versions touched: it may hold a key or a client that ended as it began, and one that is gone."""
+    """The keys and clients touched by a range of versions.
+
+    It may include a key or a client whose value ended as it began, or that no longer exists.
+    """
 
     keys: set[str]
     clients: set[str]
 
 
 class Member(msgspec.Struct, frozen=True):
-    """A client with the group and owner it is bound to, and the number of its newest mutation."""
+    """A client with the group and owner it is bound to, and the number of its newest mutation (``id``)."""
 
     client: str
     group: str
@@ -39,8 +42,9 @@ class Member(msgspec.Struct, frozen=True):
 
 
 def changes_since(log: Log, state: State, version: int) -> Changes:
-    """What the versions after ``version`` up to ``state`` touched. Raises VersionForgotten; NotFound for a lost race
-    with the deletion of what it stands on.
+    """Return the keys and clients touched by the versions after ``version`` up to ``state``.
+
+    Raises VersionForgotten; NotFound where a snapshot, chunk or entry that it reads is deleted meanwhile.
     """
     if version >= state.snapshot_version:
         return Changes(set(state.content.changes(version)), _clients(state.clients.changes(version)))
@@ -50,7 +54,7 @@ def changes_since(log: Log, state: State, version: int) -> Changes:
 
 
 def rejections(log: Log, after: int, upto: int, clients: set[str]) -> Iterator[Recorded]:
-    """The rejected mutations of ``clients`` in the versions ``after`` + 1 to ``upto``, in order."""
+    """Yield the rejected mutations of ``clients`` in the versions ``after`` + 1 to ``upto``, in order."""
     for commit in _commits(log, after, upto):
         yield from (
             mutation for mutation in commit.mutations if mutation.reason is not None and mutation.client in clients
@@ -58,7 +62,7 @@ def rejections(log: Log, after: int, upto: int, clients: set[str]) -> Iterator[R
 
 
 def member_of(state: State, client: str) -> Member | None:
-    """A client and what it is bound to; None for one that was collected or never seen."""
+    """Return a client and its binding; None for a client that was collected or never seen."""
     binding, newest = state.binding(client), state.client(client)
     if binding is None or newest is None:
         return None
@@ -66,7 +70,7 @@ def member_of(state: State, client: str) -> Member | None:
 
 
 def members(state: State, group: str) -> list[Member]:
-    """The clients of a group, whoever owns them."""
+    """Return the clients of a group, whatever their owner."""
     members = (member_of(state, client) for client in state.members(group))
     return [member for member in members if member is not None]
 
@@ -89,7 +93,10 @@ def _by_trees(old: State, new: State) -> Changes:
 
 
 def _newer(keys: set[str], old: Layer, new: Layer, chunks: Chunks, version: int) -> set[str]:
-    """Those of ``keys``, by which the trees differ, and of what changed over them, that versions above it touched."""
+    """Return the keys that versions above ``version`` touched, or that ``new`` does not have.
+
+    Candidates are ``keys``, by which the two trees differ, and the keys that either layer changed over its tree.
+    """
     candidates = keys.union(old.changes(), new.changes())
     return {key for key in candidates if (slot := new.get(chunks, key)) is None or slot.version > version}
 

@@ -1,4 +1,4 @@
-"""From a run to an entry: values and large arguments into blobs, then the one event that says it all."""
+"""Build the entry of a run: store large values and arguments as blobs, and encode the rest as one event."""
 
 from __future__ import annotations
 
@@ -21,13 +21,14 @@ END_BYTES = 32
 
 
 def commit_of(state: State, run: Run, values: Values, blob_batch: BlobBatch, merged: Merged | None = None) -> Commit:
-    """The commit that follows ``state``. ``blob_batch`` has the large values as blobs on return."""
+    """Return the commit that follows ``state``. On return its large values and arguments are in ``blob_batch``."""
     touched = _touched(run.ran)
     placed = _Placed()
     patch: list[PatchRow] = []
     for key, encoded, slot in net_changes(state, run):
         stored = None if encoded is None else values.store(key, encoded, blob_batch)
         if encoded is not None and stored is not encoded:
+            # Stored as a reference. An argument with the same bytes then names this row and is not stored again.
             placed.add(encoded, len(patch))
         patch.append(PatchRow(key, stored, slot.version if slot else state.changed_in(key, None), touched[key]))
     mutations = [_recorded(ran, values, blob_batch, placed) for ran in run.ran]
@@ -36,7 +37,7 @@ def commit_of(state: State, run: Run, values: Values, blob_batch: BlobBatch, mer
 
 
 def load_arguments(recorded: Recorded, patch: Sequence[PatchRow], values: Values) -> Any:
-    """A committed mutation's arguments, whole. ``patch`` is its entry's."""
+    """Return the complete arguments of a committed mutation. ``patch`` is the patch of its entry."""
     args = decode(recorded.args)
     if recorded.payload is None:
         return args
@@ -46,7 +47,7 @@ def load_arguments(recorded: Recorded, patch: Sequence[PatchRow], values: Values
 
 
 def arguments_size(recorded: Recorded, patch: Sequence[PatchRow]) -> int:
-    """How many bytes `load_arguments` reads; opens no body."""
+    """Return how many bytes `load_arguments` reads. Reads no body."""
     if recorded.payload is None:
         return len(recorded.args)
     args = decode(recorded.args)
@@ -56,17 +57,17 @@ def arguments_size(recorded: Recorded, patch: Sequence[PatchRow]) -> int:
 
 
 class _Placed:
-    """The positions of large values in a patch. Found by size and end: a hash of all bytes takes 0.7 µs a KB."""
+    """The positions of a patch's large values, by size and last bytes: hashing whole values takes 0.7 µs per KB."""
 
     def __init__(self) -> None:
         self._positions: dict[tuple[int, bytes], list[tuple[bytes, int]]] = {}
 
     def add(self, encoded: bytes, position: int) -> None:
-        """The patch holds ``encoded`` at ``position``."""
+        """Record that the patch holds ``encoded`` at ``position``."""
         self._positions.setdefault((len(encoded), encoded[-END_BYTES:]), []).append((encoded, position))
 
     def position(self, encoded: bytes) -> int | None:
-        """Where the patch holds ``encoded``; None where it does not."""
+        """Return the position of ``encoded`` in the patch; None if the patch does not hold it."""
         alike = self._positions.get((len(encoded), encoded[-END_BYTES:]), ())
         return next((position for value, position in alike if value == encoded), None)
 
@@ -80,7 +81,7 @@ def _recorded(ran: Ran, values: Values, blob_batch: BlobBatch, placed: _Placed) 
 
 
 def _externalised(args: Any, values: Values, blob_batch: BlobBatch, placed: _Placed) -> Any:
-    """Arguments with each large one replaced by a reference; one that the patch holds, by its position there."""
+    """Return the arguments with each large one replaced by a reference, or by its position in the patch."""
     if isinstance(args, dict):
         return {name: _argument(value, values, blob_batch, placed) for name, value in args.items()}
     return _argument(args, values, blob_batch, placed)
@@ -99,7 +100,7 @@ def _loaded(value: Any, patch: Sequence[PatchRow], values: Values) -> Any:
 
 
 def _touched(ran: list[Ran]) -> dict[str, tuple[int, ...]]:
-    """Which mutations touched each key."""
+    """Map each changed key to the positions in ``ran`` of the mutations that touched it."""
     if len(ran) == 1:
         return dict.fromkeys(ran[0].changes, (0,))
     touched: dict[str, tuple[int, ...]] = {}

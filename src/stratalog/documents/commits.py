@@ -1,6 +1,6 @@
-"""What an entry of a document says: the mutations, their outcomes, and the patch they made together.
+"""The content of a document's entry: its mutations with their outcomes, and the patch that they made together.
 
-``formats/documents.md`` describes the bytes. The shapes are read as plain lists where speed matters: in the fold.
+``formats/documents.md`` describes the bytes. The fold reads these structures as plain lists, for speed.
 """
 
 from __future__ import annotations
@@ -34,46 +34,46 @@ RESUME = "resume"
 
 
 class Recorded(msgspec.Struct, frozen=True, array_like=True, gc=False):
-    """One mutation as committed. ``args`` are canonical bytes; a large argument in them is a reference."""
+    """One mutation as committed. ``args`` are canonical bytes in which a large argument is a reference."""
 
     client: str
     id: int
     name: str
     args: bytes
     reason: str | None = None
-    """Why it was rejected; None where it was applied."""
+    """The reason of a rejection; None for an applied mutation."""
 
     payload: bytes | None = None
-    """The payload hash, where it cannot be had from ``args`` because they hold references."""
+    """The payload hash, stored only where ``args`` hold references and so do not suffice to compute it."""
 
     origin: tuple[str, int] | None = None
-    """The client and id it had where it was first applied, when it is a replay."""
+    """Of a replay: the client and id under which the mutation was first applied."""
 
     @property
     def hash(self) -> bytes:
-        """What tells two payloads of one number apart."""
+        """The payload hash, which tells two payloads sent under one number apart."""
         return self.payload or payload_hash(self.name, self.args)
 
 
 class PatchRow(msgspec.Struct, frozen=True, array_like=True, gc=False):
-    """One key an entry changed."""
+    """One key changed by an entry."""
 
     key: str
     value: bytes | None
-    """As stored in the slot; None where the key was deleted."""
+    """The value as stored in the slot; None where the key was deleted."""
 
     before: int
-    """The version that changed the key before; 0 for none; negative where that version deleted it."""
+    """The version that changed the key before; 0 where none is known; negative where that version deleted the key."""
 
     by: tuple[int, ...]
-    """Which of the entry's mutations touched the key."""
+    """Positions in the entry of the mutations that touched the key."""
 
 
 class Merged(msgspec.Struct, frozen=True, array_like=True):
-    """How far an entry takes the merge of a fork."""
+    """The progress of a fork's merge after an entry."""
 
     client: str
-    """As whom the fork is merged."""
+    """The client as which the fork is merged; see `merge_client`."""
 
     version: int
     """The fork's version that holds the last mutation merged so far."""
@@ -91,38 +91,44 @@ class Commit(msgspec.Struct, frozen=True, array_like=True, gc=False):
     """(client, group, owner) of clients seen for the first time."""
 
     fields_bytes: int | None = None
-    """The size of all fields after this entry, where one changed."""
+    """The size of all fields after this entry, in bytes; None where it did not change."""
 
     merged: Merged | None = None
-    """In an entry of a merge: how far that has come. Other entries leave the element out."""
+    """In an entry of a merge, the merge's progress. Other entries omit the element."""
 
     def event(self) -> Event:
-        """The event that says it."""
+        """Return the ``commit`` event with this data."""
         data = msgspec.to_builtins(self, builtin_types=(bytes,))
         return Event(COMMIT, data if self.merged is not None else data[:-1])
 
 
 class Resume(msgspec.Struct, frozen=True, array_like=True):
-    """The data of a ``resume`` event: clients of a lost branch go on where they were told to be. See `resumption`."""
+    """The data of a ``resume`` event, which raises clients of a lost branch to the numbers they were told.
+
+    See `resumption`.
+    """
 
     group: str
     owner: str
     clients: tuple[tuple[str, int, int, tuple[tuple[int, int], ...]], ...]
-    """(client, last number here, last number it was told, what went with lost branches).
+    """(client, its last number here, the last number it was told, ranges of numbers lost with branches).
 
-    What went are ranges of numbers (above, up to) in order. The last one ends with the number it was told.
+    The ranges are (above, up to), in order. The last range ends with the number that the client was told.
     """
 
     order_lead: int
-    """How far the orders of cookies are ahead of versions from here on."""
+    """How far the orders of cookies are ahead of versions from this entry on."""
 
     def event(self) -> Event:
-        """The event that says it."""
+        """Return the ``resume`` event with this data."""
         return Event(RESUME, msgspec.to_builtins(self))
 
 
 def read_commit(entry: Entry) -> Commit:
-    """The commit an entry holds; an empty one for an entry of another type, which changes no key. Raises Redacted."""
+    """Return the commit of an entry. Raises Redacted.
+
+    An entry of another type changes no key; its commit is empty.
+    """
     if entry.redacted:
         raise Redacted("the version is redacted", version=entry.version)
     event = entry.events[0]

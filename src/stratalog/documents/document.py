@@ -1,4 +1,4 @@
-"""Document: the handle through which people and programs change one document and look at any of its versions."""
+"""Document: the handle through which people and programs change one document and read any of its versions."""
 
 from __future__ import annotations
 
@@ -35,20 +35,20 @@ DEFAULT_CLIENT = "local"
 
 
 class Rules(msgspec.Struct, frozen=True):
-    """What an application brings: its mutators, and the item fields that are kept inline as metadata."""
+    """The settings of an application: its mutators, and the item fields that are kept inline as metadata."""
 
     mutators: Mutators = BUILT_IN_MUTATORS
     metadata_fields: tuple[str, ...] = ("id", "name")
 
 
 class Document:
-    """A log of mutations, and the state that follows from it.
+    """A log of mutations, and the state derived from it.
 
-    Safe to share between threads. A handle speaks of one incarnation; once that is deleted, calls raise NotFound.
+    Safe to share between threads. A handle belongs to one incarnation; after that is deleted, calls raise NotFound.
     """
 
     def __init__(self, log: Log, rules: Rules | None = None, *, chunks: Chunks | None = None) -> None:
-        """``chunks`` are the owner's behind another cache than the store's."""
+        """``chunks`` replace the default ones, to read the owner's chunks through another cache than the store's."""
         self.log = log
         self.rules = rules or Rules()
         self.values = Values(log.environment.blobs, log.record.owner, self.rules.metadata_fields)
@@ -80,20 +80,20 @@ class Document:
 
     @property
     def organisation(self) -> str:
-        """Who it belongs to."""
+        """The organisation that owns the document."""
         return self.log.record.organisation
 
     @property
     def name(self) -> str:
-        """Its id, unique in its organisation."""
+        """The document's id, unique in its organisation."""
         return self.log.record.name
 
     @property
     def origin(self) -> str:
-        """Which history its clients belong to: the log's origin, or for a fork the hash at its fork point.
+        """The history that its clients belong to: the log's origin, or for a fork the hash at its fork point.
 
-        Copies, exports and imports keep both, so a restored document goes on with its clients. A fork begins without
-        clients, and may hold effects of its parent's; so it is another history to them.
+        Copies, exports and imports keep both, so the clients of a restored document continue with it. A fork begins
+        without clients and may hold effects of its parent's clients, so it is another history to them.
         """
         record = self.log.record
         return record.lineage[-1].hash.hex() if record.lineage else record.origin
@@ -173,16 +173,16 @@ class Document:
         author: str = "",
         admitted: bool = False,
     ) -> list[Outcome]:
-        """Apply a batch as one entry, in order; answer what became of each.
+        """Apply a batch in order as one entry; return the outcome of each mutation.
 
-        A mutation seen before is skipped, a gap stops its client only, a rejection is committed with its reason. Where
-        a mutator raises an unexpected exception, the rejection is a dead letter too. Final answers come from a fresh
-        head. ``group`` and ``owner`` are bound to a client at first sight. ``admitted`` says that the batch was
-        acknowledged before: no quota refuses it.
+        A mutation seen before is skipped, a gap stops only its client, and a rejection is committed with its reason. If
+        a mutator raises an unexpected exception, the rejection is also recorded as a dead letter. Outcomes that cause
+        no write are decided on a fresh head. A client is bound to ``group`` and ``owner`` when it is first seen.
+        ``admitted`` means that the batch was acknowledged earlier, so no quota refuses it.
 
-        Raises Invalid or LimitExceeded for what may not be committed: nothing is written. Raises NotFound,
-        QuotaExceeded, ContentionError, Unavailable — nothing written — and OutcomeUnknown: apply the same batch again,
-        with its ids. MemoryError in a mutator leaves as it is: nothing is written.
+        Raises Invalid or LimitExceeded for a batch that may not be committed, and NotFound, QuotaExceeded,
+        ContentionError or Unavailable: nothing is written. Raises OutcomeUnknown: apply the same batch again, with its
+        ids. A shortage of memory or files in a mutator (MemoryError, OSError) propagates, and nothing is written.
         """
         if len(mutations) > MUTATIONS_PER_BATCH_MAX:
             raise LimitExceeded("a batch has too many mutations", value=len(mutations), limit=MUTATIONS_PER_BATCH_MAX)
@@ -192,17 +192,18 @@ class Document:
         return self._commit(MutationBatch(batch, self.rules.mutators, group, owner, author, admitted=admitted))
 
     def apply_merge(self, mutations: Sequence[Mutation], approve: Approve, *, author: str = "") -> list[Outcome]:
-        """Apply a batch of a merge as `apply` does, where ``approve`` lets it pass on the state that it is run on.
+        """Apply a batch of a merge as `apply` does, if ``approve`` accepts the run on the state it was made on.
 
-        Raises what ``approve`` raises on a fresh state: nothing is written.
+        Raises the errors of ``approve`` on a fresh state: nothing is written.
         """
         batch = [check_mutation(mutation) for mutation in mutations]
         return self._commit(MutationBatch(batch, self.rules.mutators, author=author, approve=approve))
 
     def collect_clients(self, clients: Sequence[str], groups: Sequence[str] = ()) -> Entry:
-        """Forget clients, as an entry; each group leaves a tombstone, so that its late mutations have no effect.
+        """Forget clients, in one entry. Each of ``groups`` leaves a tombstone, so its late mutations have no effect.
 
-        A client without a group leaves none: its first mutation, sent again, is applied again. Raises Invalid.
+        A client without a group leaves no tombstone: its first mutation, if sent again, is applied again. Raises
+        Invalid.
         """
         expired = sorted({check_identity(group, "group") for group in groups})
         wanted = sorted({check_identity(client, "client") for client in clients})
@@ -215,10 +216,11 @@ class Document:
         return entry
 
     def expire_clients(self, before_ms: int, *, stop: Stop = never, dry_run: bool = False) -> int:
-        """Forget the clients of the groups that committed nothing since ``before_ms``; answer how many.
+        """Forget the clients of groups that have committed nothing since ``before_ms``; return how many.
 
-        Each group leaves a tombstone: what comes late is answered `collected`, and the clients begin as another group.
-        A client without a group is kept. Reads the row of every client. ``stop`` is asked before each entry.
+        Each group leaves a tombstone: its late mutations have the outcome `collected`, and its clients begin anew in
+        another group. A client without a group is kept. Reads the row of every client. ``stop`` is called before each
+        entry. ``dry_run`` only counts.
 
         Raises NotFound, ContentionError, Unavailable, and OutcomeUnknown: call it again.
         """
@@ -239,10 +241,10 @@ class Document:
         return expired
 
     def resume(self, group: str, owner: str, reported: Mapping[str, int], order: int | None = None) -> State:
-        """Raise the numbers of a group's clients to those that a lost branch told them. The newest state after it.
+        """Raise the numbers of a group's clients to those that a lost branch reported; return the newest state then.
 
-        ``order`` is that of a cookie which is certainly of a lost branch. Where nothing is behind, nothing is
-        committed. Raises NotFound, ContentionError, Unavailable, and OutcomeUnknown: call it again.
+        ``order`` is the order of a cookie that certainly belongs to a lost branch. Where no number is behind, nothing
+        is committed. Raises NotFound, ContentionError, Unavailable, and OutcomeUnknown: call it again.
         """
 
         def resume(state: State) -> Event | None:
@@ -254,100 +256,106 @@ class Document:
     # Looking
 
     def at(self, version: int | None = None) -> View:
-        """The whole state at a version (the newest, if None), to be read as far as it is looked at.
+        """Return the whole state at a version (the newest, if None). Its values are read from storage only when used.
 
         Raises NotFound, VersionForgotten.
         """
         return View(self.state(version), self.values)
 
     def get(self, key: str, default: Any = None, *, at: int | None = None) -> Any:
-        """One value at a version, or ``default``."""
+        """Return one value at a version, or ``default``."""
         return self.at(at).get(key, default)
 
     def scan(self, prefix: str = "", *, at: int | None = None) -> Iterator[tuple[str, Any]]:
-        """Keys and values at a version, in order."""
+        """Yield keys and values at a version, in order of keys."""
         return self.at(at).scan(prefix)
 
     def state(self, version: int | None = None) -> State:
-        """The state behind `at`: immutable, shared."""
+        """Return the state behind `at`: immutable and shared."""
         return self._states.at(version)
 
     def versions(self, after: int | None = None, upto: int | None = None) -> Iterator[past.Version]:
-        """Versions after ``after`` (after the floor, if None) with their mutations and patch, in order.
+        """Yield the versions after ``after`` (the floor, if None) up to ``upto``, with mutations and patch, in order.
 
         `at` gives the full state of any of them.
         """
         return (row.load() for row in self.unread_versions(after, upto))
 
     def unread_versions(self, after: int | None = None, upto: int | None = None) -> Iterator[past.Unread[past.Version]]:
-        """The versions of `versions`. A caller first takes memory for each, and then reads it by a call."""
+        """Yield the rows of `versions` unread. The caller reserves memory for each row and then loads it."""
         start = self.log.floor() if after is None else after
         return past.versions(self.log, self.values, start, upto)
 
     def history(self, key: str, *, at: int | None = None) -> Iterator[past.KeyChange]:
-        """The changes of one key, newest first; reads those entries only."""
+        """Yield the changes of one key, newest first. Reads only the entries that changed it."""
         return (row.load() for row in self.unread_history(key, at=at))
 
     def unread_history(self, key: str, *, at: int | None = None) -> Iterator[past.Unread[past.KeyChange]]:
-        """What `history` gives, each to be read by a call."""
+        """Yield the rows of `history` unread; the caller loads each."""
         return past.key_changes(self.log, self.values, self.state(at), key)
 
     def diff(self, source: int, target: int, *, after: str = "") -> Iterator[past.Difference]:
-        """The keys after ``after`` that differ between two versions, in order; costs what changed."""
+        """Yield the keys after ``after`` that differ between two versions, in order. Reads only changed parts."""
         return (row.load() for row in self.unread_diff(source, target, after=after))
 
     def unread_diff(self, source: int, target: int, *, after: str = "") -> Iterator[past.Unread[past.Difference]]:
-        """What `diff` gives, each to be read by a call."""
+        """Yield the rows of `diff` unread; the caller loads each."""
         return past.diff(self.values, self.state(source), self.state(target), after)
 
     def applied_in(self, client: str, id: int) -> int | None:
-        """The version that committed a mutation; None if none has.
+        """Return the version that committed a mutation; None if none did.
 
-        Raises VersionForgotten, Redacted: it was applied, but nobody can say where.
+        Raises VersionForgotten or Redacted where the mutation was applied in a version that can no longer be
+        determined.
         """
         return past.applied_in(self.log, self.state(), client, id)
 
     def last_mutation(self, client: str) -> int:
-        """The number of the client's newest committed mutation; 0 for a client nobody has seen."""
+        """Return the number of the client's newest committed mutation; 0 for an unknown client."""
         newest = self.state().client(client)
         return newest.id if newest else 0
 
     # Copies, snapshots, retention
 
     def fork(self, name: str, *, at: int | None = None) -> Document:
-        """A new document whose history up to ``at`` is this one's. One commit; clients start empty.
+        """Create a document whose history up to ``at`` (the newest version, if None) is this document's.
 
-        Raises NotFound, VersionForgotten; Redacted where no state of ``at`` can be had any more; Conflict.
+        It takes one commit. The fork starts without clients. Raises NotFound, VersionForgotten; Redacted where no state
+        of ``at`` can be loaded any more; Conflict.
         """
         version = self.version if at is None else at
 
         def require_state() -> None:
-            """Behind a redacted version there may be no state, whatever is in memory; nobody could open the fork."""
+            """Raise Redacted where no state of the fork's version can be loaded: such a fork could never be opened.
+
+            Caches may still hold what a redaction erased, so it loads the state anew.
+            """
             self.log.forget_archived()
             load_state(self.log, self.chunks, version)
 
         return Document(fork_log(self.log, name, version, require_state=require_state), self.rules)
 
     def snapshot(self, version: int | None = None) -> int:
-        """Make the snapshot of a version if there is none; answer the version.
+        """Make the snapshot of a version (the newest, if None) unless it exists; return the version.
 
-        Commits of other threads go on meanwhile; other snapshots by this handle wait, so that one is in memory at most.
+        Commits of other threads continue meanwhile. Other snapshots by this handle wait: at most one is in memory.
         """
         return self._snapshots.take(version)
 
     def archive(self, upto: int | None = None) -> int:
-        """Move sealed segments that end at or below ``upto`` to blobs; they stay readable. Answer how many."""
+        """Move sealed segments that end at or below ``upto`` to blobs, still readable; return how many."""
         return archive_segments(self.log, upto)
 
     def forget_below(self, version: int, *, progress: Callable[[int], None] | None = None) -> int:
-        """Forget the versions below ``version``, as far as no fork needs them; answer the floor as it stands then.
+        """Forget the versions below ``version`` and return the new floor. A fork's pin holds the floor at its version.
 
-        The snapshot of the floor takes their place. It is made, compared with the state that its log says, and read
-        back from storage, with each chunk and value that it names, before the floor rises. ``progress`` is called with
-        the number of entries that were read.
+        The snapshot of the floor replaces those versions. Before the floor rises, that snapshot is made, compared with
+        the state that the log gives, and read back from storage with every chunk and value that it names. ``progress``
+        is called with the number of entries read since its last call.
 
-        Raises NotFound for a version beyond the head; Corrupt where the snapshot or its log is damaged, Unavailable,
-        ContentionError: the floor is as it was. OutcomeUnknown: it is as it was or rose, and the next call goes on.
+        Raises NotFound for a version beyond the head, Corrupt where the snapshot or its log is damaged, Unavailable,
+        ContentionError: the floor is unchanged. Raises OutcomeUnknown: the floor is unchanged or rose, and the next
+        call resumes.
         """
         floor = raise_floor_onto(self.log, version, lambda floor: self._prove_base(floor, progress))
         try:
@@ -358,10 +366,10 @@ class Document:
         return floor
 
     def free_segments(self, stop: Stop = never) -> int:
-        """Delete the entries that were archived or forgotten long enough ago; answer how many segments. Restartable.
+        """Delete the entries that were archived or forgotten long enough ago; return how many segments. Restartable.
 
-        The archive, or the snapshot that history begins with, is read back from storage first. ``stop`` is asked before
-        each segment. Raises Corrupt, with nothing more freed, where that does not read back; Unavailable.
+        The archive, or the snapshot that history begins with, is read back from storage first. ``stop`` is called
+        before each segment. Raises Corrupt where that does not read back, and frees nothing more; Unavailable.
         """
         return free_segments_below(self.log, lambda: require_base(self), stop)
 
@@ -376,7 +384,7 @@ class Document:
             raise Invalid(reason, mutator=name)
 
     def _prove_base(self, floor: int, progress: Callable[[int], None] | None) -> Snapshot:
-        """Make the base, prove it, and name it in an entry, so that the chain covers what replaces the entries."""
+        """Make and prove the base, and name it in an entry, so that the hash chain covers what replaces the entries."""
         base = self._snapshots.take_base(floor)
         prove_base(self, base, progress)
         self._writer.append(Event(BASE, [floor, base_digest(tree_roots(self._states.load(floor)))]))

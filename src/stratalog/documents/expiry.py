@@ -1,8 +1,8 @@
-"""Which clients are forgotten: those that a caller names, and whole groups that were idle for long.
+"""The choice of clients to forget: those that a caller names, and the clients of groups idle for long.
 
-A group is forgotten as a whole, and leaves a tombstone: what its clients still have on the way has no effect then. So
-it is never applied twice, however late it comes. A client of a group that is in use is kept, and so is one without a
-group, since without a tombstone its first mutation would be applied again.
+A group is forgotten as a whole and leaves a tombstone. Mutations of its clients that arrive later have no effect, so
+none is applied twice. A client of an active group is kept. A client without a group is kept too: it would leave no
+tombstone, and its first mutation, sent again, would be applied again.
 """
 
 from __future__ import annotations
@@ -22,26 +22,26 @@ __all__ = ["IdleClients", "collection_of_clients", "idle_clients"]
 
 
 class IdleClients(msgspec.Struct, frozen=True):
-    """Some clients of idle groups, as many as one entry forgets."""
+    """Clients of idle groups, at most as many as one entry forgets."""
 
     clients: list[list[str]]
     """Pairs of client and group."""
 
     groups: list[str]
-    """Theirs. A group of more clients than one entry forgets is marked with the first of them."""
+    """The groups of ``clients``. A group with more clients than one entry forgets is listed with the first of them."""
 
     position: str
-    """The row of the last one: the next search begins behind it."""
+    """The row of the last client; the next search begins after it."""
 
     def event(self) -> Event:
-        """The event that forgets them."""
+        """Return the event that forgets these clients."""
         return Event(COLLECT, [sorted(self.clients), sorted(self.groups)])
 
 
 def collection_of_clients(state: State, clients: Sequence[str], groups: Sequence[str]) -> Event:
-    """The event that forgets ``clients``, each with the group that ``state`` has it in, and buries ``groups``.
+    """Return the event that forgets ``clients``, each with its group in ``state``, and puts tombstones of ``groups``.
 
-    It holds for the version after ``state`` only: a client that comes in between would leave its row in the group.
+    It is valid only for the version after ``state``: a client bound between the two would leave its row in the group.
     """
     bindings = [(client, state.binding(client)) for client in clients]
     return Event(COLLECT, [[[client, bound[0] if bound else ""] for client, bound in bindings], list(groups)])
@@ -50,9 +50,9 @@ def collection_of_clients(state: State, clients: Sequence[str], groups: Sequence
 def idle_clients(
     state: State, version: int, after: str = "", limit: int = CLIENTS_COLLECTED_PER_ENTRY_MAX
 ) -> IdleClients | None:
-    """The next clients of groups that committed nothing after ``version``, at most ``limit``. None: there are none.
+    """Return up to ``limit`` clients of groups that committed nothing after ``version``; None if there are none.
 
-    ``after`` is the position where the search before this one ended. It holds for the version after ``state`` only.
+    ``after`` is the position where the previous search ended. The result is valid only for the version after ``state``.
     """
     clients: list[list[str]] = []
     groups: list[str] = []
@@ -69,7 +69,7 @@ def idle_clients(
 
 
 def _members(state: State, after: str) -> Iterator[tuple[str, str, str]]:
-    """Group, client and row of every client in a group, in order of the rows."""
+    """Yield group, client and row of every client in a group, in order of the rows."""
     for row in state.member_rows(after):
         group, client = member_of_row(row)
         yield group, client, row
@@ -78,9 +78,10 @@ def _members(state: State, after: str) -> Iterator[tuple[str, str, str]]:
 def _idle_members(
     state: State, group: str, rows: Iterator[tuple[str, str, str]], version: int, limit: int
 ) -> list[tuple[str, str]]:
-    """The first clients of an idle group with their rows; none of one that was active after ``version``.
+    """Return the first ``limit`` clients of an idle group with their rows; none if one was active after ``version``.
 
-    All rows are looked at, also behind the limit. What is left of a group that was collected is idle.
+    It reads all rows, also beyond ``limit``, since any client may be the active one. The rest of a group that was
+    already collected is idle.
     """
     idle: list[tuple[str, str]] = []
     is_collected = state.group_collected(group)

@@ -1,4 +1,4 @@
-"""Fold: what a run of entries changes in the three trees of a state."""
+"""Fold: the changes that a run of entries makes in the three trees of a state."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ NOTHING = encode(None)
 
 
 class Fold:
-    """Gathers what entries change. Plain lists and dictionaries: it runs once for every entry loaded."""
+    """Collects the changes of entries. It uses plain lists and dictionaries: it runs once for every entry loaded."""
 
     def __init__(self, version: int, hash: bytes, fields_bytes: int, floor: int, orders: tuple[int, int]) -> None:
         self.version = version
@@ -40,7 +40,7 @@ class Fold:
         self._merged: dict[str, list[Any]] = {}
 
     def add(self, entry: Entry) -> None:
-        """The next entry."""
+        """Add the next entry. Raises Redacted, and Unsupported for an event that a newer Stratalog wrote."""
         if entry.redacted:
             raise Redacted("the state needs a redacted version; ask for a later one", version=entry.version)
         self.version, self.hash = entry.version, entry.hash
@@ -49,7 +49,7 @@ class Fold:
             _FOLDS[event.type](self, event.data, entry.version)
 
     def client_slots(self) -> dict[str, Slot]:
-        """The changes of the clients tree."""
+        """Return the changes of the clients tree."""
         for client, (recorded, version) in self._newest.items():
             newest = [recorded[1], _payload(recorded)]
             if client in self._merged:
@@ -68,8 +68,10 @@ class Fold:
                 tombstones[key] = mark
             else:
                 content[key] = Slot(value, version)
+                # The key was deleted before: its tombstone goes.
                 if before < 0 or key in tombstones:
                     tombstones[key] = Slot(GONE, version)
+            # The row of a collection holds the newest version that changed it, deletions included.
             tombstones[COLLECTION + collection_of(key)] = mark
         for client, group, owner in bindings:
             self._bind(client, group, owner, version)
@@ -84,7 +86,10 @@ class Fold:
             self._bookkeeping[members_prefix(group) + client] = Slot(NOTHING, version)
 
     def _resume(self, data: list[Any], version: int) -> None:
-        """Clients go on at the numbers they were told. The payload of such a number is unknown, so the same as any."""
+        """Raise clients to the numbers they were told.
+
+        The payload of such a number is unknown, so it equals any payload (`UNSTORABLE`).
+        """
         group, owner, clients, lead = data
         if lead != self.orders[0]:
             self.orders = lead, version + lead
@@ -94,9 +99,10 @@ class Fold:
             self._bind(client, group, owner, version)
 
     def _collect(self, data: list[Any], version: int) -> None:
-        """Clients collected: theirs go, and a tombstone for each group stays."""
+        """Remove the rows of collected clients, and write a tombstone for each group."""
         clients, groups = data
         for client, group in clients:
+            # `client_slots` writes this after the rows below, and would bring the client back.
             self._newest.pop(client, None)
             for key in (client, BINDING + client, RESUMED + client):
                 self._bookkeeping[key] = Slot(GONE, version)
@@ -106,12 +112,12 @@ class Fold:
             self._bookkeeping[GROUP + group] = Slot(NOTHING, version)
 
     def _raise_floor(self, data: int, version: int) -> None:
-        """Tombstones at or below the floor are not reached any more; the next snapshot drops them."""
+        """Raise the floor. Tombstones at or below it are no longer reachable; the next snapshot drops them."""
         self.floor = max(self.floor, data)
 
 
 def _nothing(fold: Fold, data: Any, version: int) -> None:
-    """What is named for who verifies changes no state."""
+    """Ignore an event that only verification reads; it changes no state."""
 
 
 _FOLDS: Mapping[str, Callable[[Fold, Any, int], None]] = {
@@ -124,12 +130,15 @@ _FOLDS: Mapping[str, Callable[[Fold, Any, int], None]] = {
 
 
 def members_prefix(group: str) -> str:
-    """What the keys of a group's members begin with; its length first, since a group may hold any character."""
+    """Return the prefix of the keys of a group's members.
+
+    It begins with the length of the group's name, since that may hold any character.
+    """
     return f"{MEMBER}{len(group)}/{group}/"
 
 
 def member_of_row(key: str) -> tuple[str, str]:
-    """The group and the client of a row that `members_prefix` begins."""
+    """Return the group and the client of a row that begins with `members_prefix`."""
     length, _, rest = key.removeprefix(MEMBER).partition("/")
     return rest[: int(length)], rest[int(length) + 1 :]
 

@@ -1,4 +1,4 @@
-"""Looking back: versions, the changes of one key, the difference of two versions, where a mutation was applied."""
+"""Queries of the past: versions, the changes of a key, the difference of two versions, where a mutation was applied."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ T = TypeVar("T")
 
 
 class Applied(msgspec.Struct, frozen=True):
-    """A committed mutation: applied, or rejected with its reason."""
+    """A committed mutation. ``reason`` is None if it was applied, and else says why it was rejected."""
 
     client: str
     id: int
@@ -37,7 +37,10 @@ class Applied(msgspec.Struct, frozen=True):
 
 
 class Version(msgspec.Struct, frozen=True):
-    """One version: when, who (a name to show, and an id), which mutations in which order, and the keys they changed."""
+    """One version: its time, its author (a name to show) and principal (an id), its mutations in order, and its keys.
+
+    ``changed`` are the keys that it put, ``deleted`` those that it deleted.
+    """
 
     version: int
     created_ms: int
@@ -47,7 +50,7 @@ class Version(msgspec.Struct, frozen=True):
     changed: tuple[str, ...]
     deleted: tuple[str, ...]
     redacted: bool = False
-    """Whether mutations and keys were erased."""
+    """Whether the mutations and keys of the version were erased."""
 
 
 class KeyChange(msgspec.Struct, frozen=True):
@@ -64,7 +67,7 @@ class KeyChange(msgspec.Struct, frozen=True):
 
 
 class Difference(msgspec.Struct, frozen=True):
-    """A key that two versions hold differently; None with its flag where it is absent."""
+    """A key that differs between two versions. Where it is absent, the value is None and its flag is False."""
 
     key: str
     before: Any
@@ -74,7 +77,7 @@ class Difference(msgspec.Struct, frozen=True):
 
 
 class Unread(msgspec.Struct, Generic[T], frozen=True):
-    """A row that is found and not read yet. ``position`` is its version or key; ``size`` how many bytes it reads."""
+    """A row found and not yet read. ``position`` is its version or key; ``size`` is how many bytes ``load`` reads."""
 
     position: Any
     size: int
@@ -106,7 +109,7 @@ def key_changes(log: Log, values: Values, state: State, key: str) -> Iterator[Un
 
 
 def diff(values: Values, old: State, new: State, after: str = "") -> Iterator[Unread[Difference]]:
-    """See `Document.diff`: the keys that the trees or the entries since them touch, compared."""
+    """See `Document.diff`. Compares the keys by which the trees differ or that entries since the snapshots changed."""
     for key in sorted(key for key in _candidates(old, new) if key > after):
         before, now = old.slot(key), new.slot(key)
         if (before and before.value) == (now and now.value):
@@ -156,6 +159,7 @@ def applied_in(log: Log, newest: State, client: str, id: int) -> int | None:
     if not _reached(newest, client, id):
         return None
     low, high = max(log.first, log.floor()), newest.version
+    # Applied at or below the oldest version kept, whose entries are gone.
     if low > log.first and _reached(load_state(log, newest.chunks, low), client, id):
         raise VersionForgotten("the mutation was applied in a version that is not kept", client=client, id=id)
     while high - low > log.environment.settings.snapshot_entries_interval:
@@ -163,7 +167,7 @@ def applied_in(log: Log, newest: State, client: str, id: int) -> int | None:
         try:
             reached = _reached(load_state(log, newest.chunks, middle), client, id)
         except Redacted:
-            break  # no state there: look at each entry that is left
+            break  # no state exists there: read each remaining entry
         if reached:
             high = middle
         else:
@@ -190,6 +194,6 @@ def _reached(state: State, client: str, id: int) -> bool:
 
 
 def _candidates(old: State, new: State) -> set[str]:
-    """The keys that may differ: those by which the snapshots' trees differ, and those changed over either."""
+    """Return the keys that may differ: those by which the snapshots' trees differ, and those changed over a tree."""
     keys = {key for key, _, _ in tree_diff(old.chunks, old.roots.content, new.roots.content)}
     return keys.union(old.content.changes(), new.content.changes())

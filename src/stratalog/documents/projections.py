@@ -1,4 +1,4 @@
-"""Projections: a second model fed from the same log, with a checkpoint that moves only forward."""
+"""Projections: a second model of the same log, with a checkpoint that only moves forward."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ __all__ = ["Projection"]
 
 
 class Projection:
-    """Follows one log. ``project(entry)`` gives the writes an entry means; they commit with the checkpoint, once.
+    """Follows one log. ``project(entry)`` returns the writes for an entry; they commit once, with the checkpoint.
 
-    For an outside target give no writes and act in ``project`` itself: it is then called at least once per entry, and
-    the entry's hash is the key to do it once by. A target that holds a hash which the log does not have at its version
-    was fed from a lost branch.
+    For an outside target ``project`` returns no writes and acts itself. It is then called at least once per entry, and
+    the entry's hash serves as the idempotency key. A target that holds a hash which the log does not have at that
+    version was fed from a lost branch.
     """
 
     def __init__(self, log: Log, name: str, project: Callable[[Entry], Sequence[Write]]) -> None:
@@ -33,15 +33,15 @@ class Projection:
         return f"<Projection {self._sort} of {self._log!r}>"
 
     def checkpoint(self) -> int:
-        """The version up to which the projection has gone."""
+        """Return the version up to which entries were projected."""
         return self._position()[0]
 
     def catch_up(self, version_min: int | None = None) -> int:
-        """Project what is new; answer the checkpoint. ``version_min`` stops there, so that a query waits no longer.
+        """Project new entries up to the head, or only up to ``version_min``; return the checkpoint.
 
-        Where others follow too, each entry is projected by the one that is first. What is appended meanwhile is left to
-        the next call. Raises HistoryChanged where the checkpoint is of another history than the log's: build the
-        projection anew.
+        A query passes ``version_min`` so as to wait no longer than it must. Several followers may run: each entry is
+        projected by the first to commit it. Entries appended meanwhile are left to the next call. Raises HistoryChanged
+        where the checkpoint belongs to another history than the log's: rebuild the projection.
         """
         head = self._log.head()
         upto = head.version if version_min is None else min(version_min, head.version)
@@ -54,7 +54,7 @@ class Projection:
                 return max(checkpoint, upto)
 
     def _project_up_to(self, checkpoint: int, upto: int, head: Head) -> bool:
-        """Project the entries after ``checkpoint``. False: another follower was first with one of them."""
+        """Project the entries after ``checkpoint``. Return False if another follower committed one of them first."""
         for entry in self._log.read(checkpoint, upto, head=head):
             if not self._advance(checkpoint, entry):
                 return False
@@ -62,12 +62,12 @@ class Projection:
         return True
 
     def tail(self, version_min: int) -> Iterator[Entry]:
-        """The entries between the checkpoint and ``version_min``, for a query that folds them itself."""
+        """Return the entries between the checkpoint and ``version_min``, for a query that folds them itself."""
         checkpoint = self.checkpoint()
         return self._log.read(checkpoint, max(version_min, checkpoint))
 
     def _position(self) -> tuple[int, bytes]:
-        """The checkpoint's version and the hash of the entry there."""
+        """Return the checkpoint's version and the hash of the entry at that version."""
         item = self._log.environment.index.get(self._partition, self._sort)
         if item is None:
             return 0, b""
@@ -76,7 +76,10 @@ class Projection:
         return int(item.attributes["v"]), hash
 
     def _check_continues(self, checkpoint: int, hash: bytes, head_version: int) -> None:
-        """A checkpoint below the floor cannot be compared: reading on says that the entries are forgotten."""
+        """Raise HistoryChanged where the log does not have ``hash`` at the checkpoint.
+
+        A checkpoint below the floor cannot be compared: the next read raises VersionForgotten.
+        """
         if checkpoint > head_version:
             here = b""
         else:
@@ -88,7 +91,7 @@ class Projection:
             raise HistoryChanged("a projection was fed from another history", log=self._log.record.name, at=checkpoint)
 
     def _advance(self, checkpoint: int, entry: Entry) -> bool:
-        """Commit an entry's effects with the checkpoint. False: another follower was first."""
+        """Commit an entry's effects with the checkpoint. Return False if another follower committed first."""
         effects = list(self._project(entry))
         if len(effects) >= COMMIT_WRITES_MAX:
             raise LimitExceeded("an entry projects to too many writes", value=len(effects), limit=COMMIT_WRITES_MAX - 1)

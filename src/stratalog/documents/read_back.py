@@ -1,6 +1,7 @@
-"""Reading a state back: every chunk of its three trees and every value it names, from storage, past every cache.
+"""Reading a state back from storage, past every cache: every chunk of its three trees and every value it names.
 
-It decides nothing. Who forgets history stops at the first damage; who verifies names each one and goes on.
+This module decides nothing. Code that forgets history stops at the first damage; verification lists each damage and
+continues.
 """
 
 from __future__ import annotations
@@ -26,13 +27,13 @@ VALUES_REMEMBERED_MAX = 10_000
 
 
 class _Values(Protocol):
-    """What reads large values."""
+    """Reader of large values."""
 
     def read_back(self, stored: bytes) -> Iterator[BlobReading]: ...
 
 
 class StatePosition(msgspec.Struct, frozen=True, array_like=True):
-    """How far a reading came. What is at or before ``key`` in the tree of number ``tree`` was read."""
+    """How far a reading has come: everything at or before ``key`` in the tree of number ``tree`` was read."""
 
     tree: int = 0
     """0 content, 1 clients, 2 tombstones."""
@@ -45,14 +46,14 @@ class StateReading(msgspec.Struct, frozen=True):
     """One chunk, with the large values that it names."""
 
     position: StatePosition
-    """Where a reading that is broken off behind this one may go on."""
+    """Where an interrupted reading may resume after this chunk."""
 
     blobs: tuple[BlobReading, ...]
-    """What was read, damaged or not; an inline root has an empty key."""
+    """The blobs read, damaged or not; an inline root has an empty key."""
 
     @property
     def damages(self) -> tuple[BlobDamage, ...]:
-        """What is wrong with it."""
+        """The damage found in these blobs."""
         return tuple(blob.damage for blob in self.blobs if blob.damage is not None)
 
 
@@ -65,9 +66,10 @@ def read_state_back(
 ) -> Iterator[StateReading]:
     """Read all chunks of the three trees, and all values that they name, from ``start`` on.
 
-    In order, in bounded memory: one path of a tree, one part of a value, and the last thousands of values read, since
-    one value may stand under many keys. ``chunks`` and ``values`` are of the log's owner. ``seen`` are chunks that
-    were read before with all below them; see `read_tree_back`. Raises Unavailable.
+    It reads in order and in bounded memory: one path of a tree, one part of a value, and the references of the last
+    values read (`VALUES_REMEMBERED_MAX`), since one value may be stored under many keys. ``chunks`` and ``values``
+    belong to the log's owner. ``seen`` are chunks that were read earlier with all chunks below them; see
+    `read_tree_back`. Raises Unavailable.
     """
     position = start or StatePosition()
     trees = (roots.content, roots.clients, roots.tombstones)
@@ -83,16 +85,17 @@ def read_state_back(
 
 
 def require_state(chunks: Chunks, values: Values, roots: Roots) -> None:
-    """Read a state back to its end. Raises Corrupt at the first damage, Unavailable."""
+    """Read a whole state back. Raises Corrupt at the first damage, Unavailable."""
     for reading in read_state_back(chunks, values, roots):
         require_intact(reading.damages)
 
 
 def require_scrubbed_state(chunks: Chunks, values: Values, roots: Roots, blobs: Blobs, before_ms: int) -> None:
-    """`require_state`, but a value whose blobs were stored before ``before_ms`` has only to be there.
+    """Read a state back as `require_state` does, but only look up values whose blobs were stored before ``before_ms``.
 
-    ``before_ms`` is that of `log.scrub_record`; where it is 0 all is read. Memory is bounded: the values go to a
-    temporary file. What became damaged since the scrub, and still stands, is not noticed.
+    ``before_ms`` is the result of `scrubbed_before_ms`; if it is 0, everything is read. Memory is bounded: the
+    references go to a temporary file. Damage that a blob suffered after the scrub, and that leaves the blob in place,
+    is not noticed.
     """
     if not before_ms:
         require_state(chunks, values, roots)

@@ -1,4 +1,4 @@
-"""Rebuilding: a document's state once more from its log, which must arrive at the same roots as every snapshot."""
+"""Rebuilding: compute a document's state again from its log; it must have the same roots as every snapshot."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ BATCH_ENTRIES = 500
 
 
 class _Document(Protocol):
-    """What is rebuilt: a log, and the chunks of its owner."""
+    """A document as seen here: a log, and the chunks of its owner."""
 
     @property
     def log(self) -> Log: ...
@@ -33,11 +33,11 @@ class _Document(Protocol):
 
 
 class Verified(msgspec.Struct, frozen=True):
-    """What a verification found to hold."""
+    """The facts that a verification established."""
 
     version: int
     start: int
-    """The base it rebuilt from: 0, the floor, or where the document was forked."""
+    """The version it rebuilt from: 0, the floor, or where the document was forked."""
 
     snapshots: int
     root: str
@@ -46,15 +46,17 @@ class Verified(msgspec.Struct, frozen=True):
     """The hash of the history up to the version."""
 
     redacted: tuple[int, ...] = ()
-    """Versions whose bodies were erased. From each to the next snapshot no state was rebuilt, only the chain."""
+    """Versions whose bodies were erased. Up to the next snapshot only the chain was verified, since no state exists."""
 
 
 def verify(document: _Document, upto: int | None = None, *, progress: Callable[[int], None] | None = None) -> Verified:
-    """Rebuild from the first version kept up to ``upto`` and compare with every snapshot on the way.
+    """Rebuild from the first kept version up to ``upto`` (the head, if None), comparing with every snapshot on the way.
 
-    Reads every entry. After a redacted one it goes on from the next snapshot, of which every chunk is read.
+    Reads every entry. After a redacted entry it resumes from the next snapshot, and reads every chunk of that.
+    ``progress`` is called with the number of entries read since its last call.
+
     Raises Corrupt where a root differs, an entry is missing or does not continue the history before it, or bytes are
-    damaged; Redacted where no state of ``upto`` can be had.
+    damaged; Redacted where no state of ``upto`` can be computed.
     """
     rebuild = Rebuild(document.log, _uncached(document), progress)
     last, start = document.log.head().version if upto is None else upto, rebuild.version
@@ -78,22 +80,22 @@ def verify(document: _Document, upto: int | None = None, *, progress: Callable[[
 
 
 def _uncached(document: _Document) -> Chunks:
-    """Chunks past what the store has in memory: what is verified is what is stored."""
+    """Return chunks that bypass the store's cache, so that the stored bytes are verified."""
     return Chunks(document.log.environment.blobs, document.log.record.owner)
 
 
 class BaseContradicted(Corrupt):
-    """The base that a rebuild began with is not the one that an entry above it names."""
+    """The base that a rebuild began with is not the base named by an entry above it."""
 
 
 class Rebuild:
-    """The walk over the entries. There is a state while no redacted entry came since the last snapshot.
+    """A walk over the entries. ``state`` is None from a redacted entry to the next snapshot.
 
-    ``chunks`` take the chunks of the states on the way, and read those of the state that it begins with.
+    The chunks of the states on the way are written to ``chunks``, and those of the first state are read from there.
     """
 
     def __init__(self, log: Log, chunks: Chunks, progress: Callable[[int], None] | None = None) -> None:
-        """Raises Corrupt, VersionForgotten where the state that it begins with cannot be had."""
+        """Raises Corrupt or VersionForgotten where the first state cannot be loaded."""
         self._log = log
         self._chunks = chunks
         self._progress = progress
@@ -105,7 +107,7 @@ class Rebuild:
         self.redacted: list[int] = []
 
     def advance(self, upto: int) -> None:
-        """Go on to a version."""
+        """Read the entries up to a version."""
         while self.version < upto:
             before = self.version
             entries = self._log.read(before, min(upto, before + BATCH_ENTRIES))
@@ -114,7 +116,10 @@ class Rebuild:
                 self._progress(self.version - before)
 
     def compare(self, snapshot: Snapshot) -> None:
-        """Compare with a snapshot of the version reached; go on from it."""
+        """Compare with a snapshot of the current version, and continue from it.
+
+        Where no state was computed, every chunk of the snapshot is read instead. Raises Corrupt.
+        """
         _compare_hash(snapshot.version, self.hash, snapshot.hash)
         chunks = self._chunks
         if self.state is None:
@@ -134,13 +139,13 @@ class Rebuild:
                 pass
             return
         state = self.state.after(entries)
-        # Onto trees, so that what a batch changed is not held in memory to the end.
+        # Fold the batch into trees, so that memory holds the changes of one batch at most.
         self.state = State.at_snapshot(self._chunks, state.version, state.hash, tree_roots(state))
         if len(self.redacted) > count:
             self.state = None
 
     def _readable(self, entries: Iterator[Entry]) -> Iterator[Entry]:
-        """The entries up to the first redacted one, which is passed over."""
+        """Yield the entries before the first redacted one, and pass over that one; `advance` continues after it."""
         for entry in entries:
             self.version, self.hash = entry.version, entry.hash
             if entry.redacted:
@@ -150,14 +155,14 @@ class Rebuild:
             yield entry
 
     def _check_base(self, entry: Entry) -> None:
-        """An entry that names the base this rebuild began with names what that is, or somebody changed the base."""
+        """Raise BaseContradicted if an entry names another base at the start than this rebuild began with."""
         for event in entry.events:
             if event.type == BASE and event.data[0] == self._start and event.data[1] != self._base:
                 raise BaseContradicted("the base is not the one that the history names", version=self._start)
 
 
 def _start(log: Log, chunks: Chunks) -> State:
-    """Where a rebuild begins: the base at the floor, the state forked from, or nothing at all."""
+    """Return the state that a rebuild begins with: the base at the floor, the state forked from, or the empty state."""
     first = max(log.floor(), log.first)
     if not first:
         return State.at_snapshot(chunks, 0, log.hash_at(0), EMPTY_ROOTS)

@@ -1,4 +1,4 @@
-"""Redaction of a document's version: decided by what the state still needs. `docs/decisions/0028` has the rule."""
+"""Redaction of a document's version, if the newest state no longer needs it. `docs/decisions/0028` states the rule."""
 
 from __future__ import annotations
 
@@ -22,20 +22,22 @@ ATTEMPTS_MAX = 5
 
 
 def redact(document: Document, version: int) -> list[int]:
-    """Erase what a version says: its mutations and values, for good. Its time, author and hash stay.
+    """Erase the mutations and values of a version for good; return the versions whose snapshots were deleted.
 
-    The newest state must not hold a value of it any more, and no fork may hold the version. A snapshot of the newest
-    version is made and proven first. Snapshots that hold a value of the version are deleted, and their versions
-    answered. From the version to the next snapshot `Document.at` raises Redacted; so does `Document.history` where it
-    meets the version, and `Document.versions` has it without mutations.
+    The version's time, author and hash stay. The newest state must no longer hold a value of the version, and no fork
+    may hold the version. First a snapshot of the newest version is made and proven. Then snapshots that hold a value of
+    the version are deleted. From the version to the next snapshot `Document.at` raises Redacted; so does
+    `Document.history` where it meets the version. `Document.versions` yields the version without mutations.
 
-    Raises RedactionRefused, with nothing written: the message says what to do. NotFound, VersionForgotten.
+    Raises RedactionRefused: the entry is unchanged, and the message says what to do. Raises NotFound, VersionForgotten.
+    Raises Corrupt where the log or the new snapshot is damaged: the entry is unchanged. Raises ContentionError,
+    Unavailable or OutcomeUnknown: snapshots may be deleted already, and the next call resumes.
     """
     log = document.log
     log.check_redactable(version)
     entry = log.entry(version)
     if entry.redacted:
-        # The snapshots went before it.
+        # The snapshots were deleted before the entry was erased: nothing is left to do.
         return []
     keys = [change.key for change in read_commit(entry).patch if change.value is not None]
     for _ in range(ATTEMPTS_MAX):
@@ -45,8 +47,9 @@ def redact(document: Document, version: int) -> list[int]:
         check_unpinned(log.environment, record, version)
         base = _proven_base(document, version, keys)
         holding = _holding(document, version, keys, base.version)
-        # Before the entry: a crash in between costs snapshots, and the next call comes here again.
-        # While the name record is what it was: one of them may have become the base of a floor or of a fork meanwhile.
+        # Delete the snapshots before the entry is erased: a call after a crash in between finds the rest and resumes.
+        # The deletion is conditional on the name record, since a snapshot may meanwhile have become the base of a floor
+        # or of a fork.
         try:
             retire_snapshots(log.environment, record, holding)
         except ConditionFailed:
@@ -62,7 +65,11 @@ def redact(document: Document, version: int) -> list[int]:
 
 
 def _proven_base(document: Document, version: int, keys: list[str]) -> Snapshot:
-    """A snapshot of the newest version, which does not hold the values, rebuilt from the log and read back."""
+    """Make a snapshot of the newest version that holds no value of ``version``, and prove it.
+
+    The proof rebuilds it from the log and reads it back from storage. Raises RedactionRefused where the document still
+    holds such a value, Corrupt, Unavailable.
+    """
     state = document.state()
     if held := [key for key in keys if _holds(state, key, version)]:
         raise RedactionRefused(
@@ -76,7 +83,7 @@ def _proven_base(document: Document, version: int, keys: list[str]) -> Snapshot:
     base = newest_snapshot(document.log.environment.index, document.log.record.prefix, at)
     if base is None or base.version < version:
         raise Unavailable("the snapshot that takes the place of the version could not be made", version=at)
-    # Past the caches of the handle, which may know chunks that are gone.
+    # Bypass the caches of the handle: they may hold chunks that storage no longer has.
     chunks = Chunks(document.log.environment.blobs, document.log.record.owner)
     require_state(chunks, document.values, roots_of(base))
     if any(_holds(load_state(document.log, chunks, base.version), key, version) for key in keys):
@@ -85,7 +92,7 @@ def _proven_base(document: Document, version: int, keys: list[str]) -> Snapshot:
 
 
 def _holding(document: Document, version: int, keys: list[str], before: int) -> list[Snapshot]:
-    """The snapshots from ``version`` on, below ``before``, that hold a value of it."""
+    """Return the snapshots at or above ``version`` and below ``before`` that hold a value of ``version``."""
     log = document.log
     snapshots = list_snapshots(log.environment.index, log.record.prefix, first=version)
     return [
@@ -97,6 +104,6 @@ def _holding(document: Document, version: int, keys: list[str], before: int) -> 
 
 
 def _holds(state: State, key: str, version: int) -> bool:
-    """Whether the value of ``key`` is the one that ``version`` put."""
+    """Return whether the value of ``key`` is the one that ``version`` put."""
     slot = state.slot(key)
     return slot is not None and slot.version == version

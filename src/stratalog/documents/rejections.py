@@ -1,8 +1,8 @@
-"""Rejections that are dead letters: mutations that were rejected for a fault, and not by a rule of the application.
+"""Dead letters of mutations: rejections caused by a fault and not by a rule of the application.
 
-A mutator that raises an unexpected exception leaves one, and so does a worker that rejects a mutation after its last
-attempt. Each is an index item, written before the entry that commits the rejection. So no crash can lose a letter; a
-letter whose mutation came out otherwise in the end is only not used.
+A letter is written when a mutator raises an unexpected exception, and when a worker rejects a mutation after its last
+attempt. It is an index item, written before the entry that commits the rejection, so no crash loses a letter. A letter
+whose mutation ended with another outcome stays unused.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ __all__ = [
 
 UNEXPECTED = "unexpected exception in a mutator"
 LAST_ATTEMPT = "mutation rejected after the last attempt"
-"""How `Environment.report` names the two. Alarms look for the names."""
+"""The names under which `Environment.report` reports the two faults. Alarms match these names."""
 
 SHORTAGES = (errno.EMFILE, errno.ENFILE, errno.ENOMEM)
 LETTER_BYTES = 16
@@ -46,10 +46,10 @@ DIGEST_BYTES = 16
 
 
 class RejectedMutation(msgspec.Struct, frozen=True):
-    """A mutation that was committed as a rejection for a fault. ``redriven_ms`` is 0 until it was redriven.
+    """A mutation rejected for a fault. ``redriven_ms`` is 0 until it is redriven.
 
-    ``receives`` is how often the queue gave its message out; 0 where a mutator's exception is the fault. ``args`` are
-    the canonical bytes of edited arguments; empty where it is to run as it came.
+    ``receives`` is how often the queue delivered its message; 0 where the fault is a mutator's exception. ``args`` are
+    the canonical bytes of edited arguments; empty if the mutation is to run with its original arguments.
     """
 
     organisation: str
@@ -63,18 +63,18 @@ class RejectedMutation(msgspec.Struct, frozen=True):
     redriven_ms: int = 0
     args: bytes = b""
     digest: bytes = b""
-    """Of the letter's key and of all but ``redriven_ms``. `write_rejection` computes it."""
+    """The digest of the letter's key and of all fields but ``redriven_ms``. `write_rejection` computes it."""
 
 
 def is_shortage(exc: Exception) -> bool:
-    """Whether the process is short of memory or files, which says nothing about a mutation."""
+    """Return whether the process is short of memory or files. A shortage is no fault of the mutation."""
     return isinstance(exc, MemoryError) or (isinstance(exc, OSError) and exc.errno in SHORTAGES)
 
 
 def is_unexpected(exc: Exception) -> bool:
-    """Whether a mutator met a fault, and no rule: it raised neither `Rejected` nor an error of a draft.
+    """Return whether a mutator's exception is a fault: neither `Rejected` nor an error of a draft.
 
-    A full stack is a fault: it mostly follows from the arguments, and would block the client for ever.
+    A RecursionError counts as a fault: it mostly follows from the arguments, and would block the client for ever.
     """
     return not isinstance(exc, Rejected | StratalogError)
 
@@ -82,7 +82,7 @@ def is_unexpected(exc: Exception) -> bool:
 def write_letters(environment: Environment, record: NameRecord, failed: Sequence[tuple[str, int, str]]) -> None:
     """Write the letters of mutations, each (client, id, reason), before their rejections are committed.
 
-    The same mutation has the same letter each time. Raises Unavailable, OutcomeUnknown: write them again.
+    A mutation has the same letter at each write. Raises Unavailable, OutcomeUnknown: write them again.
     """
     now_ms = environment.clock.wall_ms()
     writes: list[Write] = []
@@ -91,29 +91,29 @@ def write_letters(environment: Environment, record: NameRecord, failed: Sequence
         letter = f"{sha256(encode([record.prefix, client])).digest()[:LETTER_BYTES].hex()}/{id}"
         writes.append(_put(letter, RejectedMutation(*names, reason, 0, now_ms)))
     for start in range(0, len(writes), COMMIT_WRITES_MAX):
-        # No condition: written twice they are the same, so an answer that was lost is no doubt.
+        # No condition: a second write replaces the letters with the same ones, so a lost answer needs no check.
         commit_once(environment, writes[start : start + COMMIT_WRITES_MAX], lambda: False)
 
 
 def list_rejections(index: Index, *, after: str = "") -> Iterator[tuple[str, RejectedMutation]]:
-    """The rejected mutations, by letter.
+    """Yield the rejected mutations with their letters, in order of letters.
 
-    A worker's letter is the id of the message, a slash, and the mutation's position in it. That of a mutator's
-    exception is a hash of document and client, a slash, and the mutation's number. A letter with edited arguments has
-    another slash and their hash.
+    A worker's letter is the message's id, a slash, and the mutation's position in the message. The letter of a
+    mutator's exception is a hash of document and client, a slash, and the mutation's number. A letter with edited
+    arguments has a second slash and their hash.
     """
     for item in index.query(REJECTED_PARTITION, after=after or None):
         yield item.sort, read_rejection(item)
 
 
 def require_intact_letter(letter: str, rejection: RejectedMutation) -> None:
-    """Raise Corrupt where a letter is not what was written under its key: it would run what nobody sent."""
+    """Raise Corrupt if a letter differs from the one written under its key: its mutation was never sent."""
     if rejection.digest != _digest(letter, rejection):
         raise Corrupt("a dead letter is not what was written", letter=letter)
 
 
 def write_rejection(index: Index, letter: str, rejection: RejectedMutation) -> None:
-    """Replace the record of a rejected mutation. Raises what ``commit`` raises."""
+    """Replace the record of a rejected mutation. Raises the errors of ``Index.commit``."""
     index.commit([_put(letter, rejection)])
 
 
@@ -129,7 +129,7 @@ def _digest(letter: str, rejection: RejectedMutation) -> bytes:
 
 
 def read_rejection(item: Item) -> RejectedMutation:
-    """What an item says, intact or not. Raises Corrupt where it is no rejected mutation."""
+    """Return the rejected mutation of an item, intact or not. Raises Corrupt where the item is no rejected mutation."""
     try:
         return msgspec.convert(dict(item.attributes), RejectedMutation)
     except msgspec.ValidationError as exc:

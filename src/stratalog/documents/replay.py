@@ -1,8 +1,8 @@
-"""Replay: a fork's own mutations run again on another base, with a report of what came out differently.
+"""Replay: a fork's own mutations run again on another base, with a report of the differences.
 
-Merging is replay that commits. The mutations are committed as a client of the fork's, numbered by the fork's order and
-with their origin, so a merge repeated, or continued after a crash, changes nothing twice. The target keeps how far the
-merge came, so a fork that lost what was merged, and went on differently, is told apart.
+A merge is a replay that commits. Its mutations are committed as a client of the fork's, numbered in the fork's order
+and with their origin, so a merge that is repeated, or resumed after a crash, applies nothing twice. The target records
+the progress of the merge. It thereby detects a fork that lost merged mutations and continued differently.
 """
 
 from __future__ import annotations
@@ -24,29 +24,29 @@ from stratalog.protocol.messages import Mutation, Outcome
 __all__ = ["ReplayReport", "Replayed", "merge", "merge_client", "replay"]
 
 BATCH_MUTATIONS = 100
-"""Mutations committed together by a merge."""
+"""The number of mutations that a merge commits as one entry."""
 
 
 class Replayed(msgspec.Struct, frozen=True):
-    """One mutation of the fork, there and here."""
+    """One mutation of the fork, with its outcome in the fork and on the target."""
 
     client: str
     id: int
     name: str
     args: Any
     version: int
-    """The fork's version that committed it."""
+    """The fork's version that committed the mutation."""
 
     reason_before: str | None
     reason_after: str | None
     same: bool
-    """Whether it was applied or rejected as before, and left the keys it touched as it left them before."""
+    """Whether the outcome was the same as in the fork, and so were the values left in the keys that it touched."""
 
     differences: dict[str, tuple[Any, Any]]
-    """Key → the value it left in the fork, the value it leaves here; None where it is absent."""
+    """Key → (the value left in the fork, the value left on the target); None where the key is absent."""
 
     merged_in: int | None = None
-    """The version of the target that committed it, after a merge."""
+    """After a merge, the version of the target that committed the mutation."""
 
 
 class ReplayReport(msgspec.Struct, frozen=True):
@@ -77,9 +77,10 @@ class ReplayReport(msgspec.Struct, frozen=True):
 
 
 def replay(fork: Document, target: Document, *, after: int | None = None) -> ReplayReport:
-    """Run the fork's own mutations on the target's newest state, and only report.
+    """Run the fork's own mutations on the target's newest state and report the results. Commits nothing.
 
-    Raises MergeConflict for a fork that lost what was merged.
+    ``after`` leaves out the mutations of the fork's versions up to it. Raises MergeConflict for a fork that lost merged
+    mutations.
     """
     state = target.state()
     own = list(_own_mutations(fork))
@@ -89,37 +90,39 @@ def replay(fork: Document, target: Document, *, after: int | None = None) -> Rep
 
 
 def merge(fork: Document, target: Document) -> ReplayReport:
-    """Run the fork's own mutations on the target and commit them there; report as `replay` does.
+    """Run the fork's own mutations on the target and commit them there; return a report as `replay` does.
 
-    All of them are run on one state first. Each must be applied there, be rejected as it was in the fork, or have been
-    merged before.
+    All mutations are first run on one state. Each must be applied there, be rejected as it was in the fork, or have
+    been merged before.
 
-    Raises MergeConflict where one is not: nothing is written. A merge of more than `BATCH_MUTATIONS` is several
-    entries; where others commit between them, those before stand, and the rest is run on one state again. Raises what
-    `Document.apply` does: merge again, and it goes on where it was.
+    Raises MergeConflict where a mutation fails this condition: nothing is written. A merge of more than
+    `BATCH_MUTATIONS` mutations takes several entries. If another writer commits between them, the entries before it
+    remain, and the remaining mutations are checked again on one state. Raises the errors of `Document.apply`: merge
+    again, and the merge resumes.
     """
     return _Merge(fork, target).run()
 
 
 def merge_client(fork: Document) -> str:
-    """The client as which a fork is merged: ``replay/<branch>/<fork point>``.
+    """Return the client as which a fork is merged: ``replay/<branch>/<fork point>``.
 
-    Exports, imports and copies keep it. Forks of one document at one version differ in it, so an origin that they share
-    is not enough: the branch is what names the fork's first own entry.
+    Exports, imports and copies keep it. The branch identifies the fork by its first own entry. The origin would not
+    suffice: forks of one document at one version share it.
     """
     try:
         branch = fork.log.entry(fork.log.first + 1).hash.hex()
     except VersionForgotten:
+        # Also a NotFound, but here the first own entry existed and was forgotten.
         raise
     except NotFound:
-        branch = fork.log.record.incarnation  # nothing is committed as this client: the fork has no mutations
+        branch = fork.log.record.incarnation  # no own entry, so no mutation is ever committed as this client
     return f"replay/{branch}/{fork.log.first}"
 
 
 def continues_merge(merged: ClientState, own: Sequence[_Own]) -> bool:
-    """Whether the fork with the mutations ``own`` still holds all that was merged, in the same entries.
+    """Return whether the fork with the mutations ``own`` still holds everything that was merged, in the same entries.
 
-    Equal payloads prove nothing: a fork that was rolled back may have made the same change once more.
+    Equal payloads prove nothing: a fork that was rolled back may have made the same change again.
     """
     if merged.id > len(own):
         return False
@@ -128,7 +131,7 @@ def continues_merge(merged: ClientState, own: Sequence[_Own]) -> bool:
 
 
 class _Own(msgspec.Struct, frozen=True):
-    """A mutation of the fork on its way to another base, and what it did in the fork."""
+    """A mutation of the fork to be run on another base, and its effects in the fork."""
 
     mutation: Mutation
     version: int
@@ -138,14 +141,14 @@ class _Own(msgspec.Struct, frozen=True):
 
 
 class _Merge:
-    """One merge: batch after batch, each judged on the state that it is committed to."""
+    """One merge: batch after batch, each checked on the state that its entry follows."""
 
     def __init__(self, fork: Document, target: Document) -> None:
         self._target = target
         self._own = list(_own_mutations(fork))
         self._start = 0
         self._approved = -1
-        """The version on which all from ``_start`` on were found good."""
+        """The target's version on which all mutations from ``_start`` on were checked."""
 
         self._ran: Sequence[Ran] = ()
 
@@ -161,7 +164,7 @@ class _Merge:
                 for own, outcome in zip(batch, outcomes, strict=True)
             ]
             self._start += len(batch)
-            # Where nobody comes between, what was found good behind this batch stays good behind its entry.
+            # If no other writer commits in between, the mutations checked beyond this batch stay valid after its entry.
             self._approved = max(outcome.version or self._approved for outcome in outcomes)
         return ReplayReport(report)
 
@@ -169,7 +172,7 @@ class _Merge:
         return self._own[self._start : self._start + BATCH_MUTATIONS]
 
     def _approve(self, state: State, run: Run) -> Merged:
-        """Let a batch pass. Raises MergeConflict."""
+        """Check the batch and all later ones on ``state``; return the progress to record. Raises MergeConflict."""
         batch, rest = self._batch(), self._own[self._start :]
         _check_continues(state, self._own, self._target)
         if state.version != self._approved:
@@ -222,7 +225,7 @@ def _own_mutations(fork: Document) -> Iterator[_Own]:
 
 
 def _effects(fork: Document, commit: Commit, position: int) -> dict[str, Any]:
-    """What a mutation left behind: the keys it was the last of its entry to touch."""
+    """Return the keys that a mutation was the last of its entry to touch, with their values."""
     return {
         change.key: None if change.value is None else decode(fork.values.load(change.value))
         for change in commit.patch
@@ -231,9 +234,10 @@ def _effects(fork: Document, commit: Commit, position: int) -> dict[str, Any]:
 
 
 def _reports(batch: list[_Own], state: State, target: Document) -> list[Replayed]:
-    """Run a batch on a state of the target, without those that it has merged already, and compare."""
+    """Run a batch on a state of the target, without the mutations already merged there, and compare."""
     newest = state.client(batch[0].mutation.client) if batch else None
     waiting = [change.mutation for change in batch if newest is None or change.mutation.id > newest.id]
+    # Unnumbered, because a replay that starts later in the fork would be a gap.
     unnumbered = [msgspec.structs.replace(mutation, id=0) for mutation in waiting]
     run = run_batch(state, target.values, target.rules.mutators, unnumbered, "", "")
     by_id = {mutation.id: ran for mutation, ran in zip(waiting, run.ran, strict=False)}
@@ -241,7 +245,10 @@ def _reports(batch: list[_Own], state: State, target: Document) -> list[Replayed
 
 
 def _report(own: _Own, ran: Ran | None) -> Replayed:
-    """Compare there and here. A mutation that was merged before is not run again and counts as the same."""
+    """Compare the results in the fork and on the target.
+
+    A mutation that was merged before is not run again and counts as the same.
+    """
     origin = own.mutation.origin or ("", 0)
     reason = ran.reason if ran else own.reason
     differences = _differences(own, ran) if ran else {}

@@ -1,8 +1,9 @@
-"""Resumption: how clients of a lost branch go on, after a restore from an older backup or a move to another copy.
+"""Resumption: raise clients of a lost branch, after a restore from an older backup or a move to another copy.
 
-Such a client was told numbers that this history does not have. It keeps its id: messages with it may be under way, and
-under a new id some mutations would be applied twice. An entry raises its number here to the one it was told. The
-mutations between are gone with the branch. `formats/sync.md` has the rules; a simulation of rule sets chose them.
+Such a client was told numbers that this history does not have. It keeps its id: messages under that id may be in
+flight, and under a new id some mutations would be applied twice. An entry raises the client's number here to the number
+it was told. The mutations in between are lost with the branch. `formats/sync.md` has the rules; a simulation of several
+rule sets chose them.
 """
 
 from __future__ import annotations
@@ -22,10 +23,10 @@ ORDERS_PER_MS = 1000
 def resumption_of(
     state: State, group: str, owner: str, reported: Mapping[str, int], order: int | None, now_ms: int
 ) -> Resume | None:
-    """What to commit at ``state`` for a group that was told the numbers ``reported``, if anything.
+    """Return the event data to commit after ``state`` for a group that was told the numbers ``reported``, or None.
 
-    ``order`` is that of its cookie, where that is certainly of a lost branch. A client that is bound to others stays as
-    it is.
+    ``order`` is the order of the group's cookie, if the cookie certainly belongs to a lost branch. A client bound to
+    another group or owner is left unchanged.
     """
     clients = [
         (client, here, number, _joined(state.lost(client), (here, number)))
@@ -46,7 +47,10 @@ def _may_resume(state: State, client: str, group: str, owner: str) -> bool:
 
 
 def _joined(before: Ranges, lost: tuple[int, int]) -> Ranges:
-    """``before`` and one more range. The client may not know the others yet: an answer may have been lost."""
+    """Return the lost ranges with one more, at most `LOST_RANGES_MAX`.
+
+    All are kept, not only the newest: the client may not know the earlier ones, since an answer may have been lost.
+    """
     if before and before[-1][1] == lost[0]:
         return (*before[:-1], (before[-1][0], lost[1]))
     return (*before[1 - LOST_RANGES_MAX :], lost)
@@ -58,11 +62,12 @@ def _last(state: State, client: str) -> int:
 
 
 def _lead(state: State, order: int, now_ms: int) -> int:
-    """The lead after which no order of this history was given on any other branch, too.
+    """Return the lead with which no order of this history was given out on another branch.
 
-    Orders begin at the time then, in microseconds. No branch makes a version a microsecond, so none was there before.
-    The lead moves once for each lost branch: later cookies of that one have orders below the first under the lead. A
-    cookie that claims to be ahead of the time moves nobody else's orders.
+    New orders begin at the current time in microseconds. No branch commits a version per microsecond, so no branch has
+    reached these orders. The lead moves once per lost branch: later cookies of that branch have orders below the first
+    order under the new lead. A cookie whose order is more than `COOKIE_ORDER_AHEAD_SECONDS_MAX` ahead of the time is
+    ignored, so that it cannot move other clients' orders.
     """
     lead, first = state.orders
     newest = now_ms * ORDERS_PER_MS

@@ -1,7 +1,7 @@
-"""Values that a scrub has read: a proof looks them up where it would else read them again.
+"""Values that a scrub has read: a proof looks them up instead of reading them again.
 
-Chunks are small and always read. Values may be gigabytes, and the blob of a value is the one that the entries below
-name too: reading it once more gives back nothing that those entries could.
+Chunks are small and always read. A value may be gigabytes, and its blob is also the one that the entries below the
+floor name. Those entries could not restore a damaged value, so reading it once more protects nothing.
 """
 
 from __future__ import annotations
@@ -18,22 +18,21 @@ from stratalog.ports.read_back import BlobReading
 __all__ = ["ScrubbedValues"]
 
 PAGE_BLOBS = 1000
-"""An object store lists so many blobs in one request."""
+"""How many blobs an object store lists in one request."""
 
 PAGE_VALUES_MIN = 10
-"""A page with fewer blobs that are looked for costs more than asking for each of them."""
+"""With fewer wanted blobs than this, a listed page costs more than one request for each of them."""
 
 
 class ScrubbedValues:
-    """Stands for `Values` where a state is read back. `read_rest` belongs behind the last chunk; close it then.
+    """Takes the place of `Values` while a state is read back. Call `read_rest` after the last chunk, then `close`.
 
-    A value of one blob is noted in a temporary file, by its key. `read_rest` lists the folders in the order of keys,
-    which is cheaper than a request for each value. It reads the values that no scrub has read, and those that are not
-    listed.
+    A value of one blob is noted in a temporary file, by its key. `read_rest` lists the folders in order of keys, which
+    is cheaper than a request for each value. It reads the values that no scrub has read, and those not listed.
     """
 
     def __init__(self, values: Values, blobs: Blobs, before_ms: int) -> None:
-        """Blobs that were stored before ``before_ms``, and stand, need not be read."""
+        """A blob stored before ``before_ms`` that still exists need not be read."""
         self._values = values
         self._blobs = blobs
         self._before_ms = before_ms
@@ -43,7 +42,7 @@ class ScrubbedValues:
         )
 
     def read_back(self, stored: bytes) -> Iterator[BlobReading]:
-        """Note a large value for `read_rest`; one of several blobs is looked up or read now. Raises Unavailable."""
+        """Note a large value for `read_rest`; look up or read now a value of several blobs. Raises Unavailable."""
         reference = as_reference(stored)
         if reference is None:
             return
@@ -60,20 +59,21 @@ class ScrubbedValues:
             yield from self._values.read_back(stored)
 
     def read_rest(self) -> Iterator[BlobReading]:
-        """The values that were noted, and that have to be read. Raises Unavailable."""
+        """Read the noted values that no scrub has read. Raises Unavailable."""
         for (folder,) in self._database.execute("SELECT DISTINCT folder FROM noted").fetchall():
             rows = self._database.execute("SELECT key, stored FROM noted WHERE folder = ? ORDER BY key", (folder,))
             for stored in self._unscrubbed(folder, rows):
                 yield from self._values.read_back(stored)
 
     def close(self) -> None:
-        """Remove the temporary file."""
+        """Close and remove the temporary file."""
         self._database.close()
 
     def _unscrubbed(self, folder: str, rows: Iterator[tuple[str, bytes]]) -> Iterator[bytes]:
-        """Compare the values noted of a folder with the blobs listed in it, both in order of keys."""
+        """Yield the noted values of a folder that must be read. The notes and the listing are both in order of keys."""
         row = next(rows, None)
         matched = 0
+        # ``after`` is exclusive: a key cut by one character is the start of a listing that includes the key.
         listing = self._blobs.list(f"{folder}/", after=row[0][:-1] if row else "")
         for listed, stat in enumerate(listing, 1):
             while row is not None and row[0] < stat.key:
@@ -86,7 +86,7 @@ class ScrubbedValues:
                     yield row[1]
                 row, matched = next(rows, None), matched + 1
             if listed % PAGE_BLOBS == 0:
-                # Keys are hashes, so one page is like the others.
+                # Keys are hashes, so the next pages are like this one. With few matches, look up the rest one by one.
                 if matched < PAGE_VALUES_MIN:
                     break
                 matched = 0

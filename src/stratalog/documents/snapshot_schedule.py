@@ -1,4 +1,4 @@
-"""SnapshotSchedule: when a document's snapshot is due, who takes it, and what follows when that fails."""
+"""SnapshotSchedule: when a document's snapshot is due, which thread takes it, and how a failure is handled."""
 
 from __future__ import annotations
 
@@ -20,27 +20,27 @@ BACKOFF = RetryPolicy(wait_seconds_first=2, wait_seconds_max=60)
 
 
 def is_snapshot_due(log: Log, version: int, snapshot_version: int) -> bool:
-    """Whether a document at ``version`` is to be given a snapshot, where the newest is of ``snapshot_version``.
+    """Return whether a document at ``version`` is due for a snapshot, its newest snapshot being ``snapshot_version``.
 
-    The rule for commits, maintenance and imports: so many versions after the newest one, or after the version that the
-    document was forked from.
+    Commits, maintenance and imports share this rule: a snapshot is due so many versions after the newest snapshot, or
+    after the version that the document was forked from.
     """
     return version - max(snapshot_version, log.first) >= log.environment.settings.snapshot_entries_interval
 
 
 class SnapshotSchedule:
-    """Takes the snapshots of one handle: those that are due, and those that a caller asks for.
+    """Takes the snapshots of one handle: those that are due, and those that a caller requests.
 
-    A commit that finds a snapshot due begins it beside the commits, in a task of the store, and is answered at once. So
-    neither that commit nor a later one waits for the blob store. The lag is computed from versions and never stored, so
-    a snapshot that failed, or was lost with its process, is due again.
+    A commit that finds a snapshot due starts it in a background task of the store and returns at once. So neither that
+    commit nor a later one waits for the blob store. Whether a snapshot is due is computed from versions and never
+    stored, so a snapshot that failed, or was lost with its process, is due again.
 
-    After a failure the handle leaves the blob store alone for a while: `BACKOFF` says how long. Meanwhile the log is
-    read from the last snapshot on. Maintenance makes the snapshot where no commit comes any more.
+    After a failure the handle leaves the blob store alone for the back-off of `BACKOFF`. Meanwhile the log is read from
+    the last snapshot on. Maintenance makes the snapshot of a document that receives no more commits.
 
-    ``_lock`` lets one thread of the handle take a snapshot at a time, so that one is in memory at most. A caller of
-    `take` waits for it. A commit does not: it leaves the snapshot to a later commit. Commits do not need the lock, and
-    `StateCache` joins their state with the snapshot.
+    ``_lock`` lets one thread of the handle take a snapshot at a time, so that at most one is in memory. A caller of
+    `take` waits for it. A commit does not wait: it leaves the snapshot to a later commit. Commits do not need the lock,
+    since `StateCache` joins their state with the snapshot.
 
     Snapshots are removed with the history below a floor, by ``log.retention``; never here.
     """
@@ -51,27 +51,31 @@ class SnapshotSchedule:
         self._lock = threading.Lock()
         close_in_child(self, "_lock")
         self._is_begun = False
-        """Whether a task was begun and has not ended. A guess: the lock decides."""
+        """Whether a task was started and has not ended. Only a hint: the lock decides."""
 
         self._backoff = Retry(log.environment.clock, BACKOFF)
         self._pause: tuple[Observation, float] | None = None
 
     def take(self, version: int | None = None) -> int:
-        """Make the snapshot of a version (the newest, if None) if there is none; return the version.
+        """Make the snapshot of a version (the newest, if None) unless it exists; return the version.
 
-        Raises what `StateCache.at` and `take_snapshot` raise; then there may be a snapshot, or none.
+        Raises the errors of `StateCache.at` and `take_snapshot`: the snapshot may or may not exist then.
         """
         with self._lock:
             state = self._states.at(version)
             taken = take_snapshot(self.log, state)
             if not _is_made(taken):
+                # The base of the state was deleted meanwhile. Load the state again, on a snapshot that exists.
                 self._follow(taken)
                 taken = take_snapshot(self.log, self._states.load(state.version))
             self._follow(taken)
         return state.version
 
     def take_base(self, floor: int) -> Snapshot:
-        """Make or find the snapshot that replaces the history below ``floor``. Raises Unavailable without one."""
+        """Return the snapshot that replaces the history below ``floor``; make it if needed.
+
+        Raises Unavailable if it cannot be made.
+        """
         self.take(floor)
         base = newest_snapshot(self.log.environment.index, self.log.record.prefix, floor)
         if base is None or base.version < floor:
@@ -79,10 +83,10 @@ class SnapshotSchedule:
         return base
 
     def begin_if_due(self) -> None:
-        """Begin the snapshot of the held state beside commits, if one is due. Call it after a commit.
+        """Start the snapshot of the held state in the background, if one is due. Call it after a commit.
 
-        Reads nothing and does not wait. Where a snapshot is under way, or the store has enough to do, it is left to a
-        later commit.
+        It reads nothing and does not wait. If a snapshot is under way, or the store's background is busy, a later
+        commit starts it.
         """
         state = self._states.cached
         if state is None or not is_snapshot_due(self.log, state.version, state.snapshot_version):
@@ -98,7 +102,7 @@ class SnapshotSchedule:
             raise
 
     def _run(self) -> None:
-        """The task beside commits. Where two were begun, or a caller has asked for a snapshot, one takes it."""
+        """Run the background task. If two tasks were started, or a caller takes a snapshot now, only one takes it."""
         try:
             if self._lock.acquire(blocking=False):
                 try:
@@ -109,14 +113,14 @@ class SnapshotSchedule:
             self._is_begun = False
 
     def _take_if_due(self) -> None:
-        """Errors of the log's storage are counted and not raised: nobody waits for the answer."""
+        """Take a snapshot if it is still due. Errors of the storage are counted and not raised: no caller waits."""
         state = self._states.cached
         if state is None:
             return
         try:
             newest = newest_snapshot(self.log.environment.index, self.log.record.prefix, state.version)
             if newest and newest.version > state.snapshot_version:
-                # Another process has taken one since: the interval counts from that.
+                # Another process has taken a snapshot since: the interval counts from there.
                 state = self._states.offer(state.onto(newest.version, roots_of(newest)))
             if is_snapshot_due(self.log, state.version, state.snapshot_version):
                 self._follow(take_snapshot(self.log, state))
@@ -125,11 +129,11 @@ class SnapshotSchedule:
         except (Unavailable, OutcomeUnknown):
             self._fail()
         except StratalogError:
-            # A chunk that is gone or damaged belongs to the state's own snapshot. The next state loads a present one.
+            # A missing or damaged chunk belongs to the state's own snapshot. The next state loads from one that exists.
             self._states.drop_base(state.snapshot_version)
             self._fail()
         except Exception:
-            # A defect. The thread's hook reports it, and the pause keeps every later commit from meeting it again.
+            # A defect. The thread's hook reports it, and the pause keeps later commits from repeating it at once.
             self._fail()
             raise
         else:
@@ -145,7 +149,7 @@ class SnapshotSchedule:
         return pause is not None and pause[0].age_seconds() < pause[1]
 
     def _follow(self, taken: State) -> None:
-        """Move the held state onto the snapshot. Where none was made, its base is gone: drop a state on that base."""
+        """Move the held state onto the snapshot. If none was made, its base is gone: drop a state on that base."""
         if not _is_made(taken):
             self._states.drop_base(taken.snapshot_version)
             return
@@ -153,5 +157,5 @@ class SnapshotSchedule:
 
 
 def _is_made(taken: State) -> bool:
-    """Whether the snapshot is there. Where its base was gone, `take_snapshot` returns the state on that base."""
+    """Return whether the snapshot exists. If its base was gone, `take_snapshot` returned the state on that base."""
     return taken.snapshot_version == taken.version

@@ -1,4 +1,4 @@
-"""Snapshots of documents: the trees of a version as chunk blobs, and their roots in the log's snapshot record."""
+"""Snapshots of documents: a version's trees as chunk blobs, and their roots in the log's snapshot record."""
 
 from __future__ import annotations
 
@@ -25,24 +25,27 @@ __all__ = ["base_digest", "load_state", "roots_of", "take_snapshot", "tree_roots
 
 
 def load_state(log: Log, chunks: Chunks, at: int, head: Head | None = None) -> State:
-    """The state at ``at``: the newest snapshot at or before it and the entries after. Raises VersionForgotten.
+    """Return the state at ``at``: the newest snapshot at or before it, and the entries after. Raises VersionForgotten.
 
-    ``head`` is the head that showed ``at`` to exist; without it the newest known.
+    ``head`` is the head that showed ``at`` to exist; by default the newest head known.
     """
     snapshot = log.snapshot_at(at)
     version, hash = (snapshot.version, snapshot.hash) if snapshot else (0, genesis(log.record.origin))
     state = State.at_snapshot(chunks, version, hash, _roots_in(log, snapshot))
     head = head or log.known_head() or log.head()
     if state.version < min(at, log.first):
+        # Up to the fork point the clients are the ancestor's, and a fork begins without clients.
         state = state.after(log.read(state.version, min(at, log.first), head=head), clients=False)
     return state.after(log.read(state.version, at, head=head)) if state.version < at else state
 
 
 def take_snapshot(log: Log, state: State) -> State:
-    """Make the snapshot of ``state`` if none stands, and the same state on top of it.
+    """Make the snapshot of ``state`` unless it exists; return the same state on top of it.
 
-    The chunks are durable no later than the record. It stands only while that of the snapshot does whose chunks it
-    shares. Where that one is gone none is made: the next state is loaded from what stands now.
+    The chunks are durable no later than the snapshot's record. That record is committed only while the base exists, the
+    snapshot whose chunks it shares. If the base is gone, no snapshot is made and ``state`` is returned as it was: load
+    the next state from a snapshot that exists. On OutcomeUnknown the record may exist, so old chunks are put again as
+    after a commit.
     """
     base = log.snapshot_at(state.snapshot_version) if state.snapshot_version else None
     if (base.version if base else 0) != state.snapshot_version:
@@ -73,7 +76,7 @@ def _put_chunks(blob_batch: BlobBatch, chunks: Chunks, fresh: Collection[Chunk])
 
 
 def tree_roots(state: State, write: Write | None = None) -> Roots:
-    """The roots of a state's trees, their chunks stored by ``write``, or by `Chunks.write_all`."""
+    """Return the roots of a state's trees. Their changed chunks are written by ``write``, or by `Chunks.write_all`."""
     roots, chunks = state.roots, state.chunks
     return Roots(
         update(chunks, roots.content, _patch(state.content), write),
@@ -86,12 +89,15 @@ def tree_roots(state: State, write: Write | None = None) -> Roots:
 
 
 def base_digest(roots: Roots) -> bytes:
-    """What names a base: its content and its clients. Tombstones are left out, since later floors drop some."""
+    """Return the hash that names a base: of its content and its clients.
+
+    Tombstones are left out, since later floors drop some.
+    """
     return sha256(encode([roots.content.address, roots.content.digest, roots.clients.address]))
 
 
 def roots_of(snapshot: Snapshot) -> Roots:
-    """The roots a snapshot record holds. Raises Corrupt."""
+    """Return the roots that a snapshot record holds. Raises Corrupt."""
     try:
         return _decode_roots(snapshot.body)
     except (msgspec.DecodeError, UnicodeDecodeError) as exc:
@@ -102,7 +108,7 @@ _decode_roots = msgspec.msgpack.Decoder(Roots).decode
 
 
 def _roots_in(log: Log, snapshot: Snapshot | None) -> Roots:
-    """The roots as this log sees them: up to where it was forked, the clients are its ancestor's and not its own."""
+    """Return the roots as this log sees them. Up to the fork point the clients are the ancestor's and are left out."""
     if snapshot is None:
         return EMPTY_ROOTS
     roots = roots_of(snapshot)
@@ -117,7 +123,7 @@ def _patch(layer: Layer, above: int = 0) -> Mapping[str, Slot | None]:
 
 
 def _expired(state: State) -> dict[str, Slot | None]:
-    """The tombstones that a floor raised since the last snapshot lets go."""
+    """Return the deletions of the tombstones that a floor raised since the last snapshot makes unreachable."""
     if state.floor == state.roots.floor:
         return {}
     tombstones = scan(state.chunks, state.roots.tombstones)

@@ -1,6 +1,6 @@
-"""State: a document at one version. Immutable and shared between threads; a commit makes the next one.
+"""State: a document at one version. Immutable and shared between threads; each commit makes a new state.
 
-It is the three trees of a snapshot, and over each the changes of the entries since: a *view* of the log.
+It holds the three trees of a snapshot, and over each tree the changes of later entries: a *view* of the log.
 """
 
 from __future__ import annotations
@@ -21,10 +21,10 @@ from stratalog.tree.nodes import EMPTY, Leaf, Root, Slot
 
 __all__ = ["EMPTY_ROOTS", "ClientState", "Layer", "Roots", "State"]
 
-# Of numbers (above, up to), in order.
+# Ranges of numbers (above, up to), in order.
 Ranges = tuple[tuple[int, int], ...]
 _UNKNOWN = Slot(GONE, 0)
-# What all rows of the tree of clients begin with but those of the clients themselves.
+# The prefix of all rows of the clients tree but the clients' own.
 BOOKKEEPING = "\0"
 RUN_MIN = 64
 RUN_GROWTH = 8
@@ -33,7 +33,7 @@ NEAR_MAX = 32
 
 
 class Roots(msgspec.Struct, frozen=True, array_like=True):
-    """What a snapshot holds: three trees, and numbers that would need a walk to find."""
+    """The content of a snapshot: three trees, and numbers that would need a walk to compute."""
 
     content: Root
     clients: Root
@@ -41,7 +41,7 @@ class Roots(msgspec.Struct, frozen=True, array_like=True):
     fields_bytes: int = 0
     floor: int = 0
     orders: tuple[int, int] = (0, 0)
-    """How far the orders of cookies are ahead of versions, and the first order since that is so; see `resumption`."""
+    """How far the orders of cookies are ahead of versions, and the first order with this lead; see `resumption`."""
 
 
 EMPTY_ROOTS = Roots(EMPTY, EMPTY, EMPTY)
@@ -53,15 +53,15 @@ class ClientState(msgspec.Struct, frozen=True, array_like=True):
     id: int
     payload: bytes
     merged: tuple[int, bytes] | None = None
-    """Of a merge: the fork's version that holds the mutation, and the fork's hash there; see `Merged`."""
+    """Of a merge: the fork's version that holds the mutation, and the fork's hash at that version; see `Merged`."""
 
 
 class Layer:
-    """One tree with changes over it. Adding changes makes another layer and leaves this one as it is.
+    """One tree with changes over it. Adding changes makes another layer and leaves this one unchanged.
 
-    The changes lie in runs, the newest first. A run is at least `RUN_GROWTH` times as large as those before it, so
-    there are few, and a change is copied a bounded number of times for each. A commit costs the same after a million
-    changes as after a hundred: a snapshot that is late delays nobody.
+    The changes are stored in runs, newest first. A run is at least `RUN_GROWTH` times as large as those before it. So
+    runs are few, and each change is copied a bounded number of times per run. A commit costs the same after a million
+    changes as after a hundred: a late snapshot delays no commit.
     """
 
     __slots__ = ("_known", "_near", "_root", "_runs")
@@ -79,41 +79,42 @@ class Layer:
         self._near = near or _Near()
 
     def changed(self, changes: Mapping[str, Slot]) -> Layer:
-        """The layer after ``changes``."""
+        """Return the layer after ``changes``."""
         if not changes:
             return self
         return Layer(self._root, _with_run(self._runs, changes), self._known, self._near)
 
     def over(self, root: Root, after: int) -> Layer:
-        """The changes by versions above ``after`` over another tree, which holds the rest."""
+        """Return the layer over another tree, with only the changes by versions above ``after``."""
         return Layer(root).changed(self.changes(after))
 
     def changes(self, after: int = 0) -> dict[str, Slot]:
-        """The changes over the tree by versions above ``after``; a deleted key has the value `GONE`."""
+        """Return the changes over the tree by versions above ``after``. A deleted key has the value `GONE`."""
         changes: dict[str, Slot] = {}
         for run in reversed(self._runs):
             changes.update(run.slots)
         return {key: slot for key, slot in changes.items() if slot.version > after} if after else changes
 
     def get(self, chunks: Chunks, key: str) -> Slot | None:
-        """The slot of ``key``."""
+        """Return the slot of ``key``; None where it is absent."""
         for run in self._runs:
             if (slot := run.slots.get(key)) is not None:
                 return slot if slot.value else None
         return self._in_tree(chunks, key) if self._root.count else None
 
     def scan(self, chunks: Chunks, prefix: str, after: str | None = None) -> Iterator[tuple[str, Slot]]:
-        """Keys that start with ``prefix`` and come after ``after``, in order, with their slots."""
+        """Yield keys that start with ``prefix`` and come after ``after``, in order, with their slots."""
         rows = [run.rows(age, prefix, after) for age, run in enumerate(self._runs)]
         below = ((key, len(rows), slot) for key, slot in scan(chunks, self._root, prefix=prefix, after=after))
         last = None
         for key, _, slot in heapq.merge(*rows, below):
+            # Equal keys arrive newest run first. Only the first counts, and it may be a deletion.
             if key != last and slot.value:
                 yield key, slot
             last = key
 
     def count(self, chunks: Chunks, prefix: str = "") -> int:
-        """How many keys start with ``prefix``. Reads two nodes a level of the tree, and looks up each change."""
+        """Return how many keys start with ``prefix``. Reads two nodes per tree level, and looks up each change."""
         total = count(chunks, self._root, prefix=prefix) if self._root.count else 0
         for key, slot in self.changes().items():
             if key.startswith(prefix):
@@ -122,7 +123,7 @@ class Layer:
         return total
 
     def _in_tree(self, chunks: Chunks, key: str) -> Slot | None:
-        """What the tree says, remembered for all layers over it: readers ask for the same keys several times."""
+        """Return the tree's slot, remembered for all layers over the tree: readers ask for a key repeatedly."""
         known = self._known.get(key, _UNKNOWN)
         if known is not _UNKNOWN:
             return known
@@ -133,7 +134,7 @@ class Layer:
 
 
 class _Run:
-    """Changes of some versions in a row. Its order is found at the first scan, for all layers that share it."""
+    """Changes of consecutive versions. Its keys are sorted at the first scan, for all layers that share it."""
 
     __slots__ = ("_keys", "slots")
 
@@ -142,7 +143,7 @@ class _Run:
         self._keys: list[str] | None = None
 
     def rows(self, age: int, prefix: str, after: str | None) -> Iterator[tuple[str, int, Slot]]:
-        """The changes of keys that start with ``prefix`` and come after ``after``, in order, each with ``age``."""
+        """Yield the changes of keys that start with ``prefix`` and come after ``after``, in order, with ``age``."""
         if self._keys is None:
             self._keys = sorted(self.slots)
         start = bisect_left(self._keys, prefix)
@@ -156,7 +157,7 @@ class _Run:
 
 
 def _with_run(runs: tuple[_Run, ...], changes: Mapping[str, Slot]) -> tuple[_Run, ...]:
-    """The runs after ``changes``. The newest run is copied while it is small, and then joins the next ones."""
+    """Return the runs after ``changes``. The newest run is copied while it is small, and then joins the next ones."""
     newest, rest = dict(changes), runs
     while rest and len(rest[0].slots) < max(RUN_MIN, RUN_GROWTH * len(newest)):
         newest, rest = {**rest[0].slots, **newest}, rest[1:]
@@ -164,7 +165,7 @@ def _with_run(runs: tuple[_Run, ...], changes: Mapping[str, Slot]) -> tuple[_Run
 
 
 class _Near:
-    """The leaf last looked at in each collection: keys are often asked for in their order."""
+    """The leaf last read in each collection, since keys are often read in their order."""
 
     __slots__ = ("_leaves",)
 
@@ -172,7 +173,7 @@ class _Near:
         self._leaves: dict[str, tuple[str, Leaf]] = {}
 
     def get(self, chunks: Chunks, root: Root, key: str) -> Slot | None:
-        """What the tree holds under ``key``."""
+        """Return the tree's slot of ``key``."""
         collection = collection_of(key)
         near = self._leaves.get(collection)
         if near is not None and near[0] < key <= near[1].keys[-1]:
@@ -217,7 +218,7 @@ class State:
         self.chunks = chunks
         self.version = version
         self.hash = hash
-        """Names the history up to the version."""
+        """The hash that names the history up to the version."""
 
         self.snapshot_version = snapshot_version
         self.roots = roots
@@ -226,28 +227,28 @@ class State:
         self.floor = roots.floor
         self.orders = roots.orders
         self.stale = False
-        """Whether a chunk beneath was found to be gone: who keeps the state lets go of it."""
+        """Whether a chunk of its snapshot was found missing. A cache then drops the state."""
 
     @classmethod
     def at_snapshot(cls, chunks: Chunks, version: int, hash: bytes, roots: Roots) -> State:
-        """The state that a snapshot holds."""
+        """Return the state of a snapshot."""
         layers = (Layer(roots.content), Layer(roots.clients), Layer(roots.tombstones))
         return cls(chunks, version, hash, version, roots, layers)
 
     @property
     def order(self) -> int:
-        """The order of a cookie of this version: it grows with each version, and passes what a lost branch gave out."""
+        """The order of a cookie of this version. It grows with each version and exceeds all orders of lost branches."""
         return self.version + self.orders[0]
 
     def slot(self, key: str) -> Slot | None:
-        """What stands under a key of the content."""
+        """Return the slot of a key of the content; None where it is absent."""
         try:
             return self.content.get(self.chunks, key)
         except NotFound as exc:
             raise self._gone() from exc
 
     def scan(self, prefix: str = "", after: str | None = None) -> Iterator[tuple[str, Slot]]:
-        """The content's keys that start with ``prefix``, in order."""
+        """Yield the content's keys that start with ``prefix``, in order, with their slots."""
         try:
             yield from self.content.scan(self.chunks, prefix, after)
         except NotFound as exc:
@@ -261,9 +262,9 @@ class State:
             raise self._gone() from exc
 
     def changed_in(self, key: str, slot: Slot | None = _UNKNOWN) -> int:
-        """The version that changed ``key`` last; negative where it deleted it; 0 where none is known.
+        """Return the version that changed ``key`` last; negative if it deleted the key; 0 if none is known.
 
-        ``slot`` spares a caller who knows what stands there that look.
+        ``slot`` is the key's slot, if the caller has it; that saves the lookup.
         """
         if slot is _UNKNOWN:
             slot = self.slot(key)
@@ -273,27 +274,27 @@ class State:
         return -tombstone.version if tombstone and tombstone.version > self.floor else 0
 
     def collection_version(self, collection: str) -> int:
-        """The newest version that changed a collection, deletions included; 0 for one never used."""
+        """Return the newest version that changed a collection, deletions included; 0 for an unused collection."""
         slot = self._reading(self.tombstones, COLLECTION + collection)
         return slot.version if slot else 0
 
     def client(self, client: str) -> ClientState | None:
-        """The newest mutation of a client."""
+        """Return the newest mutation of a client; None for an unknown client."""
         slot = self._reading(self.clients, client)
         return _decode_client(slot.value) if slot else None
 
     def binding(self, client: str) -> tuple[str, str] | None:
-        """The group and owner that a client was bound to at first sight."""
+        """Return the group and owner that a client was bound to when first seen; None for an unknown client."""
         slot = self._reading(self.clients, BINDING + client)
         return _decode_binding(slot.value) if slot else None
 
     def lost(self, client: str) -> Ranges:
-        """The numbers of a client's mutations that were confirmed, and went with lost branches."""
+        """Return the numbers of a client's mutations that were confirmed and then lost with branches."""
         slot = self._reading(self.clients, RESUMED + client)
         return _decode_lost(slot.value) if slot else ()
 
     def members(self, group: str) -> Iterator[str]:
-        """The clients of a group, in order. Those without a group are nobody's members."""
+        """Yield the clients of a group, in order. Clients without a group belong to none."""
         prefix = members_prefix(group)
         try:
             for key, _ in self.clients.scan(self.chunks, prefix):
@@ -302,7 +303,7 @@ class State:
             raise self._gone() from exc
 
     def member_rows(self, after: str = "") -> Iterator[str]:
-        """The rows of all clients that are in a group, in order, those behind the row ``after``."""
+        """Yield the rows, after the row ``after``, of all clients that are in a group, in order."""
         try:
             for key, _ in self.clients.scan(self.chunks, MEMBER, after or None):
                 yield key
@@ -310,35 +311,41 @@ class State:
             raise self._gone() from exc
 
     def client_version(self, client: str) -> int:
-        """The version that holds a client's newest mutation; 0 where nobody has seen it."""
+        """Return the version that holds a client's newest mutation; 0 for an unknown client."""
         slot = self._reading(self.clients, client)
         return slot.version if slot else 0
 
     def group_owner(self, group: str) -> str | None:
-        """Who owns a group: the owner of its clients, since nobody else may join. None for one without clients."""
+        """Return the owner of a group; None for a group without clients.
+
+        Every client of a group has its owner, since no client of another owner may join.
+        """
         first = next(self.members(group), None)
         binding = None if first is None else self.binding(first)
         return binding[1] if binding else None
 
     def group_collected(self, group: str) -> bool:
-        """Whether the clients of a group were collected."""
+        """Return whether the clients of a group were collected."""
         return self._reading(self.clients, GROUP + group) is not None
 
     def count_clients(self) -> int:
-        """How many clients there are. Reads a few nodes, and a leaf for each client that came since the snapshot."""
+        """Return the number of clients. Reads a few nodes, and a leaf for each client that came since the snapshot."""
         try:
             return self.clients.count(self.chunks) - self.clients.count(self.chunks, BOOKKEEPING)
         except NotFound as exc:
             raise self._gone() from exc
 
     def client_ids(self) -> Iterator[tuple[str, int]]:
-        """Every client with the number of its newest mutation."""
+        """Yield every client with the number of its newest mutation."""
         for key, slot in self.clients.scan(self.chunks, ""):
             if not key.startswith("\0"):
                 yield key, _decode_client(slot.value).id
 
     def after(self, entries: Iterable[Entry], *, clients: bool = True) -> State:
-        """The state after ``entries``, which follow this version; ``clients=False`` leaves theirs out, as in a fork."""
+        """Return the state after ``entries``, which follow this version.
+
+        ``clients=False`` leaves out the entries' clients, as a fork does.
+        """
         fold = Fold(self.version, self.hash, self.fields_bytes, self.floor, self.orders)
         for entry in entries:
             fold.add(entry)
@@ -350,7 +357,7 @@ class State:
         return after
 
     def onto(self, snapshot_version: int, roots: Roots) -> State:
-        """The same state over a newer snapshot: only changes after it are kept over its trees."""
+        """Return the same state over a newer snapshot: only later changes are kept over its trees."""
         layers = tuple(
             layer.over(root, snapshot_version)
             for root, layer in zip((roots.content, roots.clients, roots.tombstones), self._layers(), strict=True)

@@ -18,16 +18,16 @@ LOOKS_MAX = 4
 
 
 class StateCache:
-    """Holds one state, the newest that any thread has offered. Other versions are loaded from storage, and not held.
+    """Holds one state, the newest that any thread has offered. Other versions are loaded from storage and not held.
 
     These rules hold whatever the threads of a handle do (invariant 7 of the design):
 
-    - The version of the held state never falls. A state that was dropped still bars older ones.
-    - Of the held state and one that is offered, the newer stays, on the newer of their two snapshots. A snapshot that
-      is known to be gone is not taken over.
-    - The lock inside `Newest` protects the replacement only. Nothing is read from storage under it, so nobody waits.
+    - The version of the held state never falls. A dropped state still bars older ones.
+    - Of the held state and an offered one the newer is kept, on the newer of their two snapshots. A snapshot known to
+      be gone is not adopted.
+    - The lock inside `Newest` protects only the replacement. No thread reads storage under it, so none waits long.
     - A state is immutable, so readers share it without a lock. A decision reads `cached` once and passes that state on,
-      since the next read may give a newer one.
+      since the next read may return a newer one.
     """
 
     def __init__(self, log: Log, chunks: Chunks) -> None:
@@ -41,7 +41,7 @@ class StateCache:
         return self._shared.value
 
     def at(self, version: int | None = None) -> State:
-        """The state at a version; at the head, read now, if None. Raises Invalid, NotFound, VersionForgotten."""
+        """Return the state at a version; at the head, read now, if None. Raises Invalid, NotFound, VersionForgotten."""
         if version is None:
             return self.fresh()
         if type(version) is not int or version < 0:
@@ -51,21 +51,21 @@ class StateCache:
         return self._at_version(version)
 
     def fresh(self) -> State:
-        """The state at the head, read now; or a newer one that another thread has made meanwhile.
+        """Return the state at the head, read now, or a newer one that another thread has made meanwhile.
 
-        Readers come here during a commit and do not wait for it. Raises NotFound; Unavailable where what is read was
-        forgotten again and again before it was read.
+        Readers call it during a commit and do not wait for the commit. Raises NotFound; Unavailable where history was
+        repeatedly forgotten before it could be read.
         """
         for _ in range(LOOKS_MAX):
             head = self.log.head()
             try:
                 return self._shared.offer(self._at_head(self._shared.value, head))
             except VersionForgotten:
-                continue  # somebody raised the floor meanwhile; the head is never below it
+                continue  # another process raised the floor meanwhile; a fresh head is never below it
         raise Unavailable("the history was forgotten while it was read; read again", document=self.log.record.name)
 
     def _at_head(self, state: State | None, head: Head) -> State:
-        """The state at ``head``, or ``state`` if that is newer. Raises VersionForgotten if a floor rises meanwhile."""
+        """Return the state at ``head``, or ``state`` if that is newer. Raises VersionForgotten if a floor rises."""
         interval = self.log.environment.settings.snapshot_entries_interval
         if state is not None and state.stale:
             self._shared.drop(state)
@@ -77,13 +77,13 @@ class StateCache:
         try:
             state = state.after(self.log.read(state.version, head.version, head=head))
         except (Redacted, VersionForgotten):
-            # A floor rose, or a version between was erased after a newer snapshot was made.
+            # A floor rose, or a version in between was erased after a newer snapshot was made.
             return self.load(head.version, head)
         # The snapshot of a state may be forgotten with the history below the floor, and its chunks may be collected.
         return self.load(head.version, head) if state.snapshot_version < state.floor else state
 
     def load(self, version: int, head: Head | None = None) -> State:
-        """The state at a version, from its snapshot and the entries after. It is not held. See `load_state`."""
+        """Return the state at a version, from its snapshot and the later entries. It is not held. See `load_state`."""
         return load_state(self.log, self._chunks, version, head)
 
     def offer(self, state: State) -> State:
@@ -93,18 +93,18 @@ class StateCache:
     def move_onto(self, taken: State) -> None:
         """Move the held state, with its later changes, onto the snapshot of ``taken``, if that is newer than its own.
 
-        A held state older than the snapshot stays where it is.
+        A held state older than the snapshot is left as it is.
         """
         state = self._shared.value
         if state is not None and state.snapshot_version < taken.version <= state.version:
             self._shared.offer(state.onto(taken.version, taken.roots))
 
     def drop(self, state: State | None) -> None:
-        """Forget ``state``. A state that has replaced it since stays."""
+        """Drop ``state``. A state that has replaced it since stays."""
         self._shared.drop(state)
 
     def drop_base(self, snapshot_version: int) -> None:
-        """Forget the held state if it stands on the snapshot of this version."""
+        """Drop the held state if it is based on the snapshot of this version."""
         state = self._shared.value
         if state is not None and state.snapshot_version == snapshot_version:
             self._shared.drop(state)
@@ -125,7 +125,7 @@ _version = attrgetter("version")
 
 
 def _on_newer_base(newer: State, older: State) -> State:
-    """The newer state, on the snapshot of the older one where that is newer and not known to be gone."""
+    """Return the newer state, moved onto the older one's snapshot if that is newer and not known to be gone."""
     if newer.snapshot_version < older.snapshot_version <= newer.version and not older.stale:
         return newer.onto(older.snapshot_version, older.roots)
     return newer

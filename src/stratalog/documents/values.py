@@ -1,6 +1,6 @@
 """Values as a document stores them: small ones as their canonical bytes, large ones as a reference to a blob.
 
-A reference is a MessagePack extension, which no canonical value is, so the first byte tells the two apart. An argument
+A reference is a MessagePack extension. No canonical value is one, so the first byte distinguishes the two. An argument
 that is also a value of the patch is an extension of another type, which names that value.
 """
 
@@ -35,7 +35,7 @@ EXTENSION_HEADS = frozenset(b"\xc7\xc8\xc9\xd4\xd5\xd6\xd7\xd8")
 
 
 class ValueReference(msgspec.Struct, frozen=True, array_like=True):
-    """A large value: where its canonical bytes lie, under which folder of the owner, and its metadata inline."""
+    """A large value: the reference to its canonical bytes, its folder under the owner, and its metadata inline."""
 
     body: BodyRef
     folder: str
@@ -56,35 +56,35 @@ class Values:
         self._fields = metadata_fields
 
     def load(self, stored: bytes) -> bytes:
-        """The canonical bytes behind ``stored``. Raises Corrupt, Unavailable."""
+        """Return the canonical bytes of a stored value. Raises Corrupt, Unavailable."""
         reference = as_reference(stored)
         if reference is None:
             return stored
         return read_body(self._blobs, self.folder(reference), reference.body)
 
     def read_back(self, stored: bytes) -> Iterator[BlobReading]:
-        """The blobs of a large value or argument, read from storage; none for a small one. Raises Unavailable."""
+        """Read the blobs of a large value or argument from storage; a small one has none. Raises Unavailable."""
         reference = as_reference(stored)
         if reference is not None:
             yield from read_body_back(self._blobs, self.folder(reference), reference.body)
 
     def folder(self, reference: ValueReference) -> str:
-        """What the keys of its blobs begin with, before the last slash."""
+        """Return the prefix of the keys of its blobs, without the last slash."""
         return f"{self._owner}/{reference.folder}"
 
     def metadata(self, stored: bytes) -> dict[str, Value]:
-        """The metadata fields of a value, without opening a body."""
+        """Return the metadata fields of a value, without reading a body."""
         reference = as_reference(stored)
         return reference.metadata if reference else self._metadata(stored)
 
     def store(self, key: str, encoded: bytes, blob_batch: BlobBatch) -> bytes:
-        """What a slot holds for ``key``; a large value is a blob on return."""
+        """Return the bytes to store in the slot of ``key``. A large value is in ``blob_batch`` on return."""
         if len(encoded) <= VALUE_INLINE_BYTES_MAX:
             return encoded
         return self._store(_folder(collection_of(key)), encoded, blob_batch)
 
     def store_argument(self, encoded: bytes, blob_batch: BlobBatch) -> bytes:
-        """What a mutation holds for a large argument that is no item's value; a blob on return."""
+        """Return the bytes to store for a large argument that is no item's value. It is in ``blob_batch`` on return."""
         return self._store(ARGUMENTS, encoded, blob_batch)
 
     def _store(self, folder: str, encoded: bytes, blob_batch: BlobBatch) -> bytes:
@@ -93,7 +93,7 @@ class Values:
         return encode(msgspec.msgpack.Ext(EXTENSION, encode(reference)))
 
     def _metadata(self, encoded: bytes) -> dict[str, Value]:
-        """The declared fields, in order, as long as they fit."""
+        """Return the declared fields, in order, as far as they fit in `METADATA_BYTES_MAX`."""
         fields: dict[str, Value] = {}
         if encoded[0] & MAP_MASK != MAP_HEAD and encoded[0] not in LARGE_MAP_HEADS:
             return fields
@@ -105,7 +105,7 @@ class Values:
 
 
 def as_reference(stored: bytes) -> ValueReference | None:
-    """The reference that ``stored`` is; None where it is a value itself."""
+    """Return the reference in ``stored``; None where ``stored`` is the value itself."""
     if stored[0] not in EXTENSION_HEADS:
         return None
     extension: Any = decode(stored)
@@ -113,12 +113,15 @@ def as_reference(stored: bytes) -> ValueReference | None:
 
 
 def patch_argument(position: int) -> msgspec.msgpack.Ext:
-    """An argument that is the value of the entry's patch at ``position``, which alone says where that lies."""
+    """Return the argument for the value at ``position`` of the entry's patch, whose row alone holds the reference."""
     return msgspec.msgpack.Ext(PATCH_EXTENSION, encode(position))
 
 
 def value_of(argument: Any, patch: Sequence[PatchRow]) -> bytes:
-    """What is stored for a committed argument: its own bytes, a reference, or what a slot of ``patch`` holds."""
+    """Return the stored bytes of a committed argument: its own bytes, a reference, or the value of a row of ``patch``.
+
+    Raises Corrupt where the argument names a row that holds no value.
+    """
     if isinstance(argument, msgspec.msgpack.Ext) and argument.code == PATCH_EXTENSION:
         return _patch_value(argument.data, patch)
     return encode(argument)
@@ -133,7 +136,7 @@ def _patch_value(data: Any, patch: Sequence[PatchRow]) -> bytes:
 
 
 def same_value(stored: bytes, encoded: bytes) -> bool:
-    """Whether ``stored`` stands for the value with the canonical bytes ``encoded``; opens no body."""
+    """Return whether ``stored`` is the value with the canonical bytes ``encoded``. Reads no body."""
     reference = as_reference(stored)
     if reference is None:
         return stored == encoded
@@ -141,7 +144,7 @@ def same_value(stored: bytes, encoded: bytes) -> bool:
 
 
 def value_size(stored: bytes) -> int:
-    """The size of the canonical bytes."""
+    """Return the size of the canonical bytes of a stored value. Reads no body."""
     reference = as_reference(stored)
     return reference.body.size if reference else len(stored)
 

@@ -17,7 +17,7 @@ __all__ = ["ItemInfo", "View"]
 
 
 class ItemInfo(msgspec.Struct, frozen=True):
-    """An item as it looks from outside: the version that changed it last, its size, its metadata fields."""
+    """The metadata of an item: the version that changed it last, its size in bytes, its inline fields."""
 
     key: str
     version: int
@@ -65,17 +65,17 @@ class View(Mapping[str, Any]):
         return ViewItems(self)
 
     def scan(self, prefix: str = "", *, after: str | None = None) -> Iterator[tuple[str, Any]]:
-        """Keys that start with ``prefix`` and come after the key ``after``, and their values, in order."""
+        """Yield keys that start with ``prefix`` and come after the key ``after``, with their values, in order."""
         for key, slot in self._state.scan(prefix, after):
             yield key, decode(self._values.load(slot.value))
 
     def list(self, prefix: str = "", *, after: str | None = None) -> Iterator[ItemInfo]:
-        """The items under ``prefix``, those after the key ``after``, without opening a body."""
+        """Yield the items under ``prefix`` that come after the key ``after``, in order, without reading a body."""
         for key, slot in self._state.scan(prefix, after):
             yield ItemInfo(key, slot.version, value_size(slot.value), self._values.metadata(slot.value))
 
     def fields(self) -> dict[str, Any]:
-        """The document's fields: the keys without a collection."""
+        """Return the document's fields: the keys without a collection."""
         slots = ((key, slot) for key, slot in self._state.scan() if "/" not in key)
         return {key: decode(self._values.load(slot.value)) for key, slot in slots}
 
@@ -84,11 +84,11 @@ class View(Mapping[str, Any]):
         return dict(self.scan())
 
     def collection_version(self, collection: str) -> int:
-        """The newest version that changed the collection, deletions included; no item of it is opened."""
+        """Return the newest version that changed the collection, deletions included. Reads no item."""
         return self._state.collection_version(collection)
 
     def content_digest(self) -> str:
-        """What replicas compare: the hash of keys and values, whatever their history. Writes the chunks it needs."""
+        """Return the hash of keys and values, whatever their history, which replicas compare. Writes chunks."""
         return tree_roots(self._state).content.digest.hex()
 
 

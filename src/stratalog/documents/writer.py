@@ -1,4 +1,4 @@
-"""Writing to a document: batches that are run on a state, and events that are decided on it, from many threads."""
+"""Writing to a document, from many threads: batches run on a state, and events decided on a state."""
 
 from __future__ import annotations
 
@@ -28,11 +28,11 @@ from stratalog.retry import Retry
 __all__ = ["Approve", "MutationBatch", "Writer"]
 
 Approve = Callable[[State, Run], Merged]
-"""Given a batch's run and the state that it ran on, before a write: raises MergeConflict, or says what to keep."""
+"""Checks a batch's run on a state before it is written: raises MergeConflict, or returns the progress to record."""
 
 
 class MutationBatch(msgspec.Struct, frozen=True):
-    """Mutations to be committed as one entry, what runs them, and on whose behalf."""
+    """Mutations to be committed as one entry, with their mutators and the principal they run for."""
 
     mutations: Sequence[Mutation]
     mutators: Mutators
@@ -41,11 +41,11 @@ class MutationBatch(msgspec.Struct, frozen=True):
     author: str = ""
     approve: Approve | None = None
     admitted: bool = False
-    """Whether it was acknowledged before, so that no quota may refuse it."""
+    """Whether the batch was acknowledged earlier, so that no quota may refuse it."""
 
 
 class _Attempt:
-    """A batch on its way: its blobs, and its last run, which stands as long as nobody else commits."""
+    """A batch in flight: its blobs, and its last run, which stays valid until another writer commits."""
 
     __slots__ = ("blob_batch", "run", "state")
 
@@ -68,7 +68,7 @@ class Writer:
         close_in_child(self, "_lock")
 
     def commit(self, batch: MutationBatch) -> list[Outcome]:
-        """Commit a batch as one entry; what became of each mutation. Raises what `Document.apply` raises.
+        """Commit a batch as one entry; return each mutation's outcome. Raises the errors of `Document.apply`.
 
         Large blobs are put while no lock is held, so that other threads' commits do not wait for the blob store.
         """
@@ -83,9 +83,10 @@ class Writer:
                 return self._commit(batch, attempt)
 
     def append_decided(self, decide: Callable[[State], Event | None], owner: str = "") -> tuple[Entry | None, State]:
-        """Append what ``decide`` makes of the newest state, as the version after it: the entry, and the state then.
+        """Append the event that ``decide`` returns for the newest state; return the entry and the state after it.
 
-        It decides anew as long as other writers are first. Without an event nothing is committed.
+        The entry directly follows the state of the decision: if another writer commits first, ``decide`` is called
+        again on a fresh state. If it returns None, nothing is committed and the entry is None. Raises ContentionError.
         """
         retry: Retry | None = None
         while True:
@@ -98,7 +99,7 @@ class Writer:
                     raise self._contention() from exc
 
     def append(self, event: Event) -> Entry:
-        """Append an event that follows from no state. The held state is dropped."""
+        """Append an event that depends on no state. The held state is dropped."""
         with self._lock:
             state = self._states.cached
             entry = self._log.append(event)
@@ -106,7 +107,7 @@ class Writer:
         return entry
 
     def _commit(self, batch: MutationBatch, attempt: _Attempt) -> list[Outcome]:
-        """Run the batch on a state and append it, again on a fresh state as long as other writers are first.
+        """Run the batch on a state and append it; repeat on a fresh state while other writers commit first.
 
         The time budget begins with the first lost race.
         """
@@ -115,7 +116,7 @@ class Writer:
         state = self._states.cached
         fresh = state is None or self._log.is_behind()
         while True:
-            # What must be read first is read inside the turn: a busy process would commit between the two.
+            # Read inside the turn: a busy process would commit between the read and the append.
             with self._log.turn() if fresh else no_turn() as has_turn:
                 if retry and lost and not retry.wait(lost, has_turn=has_turn):
                     raise self._contention() from lost
@@ -123,25 +124,29 @@ class Writer:
                     state = self._states.fresh()
                 try:
                     run = self._try(state, batch, attempt)
+                    # A run that writes nothing is final only on a fresh state.
                     if run.ran or fresh:
                         self._report(run)
                         return run.outcomes
                 except VersionConflict as exc:
                     lost, retry = exc, retry or self._log.retry()
                 except (MergeConflict, QuotaExceeded):
+                    # On an older state the refusal may be outdated: run again on a fresh one.
                     if fresh:
                         raise
             fresh = True
 
     def _try(self, state: State, batch: MutationBatch, attempt: _Attempt) -> Run:
-        """The batch run on ``state``, and committed where it has an effect. Raises VersionConflict, BlobsDeferred."""
+        """Run the batch on ``state`` and commit it if it has an effect. Raises VersionConflict, BlobsDeferred."""
         try:
+            # After `BlobsDeferred` the same run is committed, unless another thread has committed meanwhile.
             run = attempt.run if attempt.run is not None and attempt.state is state else None
             if run is None:
                 run = run_batch(state, self._values, batch.mutators, batch.mutations, batch.group, batch.owner)
                 attempt.state, attempt.run = state, run
             merged = batch.approve(state, run) if batch.approve else None
             if run.failed:
+                # Before the entry, so that no crash loses a letter.
                 failed = [(ran.mutation.client, ran.id, ran.reason or "") for ran in run.failed]
                 write_letters(self._log.environment, self._log.record, failed)
             if run.ran:
@@ -149,15 +154,15 @@ class Writer:
                     entry = self._append(state, run, batch, merged, attempt.blob_batch)
                 self._states.offer(state.after([entry]))
         except Unavailable:
-            # What failed may have been any port. The state stands unless a chunk beneath it is gone, and to read it
-            # anew takes all entries since the last snapshot: many, where the blob store has been away for long.
+            # Any port may have failed. Keep the state unless a chunk beneath it is missing. To load it again takes all
+            # entries since the last snapshot, and these are many if the blob store has been unreachable for long.
             if state.stale:
                 self._states.drop(state)
             raise
         return run
 
     def _reserve(self, state: State, run: Run, batch: MutationBatch) -> Reservation:
-        """Room for the clients that the run makes known. Raises QuotaExceeded."""
+        """Reserve quota for the clients that the run adds. Raises QuotaExceeded."""
         if batch.admitted or not run.bindings:
             return UNBOUND
         newcomers = Amounts(clients=len(run.bindings))

@@ -1,21 +1,21 @@
-"""Records: named values of any size with versions. The index holds a pointer, and the body where it is small.
+"""Records: named values of any size with versions. The index holds small bodies, and pointers to large ones.
 
 Modules
 -------
 store         the handle of an organisation's records
 versions      a version, and the index item that stores it
-requests      what a write id is bound to
+requests      the request that a write id is bound to
 decisions     the next version for each kind of change
-put           writes it, by the conditional append of logs
+put           its write, by the conditional append of logs
 batch         puts of many records in shared commits
-content       a body on its way in and out
+content       a body being stored or read
 chain         the hash chain of versions
-redaction     erases the body of a version, and leaves its digest
-verification  computes it anew
-uploads       pins the blobs of a body while it is uploaded
-history       reads one version, the latest, or all in order
+redaction     erasure of a version's body, leaving its digest
+verification  recomputation of the chain
+uploads       pins for the blobs of a body during its upload
+history       reading one version, the latest, or all in order
 floor         the oldest version kept
-retention     forgets old versions and frees their blobs
+retention     forgetting of old versions, and collection of their blobs
 failures      dead letters of a source
 """
 

@@ -1,7 +1,7 @@
 """Putting many bodies: puts of different records share a commit where the index makes that cheap.
 
-A joint commit is a shortcut and never the only way: whatever it leaves open — a condition that failed, an answer that
-was lost — each put settles alone, under the write id that it already has.
+A joint commit is only a shortcut. After a failed condition or a lost answer, each put is settled alone, under its
+existing write id.
 """
 
 from __future__ import annotations
@@ -43,39 +43,45 @@ WRITE_OVERHEAD_BYTES = 1024
 
 
 class NewBody(msgspec.Struct, frozen=True, kw_only=True):
-    """A body to store under ``id``. By default as `Records.put` does it."""
+    """A body to store under ``id``, by default as `Records.put` does."""
 
     id: str
     body: bytes
     source_time_ms: int | None = None
     metadata: Mapping[str, Value] | None = None
     newer_only: bool = False
-    """As `put_if_newer` does it: discarded unless the latest version's source time is older. Needs a source's time."""
+    """Store it as `put_if_newer` does: discard it unless the latest version's source time is older.
+
+    Needs ``source_time_ms``.
+    """
 
     changed_only: bool = False
-    """With ``newer_only``: the same bytes make no version even where their time is newer. Right for a source that
-    gives the time of its whole state and none of a record's own; the time stays that of when the bytes came first."""
+    """With ``newer_only``: the same bytes make no version even if their time is newer.
+
+    Right for a source that gives the time of its whole state and not of each record. The record keeps the time at which
+    the bytes first came.
+    """
 
     write_id: str | None = None
     principal: str = ""
-    """The id of whoever asks."""
+    """The id of the principal that makes the request."""
 
 
 class Stored(msgspec.Struct, frozen=True, kw_only=True):
-    """What came of one body."""
+    """The result of putting one body."""
 
     id: str
     version: RecordVersion | None = None
-    """The latest version, of this body or of another that was newer; None where there was an error."""
+    """The latest version: of this body, or another that was newer; None after an error."""
 
     new: bool = False
-    """Whether this put wrote it."""
+    """Whether this put wrote that version."""
 
     error: StratalogError | None = None
 
 
 class _Put:
-    """One body on its way."""
+    """The put of one body in flight."""
 
     def __init__(self, environment: Environment, organisation: str, heads: Heads, body: NewBody) -> None:
         self.id = body.id
@@ -98,7 +104,10 @@ class _Put:
         return self.item is None and self.error is None
 
     def plan(self) -> None:
-        """Find out what to write, or that nothing is to be. An index out of reach is asked again by `finish`."""
+        """Plan the write, or settle the put if nothing is to be written.
+
+        If the index is unreachable, the put stays open and `finish` tries it again.
+        """
         try:
             planned = self.append.plan()
         except Unavailable:
@@ -112,12 +121,12 @@ class _Put:
             self.planned = planned
 
     def mark_in_doubt(self) -> None:
-        """The joint commit was not answered."""
+        """Note that the outcome of the joint commit is unknown."""
         if self.planned is not None:
             self.append.mark_in_doubt(self.planned)
 
     def landed(self, sent: Observation) -> None:
-        """The joint commit was answered."""
+        """Settle the put after the joint commit succeeded; ``sent`` was taken before it was sent."""
         if self.planned is not None:
             try:
                 self.item = self.append.landed(self.planned, sent)
@@ -125,7 +134,7 @@ class _Put:
                 return
 
     def finish(self) -> Stored:
-        """What came of it, after trying alone what is still open."""
+        """Return the result. A put that is still open is first tried alone."""
         try:
             if self.open:
                 self.item = self.append.write()
@@ -158,13 +167,13 @@ class _Put:
 def put_many(
     environment: Environment, organisation: str, heads: Heads, bodies: Iterable[NewBody], threads: int
 ) -> Iterator[Stored]:
-    """The answers to all bodies in order. Raises only what taking the next body raises."""
+    """Yield the results of all bodies in order. Raises only the errors of iterating over ``bodies``."""
     with nullcontext() if environment.index.joint_commits else ThreadPoolExecutor(threads) as pool:
         yield from put_through(pool, environment, organisation, heads, bodies)
 
 
 def would_put(environment: Environment, organisation: str, body: NewBody) -> bool:
-    """Whether a put of the body would make a version, by the decision that a put makes. Writes nothing."""
+    """Return whether a put of the body would make a version, by the decision that a put makes. Writes nothing."""
     call, decide = _asked(environment, organisation, body, [])
     return not isinstance(decide(latest_item(environment.index, call.name.partition)), Item)
 
@@ -172,7 +181,7 @@ def would_put(environment: Environment, organisation: str, body: NewBody) -> boo
 def put_through(
     pool: Executor | None, environment: Environment, organisation: str, heads: Heads, bodies: Iterable[NewBody]
 ) -> Iterator[Stored]:
-    """The same with the threads of ``pool``, or jointly where there is none."""
+    """Do what `put_many` does with the threads of ``pool``, or jointly if it is None."""
     rest = iter(bodies)
     while turn := _turn(rest):
         puts = [_Put(environment, organisation, heads, body) for body in turn]
@@ -184,7 +193,8 @@ def put_through(
 
 
 def _put_jointly(environment: Environment, puts: list[_Put]) -> None:
-    """Commit all first puts of their records, so many at a time as a commit may hold; the rest is left open."""
+    """Commit the first put of each record jointly, as many at a time as a commit holds; leave the rest open."""
+    # Reversed twice: of several puts of a record the first is taken, and the order is kept.
     firsts = {put.id: put for put in reversed(puts) if put.error is None}
     group: list[_Put] = []
     writes: dict[tuple[str, str], Write] = {}
@@ -226,12 +236,12 @@ def _commit(environment: Environment, group: list[_Put], writes: list[Write]) ->
 
 
 def _blobs(group: list[_Put]) -> dict[str, bytes]:
-    """What the joint commit takes along."""
+    """Return the blobs of a joint commit."""
     return {key: body for put in group if put.planned for key, body in put.planned.blobs.items()}
 
 
 def _put_at_once(pool: Executor, puts: list[_Put]) -> Iterator[Stored]:
-    """Each record's puts one after another, those of different records at the same time; answers in order."""
+    """Run each record's puts one after another, and different records in parallel; yield the results in order."""
     rows: dict[str, list[_Put]] = {}
     for put in puts:
         rows.setdefault(put.id, []).append(put)
@@ -272,7 +282,7 @@ def _decide(call: RecordCall, body: NewBody, given: dict[str, Attribute], conten
 
 
 def _turn(rest: Iterator[NewBody]) -> list[NewBody]:
-    """The next bodies, so many as are well held in memory."""
+    """Return the next bodies, at most `TURN_BODIES`, ending after the body that passes `TURN_BYTES`."""
     turn: list[NewBody] = []
     size = 0
     for body in islice(rest, TURN_BODIES):

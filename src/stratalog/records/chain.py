@@ -1,4 +1,4 @@
-"""The hash chain of a record's versions. `formats/chain.md` defines it; logs have the same, with other extras."""
+"""The hash chain of a record's versions, defined in `formats/chain.md`. Logs have the same chain with other extras."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from stratalog.log.chain import body_digest, genesis, link
 __all__ = ["CHAIN_ATTRIBUTES", "chained", "extras_of"]
 
 CHAIN_ATTRIBUTES = ("c", "ch", "d", "og", "p", "s")
-"""What a version has of its own. Whatever makes a version from the attributes of another one leaves these out."""
+"""Attributes that belong to one version only. A version made from another's attributes leaves these out."""
 
 
 def chained(before: bytes | None, version: int, attributes: Mapping[str, Any]) -> bytes:
-    """The hash of ``version``, whose item has these attributes; ``before`` is None for the first."""
+    """Return the hash of ``version``, whose item has these attributes. ``before`` is None for the first version."""
     digest = attributes["d"] if "d" in attributes else body_digest(attributes["s"], attributes["h"])
     start = genesis(attributes["og"]) if before is None else before
     who = attributes.get("p", ""), "", attributes["w"]
@@ -22,5 +22,5 @@ def chained(before: bytes | None, version: int, attributes: Mapping[str, Any]) -
 
 
 def extras_of(attributes: Mapping[str, Any]) -> tuple[Any, Any, str]:
-    """A version's facts that entries of logs do not have: the source's time, the metadata and the kind."""
+    """Return the facts of a version that log entries lack: the source time, the metadata and the kind."""
     return attributes.get("t"), attributes.get("u"), attributes.get("k") or attributes.get("o", "")

@@ -1,11 +1,12 @@
-"""The body of a put on its way, and the same body on its way back.
+"""The body of a put while it is stored, and of a version while it is read.
 
-A small one is kept in the item. One that the index takes along is committed with the item. A larger one is uploaded
-once, before the item that points to it, however often the put is tried. What keeps the collector off until then:
+A small body is stored in the item. A body that the index accepts with a commit is committed with the item. A larger
+body is uploaded once, before the item that points to it, however often the put is tried. Until the item exists, this
+protects the body from the collector:
 
-- a body of one blob is held in memory, and put again when its age comes near the grace (DESIGN, “Collecting blobs”);
-- a body of several blobs may take hours and is not held, so a *pin* (`uploads.py`) says that an upload is going
-  on. The commit that stores the pointer takes the pin away, on condition that it still stands.
+- A body of one blob is held in memory and put again when its age approaches the grace (docs/concepts/collecting.md).
+- A body of several blobs may take hours and is not held. Instead a *pin* (`uploads.py`) marks the upload as running.
+  The commit that stores the pointer deletes the pin, on condition that the pin still exists.
 """
 
 from __future__ import annotations
@@ -44,11 +45,11 @@ __all__ = ["RecordBody", "body_prefix", "stream_item", "stream_version"]
 
 UPLOADS_MAX = 3
 INLINE_RATIO_MAX = 16
-"""A body larger than this many times what may stand inline is not worth compressing to see whether it fits."""
+"""A body more than this many times the inline limit is not compressed to see whether it fits."""
 
 
 class RecordBody:
-    """A body and where it went. ``size``, if said, is checked both ways."""
+    """A body and where it is stored. ``size``, if given, must be the exact size in bytes."""
 
     def __init__(
         self,
@@ -64,10 +65,10 @@ class RecordBody:
         self._pin = ""
         self._attributes: dict[str, Attribute] = {}
         self.blobs: Mapping[str, bytes] = NO_BLOBS
-        """What the commit of the item must take along."""
+        """Blobs that the item's commit must include."""
 
         self.bytes: bytes | None = None
-        """The whole body, where it is held in memory."""
+        """The whole body if it is held in memory, else None."""
 
         if isinstance(body, bytes | bytearray | memoryview):
             self._hold_bytes(bytes(body))
@@ -80,9 +81,10 @@ class RecordBody:
         return bytes(self._attributes["h"])  # type: ignore[arg-type]
 
     def attributes(self) -> dict[str, Attribute]:
-        """What the item keeps of the body, which is uploaded by now, and not too long ago. Raises Unavailable."""
+        """Return the item's attributes for the body. An uploaded body was put recently enough. Raises Unavailable."""
         if not self._attributes.keys() & {PLAIN.tag, ZSTD.tag, "x"} and self.bytes is not None:
             self._inline_or_upload(self.bytes)
+        # An upload may take so long that the blob is too old again.
         for _ in range(UPLOADS_MAX):
             if not self._ages():
                 return self._attributes
@@ -90,25 +92,28 @@ class RecordBody:
         raise Unavailable("a body takes too long to store", record=self._name.id, size=self._attributes["n"])
 
     def guards(self) -> list[Write]:
-        """What the commit of the item must do besides."""
+        """Return further writes for the item's commit: the conditional deletion of the pin."""
         return [unpin(self._name, self._pin)] if self._pin else []
 
     def lost_pin(self) -> StratalogError:
-        """Why a commit whose guard failed cannot succeed: somebody no longer believed in the upload."""
+        """Return the error for a commit whose guard failed: another process removed the expired pin."""
         return LimitExceeded(
             "an upload took too long and was given up", record=self._name.id, limit=RECORD_UPLOAD_SECONDS_MAX
         )
 
     def refresh(self) -> None:
-        """The item may stand: put the blob again if a collector may have looked at it before. Raises Unavailable."""
+        """Put the blob again if a collector may have seen it unreferenced. Raises Unavailable.
+
+        Call it once the item may exist.
+        """
         if self._ages():
             self._upload(self.bytes)
 
     def restore(self, item: Item) -> None:
-        """The answer is a version that stood before: store its body again where that is damaged or lost.
+        """Restore the body of an existing version that is the put's result, if that body is damaged or lost.
 
-        A body that this call has put already is stored. Another is read back, once in an observation window.
-        Raises Unavailable.
+        A body that this call has already put is stored. Any other is read back, once per observation window. Raises
+        Unavailable.
         """
         if self.bytes is None or "x" in self._attributes or "x" not in item.attributes:
             return
@@ -116,11 +121,11 @@ class RecordBody:
             write_body(MissingBlobs(self._environment), body_prefix(self._name), self.bytes)
 
     def settle(self) -> None:
-        """The item stands, and took the pin away."""
+        """Note that the item's commit succeeded and deleted the pin."""
         self._pin = ""
 
     def release(self) -> None:
-        """No item will point here: take the pin away, so that the collector need not wait for it to run out."""
+        """Delete the pin, since no item will point to the body: the collector need not wait until the pin expires."""
         if self._pin:
             with suppress(StratalogError):
                 self._environment.index.commit(self.guards())
@@ -131,7 +136,7 @@ class RecordBody:
         self._attributes = {"n": len(body), "h": sha256(body)}
 
     def _take(self, pieces: Iterator[bytes]) -> None:
-        """Hold a stream that ends within one part; upload any other as it comes."""
+        """Hold a stream that ends within one part in memory; upload a longer one as it comes."""
         start = bytearray()
         for piece in pieces:
             start += piece
@@ -185,22 +190,23 @@ class RecordBody:
 
 
 def body_prefix(name: Name) -> str:
-    """What the keys of a record's blobs start with."""
+    """Return the prefix of the keys of a record's blobs."""
     return f"{record_owner(name.organisation, name.key)}/bodies"
 
 
 def stream_version(environment: Environment, name: Name, item: Item) -> Iterator[bytes]:
-    """The body of a version, as `stream_item` says it. Raises Redacted, at once."""
+    """Return the parts of a version's body; see `stream_item`. Raises Redacted at once."""
     if "d" in item.attributes:
         raise Redacted("the version is redacted", record=name.id, version=parse_number(item.sort))
     return stream_item(environment, name, item)
 
 
 def stream_item(environment: Environment, name: Name, item: Item) -> Iterator[bytes]:
-    """The body that an item holds or points to, part by part, verified.
+    """Yield the body that an item holds or points to, in verified parts.
 
-    Raises Corrupt, also for a missing blob; VersionForgotten or Redacted where it is gone because its version was freed
-    or redacted meanwhile; NotFound where its failure was resolved, or a later one replaced it.
+    Raises Corrupt, also for a missing blob; VersionForgotten or Redacted where the body is gone because its version was
+    freed or redacted meanwhile. For the body of a failure, raises NotFound where the failures were resolved or a later
+    one replaced it.
     """
     if "x" not in item.attributes:
         yield inline_content(item)
@@ -210,7 +216,8 @@ def stream_item(environment: Environment, name: Name, item: Item) -> Iterator[by
     except Corrupt as exc:
         if item.partition != name.partition:
             _require_failure(environment, name, item, exc)
-            raise  # a failure's: it is no version, whatever its record is called
+            raise  # the item is a failure and no version: the floor does not apply
+        # Read the floor only after the failure: it may have risen while the body was read.
         floor = read_floor(environment.index, name).version
         if item.sort < number(floor):
             raise VersionForgotten("the version was forgotten while it was read", record=name.id, floor=floor) from exc
@@ -222,7 +229,7 @@ def stream_item(environment: Environment, name: Name, item: Item) -> Iterator[by
 
 
 def _require_failure(environment: Environment, name: Name, item: Item, cause: Corrupt) -> None:
-    """Raise NotFound where no failure names the body that ``item`` named."""
+    """Raise NotFound if no failure names the body that ``item`` named."""
     present = environment.index.get(item.partition, item.sort)
     if present is None:
         raise NotFound("the record's failures were resolved while the body was read", record=name.id) from cause
@@ -231,7 +238,7 @@ def _require_failure(environment: Environment, name: Name, item: Item, cause: Co
 
 
 def _counted(pieces: Iterator[bytes], size: int | None) -> Iterator[bytes]:
-    """``pieces``, watched: no more bytes than were said or are allowed, and in the end no fewer."""
+    """Yield ``pieces`` and check their size: no more bytes than announced or allowed, and no fewer at the end."""
     count = 0
     for piece in pieces:
         count += len(piece)
@@ -248,7 +255,7 @@ def _check_size(size: int | None, count: int, ended: bool) -> None:
 
 
 class MissingBlobs:
-    """Puts only what is damaged or lost: blobs that a version names, and that are thought to be there."""
+    """Puts only blobs that are damaged or lost, for a version that names them and should have them."""
 
     def __init__(self, environment: Environment) -> None:
         self._environment = environment
@@ -266,7 +273,7 @@ class MissingBlobs:
 
 
 class RetryingBlobs:
-    """Blobs whose puts are tried again for a while, since putting again is always safe."""
+    """Blobs whose puts are retried for a while; to put again is always safe."""
 
     def __init__(self, environment: Environment) -> None:
         self._environment = environment

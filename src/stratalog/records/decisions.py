@@ -1,6 +1,6 @@
-"""What the next version of a record shall be, given the latest: one decision for each kind of change.
+"""Decisions about the next version of a record, given the latest: one for each kind of change.
 
-Each answers a draft of the next version, or the item that is the answer with nothing to write, or raises why not.
+Each returns a draft of the next version, or an existing item as the result with nothing to write, or raises.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ Contents = list[RecordBody]
 
 
 class RecordCall(msgspec.Struct, frozen=True):
-    """One call that changes a record. ``named`` says that the caller chose the write id, and may use it again."""
+    """One call that changes a record. ``named`` means that the caller chose the write id and may use it again."""
 
     environment: Environment
     name: Name
@@ -50,7 +50,7 @@ class RecordCall(msgspec.Struct, frozen=True):
         content: RecordBody,
         equal: Callable[[bytes, bytes], bool] | None = None,
     ) -> RecordCall:
-        """The same call with what a put asks for."""
+        """Return the same call with the content that a put asks for."""
 
         def as_good(item: Item) -> bool:
             return equal is not None and equal(_body(self, item), content.bytes or b"")
@@ -59,12 +59,12 @@ class RecordCall(msgspec.Struct, frozen=True):
         return msgspec.structs.replace(self, request=asked)
 
     def attributes(self) -> dict[str, Attribute]:
-        """What the version says of the call."""
+        """Return the attributes by which the version records the call."""
         who: dict[str, Attribute] = {"p": self.request.principal} if self.request.principal else {}
         return {"w": self.write_id, **who, **self.request.attributes()}
 
     def wrote(self, item: Item | None) -> bool:
-        """Whether ``item`` is the version this call wrote, now or earlier. Raises KeyReused."""
+        """Return whether ``item`` is the version that this call wrote, now or earlier. Raises KeyReused, Redacted."""
         if item is None or item.attributes.get("w") != self.write_id:
             return False
         if "d" in item.attributes and item.attributes.get("p", "") == self.request.principal:
@@ -80,7 +80,7 @@ class RecordCall(msgspec.Struct, frozen=True):
 
 
 class Wanted(msgspec.Struct, frozen=True):
-    """What a put is to store, and when a version that stands is as good as that."""
+    """The content that a put is to store, and the test whether an existing version makes it unnecessary."""
 
     given: dict[str, Attribute]
     metadata_given: bool
@@ -88,7 +88,7 @@ class Wanted(msgspec.Struct, frozen=True):
     equal: Callable[[bytes, bytes], bool] | None
 
     def is_stored_in(self, call: RecordCall, item: Item) -> bool:
-        """Whether ``item`` says the same and holds the same."""
+        """Return whether ``item`` has the same metadata and source time, where given, and the same body."""
         if _deleted(item) or ("t" in self.given and self.given["t"] != item.attributes.get("t")):
             return False
         if self.metadata_given and self.given.get("u") != item.attributes.get("u"):
@@ -99,7 +99,10 @@ class Wanted(msgspec.Struct, frozen=True):
 
 
 def next_put(call: RecordCall, wanted: Wanted, expected: int | None) -> Decide:
-    """The body, unless the latest version is as good as it; after the expected version only."""
+    """Decide a put: store the body, unless the latest version already holds it.
+
+    With ``expected`` it must follow that version; the version that follows it is the result if it is this very change.
+    """
 
     def decide(latest: Item | None) -> RecordDraft | Item:
         if latest is not None and call.wrote(latest):
@@ -116,7 +119,10 @@ def next_put(call: RecordCall, wanted: Wanted, expected: int | None) -> Decide:
 def next_newer(
     call: RecordCall, given: dict[str, Attribute], content: RecordBody, source_time_ms: int, changed_only: bool = False
 ) -> Decide:
-    """The body, unless the latest version's source time is the same or later; or, so asked, its bytes are the same."""
+    """Decide a put that must be newer: keep a latest version whose source time is the same or later.
+
+    ``changed_only`` also keeps a latest version with the same bytes.
+    """
 
     def decide(latest: Item | None) -> RecordDraft | Item:
         if latest is not None:
@@ -131,7 +137,10 @@ def next_newer(
 
 
 def next_update(call: RecordCall, function: Callable[[bytes], bytes], create: bytes | None, made: Contents) -> Decide:
-    """The function of the latest body, or ``create`` where there is none. ``made`` gets each content on its way."""
+    """Decide an update: store ``function`` of the latest body, or ``create`` if there is none.
+
+    Each content that is made is appended to ``made``.
+    """
 
     def decide(latest: Item | None) -> RecordDraft | Item:
         if latest is not None and call.wrote(latest):
@@ -150,7 +159,10 @@ def next_update(call: RecordCall, function: Callable[[bytes], bytes], create: by
 
 
 def next_deletion(call: RecordCall, given: dict[str, Attribute], expected: int | None) -> Decide:
-    """A tombstone, unless the latest version is one; with the source's time as given or as it was."""
+    """Decide a deletion: store a deleted version, unless the latest one is deleted.
+
+    It has the source time given, or else the latest version's.
+    """
 
     def decide(latest: Item | None) -> RecordDraft | Item:
         if latest is None:
@@ -166,9 +178,9 @@ def next_deletion(call: RecordCall, given: dict[str, Attribute], expected: int |
 
 
 def next_revival(call: RecordCall) -> Decide:
-    """What stood before the tombstone, unless the latest version is none.
+    """Decide an undeletion: store the version before the deletion again, unless the latest version is not deleted.
 
-    The blob may have no other referrer soon, so the commit stands only while the floor is where it was looked at.
+    Its blob may soon have no other reference, so the commit is conditional on the floor that was read.
     """
 
     def decide(latest: Item | None) -> RecordDraft | Item:
@@ -196,7 +208,11 @@ def _draft(call: RecordCall, given: dict[str, Attribute], content: RecordBody) -
 
 
 def _followed(call: RecordCall, expected: int, actual: int, same: Callable[[Item], bool]) -> Item:
-    """What followed the expected version, if that is the very change asked for. Raises VersionConflict."""
+    """Return the version that follows ``expected`` if it is this change already made. Raises VersionConflict.
+
+    Raises OutcomeUnknown where that version is forgotten and the caller chose the write id, since it may be this
+    call's.
+    """
     if 0 <= expected < actual:
         try:
             item = item_at(call.environment, call.name, expected + 1)
@@ -212,7 +228,7 @@ def _followed(call: RecordCall, expected: int, actual: int, same: Callable[[Item
 
 
 def _content(call: RecordCall, made: Contents, body: bytes) -> RecordBody:
-    """The content of ``body``, made anew only where it is not the last one's."""
+    """Return the content of ``body``; reuse the last one if its bytes are equal."""
     if not made or made[-1].bytes != body:
         made.append(RecordBody(call.environment, call.name, body))
     return made[-1]

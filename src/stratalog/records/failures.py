@@ -1,4 +1,4 @@
-"""Dead letters: records that their source's adapter failed to take in too often, with the reason and what was at hand.
+"""Dead letters: records that their source's adapter failed to ingest too often, with the reason and its input.
 
 The record's collector keeps the body of the last failure.
 """
@@ -41,32 +41,32 @@ __all__ = [
 ]
 
 DEAD_RECORD = "dead letter of a record"
-"""How `Environment.report` names it. Alarms look for the name."""
+"""The name under which `Environment.report` reports it. Alarms match this name."""
 
 
 class DeadLetter(msgspec.Struct, frozen=True, kw_only=True):
-    """A record's failures so far, and what the last one was about."""
+    """A record's failures so far, with the input of the last."""
 
     id: str
     failures: int
     dead: bool
-    """Whether there were so many that it is on the list of dead letters."""
+    """Whether the failures were so many that the record is in the list of dead letters."""
 
     reason: str
     first_ms: int
     last_ms: int
     pointer: str = ""
-    """Where the caller says the input can be found."""
+    """The caller's description of where the input can be found."""
 
     size: int | None = None
-    """The size of the body that was kept; None where none was."""
+    """The size of the stored body in bytes; None if no body was given."""
 
     ref: BodyRef | None = None
-    """Where that body lies; None where the item itself holds it."""
+    """The reference to that body; None if the item itself holds it."""
 
 
 class CountedFailure(msgspec.Struct, frozen=True):
-    """One failure to count. ``write_id`` keeps it from being counted twice."""
+    """One failure to count. ``write_id`` prevents counting it twice."""
 
     write_id: str
     reason: str
@@ -75,9 +75,10 @@ class CountedFailure(msgspec.Struct, frozen=True):
 
 
 def count_failure(environment: Environment, name: Name, failure: CountedFailure, failures_max: int) -> DeadLetter:
-    """Count one more failure; the ``failures_max``-th and each later one enters the record in the list.
+    """Count one more failure. From the ``failures_max``-th on the record is in the list of dead letters.
 
-    Raises Invalid, LimitExceeded, ContentionError, Unavailable: nothing counted. OutcomeUnknown.
+    Raises Invalid, LimitExceeded, ContentionError, Unavailable: the failure is not counted. Raises OutcomeUnknown where
+    it may be counted, or is counted but its body may be lost.
     """
     _check_texts(failure)
     retry = environment.retry()
@@ -102,7 +103,7 @@ def count_failure(environment: Environment, name: Name, failure: CountedFailure,
 
 
 def resolve_failures(environment: Environment, name: Name) -> None:
-    """Forget a record's failures and take it off the list. Raises NotFound where it has none."""
+    """Forget a record's failures and remove it from the list. Raises NotFound if it has none."""
     while True:
         known = failure_item(environment, name)
         if known is None:
@@ -118,14 +119,14 @@ def resolve_failures(environment: Environment, name: Name) -> None:
 
 
 def list_dead_letters(environment: Environment, organisation: str, *, after: str = "") -> Iterator[DeadLetter]:
-    """The dead letters in order of the ids' UTF-8, those after the id ``after``, by pages."""
+    """Yield the dead letters after the id ``after``, in order of the ids' UTF-8. Reads by pages."""
     start = id_sort(after, "after") if after else None
     for item in environment.index.query(dead_letters_partition(organisation), after=start):
         yield letter_from_item(item.sort, item)
 
 
 def failure_item(environment: Environment, name: Name) -> Item | None:
-    """What is counted of a record's failures, with the body of the last."""
+    """Return the item that counts a record's failures, with the body of the last; None if it has none."""
     return environment.index.get(failures_partition(name.organisation), name.key)
 
 
@@ -175,7 +176,7 @@ def _unchanged(known: Item | None) -> Condition:
 
 
 def letter_from_item(id: str, item: Item) -> DeadLetter:
-    """What an item counts. Raises Corrupt."""
+    """Return the failures that an item counts. Raises Corrupt."""
     attributes: Mapping[str, Any] = item.attributes
     try:
         return DeadLetter(

@@ -1,7 +1,7 @@
-"""The floor of a record: the oldest version kept, and how far the older ones are on their way out.
+"""The floor of a record: the oldest version kept, and the progress of freeing the older ones.
 
-One item says it for all versions, so that marking a thousand of them is one conditional write. It also tells a version
-from a late write that fell into a place freed long ago, which nobody may take for one.
+One item holds it for all versions, so that marking a thousand of them is one conditional write. It also distinguishes a
+version from a late write into a freed position, which must not be taken for a version.
 """
 
 from __future__ import annotations
@@ -24,36 +24,36 @@ FLOOR_SORT = "!floor"
 
 
 class Mark(msgspec.Struct, frozen=True, array_like=True):
-    """At ``marked_ms`` the versions below ``version`` were given up; they are freed long after."""
+    """The versions below ``version`` were forgotten at ``marked_ms``. They are freed long after."""
 
     version: int
     marked_ms: int
 
 
 class Floor(msgspec.Struct, frozen=True, kw_only=True):
-    """Versions below ``version`` are forgotten, below ``freeing`` on their way out, below ``freed`` gone."""
+    """The floor: versions below ``version`` are forgotten, below ``freeing`` being freed, below ``freed`` gone."""
 
     version: int = 1
     freeing: int = 1
     freed: int = 1
     marks: tuple[Mark, ...] = ()
-    """What waits to be freed, oldest first."""
+    """Marks that wait to be freed, oldest first."""
 
     revision: int = 0
     hash: bytes = b""
-    """The hash of the version before the oldest retained, which that one continues. Empty while none is forgotten."""
+    """The hash of the version before the oldest kept, which that version continues. Empty while none is forgotten."""
 
     origin: str = ""
-    """What the history began with, which version 1 said before it was forgotten."""
+    """The origin of the history, which version 1 held before it was forgotten."""
 
 
 def read_floor(index: Index, name: Name) -> Floor:
-    """The floor, read consistently."""
+    """Read the floor, consistently."""
     return floor_from_item(index.get(name.partition, FLOOR_SORT))
 
 
 def floor_from_item(item: Item | None) -> Floor:
-    """The floor an item holds; the lowest where there is none. Raises Corrupt."""
+    """Return the floor that an item holds; the lowest floor if ``item`` is None. Raises Corrupt."""
     if item is None:
         return Floor()
     attributes: Any = item.attributes
@@ -72,9 +72,10 @@ def floor_from_item(item: Item | None) -> Floor:
 
 
 def store_floor(environment: Environment, name: Name, floor: Floor) -> Floor:
-    """Store ``floor`` in place of the revision it was made from, and answer it as stored.
+    """Store ``floor`` in place of the revision it was made from; return it as stored.
 
-    Raises ConditionFailed — somebody changed it, nothing written; Unavailable; OutcomeUnknown.
+    Raises ConditionFailed where another process changed the floor: nothing is written. Raises Unavailable,
+    OutcomeUnknown.
     """
     stored = msgspec.structs.replace(floor, revision=floor.revision + 1)
     write_id = new_id(environment.clock)
@@ -99,7 +100,7 @@ def store_floor(environment: Environment, name: Name, floor: Floor) -> Floor:
 
 
 def floor_check(name: Name, floor: Floor) -> Check:
-    """Lets a commit stand only while nothing has changed about the floor."""
+    """Return the check by which a commit succeeds only while the floor is unchanged."""
     return Check(name.partition, FLOOR_SORT, Equals("r", floor.revision) if floor.revision else Absent())
 
 

@@ -1,4 +1,4 @@
-"""Reading a record's versions: one, the latest, or all of them in order, told apart from what is forgotten."""
+"""Reading a record's versions: one, the latest, or all in order; forgotten versions are recognised."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ __all__ = ["item_at", "item_of", "items_in_order"]
 
 
 def item_of(environment: Environment, name: Name, version: int | None) -> Item:
-    """The item of ``version``, or of the latest: one read for the latest, two for another.
+    """Return the item of ``version``, or of the latest if None: one read for the latest, two for another.
 
     Raises NotFound, VersionForgotten, Corrupt.
     """
@@ -30,9 +30,9 @@ def item_of(environment: Environment, name: Name, version: int | None) -> Item:
 
 
 def item_at(environment: Environment, name: Name, version: int) -> Item | None:
-    """What stands as ``version``, or None. Raises VersionForgotten.
+    """Return the item stored under ``version``, or None. Raises VersionForgotten.
 
-    The floor is read after the item, since only a floor that is already raised lets its place be written anew.
+    The floor is read after the item: a position is only written anew once the floor above it is raised.
     """
     item = environment.index.get(name.partition, number(version))
     floor = read_floor(environment.index, name)
@@ -44,9 +44,9 @@ def item_at(environment: Environment, name: Name, version: int) -> Item | None:
 def items_in_order(
     environment: Environment, name: Name, *, reverse: bool = False, before: int | None = None
 ) -> Iterator[Item]:
-    """The items of all kept versions below ``before``, up to the one that is latest now. Bodies stay closed.
+    """Yield the items of all kept versions below ``before``, up to the present latest. Reads no body.
 
-    Those forgotten while this is read are passed over. Raises NotFound, and Corrupt for a gap.
+    Versions that are forgotten during the iteration are skipped. Raises NotFound, and Corrupt for a gap.
     """
     newest = parse_number(item_of(environment, name, None).sort)
     newest = newest if before is None else min(newest, before - 1)
@@ -56,6 +56,7 @@ def items_in_order(
         name.partition, after=number(floor - 1), before=number(newest + 1), reverse=reverse
     ):
         version = parse_number(item.sort)
+        # A floor that rose meanwhile explains a gap, and an old reading of the floor no longer counts: read it again.
         if version != wanted or seen.age_seconds() > OBSERVATION_SECONDS_MAX:
             seen, floor = Observation(environment.clock), read_floor(environment.index, name).version
             wanted = wanted if reverse else max(wanted, floor)
@@ -70,7 +71,10 @@ def items_in_order(
 
 
 def _missing(environment: Environment, name: Name, version: int) -> Item:
-    """Nothing stood as ``version``: it is not written yet, or was written a moment ago, or is missing."""
+    """Return the item of a version that was not found at first: it may have been written since.
+
+    Raises NotFound if it is not written yet, Corrupt if it is missing below the latest version.
+    """
     latest = latest_item(environment.index, name.partition)
     if latest is None or not 0 < version <= parse_number(latest.sort):
         raise NotFound("no such version of the record", record=name.id, version=version)

@@ -1,7 +1,7 @@
-"""Putting versions of a record, by the conditional append that logs have too.
+"""Putting versions of a record, by the same conditional append as logs.
 
-:func:`plan_put` says what to write, purely; :class:`RecordAppend` writes it. What the next version shall be is asked
-anew for every latest version met, from a caller's `Decide`.
+:func:`plan_put` is pure and plans the writes; :class:`RecordAppend` commits them. For every latest version that it
+meets, it calls the caller's `Decide` for the next version.
 """
 
 from __future__ import annotations
@@ -44,43 +44,43 @@ HEADS_MAX = 1024
 
 
 class RecordHead(msgspec.Struct, frozen=True):
-    """The latest version of a record as it was when ``seen`` was taken; None where there was none."""
+    """The latest version of a record as it was when ``seen`` was taken; ``item`` is None if there was none."""
 
     item: Item | None
     seen: Observation
 
     @property
     def version(self) -> int:
-        """Its number; 0 where there was none."""
+        """The version's number; 0 if there was none."""
         return parse_number(self.item.sort) if self.item else 0
 
 
 class RecordDraft(msgspec.Struct, frozen=True):
-    """What the next version shall be, but for its number and its time."""
+    """The next version, without its number and time."""
 
     attributes: dict[str, Attribute]
     guards: tuple[Write, ...] = ()
-    """Other writes of the same commit, each with a condition."""
+    """Further writes of the same commit, each with a condition."""
 
     refusal: Callable[[], StratalogError] | None = None
-    """What to raise where a guard does not hold; without it the draft is made anew."""
+    """Returns the error to raise if a guard does not hold; if None, the draft is made anew."""
 
     refresh: Callable[[], None] | None = None
-    """Called once the commit may stand: puts a body again that a collector may have looked at. Raises Unavailable."""
+    """Called once the commit may exist; puts the body again if a collector may have seen it. Raises Unavailable."""
 
     blobs: Mapping[str, bytes] = NO_BLOBS
-    """What the commit takes along."""
+    """Blobs that the commit must include."""
 
 
 Decide = Callable[[Item | None], RecordDraft | Item]
-"""From the latest version to the next one, or to the one that is the answer, with nothing to write.
+"""Returns the draft that follows the latest version, or an existing item as the result with nothing to write.
 
-What it raises, or answers for good, counts only when it was given a latest version read during the call.
+An error or an existing item counts only if the latest version was read during the call.
 """
 
 
 class Heads:
-    """The latest versions that a process has seen of the records it used last."""
+    """The latest versions that a process has seen, of the records it used last (`HEADS_MAX`)."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -88,11 +88,11 @@ class Heads:
         self._heads: OrderedDict[str, RecordHead] = OrderedDict()
 
     def get(self, id: str) -> RecordHead | None:
-        """The head as last seen, which others may have left behind."""
+        """Return the head as last seen. Other writers may have committed since."""
         return self._heads.get(id)
 
     def store(self, id: str, head: RecordHead) -> None:
-        """Remember ``head``, unless a later version is known."""
+        """Store ``head``, unless a later version is known."""
         with self._lock:
             known = self._heads.get(id)
             if known is None or known.version <= head.version:
@@ -111,17 +111,17 @@ def plan_put(
     origin: str,
     entering: Sequence[Write] = (),
 ) -> tuple[Put, tuple[Write, ...]]:
-    """The put of the version that follows ``latest``, and all writes of its commit: the first also enters the record.
+    """Return the put of the version that follows ``latest``, and all writes of its commit.
 
-    The first one's history begins with ``origin``. ``entering`` enters its organisation, where that is still to be
-    done. The times of a record's versions never go back.
+    The first version also puts the record's directory item, and begins its history with ``origin``. ``entering`` puts
+    the organisation's directory item, if that is still missing. The times of a record's versions never decrease.
     """
     version = parse_number(latest.sort) + 1 if latest else 1
     created_ms = max(now_ms, int(latest.attributes["c"])) if latest else now_ms
     attributes: dict[str, Attribute] = {"c": created_ms, **draft.attributes, "s": salt}
     if latest is None:
         attributes["og"] = origin
-    # From the very item that it follows. Nobody else knows the hash: not the draft, not an earlier try.
+    # Computed from the very item that the version follows: neither the draft nor an earlier try knows its hash.
     attributes["ch"] = chained(_hash_of(latest), version, attributes)
     put = Put(Item(name.partition, number(version), attributes), Absent())
     writes: list[Write] = [put, *draft.guards]
@@ -132,7 +132,7 @@ def plan_put(
 
 
 def _hash_of(latest: Item | None) -> bytes | None:
-    """The hash that names the history up to ``latest``. Raises Corrupt."""
+    """Return the hash that names the history up to ``latest``. Raises Corrupt."""
     hash = latest.attributes.get("ch") if latest else None
     if latest and not isinstance(hash, bytes):
         raise Corrupt("a version of a record has no hash", partition=latest.partition, sort=latest.sort)
@@ -140,7 +140,7 @@ def _hash_of(latest: Item | None) -> bytes | None:
 
 
 class Planned(msgspec.Struct, frozen=True):
-    """A put that somebody else is to commit, together with others."""
+    """A put for a caller to commit, possibly together with others."""
 
     head: RecordHead
     draft: RecordDraft
@@ -149,17 +149,17 @@ class Planned(msgspec.Struct, frozen=True):
 
     @property
     def blobs(self) -> Mapping[str, bytes]:
-        """What the commit takes along."""
+        """Blobs that the commit must include."""
         return self.draft.blobs
 
     @property
     def version(self) -> int:
-        """The number it is to stand under."""
+        """The number of the version to write."""
         return self.head.version + 1
 
 
 class RecordAppend(ConditionalAppend[RecordHead, Planned]):
-    """One version on its way. ``wrote`` says whether a version is this put's, or raises KeyReused."""
+    """One version in flight. ``wrote`` returns whether a version is this put's, or raises KeyReused or Redacted."""
 
     what = "a put"
     others = "others kept putting first"
@@ -176,7 +176,7 @@ class RecordAppend(ConditionalAppend[RecordHead, Planned]):
         principal: str = "",
         fresh: bool = False,
     ) -> None:
-        """With ``fresh`` nothing is decided from a head that was remembered. ``principal`` is who asks."""
+        """With ``fresh`` no decision is made from a remembered head. ``principal`` makes the request."""
         super().__init__(environment)
         self._principal = principal
         self._reserved: Reservation | None = None
@@ -194,10 +194,10 @@ class RecordAppend(ConditionalAppend[RecordHead, Planned]):
         self._answer: Item | StratalogError | None = None
 
     def write(self) -> Item:
-        """The version that stands in the end, written by this call or there already.
+        """Return the final version, written by this call or existing already.
 
-        Raises what ``decide`` raised from a fresh head, QuotaExceeded, ContentionError, Unavailable: nothing written.
-        OutcomeUnknown.
+        Raises the errors of ``decide`` on a fresh head, QuotaExceeded, ContentionError, Unavailable: nothing is
+        written. Raises OutcomeUnknown.
         """
         self._sent = Observation(self._environment.clock)
         try:
@@ -209,26 +209,31 @@ class RecordAppend(ConditionalAppend[RecordHead, Planned]):
         raise self._answer or OutcomeUnknown("a put ended without an answer", record=self._name.id)
 
     def plan(self) -> Item | Planned:
-        """From one look: what a commit is to write, or the item that is the answer. Nothing is tried again here.
+        """Return the commit to make after one reading of the head, or the item that is the result. Retries nothing.
 
-        Whoever commits it says `landed`, or `mark_in_doubt` where the outcome is unknown; or calls `write`.
+        The caller commits it and then calls `landed`, or `mark_in_doubt` if the outcome is unknown. Otherwise it calls
+        `write`.
         """
         self._sent = Observation(self._environment.clock)
         planned = self._planned(self._usable_head(self._in_doubt()))
         if self._reserved is not None:
-            # Who commits it may not come to an end. It counts until the next measurement, which knows.
+            # The caller may crash before it settles. Keep the reservation until the next measurement, which counts the
+            # record itself.
             self._reserved.confirm()
         return planned
 
     def landed(self, planned: Planned, sent: Observation) -> Item | None:
-        """The commit was answered: the version, or None where it came so late that `write` must look. May raise."""
+        """Settle a commit that succeeded; return the version, or None if it succeeded so late that `write` must check.
+
+        ``sent`` was taken before the commit was sent. Raises Unavailable where the body cannot be put again.
+        """
         self._note(planned)
         self._sent = sent
         self._land(planned, planned.head)
         return self._answer if isinstance(self._answer, Item) else None
 
     def mark_in_doubt(self, planned: Planned) -> None:
-        """The commit may stand or may still come to stand: `write` finds out."""
+        """Note that the commit may exist or may still arrive; `write` resolves it."""
         self._note(planned)
         self._doubts.add(planned.version)
 
@@ -245,7 +250,7 @@ class RecordAppend(ConditionalAppend[RecordHead, Planned]):
         return {"record": self._name.id}
 
     def _try(self) -> None:
-        """An error of the decision is final; but where a write may stand it is not known what became of it."""
+        """Try once. An error of the decision is final, but while a write is in doubt it becomes OutcomeUnknown."""
         try:
             super()._try()
         except (Unavailable, OutcomeUnknown):
@@ -277,13 +282,14 @@ class RecordAppend(ConditionalAppend[RecordHead, Planned]):
         return planned, planned.head
 
     def _planned(self, head: RecordHead) -> Planned | Item:
-        """What follows the head, or one that is read anew where the decision would be final."""
+        """Return the plan after ``head``; if the decision would be final, read the head again first."""
         try:
             decided = self._decided(head)
         except StratalogError:
             if self._fresh:
                 raise
             decided = None
+        # Neither an error nor an existing item is final unless the head is fresh.
         if decided is None or (isinstance(decided, Item) and not self._fresh):
             head = self._reread()
             decided = self._decided(head)
@@ -297,7 +303,7 @@ class RecordAppend(ConditionalAppend[RecordHead, Planned]):
         return Planned(head, decided, put.item, writes)
 
     def _decided(self, head: RecordHead) -> RecordDraft | Item:
-        """What follows the head. A new record is reserved once, however often it is tried. Raises QuotaExceeded."""
+        """Return the decision for ``head``. Quota for a new record is reserved once per put. Raises QuotaExceeded."""
         decided = self._decide(head.item)
         if head.item is None and not isinstance(decided, Item) and self._reserved is None:
             organisation = self._name.organisation
@@ -305,7 +311,7 @@ class RecordAppend(ConditionalAppend[RecordHead, Planned]):
         return decided
 
     def _settle_reserved(self) -> None:
-        """Keep what was reserved where the first version is this put's, or may be."""
+        """Keep the reservation if the first version is this put's, or may be; otherwise release it."""
         if self._reserved is None:
             return
         answer = self._answer
@@ -314,7 +320,7 @@ class RecordAppend(ConditionalAppend[RecordHead, Planned]):
         self._reserved.confirm()
 
     def _note(self, planned: Planned) -> None:
-        """The plan is sent."""
+        """Note that the plan is being sent."""
         self._refresh = planned.draft.refresh
         self._sends[planned.version] += 1
 
@@ -328,7 +334,12 @@ class RecordAppend(ConditionalAppend[RecordHead, Planned]):
         return True
 
     def _land(self, plan: Planned, head: RecordHead) -> None:
-        """Before anything else, which may fail, the body is made sure of."""
+        """Settle a commit that succeeded.
+
+        The write is first marked in doubt and its body refreshed, since later steps may fail. If the head was read
+        longer than `OBSERVATION_SECONDS_MAX` ago, the commit came too late to rely on: it stays in doubt for the next
+        try.
+        """
         self._mark_in_doubt(plan)
         if head.seen.age_seconds() > OBSERVATION_SECONDS_MAX:
             return
@@ -353,10 +364,11 @@ class RecordAppend(ConditionalAppend[RecordHead, Planned]):
                 return
 
     def _landed(self, version: int) -> Item | OutcomeUnknown | None:
-        """Our version, if it stands as ``version``. In a place once freed ours is no version, and is left to who frees.
+        """Return our version if it is stored as ``version``; OutcomeUnknown if it may have been stored and freed since.
 
-        The head was read after the doubt arose. Where the place is empty a write may still be on its way to it; it
-        stays in doubt, and the next put meets it there. OutcomeUnknown where it may have come and gone.
+        None means neither. The head was read after the doubt arose. If the position is empty, the write may still
+        arrive: it stays in doubt, and the next put meets it there. In a position freed earlier our item is no version;
+        `free_versions` deletes it.
         """
         item = self._environment.index.get(self._name.partition, number(version))
         floor = read_floor(self._environment.index, self._name)
@@ -369,7 +381,7 @@ class RecordAppend(ConditionalAppend[RecordHead, Planned]):
         return None
 
     def _if_ours(self, version: int, item: Item) -> Item | None:
-        """``item``, if this put wrote it; any other leaves no doubt about its place. Raises KeyReused."""
+        """Return ``item`` if this put wrote it; another item ends the doubt. Raises KeyReused, Redacted."""
         try:
             ours = self._wrote(item)
         except (KeyReused, Redacted):
@@ -380,9 +392,9 @@ class RecordAppend(ConditionalAppend[RecordHead, Planned]):
         return item if ours else None
 
     def _is_stored(self, version: int) -> bool:
-        """Whether ours, met in a place below where all is gone, stands there still, so came late.
+        """Return whether our item, met below the freed floor, is still stored, so that it arrived late.
 
-        Else it was a version when it was met, for all we know, and was freed before the floor was read.
+        Otherwise it may have been a version when it was met, and have been freed before the floor was read.
         """
         item = self._environment.index.get(self._name.partition, number(version))
         return item is not None and item.attributes.get("w") == self._write_id

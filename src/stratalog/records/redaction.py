@@ -1,4 +1,4 @@
-"""Redaction of a version: its body and salt are erased; the digest that stands for them in the chain stays."""
+"""Redaction of a version: its body and salt are erased; the digest that represents them in the chain stays."""
 
 from __future__ import annotations
 
@@ -18,7 +18,10 @@ ATTEMPTS_MAX = 5
 
 
 def redact_item(environment: Environment, name: Name, version: int) -> Item:
-    """Erase the body of a version, on condition that the very item stands; answer the item as it is then."""
+    """Erase the body of a version, on condition that its item is unchanged; return the item as it is then.
+
+    A deleted or redacted version is left as it is. Raises NotFound, VersionForgotten, Unavailable.
+    """
     for _ in range(ATTEMPTS_MAX):
         item = item_of(environment, name, version)
         if "d" in item.attributes or item.attributes.get("k") == TOMBSTONE:
@@ -31,14 +34,14 @@ def redact_item(environment: Environment, name: Name, version: int) -> Item:
                 lambda: "d" in item_of(environment, name, version).attributes,
             )
         except ConditionFailed:
-            continue  # somebody has redacted or freed it
+            continue  # another process redacted or freed it
         environment.counters["record redaction"] += 1
         return erased
     raise Unavailable("the version kept changing while it was redacted", record=name.id, version=version)
 
 
 def _erased(item: Item) -> Item:
-    """The item without body, size, hash of the body and salt: with the hash alone a body could be guessed."""
+    """Return the item without body, size, body hash and salt: the body could be guessed from its hash."""
     attributes: Any = item.attributes
     digest = body_digest(attributes["s"], attributes["h"])
     left = {name: value for name, value in attributes.items() if name not in ("s", "b", "z", "x")}

@@ -1,4 +1,4 @@
-"""What a caller asked of a record. A write id is bound to that, and to nothing that was derived from it."""
+"""The request of a caller about a record. A write id is bound to the request and not to any derived value."""
 
 from __future__ import annotations
 
@@ -28,29 +28,29 @@ _ASKED_WITH_CONTENT = ("put", "newer")
 
 
 class RecordRequest(msgspec.Struct, frozen=True):
-    """One call as it was asked: the operation, and for a put its body, metadata and source time.
+    """One call as requested: the operation, and for a put its body, metadata and source time.
 
-    What an update or an undeletion stores follows from the version before, so a retry may compute another body.
+    An update or an undeletion derives its body from the version before, so a retry may compute another body.
     """
 
     operation: Operation
     given: Mapping[str, Attribute] = {}
-    """The attributes that keep the metadata and the source time."""
+    """The attributes that store the metadata and the source time."""
 
     content: RecordBody | None = None
     principal: str = ""
-    """The id of whoever asks."""
+    """The id of the principal that makes the request."""
 
     as_good: Callable[[Item], bool] | None = None
-    """Whether a version's body is as good as this one, where the caller can tell."""
+    """Whether an existing version's body counts as this one, if the caller can compare them."""
 
     def attributes(self) -> dict[str, Attribute]:
-        """What tells a version's operation: at most one attribute."""
+        """Return the attribute that records the operation, at most one."""
         return dict(_STORED_AS[self.operation])
 
 
 def same_request(stored: Item, asked: RecordRequest) -> bool:
-    """Whether ``stored`` is the version that ``asked`` asks for, of its principal.
+    """Return whether ``stored`` is the version that this request by the same principal asks for.
 
     Neither the time nor the expected version counts.
     """

@@ -1,8 +1,8 @@
-"""Pruning: old versions are marked as forgotten first, and freed long after, by the observation rule.
+"""Pruning: old versions are first marked as forgotten, and freed long after, by the observation rule.
 
-Marking raises the floor: one conditional write, and readers heed it at once. Freeing deletes the items below it no
-sooner than `OBSERVATION_SECONDS_MAX` and a grace later, so that a put that saw such a place free can no longer land
-there unnoticed. The latest version is never marked, so never freed.
+Marking raises the floor: it is one conditional write, and readers follow it at once. Freeing deletes the items below
+the floor. It runs at the earliest `OBSERVATION_SECONDS_MAX` and a grace after the mark, so that a put that saw such a
+position free can no longer land there unnoticed. The latest version is never marked and never freed.
 """
 
 from __future__ import annotations
@@ -39,10 +39,11 @@ def prune_versions(
     before_ms: int | None = None,
     dry_run: bool = False,
 ) -> int:
-    """Forget all but the newest ``retain`` versions, or those superseded before ``before_ms``; answer the oldest kept.
+    """Forget all but the newest ``retain`` versions, or all superseded before ``before_ms``; return the oldest kept.
 
-    The bodies of the oldest version kept and of the latest are read back from storage first: where one is damaged, an
-    older version may be all that there is. A dry run answers which would be the oldest kept.
+    The bodies of the oldest version kept and of the latest are read back from storage first. If one is damaged, an
+    older version may be the last good copy. A dry run returns the version that would be the oldest kept.
+
     Raises NotFound, Invalid, Unavailable, OutcomeUnknown; Corrupt, and nothing is forgotten.
     """
     if (retain is None) == (before_ms is None):
@@ -73,9 +74,9 @@ def prune_versions(
 
 
 def free_versions(environment: Environment, name: Name, *, dry_run: bool = False) -> int:
-    """Delete the items of versions marked long enough ago; answer how many. Restartable.
+    """Delete the items of versions marked long enough ago; return how many. Restartable.
 
-    What a late put left in a place freed before goes as well. A dry run only counts them.
+    A late put's item in a position freed earlier is deleted too. A dry run only counts the items.
     """
     if dry_run:
         known = read_floor(environment.index, name)
@@ -90,25 +91,27 @@ def free_versions(environment: Environment, name: Name, *, dry_run: bool = False
 
 
 def remove_waiting_mark(environment: Environment, name: Name) -> bool:
-    """Delete what a writer left that once kept losing to others; whether there was a mark.
+    """Delete the waiting mark of a writer that once kept losing races; return whether there was one.
 
-    It is a hint: a writer that still waits writes another. The read need not be consistent, which halves its cost.
+    The mark is a hint: a writer that still waits writes another. The read need not be consistent, which halves its
+    cost.
     """
     partition = waiting_partition(name.partition)
     mark = environment.index.get(partition, MARK_SORT, consistent=False)
     if mark is None:
         return False
-    with suppress(ConditionFailed):  # a newer one: its writer may have begun to wait just now
+    with suppress(ConditionFailed):  # a newer mark: its writer may have begun to wait just now
         environment.index.commit([Delete(partition, MARK_SORT, Equals("i", mark.attributes["i"]))])
         environment.counters["removed waiting mark"] += 1
     return True
 
 
 def collect_blobs(environment: Environment, name: Name) -> int:
-    """Delete the record's blobs that nothing refers to; answer how many. Restartable.
+    """Delete the record's blobs that have no reference; return how many. Restartable.
 
-    Only one older than the grace goes, looked at again after all roots were read, in the very generation looked at.
-    The roots are read in ascending order, so that a version made from another is met if the other no longer is.
+    Only a blob older than the grace is deleted. It is checked again after all roots were read, and deleted only in the
+    generation that was listed. The roots are read in ascending order, so that if a version is freed meanwhile, a later
+    version made from it is still read.
     """
     old = [stat for stat in environment.blobs.list(f"{body_prefix(name)}/") if _older_than_grace(environment, stat)]
     roots = referenced(environment, name) if old else None
@@ -120,21 +123,21 @@ def collect_blobs(environment: Environment, name: Name) -> int:
 
 
 def referenced(environment: Environment, name: Name, *, dry_run: bool = False) -> set[str] | None:
-    """The hashes of all blobs that the record refers to; None while a body of several is on its way.
+    """Return the hashes of all blobs that the record refers to; None while a body of several blobs is being uploaded.
 
-    A pin that nobody believes in any more is taken away, but not in a dry run.
+    An expired pin is deleted, but not in a dry run.
     """
     return None if is_uploading(environment, name, dry_run=dry_run) else set(_roots(environment, name))
 
 
 def is_known(environment: Environment, name: Name) -> bool:
-    """Whether there is anything of the record: a version, a failure, an upload going on."""
+    """Return whether anything of the record exists: a version, a failure, or a running upload."""
     lists = (environment.index.query(name.partition, limit=1), pins_of(environment, name))
     return any(next(items, None) is not None for items in lists) or failure_item(environment, name) is not None
 
 
 def _read_back(environment: Environment, name: Name, floor: Floor, oldest: int) -> bool:
-    """Read the bodies of the oldest version kept and of the latest. False where another floor was stored meanwhile."""
+    """Read back the bodies of the oldest version kept and of the latest. Return False if the floor has changed."""
     items = [environment.index.get(name.partition, number(oldest)), item_of(environment, name, None)]
     refs = [decode_ref(item.attributes["x"]) for item in items if item is not None and "x" in item.attributes]
     try:
@@ -153,7 +156,7 @@ def _oldest_retained(environment: Environment, name: Name, retain: int) -> int:
 
 
 def _current_at(environment: Environment, name: Name, time_ms: int) -> int:
-    """The version that was the latest at ``time_ms``; 0 where that is before all kept ones."""
+    """Return the version that was the latest at ``time_ms``; 0 if that is before all kept ones."""
     for item in items_in_order(environment, name, reverse=True):
         if int(item.attributes["c"]) <= time_ms:
             return parse_number(item.sort)
@@ -161,16 +164,19 @@ def _current_at(environment: Environment, name: Name, time_ms: int) -> int:
 
 
 def _marked(floor: Floor, version: int, now_ms: int) -> Floor:
-    """``floor`` raised to ``version``. Where many marks wait, the last one takes the new one in, and its later time."""
+    """Return ``floor`` raised to ``version``. If many marks wait, the last one absorbs the new mark.
+
+    Its time is the latest of all marks, so nothing is freed too early.
+    """
     waiting = floor.marks[: RECORD_MARKS_MAX - 1]
     last_ms = max([now_ms, *(mark.marked_ms for mark in floor.marks)])
     return msgspec.structs.replace(floor, version=version, marks=(*waiting, Mark(version, last_ms)))
 
 
 def _on_base(index: Index, name: Name, floor: Floor) -> Floor | None:
-    """``floor`` with the hash it stands on and the origin; None where the floor in the store is another by now.
+    """Return ``floor`` with the hash and the origin that it is based on; None if the stored floor has changed.
 
-    Items from the old floor on stand as long as that floor does, and the new one is stored only in its place.
+    Items from the old floor on exist as long as that floor does, and the new floor is stored only in its place.
     """
     before = index.get(name.partition, number(floor.version - 1))
     first = None if floor.origin else index.get(name.partition, number(1))
@@ -183,7 +189,7 @@ def _on_base(index: Index, name: Name, floor: Floor) -> Floor | None:
 
 
 def _begin_freeing(environment: Environment, name: Name) -> Floor:
-    """Say, before the first item goes, up to where they may be gone from now on."""
+    """Record, before the first item is deleted, the version below which items may be gone."""
     while True:
         floor = read_floor(environment.index, name)
         due = _due(environment, floor)
@@ -201,7 +207,7 @@ def _due(environment: Environment, floor: Floor) -> list[int]:
 
 
 def _settle_freed(environment: Environment, name: Name, freed: int) -> None:
-    """Say, after the last item went, below where whatever turns up is a late write."""
+    """Record, after the last item was deleted, the version below which any item is a late write."""
     while (floor := read_floor(environment.index, name)).freed < freed:
         try:
             store_floor(environment, name, msgspec.structs.replace(floor, freed=freed))
@@ -211,7 +217,7 @@ def _settle_freed(environment: Environment, name: Name, freed: int) -> None:
 
 def _delete_below(index: Index, name: Name, version: int) -> int:
     deleted = 0
-    size = COMMIT_WRITES_MAX if index.joint_commits else 1  # a commit of many may cost twice as much for each
+    size = COMMIT_WRITES_MAX if index.joint_commits else 1  # joint deletes may cost twice as much each
     for batch in _batches(index.query(name.partition, after=BEFORE_VERSIONS, before=number(version)), size):
         index.commit([Delete(item.partition, item.sort) for item in batch])
         deleted += len(batch)
@@ -234,7 +240,7 @@ def _older_than_grace(environment: Environment, stat: BlobStat) -> bool:
 
 
 def _roots(environment: Environment, name: Name) -> Iterator[str]:
-    """The hashes of all blobs that a version or the last failure refers to."""
+    """Yield the hashes of all blobs that a version or the last failure refers to."""
     freeing = 0
     for item in environment.index.query(name.partition):
         if item.sort == FLOOR_SORT:

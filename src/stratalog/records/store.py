@@ -1,4 +1,4 @@
-"""Records: named values of any size with versions 1, 2, 3 …, their small part in the index, large bodies in blobs."""
+"""Records: named values of any size with versions 1, 2, 3 …: small bodies in the index, large bodies in blobs."""
 
 from __future__ import annotations
 
@@ -46,18 +46,18 @@ READ_ATTEMPTS_MAX = 10
 
 
 class Declined(Exception):
-    """What the function given to `Records.update` may raise to leave the record as it is; the caller gets it back."""
+    """Raised by the function given to `Records.update` to leave the record as it is. It propagates to the caller."""
 
 
 class Records:
     """The records of an organisation. Safe to use from many threads.
 
-    Errors all methods share: Invalid and LimitExceeded for a name or value that may not be; Unavailable where the
-    backend is out of reach for the time budget (nothing was written); OutcomeUnknown where a write may stand; Corrupt.
+    All methods share these errors: Invalid and LimitExceeded for an invalid name or value; Unavailable where the
+    backend is unreachable for the time budget (nothing was written); OutcomeUnknown where a write may exist; Corrupt.
 
-    A ``write_id`` of the caller's own is bound to what is asked and to the ``principal``, the id of whoever asks: a put
-    to its body, metadata and source time; an update, deletion or undeletion to the operation. Used for something else
-    it raises KeyReused; nothing is written.
+    A caller's own ``write_id`` is bound to the request and to ``principal``, the id of the requesting principal: a put
+    to its body, metadata and source time; an update, deletion or undeletion to the operation. Using it for something
+    else raises KeyReused; nothing is written.
     """
 
     def __init__(self, environment: Environment, organisation: str, *, failures_max: int = 5) -> None:
@@ -73,11 +73,11 @@ class Records:
         return f"<Records {self.organisation}>"
 
     def get(self, id: str, version: int | None = None, *, size_max: int | None = None) -> Record:
-        """A version with its body, the latest by default.
+        """Return a version with its body, the latest by default.
 
-        Raises NotFound (no such record or version, or the version is a deletion: its number is in the details),
-        VersionForgotten, Corrupt (a body that is missing or damaged); LimitExceeded, with nothing read of a body that
-        is larger than ``size_max``.
+        Raises NotFound where the record or version does not exist, or the version is a deletion (its number is in the
+        details); VersionForgotten; Corrupt where the body is missing or damaged; LimitExceeded where the body is larger
+        than ``size_max`` bytes, before reading it.
         """
         for _ in range(READ_ATTEMPTS_MAX):
             version_record, pieces = self._open(id, version)
@@ -93,16 +93,19 @@ class Records:
         raise Unavailable("the latest version kept being superseded while it was read", record=id)
 
     def open(self, id: str, version: int | None = None) -> Iterator[bytes]:
-        """The body of a version in parts, each verified. Raises as `get` does, some of it later."""
+        """Return the body of a version in parts, each verified. Raises as `get` does, partly during iteration."""
         return self._open(id, version)[1]
 
     def stat(self, id: str, version: int | None = None) -> RecordVersion:
-        """A version without opening its body, the latest by default; also that of a deletion. Raises as `get` does."""
+        """Return a version without reading its body, the latest by default, also a deletion. Raises as `get` does."""
         name = self._name(id)
         return version_from_item(name, item_of(self.environment, name, version))
 
     def versions(self, id: str, *, reverse: bool = False, before: int | None = None) -> Iterator[RecordVersion]:
-        """All kept versions up to the present latest, or below ``before``, in order. Opens no body. Raises NotFound."""
+        """Yield all kept versions up to the present latest, or below ``before``, in order, without bodies.
+
+        Raises NotFound, Corrupt.
+        """
         name = self._name(id)
         for item in items_in_order(self.environment, name, reverse=reverse, before=before):
             yield version_from_item(name, item)
@@ -120,12 +123,12 @@ class Records:
         equal: Callable[[bytes, bytes], bool] | None = None,
         size: int | None = None,
     ) -> RecordVersion:
-        """Store ``body`` as the next version, or answer the one that holds it already.
+        """Store ``body`` as the next version, or return the version that already holds it.
 
-        ``expected`` is the version it must follow (0: the record must be new). Putting again what followed it, or
-        under the same ``write_id``, answers that version. Where the latest version holds the same bytes — or
-        ``equal(stored, body)`` says it is as good as the same — and neither metadata nor a source's time is given that
-        differs, no version is made. ``size``, if given, must be that of ``body``. An iterable is read once.
+        ``expected`` is the version it must follow (0: the record must be new). Repeating a put that followed it, or one
+        under the same ``write_id``, returns that version. No version is made if the latest version holds the same bytes
+        (or ``equal(stored, body)`` returns true) and no metadata or source time is given that differs. ``size``, if
+        given, must be the size of ``body`` in bytes. An iterable is read once.
 
         Raises VersionConflict with ``expected`` and ``actual``; ContentionError.
         """
@@ -148,7 +151,7 @@ class Records:
         write_id: str | None = None,
         principal: str = "",
     ) -> RecordVersion | None:
-        """Store ``body`` unless the latest version's source time is the same or later; None where it was discarded."""
+        """Store ``body``, or discard it and return None if the latest version's source time is the same or later."""
         call = self._call(id, write_id, principal, "newer")
         given = {**check_metadata(metadata), **check_source_time(source_time_ms)}
         content = RecordBody(self.environment, call.name, body)
@@ -157,18 +160,18 @@ class Records:
         return stored if stored.write_id == call.write_id else None
 
     def put_many(self, bodies: Iterable[NewBody], *, threads: int = PUT_THREADS) -> Iterator[Stored]:
-        """Store many bodies, each as `put` or `put_if_newer` would; answer in their order, as they come to stand.
+        """Store many bodies, each as `put` or `put_if_newer` would; yield the results in order, as they are settled.
 
-        Where the index commits jointly, puts of different records share commits, so each is far cheaper; elsewhere
-        ``threads`` of them are under way at once. It is no transaction: each stands or fails alone, and an error is in
-        its answer, not raised. Bodies are taken some hundred at a time; those of one record keep their order.
+        If the index has joint commits, puts of different records share commits, so each is far cheaper; otherwise
+        ``threads`` of them run in parallel. It is no transaction: each put succeeds or fails alone, and an error is
+        part of its result, not raised. Bodies are taken some hundred at a time. Bodies of one record keep their order.
         """
         return put_many(self.environment, self.organisation, self._heads, bodies, threads)
 
     def would_put(self, body: NewBody) -> bool:
-        """Whether `put_many` would make a version of the body now: for a dry run. Writes nothing.
+        """Return whether `put_many` would make a version of the body now: for a dry run. Writes nothing.
 
-        Quotas and rates are not asked. Raises Invalid and LimitExceeded as a put does, and Unavailable.
+        It ignores quotas and rates. Raises Invalid and LimitExceeded as a put does, and Unavailable.
         """
         return would_put(self.environment, self.organisation, body)
 
@@ -183,9 +186,9 @@ class Records:
     ) -> RecordVersion:
         """Replace the latest body by ``function`` of it, in one version; metadata and source time stay.
 
-        ``function`` may be called again, with another body, when others are first; its answer is stored once. What it
-        raises comes back, with nothing written. Where there is no record, or a deleted one, ``create`` is stored as it
-        is; NotFound is raised without it. The same bytes make no version.
+        ``function`` may be called again with another body when other writers commit first; its result is stored once.
+        Its errors propagate, and nothing is written. If there is no record, or a deleted one, ``create`` is stored as
+        it is; without ``create`` NotFound is raised. The same bytes make no version.
         """
         call = self._call(id, write_id, principal, "update")
         made: Contents = []
@@ -200,17 +203,17 @@ class Records:
         write_id: str | None = None,
         principal: str = "",
     ) -> RecordVersion:
-        """Store a deletion as the next version; the versions before it stay readable. A deleted one is left as it is.
+        """Store a deletion as the next version; earlier versions stay readable. A deleted record is left as it is.
 
-        The source's time is the one given, or that of the version before. Raises NotFound, VersionConflict.
+        The deletion has the source time given, or the previous version's. Raises NotFound, VersionConflict.
         """
         call = self._call(id, write_id, principal, "delete")
         return self._run(call, next_deletion(call, check_source_time(source_time_ms), expected), [])
 
     def undelete(self, id: str, *, write_id: str | None = None, principal: str = "") -> RecordVersion:
-        """Store what stood before the deletion as a new version; a record that is not deleted is left as it is.
+        """Store the version before the deletion again, as a new version; a record that is not deleted is left as it is.
 
-        Raises NotFound, and VersionForgotten where what stood there was pruned.
+        Raises NotFound, Redacted, and VersionForgotten where that version was pruned.
         """
         call = self._call(id, write_id, principal, "undelete")
         return self._run(call, next_revival(call), [])
@@ -218,40 +221,39 @@ class Records:
     def redact(self, id: str, version: int) -> RecordVersion:
         """Erase the body of a version for good; its time, metadata, principal, write id and hash stay.
 
-        Reading the body raises Redacted from then on. A blob that no other version names is freed by the collector. A
-        deletion, and a version that is redacted, are left as they are. Raises NotFound, VersionForgotten.
+        Reading the body raises Redacted afterwards. The collector frees its blob if no other version refers to it. A
+        deletion, and a version already redacted, are left as they are. Raises NotFound, VersionForgotten.
         """
         name = self._name(id)
         return version_from_item(name, redact_item(self.environment, name, version))
 
     def prune(self, id: str, *, retain: int | None = None, before_ms: int | None = None) -> int:
-        """Forget all but the newest ``retain`` versions, or those superseded before a time; answer the oldest kept.
+        """Forget all but the newest ``retain`` versions, or versions superseded before a time; return the oldest kept.
 
-        They read as VersionForgotten at once; `free` deletes them when nobody can rely on them any more.
+        Forgotten versions raise VersionForgotten at once; `free` deletes them when no writer can rely on them any more.
         """
         return prune_versions(self.environment, self._name(id), retain=retain, before_ms=before_ms)
 
     def free(self, id: str) -> int:
-        """Delete versions forgotten long enough ago, and blobs nothing refers to; answer how many versions."""
+        """Delete versions forgotten long enough ago, and blobs without references; return how many versions."""
         name = self._name(id)
         freed = free_versions(self.environment, name)
         collect_blobs(self.environment, name)
         return freed
 
     def list(self, after: str = "", *, prefix: str = "") -> Iterator[Listing]:
-        """Every record ever created here, deleted ones too, in order of the ids' UTF-8, those after the id
-        ``after``.
+        """Yield every record ever created here, deleted ones too, after the id ``after``, in order of the ids' UTF-8.
 
-        With ``prefix`` only those whose id begins so; no others are read.
+        With ``prefix`` it reads and yields only records whose id begins so.
         """
         return list_directory(self.environment.index, self.organisation, RECORDS, after=after, prefix=prefix)
 
     def fail(
         self, id: str, reason: str, *, body: Body | None = None, pointer: str = "", write_id: str | None = None
     ) -> DeadLetter:
-        """Count a failure to take this record in, and keep what the last one was about.
+        """Count a failure to ingest this record, and keep the reason and input of the last one.
 
-        From the ``failures_max``-th on the record is among the dead letters until `resolve_dead_letter`.
+        From the ``failures_max``-th failure on the record is a dead letter, until `resolve_dead_letter`.
         """
         name, own = self._name(id), self._write_id(write_id)
         content = None if body is None else RecordBody(self.environment, name, body)
@@ -263,18 +265,18 @@ class Records:
                 content.release()
 
     def failure(self, id: str) -> DeadLetter | None:
-        """What is counted of a record's failures, dead or not yet; None where it has none. One read."""
+        """Return the failures of a record, dead letter or not yet; None if it has none. One read."""
         item = failure_item(self.environment, self._name(id))
         return None if item is None else letter_from_item(id, item)
 
     def dead_letters(self, after: str = "") -> Iterator[DeadLetter]:
-        """The records that failed too often, in order of the ids' UTF-8, those after the id ``after``."""
+        """Yield the records that failed too often, after the id ``after``, in order of the ids' UTF-8."""
         return list_dead_letters(self.environment, self.organisation, after=after)
 
     def open_dead_letter(self, id: str) -> Iterator[bytes]:
-        """The body kept with the last failure, in parts, verified.
+        """Return the body stored with the last failure, in verified parts.
 
-        Raises NotFound where none was; from the parts also where it was resolved or replaced while they were read.
+        Raises NotFound if there is none; during iteration also if the failures were resolved or replaced meanwhile.
         """
         name = self._name(id)
         item = failure_item(self.environment, name)
@@ -283,7 +285,7 @@ class Records:
         return stream_item(self.environment, name, item)
 
     def resolve_dead_letter(self, id: str) -> None:
-        """Forget the record's failures, whether they were many enough or not. Raises NotFound where it has none."""
+        """Forget the record's failures, dead letter or not. Raises NotFound if it has none."""
         resolve_failures(self.environment, self._name(id))
 
     def _name(self, id: str) -> Name:
@@ -307,7 +309,7 @@ class Records:
         return latest, stream_version(self.environment, name, item)
 
     def _run(self, call: RecordCall, decide: Decide, made: Contents, *, fresh: bool = False) -> RecordVersion:
-        """Put what ``decide`` says. Of the contents made for it, the one that was used is made sure of."""
+        """Put the version that ``decide`` returns. Settle the content that was used, and release the others."""
         try:
             heads, write_id = self._heads, call.write_id
             append = RecordAppend(

@@ -1,7 +1,8 @@
-"""Pins: while a body of several blobs is on its way, an item says so, and nobody collects the record's blobs.
+"""Pins: an item that marks a body of several blobs as being uploaded, so that the record's blobs are not collected.
 
-Pins stand apart from what they guard, so that one who may take them away need not be allowed to take away a version.
-Those of an organisation are one partition: what crashed uploads left is found without looking at each record.
+Pins are stored apart from the versions that they protect, so permission to delete pins does not imply permission to
+delete versions. All pins of an organisation form one partition, so those of crashed uploads are found without reading
+each record.
 """
 
 from __future__ import annotations
@@ -17,29 +18,29 @@ from stratalog.records.versions import Name
 __all__ = ["is_uploading", "pin_put", "pins_of", "sweep_pins", "unpin"]
 
 SWEEP_SECONDS = 2 * RECORD_UPLOAD_SECONDS_MAX
-"""Later than pins are disbelieved: the collector is to meet those of a record that has blobs and nothing else."""
+"""Longer than a pin is valid, since the collector should meet first the pins of a record that has nothing but blobs."""
 
 
 def pin_put(name: Name, pin: str, now_ms: int) -> Put:
-    """The write that sets ``pin``, a random id."""
+    """Return the write that sets ``pin``, a random id."""
     return Put(Item(uploads_partition(name.organisation), _sort(name, pin), {"w": pin, "c": now_ms}))
 
 
 def unpin(name: Name, pin: str) -> Delete:
-    """The write that takes ``pin`` away, on condition that it still stands."""
+    """Return the write that deletes ``pin``, on condition that it still exists."""
     return Delete(uploads_partition(name.organisation), _sort(name, pin), Equals("w", pin))
 
 
 def pins_of(environment: Environment, name: Name) -> Iterator[Item]:
-    """The pins of one record."""
+    """Return the pins of one record."""
     # `0` comes right after `/`, which is in no key of a record.
     return environment.index.query(uploads_partition(name.organisation), after=f"{name.key}/", before=f"{name.key}0")
 
 
 def is_uploading(environment: Environment, name: Name, *, dry_run: bool = False) -> bool:
-    """Whether a body of several blobs is on its way to the record.
+    """Return whether a body of several blobs is being uploaded to the record.
 
-    A pin that nobody believes in any more is taken away first, so that its upload cannot end well; not in a dry run.
+    An expired pin is deleted first, so that its upload can no longer succeed; not in a dry run.
     """
     for item in pins_of(environment, name):
         if _age_seconds(environment, item) <= RECORD_UPLOAD_SECONDS_MAX:
@@ -50,7 +51,7 @@ def is_uploading(environment: Environment, name: Name, *, dry_run: bool = False)
 
 
 def sweep_pins(environment: Environment, organisation: str) -> None:
-    """Take away pins that no collector met, since they have no blob."""
+    """Delete expired pins that the collector did not meet because their uploads left no blob."""
     for item in environment.index.query(uploads_partition(organisation)):
         if _age_seconds(environment, item) > SWEEP_SECONDS:
             environment.index.commit([Delete(item.partition, item.sort)])

@@ -1,4 +1,4 @@
-"""Verification of a record: its chain is computed anew, from bodies that are read and hashed."""
+"""Verification of a record: its chain is recomputed from bodies that are read and hashed."""
 
 from __future__ import annotations
 
@@ -25,9 +25,9 @@ LOOKS_MAX = 5
 def verify_record(
     environment: Environment, name: Name, *, progress: Callable[[int], None] | None = None
 ) -> ChainReport:
-    """Compute a record's chain anew, from the oldest version retained to the latest. Reads and hashes every body.
+    """Recompute a record's chain, from the oldest version kept to the latest. Reads and hashes every body.
 
-    Raises NotFound; Unavailable where the record kept being pruned meanwhile.
+    Raises NotFound; Unavailable where the record was pruned again and again meanwhile.
     """
     for _ in range(LOOKS_MAX):
         floor = read_floor(environment.index, name)
@@ -38,6 +38,7 @@ def verify_record(
             report = _verified(environment, name, floor, parse_number(latest.sort), progress)
         except VersionForgotten:
             continue
+        # Versions that were pruned meanwhile look like damage, so the report counts only if the floor is unchanged.
         if read_floor(environment.index, name).version == floor.version:
             return report
     raise Unavailable("the record kept being pruned while it was verified", record=name.id)
@@ -91,7 +92,7 @@ def _link(environment: Environment, name: Name, version: int, item: Item) -> Lin
 
 
 def _digest(environment: Environment, name: Name, item: Item) -> bytes:
-    """What stands for the body that is read. Raises Corrupt where it is not the body that the item says."""
+    """Return the digest that represents the body in the chain. Raises Corrupt if the body is not the item's."""
     attributes: Any = item.attributes
     if attributes.get("k") == TOMBSTONE:
         if attributes["n"]:

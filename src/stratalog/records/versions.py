@@ -1,4 +1,4 @@
-"""Versions of a record, and the index items they are stored as. `formats/records.md` describes the bytes."""
+"""Versions of a record, and the index items that store them. `formats/records.md` describes the bytes."""
 
 from __future__ import annotations
 
@@ -30,30 +30,30 @@ __all__ = [
 
 TOMBSTONE = "t"
 BEFORE_VERSIONS = number(0)
-"""No version has this sort, and what else stands in a record's partition sorts before it."""
+"""No version has this sort key. The other items of a record's partition sort before it."""
 
 
 class Name(msgspec.Struct, frozen=True):
-    """Which record: its organisation and its id there."""
+    """The identity of a record: its organisation and its id there."""
 
     organisation: str
     id: str
     known_key: RecordKey | None = None
-    """The key, where that alone is known: the collector meets records by their blobs. The id is then not to be used."""
+    """The key, where only that is known: the collector finds records by their blobs. Do not use ``id`` then."""
 
     @property
     def key(self) -> RecordKey:
-        """The id as one component of its keys. Raises Invalid or LimitExceeded for an id that cannot be a key."""
+        """The id as one component of keys. Raises Invalid or LimitExceeded for an id that cannot be a key."""
         return self.known_key or record_key(self.id)
 
     @property
     def partition(self) -> str:
-        """Where its versions stand. Raises as ``key`` does."""
+        """The partition of its versions. Raises the errors of ``key``."""
         return record_partition(self.organisation, self.key)
 
 
 class RecordVersion(msgspec.Struct, frozen=True, kw_only=True):
-    """One version of a record without its body. ``created_ms`` never goes back along a record."""
+    """One version of a record without its body. ``created_ms`` never decreases along a record."""
 
     id: str
     version: int
@@ -64,21 +64,21 @@ class RecordVersion(msgspec.Struct, frozen=True, kw_only=True):
     """The SHA-256 of the whole body; empty for a deletion."""
 
     source_time_ms: int | None = None
-    """When the source says it last changed the value; not ours to judge."""
+    """The time at which the source says it last changed the value; used as given."""
 
     metadata: Mapping[str, Value] = {}
     deleted: bool = False
     principal: str = ""
-    """The id of whoever asked for it. Empty where nobody was identified."""
+    """The id of the principal that asked for it. Empty if none was identified."""
 
     redacted: bool = False
-    """Whether the body was erased: size and digest are not known any more."""
+    """Whether the body was erased: its size and digest are no longer known."""
 
     hash: bytes = b""
-    """Names the history of the record up to this version; see `formats/chain.md`."""
+    """The hash that names the history of the record up to this version; see `formats/chain.md`."""
 
     ref: BodyRef | None = None
-    """Where the body lies; None where the item itself holds it."""
+    """The reference to the body; None if the item itself holds it."""
 
 
 class Record(msgspec.Struct, frozen=True):
@@ -89,7 +89,7 @@ class Record(msgspec.Struct, frozen=True):
 
 
 def version_from_item(name: Name, item: Item) -> RecordVersion:
-    """The version an item holds. Raises Corrupt."""
+    """Return the version that an item holds. Raises Corrupt."""
     attributes: Mapping[str, Any] = item.attributes
     try:
         return RecordVersion(
@@ -112,7 +112,7 @@ def version_from_item(name: Name, item: Item) -> RecordVersion:
 
 
 def inline_content(item: Item) -> bytes:
-    """The body an item itself holds, verified. Raises Corrupt."""
+    """Return the body that an item itself holds, verified. Raises Corrupt."""
     attributes: Mapping[str, Any] = item.attributes
     body = unpack_item(attributes, BODY_PART_BYTES, f"{item.partition}/{item.sort}")
     if body is None:
@@ -123,12 +123,12 @@ def inline_content(item: Item) -> bytes:
 
 
 def latest_item(index: Index, partition: str) -> Item | None:
-    """The last item of the partition, which is the latest version, read consistently; None where there is none."""
+    """Return the latest version, the partition's last item, read consistently; None if there is none."""
     return next(index.query(partition, after=BEFORE_VERSIONS, reverse=True, limit=1), None)
 
 
 def check_metadata(metadata: Mapping[str, Value] | None) -> dict[str, Attribute]:
-    """The attribute that keeps ``metadata``, if it has any. Raises Invalid or LimitExceeded."""
+    """Return the attribute that stores ``metadata``, if there is any. Raises Invalid or LimitExceeded."""
     if not metadata:
         return {}
     if not isinstance(metadata, Mapping):
@@ -140,7 +140,7 @@ def check_metadata(metadata: Mapping[str, Value] | None) -> dict[str, Attribute]
 
 
 def check_source_time(source_time_ms: int | None) -> dict[str, Attribute]:
-    """The attribute that keeps the source's time, if there is one. Raises Invalid."""
+    """Return the attribute that stores the source's time, if there is one. Raises Invalid."""
     if source_time_ms is None:
         return {}
     if type(source_time_ms) is not int or abs(source_time_ms) > INTEGER_MAX:
@@ -149,7 +149,7 @@ def check_source_time(source_time_ms: int | None) -> dict[str, Attribute]:
 
 
 def decode_ref(stored: Attribute) -> BodyRef:
-    """The pointer that an item keeps. Raises Corrupt."""
+    """Return the body reference that an item stores. Raises Corrupt."""
     try:
         return _decode_ref(stored)  # type: ignore[arg-type]
     except (TypeError, msgspec.DecodeError, UnicodeDecodeError) as exc:

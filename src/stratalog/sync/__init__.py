@@ -1,8 +1,8 @@
-"""What a server does with a push and a pull. Plain functions without HTTP: the server, the worker and Lambda call them.
+"""The server's handling of pushes and pulls, in plain functions without HTTP, for the server, the worker and Lambda.
 
 Modules
 -------
-push        applies the mutations of a group's clients, in order
-pull        everything new since a cookie, read from one version
+push        the mutations of a group's clients, applied in order
+pull        all changes since a cookie, read from one version
 replicache  both in the terms of the Replicache protocol
 """

@@ -1,4 +1,4 @@
-"""Pull: what is new since a cookie, all of it read from one version."""
+"""Pull: all changes since a cookie, read from one version."""
 
 from __future__ import annotations
 
@@ -24,29 +24,29 @@ from stratalog.tree.nodes import Slot
 __all__ = ["LOST_BRANCH", "MayWrite", "OpenPull", "always", "open_pull", "pull"]
 
 LOST_BRANCH = "cookie of a lost branch"
-"""What is counted and logged where a client was ahead: expected after a restore, and else a reason to look."""
+"""The counter and log message for a client that is ahead: expected after a restore, otherwise to be investigated."""
 
 _log = logging.getLogger("stratalog.sync")
 
 MayWrite = Callable[[], bool]
-"""Asked only where the answer counts: whether who pulls may also write."""
+"""Returns whether the principal that pulls may also write. Called only where it matters."""
 
 
 def always() -> bool:
-    """The answer for a caller that need not ask."""
+    """Return True, for a caller that needs no check."""
     return True
 
 
 def pull(document: Document, request: Pull, owner: str = "", may_write: MayWrite = always) -> Pulled:
-    """What is new at the head since the request's cookie, and how far the group's clients have got there.
+    """Return the changes at the head since the request's cookie, and the last numbers of the group's clients there.
 
-    A cookie of another history, or of a version that is forgotten, is answered with the whole state. Where it shows
-    that the group was told more than this history has, that is committed first, if the caller ``may_write``; see
-    `stratalog.documents.resumption`. The answer is for a client whose state is still that of the cookie it asked with.
+    A cookie of another history, or of a forgotten version, gets the whole state. If the cookie shows that the group was
+    told higher numbers than this history has, these are first committed, if the caller ``may_write``; see
+    `stratalog.documents.resumption`. The result is for a client whose state is still that of the cookie it sent.
 
-    Raises Invalid for a group or cookie that cannot be; Collected where the group's clients were collected; Forbidden
-    where a client of which it would tell belongs to another owner; NotFound, ContentionError, Unavailable, Corrupt, and
-    OutcomeUnknown.
+    Raises Invalid for an invalid group or cookie, and LimitExceeded for a cookie with too many clients; Collected where
+    the group's clients were collected; Forbidden where a client in the result belongs to another owner; NotFound,
+    ContentionError, Unavailable, Corrupt, and OutcomeUnknown.
     """
     return open_pull(document, request, owner, may_write, start_bytes_max=sys.maxsize).start
 
@@ -54,7 +54,7 @@ def pull(document: Document, request: Pull, owner: str = "", may_write: MayWrite
 def open_pull(
     document: Document, request: Pull, owner: str = "", may_write: MayWrite = always, *, start_bytes_max: int
 ) -> OpenPull:
-    """What `pull` answers, of which no more values are read at once than ``start_bytes_max``. Raises as `pull` does."""
+    """Return the result of `pull`, with at most ``start_bytes_max`` bytes of values read now. Raises as `pull` does."""
     check_identity(request.group, "group")
     if request.cookie is not None:
         _check_cookie(request.cookie)
@@ -73,20 +73,20 @@ def _check_cookie(cookie: Cookie) -> None:
 
 
 class OpenPull(msgspec.Struct, frozen=True):
-    """The answer to a pull, of which only a start is in memory. All of it is of one version."""
+    """The result of a pull, with only the start of its patch in memory. All of it is read from one version."""
 
     start: Pulled
-    """Everything, with the first operations of the patch."""
+    """The result with the first operations of the patch."""
 
     rest: Iterator[tuple[int, Callable[[], Operation]]] | None
-    """The operations after those, each with how many bytes it reads once it is called; None where there are none."""
+    """The operations after those: (how many bytes it reads, the call that reads it); None if there are none."""
 
     count: Callable[[], int]
-    """How many operations the patch has in all. Reads keys again, and no large values."""
+    """Returns the number of operations in the whole patch. Reads keys again, but no large values."""
 
 
 class _Answer:
-    """One pull: the document, who asks, and what the cookie says."""
+    """One pull: the document, the principal, and the facts of the cookie."""
 
     def __init__(
         self, document: Document, request: Pull, owner: str, may_write: MayWrite, start_bytes_max: int
@@ -100,12 +100,12 @@ class _Answer:
         self._origin = document.origin
         own = self._cookie if self._cookie and self._cookie.origin == self._origin else None
         self._own = own
-        """The cookie, where it is of this document."""
+        """The cookie, if it belongs to this document's history."""
 
         self._reported: Mapping[str, int] = own.last if own and own.group == self._group else {}
 
     def give(self, state: State) -> OpenPull:
-        """The answer at ``state``, or at a newer one."""
+        """Return the result at ``state``, or at a newer state."""
         self._check_not_collected(state)
         cookie = self._own
         if cookie is None:
@@ -116,6 +116,7 @@ class _Answer:
         try:
             return self._news(state, cookie)
         except NotFound:
+            # History since the cookie was forgotten, redacted or deleted: send the whole state instead.
             return self._complete(state)
 
     def _check_not_collected(self, state: State) -> None:
@@ -123,7 +124,7 @@ class _Answer:
             raise Collected("the group's clients were collected", group=self._group)
 
     def _is_here(self, state: State, cookie: Cookie) -> bool | None:
-        """Whether the cookie's version is one of this history. None where that version is forgotten."""
+        """Return whether the cookie's version belongs to this history; None if that version is forgotten."""
         if cookie.version > state.version:
             return False
         if cookie.version < max(self._document.log.first, state.floor):
@@ -131,15 +132,15 @@ class _Answer:
         try:
             return cookie.hash == self._hash(state, cookie.version)
         except NotFound:
-            return None  # the floor rose before the state shows it
+            return None  # the floor rose since ``state`` was read
 
     def _hash(self, state: State, version: int) -> str:
         return (state.hash if version == state.version else self._document.log.hash_at(version)).hex()
 
     def _resume(self, state: State, cookie: Cookie, *, is_lost: bool) -> OpenPull:
-        """Everything, after the group's numbers, and the orders, have passed those of the lost branch.
+        """Return the whole state, after raising the group's numbers and the orders past those of the lost branch.
 
-        A version that is forgotten cannot be compared: it is of a lost branch where its order says so.
+        A forgotten version cannot be compared. It counts as lost if its order is not below this history's.
         """
         if is_lost:
             self._document.log.environment.counters[LOST_BRANCH] += 1
@@ -150,8 +151,8 @@ class _Answer:
         return self._complete(state)
 
     def _complete(self, state: State) -> OpenPull:
-        """Everything, under an order that no client of the request's cookie has passed."""
-        self._check_not_collected(state)  # once more: the state may be newer than the one that was read first
+        """Return the whole state, with an order greater than the order of the request's cookie."""
+        self._check_not_collected(state)  # again, since the state may be newer than the one first read
         group_members = members(state, self._group)
         last = self._last_ids(group_members)
         lost = {client: list(numbers) for client in last if (numbers := state.lost(client))}
@@ -168,7 +169,7 @@ class _Answer:
         return self._open(start, rows, lambda: len(changes.keys))
 
     def _open(self, start: Pulled, rows: Iterator[tuple[str, Slot | None]], count: Callable[[], int]) -> OpenPull:
-        """Read values into the patch of ``start`` as far as is wanted. Those of the ``rows`` after that wait."""
+        """Read values into the patch of ``start`` up to the limit in bytes. The remaining ``rows`` are read later."""
         left = self._start_bytes_max
         for row in rows:
             left -= _row_bytes(row)
@@ -179,7 +180,7 @@ class _Answer:
         return OpenPull(start, None, count)
 
     def _last_ids(self, group_members: Iterable[Member]) -> dict[str, int]:
-        """The numbers to tell: never one below what the client was told, which it would not believe."""
+        """Return the last numbers to report, without any below one reported earlier, which the client would reject."""
         last = {}
         for member in group_members:
             if member.owner != self._owner:
@@ -193,7 +194,7 @@ class _Answer:
         return DeleteKey(key) if slot is None else PutKey(key, decode(self._document.values.load(slot.value)))
 
     def _rejected(self, state: State, since: int, clients: set[str]) -> list[Rejection]:
-        """The rejections of these clients since; none where that is too long ago."""
+        """Return these clients' rejections since a version; none beyond `REJECTIONS_SHOWN_VERSIONS` versions."""
         if not clients or state.version - since > REJECTIONS_SHOWN_VERSIONS:
             return []
         rejected = rejections(self._document.log, since, state.version, clients)
@@ -204,11 +205,15 @@ class _Answer:
         if order > INTEGER_MAX:
             raise Invalid("a cookie's order leaves its range", value=order, limit=INTEGER_MAX)
         hash = state.hash.hex()
+        # The next pull with this cookie compares the hash; a remembered hash costs no read.
         self._document.log.note_hash(state.version, state.hash)
         return Cookie(order, self._origin, state.version, hash, self._group, _newest({**self._reported, **last}, last))
 
     def _order_passed(self, state: State) -> int:
-        """The order of the request's cookie and what came since; a cookie may be ahead of the document's own order."""
+        """Return the order of the request's cookie plus the number of versions since, at least one.
+
+        A cookie may be ahead of the document's own order.
+        """
         if self._cookie is None:
             return 0
         passed = state.version - self._cookie.version if self._own else 0
@@ -226,7 +231,7 @@ def _of_group(state: State, changes: Changes, group: str) -> Iterator[Member]:
 
 
 def _newest(reported: Mapping[str, int], last: Mapping[str, int]) -> dict[str, int]:
-    """What a cookie keeps of ``reported``: the numbers told now, and as many of those before as there is room for."""
+    """Return the numbers that a cookie keeps: those reported now, and as many earlier ones as fit."""
     before = [client for client in reported if client not in last]
     newest = [*before, *last][-COOKIE_CLIENTS_MAX:]
     return {client: reported[client] for client in newest}

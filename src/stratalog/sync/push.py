@@ -18,16 +18,15 @@ __all__ = ["check_push", "push", "refusal", "reject"]
 
 
 def push(document: Document, request: Push, owner: str = "", author: str = "", *, admitted: bool = False) -> Pushed:
-    """Apply a push, in batches; answer what became of each mutation, in order.
+    """Apply a push, in batches; return the outcome of each mutation, in order.
 
-    A mutation that no entry could hold is committed as a rejection, so that it does not block its client for ever.
-    Clients are bound to the group and to ``owner`` at first sight; those of a group that another owns are refused. To
-    a document of another origin than the push is meant for, its clients are unknown. ``admitted`` says that the push
-    was acknowledged before: no quota refuses it.
+    A mutation that no entry could hold is committed as a rejection, so that it does not block its client for ever. A
+    client is bound to the group and to ``owner`` when first seen; clients of a group with another owner are refused. If
+    the push names another origin than the document's, its clients are unknown. ``admitted`` means that the push was
+    acknowledged earlier, so no quota refuses it.
 
-    Raises Invalid or LimitExceeded for a group, client or number that cannot be, and ReservedName: nothing is applied.
-    Raises what
-    `Document.apply` does with any number of mutations from the first on applied: push all of it again.
+    Raises Invalid or LimitExceeded for an invalid group, client or number, and ReservedName: nothing is applied. Raises
+    the errors of `Document.apply`, with any number of mutations applied, in order from the first: push all of it again.
     """
     request = check_push(request)
     refused = refusal(document, request)
@@ -41,7 +40,7 @@ def push(document: Document, request: Push, owner: str = "", author: str = "", *
 
 
 def check_push(request: Push) -> Push:
-    """The push as a client may send it. Raises Invalid or LimitExceeded for names and numbers that cannot be.
+    """Return the push as a client may send it. Raises Invalid or LimitExceeded for invalid names and numbers.
 
     Raises ReservedName for names that only the store itself may use.
     """
@@ -50,14 +49,14 @@ def check_push(request: Push) -> Push:
 
 
 def refusal(document: Document, request: Push) -> Pushed | None:
-    """The answer to a push that may not reach the document whatever is in it; None for one that may."""
+    """Return the result of a push that may not reach the document, whatever it holds; None if it may."""
     if request.origin not in ("", document.origin):
         return _none(request.mutations, "unknown-client")
     return None
 
 
 def _checked(mutation: Mutation) -> Mutation:
-    """The mutation as a client may send it: numbered, and of no other origin than its client."""
+    """Return the mutation as a client may send it: numbered, and without an origin of its own."""
     check_identity(mutation.client, "client")
     if type(mutation.id) is not int or not 1 <= mutation.id <= INTEGER_MAX:
         raise Invalid("a pushed mutation must have a number from 1 on", client=mutation.client, value=mutation.id)
@@ -66,7 +65,7 @@ def _checked(mutation: Mutation) -> Mutation:
 
 
 def _none(mutations: Sequence[Mutation], status: Status) -> Pushed:
-    """The answer where none of the mutations may be applied."""
+    """Return the result in which no mutation is applied."""
     return Pushed([Outcome(client=mutation.client, id=mutation.id, status=status) for mutation in mutations])
 
 
@@ -80,9 +79,10 @@ def reject(
     author: str = "",
     admitted: bool = False,
 ) -> Outcome:
-    """Commit a mutation as rejected for ``reason``, without running it, if it is its turn; answer as a push does.
+    """Commit a mutation as rejected for ``reason``, without running it, if its number is next; return its outcome.
 
-    For one that no entry can hold as it came, and for one that keeps failing: its client would wait for it for ever.
+    It serves for a mutation that no entry can hold, and for one that keeps failing: otherwise it would block its
+    client.
     """
 
     def refuse(draft: Draft, args: Any) -> None:
@@ -100,7 +100,7 @@ def _apply(
     try:
         return document.apply(batch, group=group, owner=owner, author=author, admitted=admitted)
     except Unsupported:
-        # What is stored is newer than this program: that says nothing of the mutations.
+        # The stored data is newer than this program: the mutations are not at fault.
         raise
     except (Invalid, LimitExceeded) as exc:
         if len(batch) == 1:

@@ -1,7 +1,8 @@
-"""Push and pull in the words of the Replicache protocol, version 1, so that its unmodified client syncs a document.
+"""Push and pull in the Replicache protocol, version 1, so that its unmodified client syncs a document.
 
-Its client takes 200 alone for success, and does not send again what was answered so: 200 is for a push of which all
-was applied, is durably queued, or had been before. What it must do instead is said by 200 with an ``error``.
+Its client takes only 200 for success, and does not send again a push that got it. So 200 is sent only if all of a push
+was applied, is durably queued, or had been applied before. Other instructions to the client are sent as 200 with an
+``error``.
 """
 
 from __future__ import annotations
@@ -39,7 +40,7 @@ Shape = TypeVar("Shape")
 
 
 class ReplicacheAnswer(msgspec.Struct, frozen=True):
-    """What to answer: an HTTP status, and a body that msgspec writes as JSON; bytes in it become base64 text."""
+    """The response: an HTTP status, and a body that msgspec writes as JSON. Bytes in the body become base64 text."""
 
     status: int
     body: dict[str, Any]
@@ -63,14 +64,17 @@ class _Pull(msgspec.Struct, frozen=True):
 
 
 def pull_replicache(document: Document, body: Any, owner: str = "", may_write: MayWrite = always) -> ReplicacheAnswer:
-    """Answer a pull whose JSON body was decoded to ``body``. Raises what `pull` does, and Invalid."""
+    """Return the response to a pull with the decoded JSON ``body``. Raises the errors of `pull`, and Invalid."""
     return open_replicache_pull(document, body, owner, may_write, start_bytes_max=sys.maxsize)[0]
 
 
 def open_replicache_pull(
     document: Document, body: Any, owner: str = "", may_write: MayWrite = always, *, start_bytes_max: int
 ) -> tuple[ReplicacheAnswer, OpenPull | None]:
-    """The same, with the rest of a patch of which no more than that is read at once. Its body has the start of it."""
+    """Return the same response, and the pull whose rest remains to be read, if any.
+
+    The response's body has the start of the patch, with at most ``start_bytes_max`` bytes of values.
+    """
     request = read_pull(body)
     if isinstance(request, ReplicacheAnswer):
         return request, None
@@ -84,7 +88,7 @@ def open_replicache_pull(
 
 
 def read_push(body: Any) -> Push | ReplicacheAnswer:
-    """The push that a body says, or the answer to one of a version unknown here. Raises Invalid."""
+    """Return the push in ``body``, or the response to one of an unsupported version. Raises Invalid."""
     if _version(body, "pushVersion") != VERSION:
         return _version_not_supported("push")
     read = _converted(body, _Push)
@@ -96,7 +100,7 @@ def read_push(body: Any) -> Push | ReplicacheAnswer:
 
 
 def read_pull(body: Any) -> Pull | ReplicacheAnswer:
-    """The pull that a body says, or the answer to one of a version unknown here. Raises Invalid."""
+    """Return the pull in ``body``, or the response to one of an unsupported version. Raises Invalid."""
     if _version(body, "pullVersion") != VERSION:
         return _version_not_supported("pull")
     read = _converted(body, _Pull)
@@ -104,30 +108,36 @@ def read_pull(body: Any) -> Pull | ReplicacheAnswer:
 
 
 def answer_push(pushed: Pushed) -> ReplicacheAnswer:
-    """The status and body for what became of a push."""
+    """Return the response for the outcomes of a push."""
     statuses = {outcome.status for outcome in pushed.outcomes}
     if "wrong-group" in statuses:
         return ReplicacheAnswer(403, {"code": "forbidden", "message": "a client or its group is bound to others"})
     if "collected" in statuses:
         return client_state_not_found()
-    # After a restore a pull makes an unknown client known again; told to begin again, it would drop what is pending.
+    # After a restore, a pull makes an unknown client known again. Told to begin again, it would drop its mutations.
     if unapplied := [outcome for outcome in pushed.outcomes if outcome.status in UNAPPLIED]:
         return ReplicacheAnswer(409, {"code": "conflict", "message": _why(unapplied[0])})
     return ReplicacheAnswer(200, {})
 
 
 def answer_pull(pulled: Pulled) -> ReplicacheAnswer:
-    """The status and body for a pull. Why a mutation was rejected cannot be said in this protocol."""
+    """Return the response for a pull. The protocol cannot express why a mutation was rejected."""
     return ReplicacheAnswer(200, {"cookie": pulled.cookie, "lastMutationIDChanges": pulled.last, "patch": pulled.patch})
 
 
 def client_state_not_found() -> ReplicacheAnswer:
-    """Tells the client to begin again as a new group. Decided by the group alone, since it keeps its cookie."""
+    """Return the response that tells a client to begin again as a new group.
+
+    Only the group decides it, since the client keeps the cookie.
+    """
     return ReplicacheAnswer(200, {"error": "ClientStateNotFound"})
 
 
 def _is_foreign(request: Pull, pulled: Pulled) -> bool:
-    """Whether the whole state is sent, of a document that knows no client of the group's: none could push again."""
+    """Return whether the whole state is sent, and the document knows no client of the group.
+
+    Then no client of the group could push again.
+    """
     cookie = request.cookie
     if cookie is None or cookie.group != request.group or not cookie.last:
         return False
@@ -152,7 +162,10 @@ def _converted(body: Any, shape: type[Shape]) -> Shape:
 
 
 def _cookie(cookie: Any) -> Cookie | None:
-    """The cookie as we gave it out. One of another backend has no version here, and an order that ours must exceed."""
+    """Return the cookie that this server gave out.
+
+    A cookie of another backend has no version here, only an order that the next cookie must exceed.
+    """
     if cookie is None:
         return None
     try:
@@ -165,7 +178,7 @@ def _cookie(cookie: Any) -> Cookie | None:
 
 
 def doubles(value: Any, depth: int = JSON_DEPTH_MAX) -> Any:
-    """``value`` with integers that JavaScript wrote of a number past 2^53 as the floating point numbers they were."""
+    """Return ``value`` with integers past 2^53 as floating point numbers, which they were in JavaScript."""
     if type(value) is int and INTEGER_MAX < abs(value) <= DOUBLE_MAX:
         return float(value)
     if depth and isinstance(value, list):

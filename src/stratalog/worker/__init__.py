@@ -1,15 +1,15 @@
-"""The consumer of the queue: applies queued pushes to documents. It knows no HTTP.
+"""The consumer of the queue, which applies queued pushes to documents. It knows no HTTP.
 
 Modules
 -------
 worker          a long-lived process that receives and settles messages
 messages        a queued push as bytes
-queued_pushes   puts pushes into the queue
+queued_pushes   pushes put into the queue, and their bound
 coalescing      queued pushes of one document as one batch
-execution       applies a batch, or one mutation at a time
-settlement      acknowledges, retries or rejects a message
-attempt_record  what failed so far, kept in the index
-dead_letters    lists failed messages and tries them again
+execution       running a batch, or one mutation at a time
+settlement      acknowledgement, retry or rejection of a message
+attempt_record  earlier failures of a message, kept in the index
+dead_letters    failed messages and mutations, listed and redriven
 """
 
 from stratalog.worker.messages import Carried, QueuedPush

@@ -12,10 +12,10 @@ __all__ = ["AttemptRecord", "drop_attempts", "read_attempts", "write_attempts"]
 
 
 class AttemptRecord(msgspec.Struct, frozen=True):
-    """Why and when a message failed, which of its mutations was tried alone, and how often.
+    """Why and when a message failed, which of its mutations last ran alone, and how often.
 
-    ``receives`` counts the receives of the message when that trial began. ``redriven_ms`` is when the dead letter was
-    redriven.
+    ``receives`` is the number of receives of the message when that trial began. ``redriven_ms`` is when the dead letter
+    was redriven.
     """
 
     reason: str = ""
@@ -28,19 +28,19 @@ class AttemptRecord(msgspec.Struct, frozen=True):
 
 
 def read_attempts(index: Index, message_id: str) -> AttemptRecord:
-    """The record of a message; an empty one where there is none. Raises Corrupt, Unavailable."""
+    """Return the record of a message; an empty one if there is none. Raises Corrupt, Unavailable."""
     item = index.get(QUEUE_ATTEMPTS_PARTITION, message_id)
     return AttemptRecord() if item is None else _read(item)
 
 
 def write_attempts(index: Index, message_id: str, record: AttemptRecord) -> None:
-    """Replace the record of a message. Raises what ``commit`` raises."""
+    """Replace the record of a message. Raises the errors of ``Index.commit``."""
     attributes: dict[str, Attribute] = msgspec.to_builtins(record)
     index.commit([Put(Item(QUEUE_ATTEMPTS_PARTITION, message_id, attributes))])
 
 
 def drop_attempts(index: Index, message_id: str) -> None:
-    """Delete the record of a settled message. Raises what ``commit`` raises."""
+    """Delete the record of a settled message. Raises the errors of ``Index.commit``."""
     index.commit([Delete(QUEUE_ATTEMPTS_PARTITION, message_id)])
 
 

@@ -1,8 +1,9 @@
-"""Joining: which queued pushes may be one batch, so that what waits for one document is written as one entry.
+"""Coalescing: combine queued pushes of one document into one batch, so that they are written as one entry.
 
-Each must come out as it would have alone. So all speak for the same principal; the numbers of each client run on, or
-were brought before by one of them; and none has been given out before, since one that failed is looked at by itself.
-With numbers that run on, a client that is stopped by a gap at its first is stopped at each: none fills it.
+Each push must have the same outcome as alone. So all have the same principal; the numbers of each client continue
+without a gap, or repeat earlier ones of the batch; and none was delivered before, since a message that failed is
+handled alone. With continuing numbers, a client whose first mutation is a gap is stopped at each of its mutations: no
+mutation of the batch fills the gap.
 """
 
 from __future__ import annotations
@@ -20,11 +21,11 @@ from stratalog.worker.messages import Carried, Envelope, QueuedPush, open_push, 
 __all__ = ["JOINED_BYTES_MAX", "Opened", "join"]
 
 JOINED_BYTES_MAX = 128 * 1024
-"""How large messages may be together: of large ones each is an entry's worth, and joining saves little."""
+"""The largest joint size of messages. A large message makes an entry of its own, so joining it saves little."""
 
 
 class Opened(msgspec.Struct, frozen=True):
-    """A message with what it says."""
+    """A message with its decoded envelope and push."""
 
     message: Message
     envelope: Envelope
@@ -32,7 +33,7 @@ class Opened(msgspec.Struct, frozen=True):
 
 
 def join(blobs: Blobs, messages: Sequence[Message]) -> list[Opened]:
-    """The first messages of a group, as far as they may be one batch; none where the first goes alone."""
+    """Return the first messages of a group that may form one batch; none if the first must go alone."""
     joined: list[Opened] = []
     room, mutations_left = JOINED_BYTES_MAX, MUTATIONS_PER_BATCH_MAX
     reached: dict[str, tuple[int, int]] = {}
@@ -47,7 +48,7 @@ def join(blobs: Blobs, messages: Sequence[Message]) -> list[Opened]:
 
 
 def _readable(blobs: Blobs, messages: Sequence[Message]) -> Iterator[Opened]:
-    """Messages, opened, up to the first that is not new, not whole, or not to be read."""
+    """Yield opened messages, up to the first that was delivered before, has a claim check, or cannot be read."""
     for message in messages:
         if message.receives > 1:
             return
@@ -67,7 +68,7 @@ def _speaks_for(opened: Opened) -> tuple[str, ...]:
 
 
 def _run_on(reached: dict[str, tuple[int, int]], mutations: Sequence[Carried]) -> bool:
-    """Whether each client's numbers go on behind those in ``reached``, or are among them. They are added there."""
+    """Return whether each client's numbers continue or repeat those in ``reached``; add them to ``reached``."""
     for mutation in mutations:
         first, last = reached.get(mutation.client, (mutation.id, mutation.id - 1))
         if not first <= mutation.id <= last + 1:

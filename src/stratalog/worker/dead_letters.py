@@ -1,10 +1,10 @@
-"""Dead letters: what failed for good, why, and how it is tried once more.
+"""Dead letters: failed messages and mutations, the reasons, and how they are redriven.
 
-A message that the queue moved aside is pushed again under the numbers that it came with: what its client sent again
-meanwhile was applied then, and is not applied twice. A mutation whose mutator raised an unexpected exception, and one
-that a worker rejected after the last attempt, is committed as a rejection under its number; it is run under an
-operator's client, which names the origin. Both may be repeated without effect. A number is bound to its arguments, so a
-mutation with edited arguments is a letter of its own.
+A message that the queue moved aside is pushed again under its original numbers. Mutations that its client has sent
+again meanwhile are already applied, and are not applied twice. A mutation rejected for an unexpected exception of its
+mutator, or by a worker after its last attempt, is already committed as a rejection under its number. It is run under an
+operator's client, with its origin. Repeating either has no further effect. A number is bound to its arguments, so a
+mutation with edited arguments is a separate letter.
 """
 
 from __future__ import annotations
@@ -38,9 +38,9 @@ UNKNOWN = "its worker ended without a word"
 
 
 class RejectedPush(msgspec.Struct, frozen=True):
-    """A dead letter as people are shown it. ``document`` is empty where a message cannot be read.
+    """A dead letter as shown to people. ``document`` is empty if the message cannot be read.
 
-    ``client`` and ``mutation`` are empty and 0 for a message, which may hold many.
+    For a message, which may hold many mutations, ``client`` is empty and ``mutation`` is 0.
     """
 
     id: str
@@ -53,11 +53,11 @@ class RejectedPush(msgspec.Struct, frozen=True):
     reason: str
     redriven_ms: int
     edited: bool = False
-    """Whether it has other arguments than the mutation that was rejected."""
+    """Whether its arguments differ from those of the rejected mutation."""
 
 
 def list_letters(store: Store, *, after: str = "") -> Iterator[RejectedPush]:
-    """All dead letters in order of their ids, those after the id ``after``."""
+    """Yield all dead letters after the id ``after``, in order of ids."""
     messages = (_of_message(store, letter) for letter in store.queue.dead_letters(after=after.partition("/")[0]))
     rejections = (
         _of_rejection(id, rejection) for id, rejection in list_rejections(store.environment.index, after=after)
@@ -66,10 +66,10 @@ def list_letters(store: Store, *, after: str = "") -> Iterator[RejectedPush]:
 
 
 def redrive(store: Store, letter: str, author: str = OPERATOR) -> list[Outcome]:
-    """Run the mutations of a dead letter once more; what became of each. Can be gone on with after a crash.
+    """Run the mutations of a dead letter again; return their outcomes. After a crash, another call resumes.
 
-    Raises NotFound where there is no such letter, or its document is gone, and what `Document.apply` raises. Corrupt,
-    with nothing run, where the letter is damaged or its arguments are not those that it was made with.
+    Raises NotFound if the letter or its document does not exist, and the errors of `Document.apply`. Raises Corrupt,
+    with nothing run, if the letter is damaged or its arguments are not those it was made with.
     """
     if "/" in letter:
         return [_redrive_rejection(store, letter, author)]
@@ -80,11 +80,11 @@ def redrive(store: Store, letter: str, author: str = OPERATOR) -> list[Outcome]:
 
 
 def edit_letter(store: Store, letter: str, args: Any) -> str:
-    """Make a letter of a rejected mutation with other arguments; answer its id. It runs when it is redriven.
+    """Make a letter of a rejected mutation with other arguments; return its id. It runs when it is redriven.
 
-    The same arguments make the same letter, and those that the mutation came with are those of ``letter`` itself.
-    Raises NotFound and Corrupt as `redrive` does, Invalid for a message of many mutations and for arguments that cannot
-    be, and LimitExceeded.
+    The same arguments make the same letter, and the mutation's original arguments give the original letter. Raises
+    NotFound and Corrupt as `redrive` does, Invalid for a message of many mutations and for invalid arguments, and
+    LimitExceeded.
     """
     if "/" not in letter:
         raise Invalid("only the letter of one mutation has arguments to edit", letter=letter)
@@ -150,7 +150,10 @@ def _is_intact(letter: str, rejection: RejectedMutation | None) -> bool:
 
 
 def _as_it_came(document: Document, rejection: RejectedMutation) -> tuple[str, Any]:
-    """The name and arguments of a rejected mutation, from the log. Raises NotFound if it came out otherwise."""
+    """Return the original name and arguments of a rejected mutation, from the log.
+
+    Raises NotFound if the mutation had another outcome.
+    """
     origin = (rejection.client, rejection.id)
     version = document.applied_in(*origin) or 0
     for committed in document.versions(version - 1, version) if version else ():
@@ -161,7 +164,10 @@ def _as_it_came(document: Document, rejection: RejectedMutation) -> tuple[str, A
 
 
 def _is_of(rejection: RejectedMutation, reason: str) -> bool:
-    """Whether a rejection with that reason is the letter's. Two workers may have counted its failures differently."""
+    """Return whether a rejection with that reason is the letter's.
+
+    Two workers may have counted its failures differently, so only the beginning of a worker's reason is compared.
+    """
     if rejection.receives:
         return reason.startswith(WORKER_REJECTION)
     return reason == rejection.reason

@@ -1,8 +1,8 @@
-"""Applying a queued push: all of it at once, or, where it has failed too often, one mutation at a time.
+"""Applying a queued push: all of it at once, or, after repeated failures, one mutation at a time.
 
-A mutation that ends the worker's process leaves nothing but a message that is given out again. So before a suspect
-runs, an attempt record in the index names it. A successor finds the record, and after enough failures it rejects the
-mutation without running it. Its client goes on, long before the queue would move the message aside.
+A mutation that ends the worker's process leaves only a message that is delivered again. So before a suspect runs, an
+attempt record in the index names it. The next worker finds the record, and after enough failures it rejects the
+mutation without running it. The client then continues, long before the queue would move the message aside.
 """
 
 from __future__ import annotations
@@ -35,24 +35,24 @@ __all__ = [
 ]
 
 TRANSIENT = (Unavailable, OutcomeUnknown, ContentionError)
-"""Errors that say nothing about a mutation: the same again may well succeed. They are never counted against one."""
+"""Errors that are not a mutation's fault: a retry may well succeed. They are never counted against a mutation."""
 
 SUSPECT_RECEIVES = 5
-"""From this giving-out on a message's mutations run one by one."""
+"""From this delivery on, a message's mutations run one by one."""
 
 TRIES_MAX = 2
-"""How often a mutation may fail where it runs alone, before it is rejected."""
+"""How often a mutation may fail when run alone before it is rejected."""
 
 WORKER_REJECTION = "rejected after the last attempt"
-"""How the reason of a worker's own rejection begins."""
+"""The beginning of the reason of a worker's own rejection."""
 
 
 class NotRun(Exception):  # no StratalogError: it never leaves the worker
-    """A message was given out as often as it may be, and what it still holds was not run: no crash may follow."""
+    """Raised on a message's last delivery for mutations that were not run: no further delivery could follow a crash."""
 
 
 def apply(document: Document, queued: QueuedPush, mutations: Sequence[Carried] | None = None) -> list[Outcome]:
-    """Run a queued push, or these of its mutations, as the direct path does. Raises what `push` does."""
+    """Run a queued push, or the given mutations of it, as the direct path does. Raises the errors of `push`."""
     chosen = queued.mutations if mutations is None else mutations
     refused = refusal(document, queued.push(chosen))
     if refused is not None:
@@ -62,7 +62,7 @@ def apply(document: Document, queued: QueuedPush, mutations: Sequence[Carried] |
         if unstorable:
             outcomes += [_reject(document, queued, carried, UNSTORABLE, carried.refused) for carried in run]
         else:
-            # What was acknowledged is taken, whatever quotas say by now.
+            # The push was acknowledged when it was queued: no quota refuses it now.
             outcomes += push(document, queued.push(list(run)), queued.owner, queued.author, admitted=True).outcomes
     return outcomes
 
@@ -70,10 +70,10 @@ def apply(document: Document, queued: QueuedPush, mutations: Sequence[Carried] |
 def apply_one_by_one(
     document: Document, message: Message, queued: QueuedPush, receives_max: int = QUEUE_RECEIVES_MAX
 ) -> list[Outcome]:
-    """Run each mutation alone, under a record that names it; reject one that has failed so too often.
+    """Run each mutation alone, under a record that names it; reject a mutation that has failed so too often.
 
-    Raises NotRun where the queue would not give the message out again: what is left must not run, since it may end the
-    process. Raises what `push` does.
+    Raises NotRun on the message's last delivery, if mutations remain that may not run since one may end the process.
+    Raises the errors of `push`.
     """
     trial = _Trial(document, message, queued, receives_max)
     return [
@@ -82,7 +82,7 @@ def apply_one_by_one(
 
 
 class _Trial:
-    """The mutations of one message, one after the other."""
+    """The mutations of one message, run one after the other."""
 
     def __init__(self, document: Document, message: Message, queued: QueuedPush, receives_max: int) -> None:
         self._document = document
@@ -93,10 +93,11 @@ class _Trial:
         self._attempts = read_attempts(self._index, message.id)
 
     def take(self, position: int, carried: Carried) -> list[Outcome]:
-        """What becomes of the next mutation."""
+        """Run, reject or refuse the next mutation; return its outcome. Raises NotRun."""
         if carried.refused or not self._would_run(carried):
             return apply(self._document, self._queued, [carried])
         tries = self._tries(carried)
+        # On the last delivery one failure alone is enough, since no other trial follows.
         if tries >= TRIES_MAX or (tries and self._is_last):
             return self._reject_after_last_attempt(position, carried, tries)
         if self._is_last:
@@ -106,14 +107,20 @@ class _Trial:
         return self._try(carried, tries)
 
     def _would_run(self, carried: Carried) -> bool:
-        """Whether it is its turn. Another harms nobody, and must not take the place of the suspect in the record."""
+        """Return whether the mutation's number is next, so that it would run.
+
+        Any other does no harm, and must not replace the suspect in the attempt record.
+        """
         mutations, queued = self._queued.push([carried]).mutations, self._queued
         state, values = self._document.state(), self._document.values
         (outcome,) = run_batch(state, values, {}, mutations, queued.group, queued.owner).outcomes
         return outcome.status == "rejected"
 
     def _tries(self, carried: Carried) -> int:
-        """How often it failed alone. A trial of this same giving-out met an error of a port, which does not count."""
+        """Return how often the mutation failed alone.
+
+        A trial during this same delivery met an error of a port, which does not count.
+        """
         if (self._attempts.client, self._attempts.id) != (carried.client, carried.id):
             return 0
         return self._attempts.tries - (self._attempts.receives == self._message.receives)
@@ -123,12 +130,16 @@ class _Trial:
         try:
             return apply(self._document, self._queued, [carried])
         except (*TRANSIENT, Unsupported):
+            # The error is not the mutation's fault: take the trial back, if the index can be reached.
             with suppress(*TRANSIENT):
                 self._mark(carried, tries, 0)
             raise
 
     def _reject_after_last_attempt(self, position: int, carried: Carried, tries: int) -> list[Outcome]:
-        """Reject it, after a letter that keeps it for an operator: a letter without its rejection is only not used."""
+        """Reject the mutation, after writing a letter of it for an operator.
+
+        A letter whose rejection is not committed stays unused.
+        """
         why = self._attempts.reason or "the process ended while it ran"
         reason = f"{WORKER_REJECTION}, {tries} failures: {why}"
         record, now_ms = self._document.log.record, self._document.log.environment.clock.wall_ms()

@@ -1,8 +1,8 @@
-"""Queued pushes: what a message of the queue says, in bytes that a later version still reads.
+"""Queued pushes: the content of a queue message, in bytes that later versions still read.
 
-A push that no message could hold goes to blobs first, and the message says where they lie (a *claim check*). They have
-an owner of their own, the message, so that nothing is shared and all of it can go once the message is settled.
-`formats/queue.md` describes the bytes.
+A push too large for a message is put into blobs first, and the message holds a reference to them (a *claim check*). The
+blobs have an owner of their own, the message, so that none is shared and all can be deleted once the message is
+settled. `formats/queue.md` describes the bytes.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ TOKEN_CHARACTERS = 16
 
 
 class Carried(msgspec.Struct, frozen=True, array_like=True):
-    """One mutation. ``refused`` is why no entry could hold it as it came; its arguments are then left out."""
+    """One mutation. ``refused`` is why no entry can hold it, if so; its arguments are then left out."""
 
     client: str
     id: int
@@ -51,9 +51,9 @@ class Carried(msgspec.Struct, frozen=True, array_like=True):
 
 
 class QueuedPush(msgspec.Struct, frozen=True, array_like=True):
-    """A push and on whose behalf it is. ``origin`` is that of the document its client meant, if it said.
+    """A push and the principal it is for. ``origin`` is the document's origin as the client named it, if it did.
 
-    ``known`` are the mutators of the push that whoever queued it had: a worker without them is of another application.
+    ``known`` are the mutators of the push that the queueing process had. A worker without them lacks the application.
     """
 
     group: str
@@ -64,13 +64,13 @@ class QueuedPush(msgspec.Struct, frozen=True, array_like=True):
     known: tuple[str, ...] = ()
 
     def push(self, mutations: Sequence[Carried] | None = None) -> Push:
-        """The push as it came, or those of its mutations."""
+        """Return the push, with all of its mutations or those given."""
         chosen = self.mutations if mutations is None else mutations
         return Push(self.group, [_mutation(carried) for carried in chosen], self.origin)
 
 
 class Envelope(msgspec.Struct, frozen=True, array_like=True):
-    """What a message says without a look at the push: for which incarnation of which document it is."""
+    """The part of a message that is read without the push: the document and the incarnation that it is for."""
 
     organisation: str
     document: str
@@ -82,7 +82,7 @@ class Envelope(msgspec.Struct, frozen=True, array_like=True):
 
     inline: bytes
     claim_check: BodyRef | None = None
-    """Where the push lies, if it is not ``inline``."""
+    """The reference to the push, if it is not ``inline``."""
 
     @property
     def claim_check_owner(self) -> str:
@@ -91,7 +91,7 @@ class Envelope(msgspec.Struct, frozen=True, array_like=True):
 
 
 def group_of(record: NameRecord) -> str:
-    """The group of the queue in which a document's pushes stand."""
+    """Return the queue's group for a document's pushes."""
     return name_partition(record.organisation, record.name)
 
 
@@ -104,9 +104,9 @@ def write_message(
     bytes_max: int = MESSAGE_BYTES_MAX,
     known: Container[str] = (),
 ) -> bytes:
-    """The message for a push that was checked. Where it is larger than that its body is put into blobs, durably.
+    """Return the message for a checked push. A body too large for ``bytes_max`` is put into blobs, durably.
 
-    ``known`` are the names of the mutators that the document has where it is queued. Raises LimitExceeded,
+    ``known`` are the names of the mutators that the document has in the queueing process. Raises LimitExceeded,
     Unavailable, OutcomeUnknown.
     """
     mutations = [_carried(mutation) for mutation in push.mutations]
@@ -125,7 +125,7 @@ def write_message(
 
 
 def read_message(message: bytes) -> Envelope:
-    """What a message says. Raises Corrupt; Unsupported for one of a newer format."""
+    """Return the envelope of a message. Raises Corrupt; Unsupported for a newer format."""
     if message[:1] > bytes([FORMAT]):
         raise Unsupported("a message is of a newer format", value=message[0], limit=FORMAT)
     try:
@@ -135,8 +135,10 @@ def read_message(message: bytes) -> Envelope:
 
 
 def open_push(blobs: Blobs, envelope: Envelope) -> QueuedPush:
-    """The push that a message carries or claims. Raises Corrupt, Unavailable; ReservedName, which no server queues;
-    Unsupported for a codec of a newer program.
+    """Return the push that a message holds or refers to.
+
+    Raises Corrupt, Unavailable; ReservedName for a push that no server queues; Unsupported for a codec of a newer
+    program.
     """
     if envelope.claim_check is None:
         body = unpack(codec_named(envelope.codec, envelope.claim_check_owner), envelope.inline, QUEUED_BYTES_MAX)
@@ -152,12 +154,12 @@ def open_push(blobs: Blobs, envelope: Envelope) -> QueuedPush:
 
 
 def claim_check_exists(blobs: Blobs, envelope: Envelope) -> bool:
-    """Whether the push can still be read: its claim check is removed once it is settled, before the message is."""
+    """Return whether the push can still be read. A settled push loses its claim check before its message."""
     return envelope.claim_check is None or blobs.stat(_claim_check_key(envelope, envelope.claim_check)) is not None
 
 
 def remove_claim_check(blobs: Blobs, envelope: Envelope) -> None:
-    """Remove the blobs of a push that is settled, the one that says it stands first. Can be called again."""
+    """Delete the blobs of a settled push, beginning with the one that proves its existence. Can be called again."""
     if envelope.claim_check is None:
         return
     first = _claim_check_key(envelope, envelope.claim_check)
@@ -170,7 +172,7 @@ def _known(push: Push, known: Container[str]) -> tuple[str, ...]:
 
 
 def _body(queued: QueuedPush) -> bytes:
-    """What is stored of a push: the last field, which is younger than the format, only where it says anything."""
+    """Return the stored fields of a push. ``known`` is younger than the format, and stored only if it is not empty."""
     fields = [queued.group, queued.origin, queued.owner, queued.author, queued.mutations]
     return encode(queued if queued.known else fields)
 

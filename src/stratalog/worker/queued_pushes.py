@@ -1,7 +1,8 @@
-"""Queued pushes: puts pushes into the queue, and bounds how many of a document wait there.
+"""Queued pushes: put pushes into the queue, and bound how many of a document wait there.
 
-No queue says how long one of its groups is. So each process remembers what it has sent, and learns from the document
-how far the worker has got: messages of a group are settled in order, so one that was applied vouches for all before it.
+No queue reports the length of one of its groups. So each process remembers the pushes it sent, and reads the worker's
+progress from the document. Messages of a group are settled in order, so an applied one proves that all before it are
+settled.
 """
 
 from __future__ import annotations
@@ -33,18 +34,18 @@ FORGOTTEN_SECONDS = 900
 RETRY_SECONDS = 5
 RUNNABLE = frozenset({"rejected"})
 OPEN = frozenset({"rejected", "gap", "unknown-client"})
-"""What a push cannot be told before the queue's earlier messages are settled; all else stands at once.
+"""Outcomes that earlier messages in the queue may still change; all others are final at once.
 
-One that names no origin holds all that no pull has confirmed (`formats/sync.md`): what would fill its gap, or make
-its client known, is not in the queue.
+A push that names no origin holds all mutations that no pull has confirmed (`formats/sync.md`). A mutation that would
+fill its gap, or make its client known, is then not in the queue.
 """
 
 
 class QueuedPushes:
     """Queues the pushes of one server process. Safe for threads.
 
-    At most ``pushes_max`` of a document wait, half of them of one owner. A message is at most ``message_bytes_max``;
-    larger pushes go to blobs.
+    At most ``pushes_max`` pushes of a document wait, and at most half of them of one owner. A message is at most
+    ``message_bytes_max`` bytes; larger pushes go to blobs.
     """
 
     def __init__(
@@ -58,11 +59,11 @@ class QueuedPushes:
         self._sent: OrderedDict[str, _Sent] = OrderedDict()
 
     def push(self, document: Document, request: Push, owner: str = "", author: str = "") -> Pushed:
-        """Queue a push durably for a worker. What needs no queue is answered at once: refused, or seen before.
+        """Queue a push durably for a worker, or return its final result at once: refused, or seen before.
 
-        Raises Invalid or LimitExceeded for names and numbers that cannot be, QueueFull where too many pushes of the
-        document wait, QuotaExceeded, NotFound, Unavailable: nothing is queued. OutcomeUnknown: it may be; push the same
-        again.
+        Raises Invalid or LimitExceeded for invalid names and numbers, QueueFull where too many pushes of the document
+        wait, QuotaExceeded, NotFound, Unavailable: nothing is queued. Raises OutcomeUnknown where it may be queued:
+        push the same again.
         """
         request = check_push(request)
         record, state = document.log.record, document.state()
@@ -87,7 +88,7 @@ class QueuedPushes:
         return Pushed([], queued=True)
 
     def _reserve(self, organisation: str, state: State, request: Push) -> Reservation:
-        """Room for the clients that the push makes known: once it is acknowledged nothing refuses it."""
+        """Reserve quota for the clients that the push adds: once it is acknowledged, no quota refuses it."""
         firsts = {mutation.client for mutation in request.mutations if mutation.id == 1}
         newcomers = sum(state.client(client) is None for client in firsts)
         if not newcomers:
@@ -96,7 +97,7 @@ class QueuedPushes:
         return self._store.environment.reserve(organisation, amounts, document_clients=state.count_clients)
 
     def _sent_to(self, prefix: str) -> _Sent:
-        """What was sent for an incarnation; that of the least used one is forgotten where there are too many."""
+        """Return the pushes sent for an incarnation. With too many incarnations, the least used one is forgotten."""
         with self._lock:
             sent = self._sent.setdefault(prefix, _Sent(self._store.environment.clock))
             self._sent.move_to_end(prefix)
@@ -115,19 +116,19 @@ class _Sent:
         self._waiting: deque[_Waiting] = deque()
 
     def note(self, mutations: Sequence[Mutation], owner: str) -> None:
-        """One was sent, which takes its clients that far."""
+        """Note a push that was sent, with the last number of each of its clients."""
         last = {mutation.client: mutation.id for mutation in mutations}
         with self._lock:
             self._waiting.append(_Waiting(Observation(self._clock), last, owner))
 
     def holds_any(self, mutations: Sequence[Mutation]) -> bool:
-        """Whether a push of one of these clients was sent and not seen settled."""
+        """Return whether a push of one of these clients was sent and not seen settled."""
         clients = {mutation.client for mutation in mutations}
         with self._lock:
             return any(not clients.isdisjoint(push.last) for push in self._waiting)
 
     def check_room(self, state: State, pushes_max: int, owner: str) -> None:
-        """Raise QueueFull where as many wait as may, of all or of the owner, by what ``state`` says of those sent."""
+        """Raise QueueFull if too many pushes wait, of all owners or of this one, judged by ``state``."""
         with self._lock:
             while self._waiting and self._is_settled(0, state):
                 self._waiting.popleft()
@@ -136,7 +137,7 @@ class _Sent:
                 return
             for position in reversed(range(len(self._waiting))):
                 if self._is_settled(position, state):
-                    # Those before it were dropped, or they would have been applied: a group is settled in order.
+                    # The earlier ones are settled too, since a group is settled in order: applied, or else dropped.
                     self._waiting = deque(list(self._waiting)[position + 1 :])
                     full = self._full(pushes_max, owner)
                     break
@@ -144,7 +145,7 @@ class _Sent:
             raise full
 
     def _full(self, pushes_max: int, owner: str) -> QueueFull | None:
-        """The error where there is no room. Where nobody is known, nobody has a share."""
+        """Return the error if there is no room, else None. Without an owner only the limit for all applies."""
         if len(self._waiting) >= pushes_max:
             text = "too many pushes of the document wait in the queue"
             return QueueFull(text, limit=pushes_max, seconds=RETRY_SECONDS)
@@ -155,7 +156,7 @@ class _Sent:
         return None
 
     def _is_settled(self, position: int, state: State) -> bool:
-        """Whether it was applied, or sent so long ago that it was dropped if it was not."""
+        """Return whether the push was applied, or sent so long ago that it was dropped if not."""
         push = self._waiting[position]
         if push.sent.age_seconds() > FORGOTTEN_SECONDS:
             return True
@@ -163,7 +164,7 @@ class _Sent:
 
 
 class _Waiting(NamedTuple):
-    """A push that was sent: when, how far it takes its clients, and whose it is."""
+    """A push that was sent: its time, the last number of each client in it, and its owner."""
 
     sent: Observation
     last: dict[str, int]
@@ -171,7 +172,7 @@ class _Waiting(NamedTuple):
 
 
 def _final(document: Document, state: State, request: Push, owner: str, waiting: frozenset[str]) -> Pushed | None:
-    """The answer, where none of the mutations can have an effect any more, whatever waits in the queue."""
+    """Return the result if no mutation can have an effect, whatever waits in the queue; otherwise None."""
     try:
         batch = [check_mutation(mutation) for mutation in request.mutations]
     except (Invalid, LimitExceeded):

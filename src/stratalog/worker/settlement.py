@@ -1,16 +1,16 @@
-"""Settling: what becomes of a queued push that somebody holds, whether a worker received it or a function was called.
+"""Settlement: the result of a queued push that a worker received or that a function was called with.
 
     =========================================  ==========================
     applied, rejected, seen                    settled
-    behind a gap, of a client unknown          settled and dropped: the client's next push brings it
-    of another incarnation, of no document     settled and dropped: it was not meant for the heir
-    an error of a port                         raised: the same again may well succeed
+    behind a gap, of an unknown client         settled and dropped: the client's next push brings it
+    of another incarnation, of no document     settled and dropped: it was not meant for a new document of that name
+    an error of a port                         raised: a retry may well succeed
     of an application that the worker lacks    raised, never rejected: another worker may have it
-    any other error, a damaged document        raised: `Settler.note_failure` keeps why
+    any other error, a damaged document        raised: `Settler.note_failure` stores the reason
     =========================================  ==========================
 
-A message that was given out often is run one mutation at a time (`applying.py`). New ones that wait together for one
-document become one entry where each comes out as it would alone (`joining.py`).
+A message delivered often runs one mutation at a time (`execution.py`). New messages that wait for the same document
+become one entry if each has the same outcome as alone (`coalescing.py`).
 """
 
 from __future__ import annotations
@@ -44,11 +44,11 @@ __all__ = ["DEAD_MESSAGE", "Settlement", "Settler", "again_seconds"]
 
 REASON_CHARACTERS_MAX = 300
 DEAD_MESSAGE = "dead letter of the queue"
-"""How `Environment.report` names a message that failed when it was given out for the last time."""
+"""The name under which `Environment.report` reports a message that failed on its last delivery."""
 
 
 class Settlement(msgspec.Struct, frozen=True):
-    """A message that is done with, and what became of its mutations."""
+    """A settled message, and the outcomes of its mutations."""
 
     message: Message
     envelope: Envelope
@@ -56,22 +56,22 @@ class Settlement(msgspec.Struct, frozen=True):
 
     @property
     def version(self) -> int:
-        """The newest version that it made; 0 where it made none."""
+        """The newest version that it committed; 0 if none."""
         return max((outcome.version for outcome in self.outcomes if outcome.version is not None), default=0)
 
 
 class Settler:
-    """Applies messages to the documents of a store, which it keeps warm. Who holds them is its caller's business."""
+    """Applies messages to the documents of a store, which it keeps warm. The caller receives the messages."""
 
     def __init__(self, store: Store, receives_max: int = QUEUE_RECEIVES_MAX) -> None:
         self.counts: Counter[str] = Counter()
-        """What became of mutations by status, and of messages."""
+        """Counts of mutations by outcome, and of messages."""
 
         self._store = store
         self._receives_max = receives_max
 
     def settle(self, message: Message) -> Settlement:
-        """Apply a message, so that it may be acknowledged. Whatever it raises, it can be called again."""
+        """Apply a message, so that it may be acknowledged. After any error it can be called again."""
         envelope = read_message(message.body)
         outcomes: Sequence[Outcome] = ()
         document = self._document(envelope)
@@ -85,8 +85,8 @@ class Settler:
     def settle_some(self, messages: Sequence[Message]) -> list[Settlement]:
         """Settle the first messages of a group: one, or several that become one entry.
 
-        Raises what `settle` does of the first. After an error of a port, call `settle` with it: what stands in the way
-        may concern another.
+        Raises the errors of `settle` for the first message. After an error of a port, call `settle` with the first
+        message alone: the error may concern another message.
         """
         joined = join(self._store.environment.blobs, messages) if len(messages) > 1 else []
         if len(joined) > 1:
@@ -99,18 +99,18 @@ class Settler:
         return [self.settle(messages[0])]
 
     def drop_claim_check(self, settled: Settlement) -> None:
-        """Remove the blobs of a push that no message could hold. Can be called again."""
+        """Delete the blobs of a push that was too large for its message. Can be called again."""
         remove_claim_check(self._store.environment.blobs, settled.envelope)
 
     def finish(self, settled: Settlement) -> None:
-        """Acknowledge what is settled. Where that fails the message comes again, and is found to be applied."""
+        """Acknowledge a settled message. If that fails, it is delivered again and found to be applied."""
         self.drop_claim_check(settled)
         self._store.queue.acknowledge(settled.message)
         if settled.message.receives > 1:
             drop_attempts(self._store.environment.index, settled.message.id)
 
     def note_failure(self, message: Message, error: Exception) -> str:
-        """Keep why a message could not be settled, as far as the store can be reached; the reason."""
+        """Store why a message could not be settled, if the store can be reached; return the reason."""
         reason = f"{type(error).__name__}: {error}"[:REASON_CHARACTERS_MAX]
         self.counts["failures"] += 1
         index = self._store.environment.index
@@ -123,7 +123,7 @@ class Settler:
         return reason
 
     def _settle_joined(self, joined: Sequence[Opened]) -> list[Settlement]:
-        """Apply messages as one batch. Raises NotFound where their document is gone."""
+        """Apply messages as one batch. Raises NotFound if their document does not exist."""
         first = joined[0]
         document = self._document(first.envelope)
         if document is None:
@@ -139,7 +139,7 @@ class Settler:
         ]
 
     def _document(self, envelope: Envelope) -> Document | None:
-        """The document that a message is for, if it lives."""
+        """Return the document that a message is for; None if it does not exist."""
         try:
             document = self._store.document(envelope.organisation, envelope.document)
         except (NotFound, Invalid):
@@ -166,9 +166,9 @@ class Settler:
 
 
 def _require_application(document: Document, pushes: Sequence[QueuedPush]) -> None:
-    """Raise Unsupported where whoever queued a push had a mutator that is not here.
+    """Raise Unsupported if the queueing process had a mutator that this worker lacks.
 
-    To run it would commit a rejection for good, although a worker with the application would apply it.
+    Running it would commit a rejection for good, although a worker with the application would apply it.
     """
     for queued in pushes:
         for name in queued.known:
@@ -178,5 +178,5 @@ def _require_application(document: Document, pushes: Sequence[QueuedPush]) -> No
 
 
 def again_seconds(message: Message, seconds_max: float) -> float:
-    """How long to let go of a message that failed: longer each time it was given out."""
+    """Return how many seconds to release a failed message for: twice as long after each delivery."""
     return float(min(seconds_max, 2.0 ** (message.receives - 1)))

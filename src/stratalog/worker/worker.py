@@ -1,15 +1,15 @@
-"""Worker: a long-lived process that takes pushes from the queue and applies them to documents it keeps warm.
+"""Worker: a long-lived process that receives pushes from the queue and applies them to documents it keeps warm.
 
-What it does with a message, by what came of it:
+Its handling of a message, by the result:
 
     ===================================  ========================================================
     settled (`settlement.py`)            acknowledged
-    an error of a port                   kept in hand, its visibility extended, tried again: never counted
-    any other error, a damaged document  let go for a while; given out again up to the queue's limit
-    the end of the process               given out again when its visibility timeout ends
+    an error of a port                   kept, its visibility extended, tried again: never counted
+    any other error, a damaged document  released for a while; delivered again up to the queue's limit
+    the end of the process               delivered again when its visibility timeout ends
     ===================================  ========================================================
 
-The queue is no fence: two workers may have the same message, and the log stays right.
+The queue is no fence: two workers may receive the same message, and the log stays correct.
 """
 
 from __future__ import annotations
@@ -38,16 +38,16 @@ ReportFailure = Callable[[Message, str], None]
 
 
 class WorkerSettings(msgspec.Struct, frozen=True, kw_only=True):
-    """Numbers of a worker."""
+    """Settings of a worker."""
 
     visibility_seconds: float = 30
-    """How long a message is held from others; extended while the worker lives."""
+    """How long a message is hidden from other workers; extended while the worker lives."""
 
     receives_max: int = QUEUE_RECEIVES_MAX
-    """How often the queue gives a message out: its own limit, not more."""
+    """How often the queue delivers a message: at most the queue's own limit."""
 
     messages_max: int = WORKER_MESSAGES_MAX
-    """How many messages are in hand at most, of documents that cannot be reached just now."""
+    """The most messages held at once, of documents that cannot be reached just now."""
 
     retry_seconds_first: float = 0.1
     retry_seconds_max: float = 30
@@ -57,12 +57,12 @@ class WorkerSettings(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Worker:
-    """Applies queued pushes; those that wait together for one document as one entry where they can be.
+    """Applies queued pushes. Pushes that wait together for one document become one entry where they can.
 
     Several processes may work on one store; each runs one worker. ``stop`` and ``heartbeat`` may be called from other
-    threads. ``report_failure`` is called with a message that failed and why. What is applied is acknowledged
-    ``aside``, on threads of its own, so that both commits share a transaction where the store can; without any, each
-    waits for the other.
+    threads. ``report_failure`` is called with a message that failed and the reason. Applied messages are acknowledged
+    by the executor ``aside``, on its own threads, so that both commits share a transaction where the store can. Without
+    it, each waits for the other.
     """
 
     def __init__(
@@ -87,26 +87,26 @@ class Worker:
         close_in_child(self, "_lock")
         self._stopping = False
         self._is_news_turn = False
-        # A new process takes one message, so that one which ends it takes no others along; each that goes well doubles.
+        # A new process receives one message, so that one which ends it takes no others along. Each success doubles it.
         self._size = 1
 
     @property
     def counts(self) -> Counter[str]:
-        """What became of mutations by status, and of messages."""
+        """Counts of mutations by outcome, and of messages."""
         return self._settler.counts
 
     def run(self, *, drain: bool = False) -> None:
-        """Work until `stop` is called; with ``drain`` until the queue has nothing more to give. Raises Closed."""
+        """Work until `stop` is called; with ``drain`` until the queue delivers nothing more. Raises Closed."""
         idle = 0
         while not self._stopping:
-            # Asked first: what is acknowledged only now may have kept the rest of its group from being given.
+            # Read before `step`: a message acknowledged only now may have held back the rest of its group.
             finishing = self._unfinished()
             if self.step():
                 idle = 0
             elif drain and not self._hands and not finishing:
                 break
             elif finishing:
-                # A group gives nothing more until all that was given of it is acknowledged.
+                # A group delivers nothing more until all its delivered messages are acknowledged.
                 wait(finishing, timeout=self._settings.idle_seconds_max)
             else:
                 idle += 1
@@ -116,16 +116,16 @@ class Worker:
         wait(self._finishing)
 
     def stop(self) -> None:
-        """Have `run` end after what is under way; the others in hand are given back."""
+        """Make `run` end after the current step; other messages held are released."""
         self._stopping = True
 
     def step(self) -> bool:
-        """Settle one message, or receive some. False where there is nothing to do just now."""
+        """Settle the first messages of a group, or receive some. Return False if there is nothing to do just now."""
         self.heartbeat()
         now = self._clock.boot_ms()
         due = [hand for hand in self._hands.values() if hand.due_ms <= now]
         hand = next((hand for hand in due if not hand.retry.attempts), None)
-        # Documents out of reach are tried again in turn with what is new: neither may wait for the end of the other.
+        # Alternate between retries of unreachable documents and new messages: neither may delay the other without end.
         self._is_news_turn = not self._is_news_turn
         if hand is None and (self._is_news_turn or not due) and self._receive():
             return True
@@ -135,7 +135,7 @@ class Worker:
         return hand is not None
 
     def heartbeat(self) -> None:
-        """Extend the visibility timeouts in hand of which a third has passed. Another thread calls it meanwhile."""
+        """Extend the visibility of held messages after a third of their timeout. Called by another thread meanwhile."""
         with self._lock:
             hands = list(self._hands.values())
         for hand in hands:
@@ -144,6 +144,7 @@ class Worker:
                     self._extend(hand)
 
     def _extend(self, hand: _Hand) -> None:
+        # Taken before the requests: the visibility may be counted from any time after this.
         seen = Observation(self._clock)
         extended = [self._extend_visibility(message) for message in list(hand.messages)]
         if extended and all(extended):
@@ -156,6 +157,7 @@ class Worker:
         room = self._settings.messages_max - sum(len(hand.messages) for hand in self._hands.values())
         if room < 1:
             return False
+        # Taken before the request: the visibility may be counted from any time after this.
         seen = Observation(self._clock)
         try:
             limit = min(self._size, room)
@@ -172,7 +174,7 @@ class Worker:
         return bool(given)
 
     def _work(self, hand: _Hand) -> None:
-        """Settle the first messages of a hand, unless others may have been given them meanwhile."""
+        """Settle the first messages of a hand, unless their visibility ended: another worker may have received them."""
         message = hand.messages[0]
         if hand.seen.age_seconds() >= self._settings.visibility_seconds:
             self.counts["held too long"] += 1
@@ -200,7 +202,7 @@ class Worker:
         self._size = min(2 * self._size, RECEIVE_MESSAGES_MAX)
 
     def _settle(self, messages: Sequence[Message]) -> int:
-        """Apply the first messages and have them acknowledged; how many. Whatever it raises, it can be called again."""
+        """Apply the first messages and acknowledge them; return how many. After any error it can be called again."""
         settled = self._settler.settle_some(messages)
         for settlement in settled:
             self._finish(settlement)
@@ -217,7 +219,7 @@ class Worker:
         return [future for future in self._finishing if not future.done()]
 
     def _fail(self, message: Message, error: Exception) -> None:
-        """Note why, and let the message go for a while, with all of its group that come after it."""
+        """Store the reason, and release the message for a while, with all later ones of its group."""
         self._report_failure(message, self._settler.note_failure(message, error))
         self._size = 1
         self._give_back(message.group, again_seconds(message, self._settings.failure_seconds_max))
@@ -227,7 +229,7 @@ class Worker:
             self._give_back(group, 0)
 
     def _give_back(self, group: str, after_seconds: float) -> None:
-        """Give back what is in hand of a group, the last first, so that none overtakes the first."""
+        """Release the held messages of a group, the last first, so that none overtakes the first."""
         for message in reversed(self._drop(group)):
             with suppress(*TRANSIENT):
                 self._store.queue.release(message, after_seconds=after_seconds)
@@ -249,7 +251,7 @@ class _Hand:
 
 @contextmanager
 def heartbeats(worker: Worker, seconds: float) -> Iterator[None]:
-    """A thread sends the worker's heartbeats, ``seconds`` apart, so that a long mutation keeps its message."""
+    """Run a thread that sends the worker's heartbeats every ``seconds``, so that a long mutation keeps its message."""
     ending = threading.Event()
 
     def send_heartbeats() -> None:
