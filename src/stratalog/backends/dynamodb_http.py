@@ -80,7 +80,7 @@ class Endpoint:
         try:
             reply = connection.exchange(request)
         except BaseException:
-            connection.close()
+            connection.close()  # the rest of this reply would be read as the reply to the next request
             raise
         if self._closed or reply.headers.get(b"connection", b"").lower() == b"close":
             connection.close()

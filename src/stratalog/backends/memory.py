@@ -111,7 +111,7 @@ class MemoryIndex:
     def _do(self, write: Write) -> None:
         if isinstance(write, Put):
             item = write.item
-            copied = Item(item.partition, item.sort, dict(item.attributes))
+            copied = Item(item.partition, item.sort, dict(item.attributes))  # the caller may change its own later
             self._partitions.setdefault(item.partition, _Partition()).put(copied)
         elif isinstance(write, Delete) and (contents := self._partitions.get(write.partition)):
             contents.delete(write.sort)

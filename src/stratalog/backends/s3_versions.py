@@ -108,7 +108,7 @@ class S3Versions:
             raise Unavailable("a version from before the bucket kept versions cannot be told from a put", key=key)
         if self._retains_freed:
             self._copy_freed(key)
-        for version in reversed(versions):
+        for version in reversed(versions):  # oldest first: removing the current one makes the one before it current
             self._remove(version["Key"], version["VersionId"])
         return True
 

@@ -76,6 +76,7 @@ class SqliteFile:
             writer = _open_writer(path, synchronous, file_bytes_max, vfs)
         self._turnstile = Turnstile(path, clock)
         self._writer = _GroupWriter(writer, self._turnstile, log_bytes)
+        # A weak reference, since a registration cannot be undone and must not keep the file alive.
         os.register_at_fork(after_in_child=partial(_leave_to_parent, weakref.ref(self)))
 
     def write(
@@ -205,7 +206,7 @@ class _GroupWriter:
         if self._group_commit.waiting:
             self._fill(group)
         for ticket in group:
-            ticket.send()
+            ticket.send()  # before the transaction: an interrupt from here on leaves the outcome unknown
         try:
             if self._closed:
                 raise Closed("the database is closed")

@@ -63,7 +63,7 @@ class SqliteQueue:
     def receive(self, limit: int = 10, *, visibility_seconds: float = 30) -> list[Message]:
         check_receive(limit, visibility_seconds)
         now = self._clock.wall_ms()
-        if not self._file.read(READY, (now,)):
+        if not self._file.read(READY, (now,)):  # a read: an idle poll takes no write lock
             return []
         return self._file.write(partial(self._receive, limit, now, now + int(visibility_seconds * 1000)))
 

@@ -102,6 +102,7 @@ class SqsQueue:
             given = self._living([_message(record) for record in records])
             for message in given:
                 self._remember(message.receipt, _VisibilityTimeout(seen, visibility_seconds))
+            # If all received messages became dead letters, receive again: [] means that no message is ready.
             if given or not records:
                 return given
 

@@ -60,6 +60,7 @@ class ClientFile:
         except BaseException:
             self._unlock()
             raise
+        # A weak reference, since a registration cannot be undone and must not keep the file alive.
         os.register_at_fork(after_in_child=partial(_leave_to_parent, weakref.ref(self)))
 
     def read(self, statement: str, *parameters: Any) -> Iterator[tuple[Any, ...]]:

@@ -72,6 +72,7 @@ class Local:
             if self._fact("client") is None:
                 _set(connection, "document", document)
                 self._become_new(connection)
+            # Sent again: after a restart it is not known how long they were queued, and the queue may have lost them.
             connection.execute("UPDATE pending SET answer = '' WHERE answer = 'queued'")
         if self._fact("document") != document:
             raise Invalid("the file is of another document", document=self._fact("document"), asked=document)
@@ -375,8 +376,10 @@ def _write(connection: apsw.Connection, patch: Sequence[Operation]) -> None:
 
 
 def _reports_rejections(asked: Cookie, pulled: Pulled) -> bool:
-    """Return whether ``pulled`` reports all rejections since ``asked``, so that a committed mutation not among them was
-    applied. A server reports none with the whole state, or over more than `REJECTIONS_SHOWN_VERSIONS`.
+    """Return whether a committed mutation that is not among the rejections of ``pulled`` was applied.
+
+    That does not hold for a pull of the whole state, nor over more than `REJECTIONS_SHOWN_VERSIONS` versions: a server
+    looks back only so far.
     """
     passed = pulled.cookie.version - asked.version
     return not _is_complete(pulled) and passed <= REJECTIONS_SHOWN_VERSIONS

@@ -54,7 +54,7 @@ class SyncCycle:
         if self._turn_of == threading.get_ident():
             raise Invalid("a subscriber cannot synchronise: it is called from within a sync cycle")
         with self._turn:
-            self._turn_of = threading.get_ident()
+            self._turn_of = threading.get_ident()  # a second cycle of this thread would wait for itself
             try:
                 yield
             finally:
