@@ -52,7 +52,7 @@ REMOVALS: tuple[Removal, ...] = (
         (
             Edit(
                 CYCLE,
-                "            # A server that takes nothing from this client may still tell it what is new.\n"
+                "            # A server that accepts no push of this client may still answer its pull.\n"
                 "            self._pull()\n",
                 "",
             ),

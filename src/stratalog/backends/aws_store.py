@@ -1,6 +1,6 @@
-"""A store on AWS: an address, `aws://NAME?…`, and what stands there: a table, a bucket, a queue and its dead letters.
+"""A store on AWS: its address, `aws://NAME?…`, and the table, bucket, queue and dead-letter queue behind it.
 
-Region, endpoints and credentials that the address does not name are those that AWS's own tools would find.
+Region, endpoints and credentials that the address does not name are found as AWS's own tools find them.
 """
 
 from __future__ import annotations
@@ -29,13 +29,13 @@ from stratalog.ports.meter import Meter
 
 __all__ = ["Address", "AwsStore", "configured_endpoint", "open_bucket", "parse_address"]
 
-# A worker with nothing to do asks this seldom; each request is billed.
+# How long one receive waits for a message: each request is billed, and an idle worker sends one per wait.
 QUEUE_WAIT_SECONDS = 2
 MAY_NAME = {"bucket", "queue", "region", "prefix", "freed"}
 
 
 class Address(msgspec.Struct, frozen=True):
-    """What an `aws://` URL names. An empty region is the one AWS's own tools would use."""
+    """The parts of an `aws://` URL. An empty region means the region that AWS's own tools would use."""
 
     table: str
     bucket: str
@@ -43,13 +43,14 @@ class Address(msgspec.Struct, frozen=True):
     region: str = ""
     prefix: str = ""
     freed: str = ""
-    """``retain``: what is deleted is first copied below `!freed/`, where the bucket's lifecycle removes it."""
+    """``retain``: each deleted blob is first copied below `!freed/`, where the bucket's lifecycle removes it."""
 
 
 def parse_address(url: str) -> Address:
-    """What `aws://NAME?bucket=…&queue=…&region=…&prefix=…&freed=…` names; bucket and queue are called like the table.
+    """Return the address in `aws://NAME?bucket=…&queue=…&region=…&prefix=…&freed=…`.
 
-    Raises Invalid for an unknown part, and for a name that its service does not take.
+    NAME is the table's name, and the default for bucket and queue. Raises Invalid for an unknown or repeated part, and
+    for a name that its service does not accept.
     """
     parts = urlsplit(url)
     given = dict(pairs := parse_qsl(parts.query, keep_blank_values=True))
@@ -64,7 +65,10 @@ def parse_address(url: str) -> Address:
 
 
 class AwsStore:
-    """The three ports at an address. Making it asks nothing of AWS; raises Invalid, Unavailable without credentials."""
+    """The three ports at an address. The constructor sends no request to AWS.
+
+    It raises Invalid or Unavailable where region or credentials are missing.
+    """
 
     def __init__(self, address: Address, clock: Clock, meter: Meter | None = None) -> None:
         self.meter = meter or Meter()
@@ -86,7 +90,10 @@ class AwsStore:
         )
 
     def open_queue(self) -> SqsQueue:
-        """The queue, which is looked for now. Raises Unavailable where there is none."""
+        """Find the queue and its dead-letter queue, and return a client of both.
+
+        Raises Unavailable where one of them does not exist.
+        """
         client = self._service("sqs")
         try:
             urls = find_queues(client, self._address.queue)
@@ -96,10 +103,10 @@ class AwsStore:
         return SqsQueue(client, *urls, self._clock, wait_seconds=QUEUE_WAIT_SECONDS, meter=self.meter)
 
     def create(self) -> list[str]:
-        """Make what is missing, and say what was.
+        """Create the missing table, bucket and queues, and return the names of those created, each after its kind.
 
-        What stands is only looked at, so that a role which may make nothing can open a store that stands.
-        Several may do so at once. Raises Invalid, Unavailable, OutcomeUnknown: call it again.
+        Existing ones are only read, so a role without the right to create can open an existing store. Several
+        processes may call this at once. Raises Invalid. After Unavailable or OutcomeUnknown, call it again.
         """
         table, bucket, queue = self._address.table, self._address.bucket, self._address.queue
         made = []
@@ -115,7 +122,7 @@ class AwsStore:
         return made
 
     def close(self) -> None:
-        """Let go of the connections of index and blobs."""
+        """Close the connections of index and blobs. A queue from `open_queue` is closed by its caller."""
         self.blobs.close()
         self.index.close()
 
@@ -124,7 +131,10 @@ class AwsStore:
 
 
 def open_bucket(url: str, clock: Clock) -> ObjectBlobs:
-    """The blobs at ``s3://BUCKET/PREFIX``. Asks nothing of AWS; raises Invalid, Unavailable without credentials."""
+    """Return the blobs at ``s3://BUCKET/PREFIX``. Sends no request to AWS.
+
+    Raises Invalid for a name that S3 does not accept, and Unavailable without credentials.
+    """
     parts = urlsplit(url)
     for part, value in (("bucket", parts.netloc), ("prefix", parts.path.strip("/"))):
         shape, rule = SHAPES[part]
@@ -136,9 +146,9 @@ def open_bucket(url: str, clock: Clock) -> ObjectBlobs:
 
 
 def configured_endpoint(session: Any, service: str) -> str:
-    """The URL that AWS's own tools would ask instead of Amazon's, from environment and profile; empty if there is none.
+    """Return the endpoint URL configured for a service in the environment or the profile; empty without one.
 
-    The order is theirs: “Service-specific endpoints”, AWS SDKs and Tools Reference Guide.
+    The order is that of AWS's own tools: “Service-specific endpoints”, AWS SDKs and Tools Reference Guide.
     """
     if session.get_config_variable("ignore_configured_endpoint_urls"):
         return ""
@@ -153,7 +163,8 @@ def configured_endpoint(session: Any, service: str) -> str:
     return next((url for url in candidates if url), "")
 
 
-# Part → what its service takes, narrowed to what all of them take where it is called like the table.
+# Part of an address → the names that its service accepts, and that rule in words. A bucket or queue that takes the
+# table's name must match its own rule too. SQS accepts 80 characters, ten of which are `-dead.fifo`.
 SHAPES: dict[str, tuple[re.Pattern[str], str]] = {
     "table": (re.compile(r"[A-Za-z0-9_.-]{3,255}"), "3 to 255 letters, digits, underscores, dots and hyphens"),
     "bucket": (re.compile(r"[a-z0-9][a-z0-9.-]{1,61}[a-z0-9]"), "3 to 63 lower-case letters, digits and hyphens"),

@@ -1,4 +1,4 @@
-"""Billed units of DynamoDB, S3 and SQS. A backend that asks the service and one that only counts use the same rules."""
+"""Billed units of DynamoDB, S3 and SQS. The backends on AWS and the wrappers that only count share these rules."""
 
 from __future__ import annotations
 
@@ -25,39 +25,40 @@ READ_UNIT_BYTES = 4096
 QUERY_PAGE_BYTES = 1024 * 1024
 LIST_KEYS = 1000
 QUEUE_REQUEST_BYTES = 64 * 1024
-# What SQS counts of a message besides: names, types and the number of an attribute.
+# An allowance for the message attributes, which SQS counts too: their names, their types and a number.
 QUEUE_NAMES_BYTES = 64
 
 
 def write_units(item_bytes: int, *, transaction: bool = False) -> int:
-    """What DynamoDB bills for writing an item of this size: one unit for each KB begun, twice that in a transaction.
+    """Return the write units that DynamoDB bills for an item: one per KB begun, twice that in a transaction.
 
-    An overwrite counts by the larger of both items, and a failed condition like a success.
+    An overwrite is billed by the larger of the old and the new item. A failed condition is billed like a success.
     """
     units = max(1, -(-item_bytes // WRITE_UNIT_BYTES))
     return 2 * units if transaction else units
 
 
 def read_units(read_bytes: int, *, consistent: bool) -> float:
-    """What DynamoDB bills for one get, or for one page of a query: a unit for each 4 KB begun, half if not consistent.
+    """Return the read units that DynamoDB bills for one get or one page of a query.
 
-    A page's items are added up first; reading nothing costs as much as reading a little.
+    A consistent read costs one unit per 4 KB begun, any other half of that. ``read_bytes`` is the sum over the items of
+    the page. Reading nothing costs as much as reading up to 4 KB.
     """
     units = max(1, -(-read_bytes // READ_UNIT_BYTES))
     return units if consistent else units / 2
 
 
 def commit_operation(writes: Sequence[Write]) -> str:
-    """What DynamoDB calls a commit of these writes. A check alone is a read, and has no name here."""
+    """Return DynamoDB's name for a commit of these writes. A lone check is no commit: it is made as a read."""
     if len(writes) > 1:
         return "TransactWriteItems"
     return "PutItem" if isinstance(writes[0], Put) else "DeleteItem"
 
 
 def commit_units(writes: Sequence[Write], standing: Mapping[int, Item | None]) -> int:
-    """What a commit is billed: each write by the larger of its item and the known item under its key.
+    """Return the write units of a commit: each write counts the larger of its item and the known item at its key.
 
-    ``standing`` holds the items behind the writes by their place. Checks are billed like writes.
+    ``standing`` maps the position of a write to the item that is stored at its key. Checks are billed like writes.
     """
     total = 0
     for position, write in enumerate(writes):
@@ -75,7 +76,10 @@ def count_commit(
     reported: float = 0,
     wasted: bool = False,
 ) -> None:
-    """Count a commit that was made, or whose condition failed: by the rules, or ``reported`` if it is more."""
+    """Count a commit that succeeded, or whose condition failed (``wasted``), in write units.
+
+    The units are those of `commit_units`, or ``reported`` if that is more.
+    """
     operation, units = commit_operation(writes), max(reported, commit_units(writes, standing))
     meter.add(operation, "write units", units)
     if wasted:
@@ -83,15 +87,18 @@ def count_commit(
 
 
 def count_read(meter: Meter, operation: str, items: Iterable[Item], *, consistent: bool) -> None:
-    """Count one get, or one page of a query."""
+    """Count the read units of one get or one page of a query."""
     meter.add(operation, "read units", read_units(sum(map(item_bytes, items)), consistent=consistent))
 
 
 def message_bytes(group: str, body_bytes: int) -> int:
-    """The size of a message as SQS counts it: the body as base64, the name of the group, names of attributes."""
+    """Return the size of a message as SQS counts it: body as base64, group name, and the attributes' allowance."""
     return 4 * -(-body_bytes // 3) + len(group.encode()) + QUEUE_NAMES_BYTES
 
 
 def billed_requests(payload_bytes: int) -> int:
-    """As how many requests SQS bills one that sends or brings so much, a batch as a whole: one for each 64 KB begun."""
+    """Return how many requests SQS bills for one that sends or returns so many bytes: one per 64 KB begun.
+
+    The messages of a batch are added up first.
+    """
     return max(1, -(-payload_bytes // QUEUE_REQUEST_BYTES))

@@ -1,6 +1,7 @@
-"""What the backends on boto3 share: clients that try once, and one reading of what went wrong.
+"""Clients of boto3 without retries, and one mapping of boto3's errors to ours, for all backends on boto3.
 
-boto3's own retries are off, since they hide whether an earlier try may have been taken: `send_request` has them.
+boto3's own retries are off, since they hide whether an earlier try may have taken effect. `send_request` retries
+instead.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ T = TypeVar("T")
 
 CONNECTIONS_MAX = 64
 NOT_IMPLEMENTED = 501
-# Refusals that say nothing was done and that it may be done later, whatever status they come with.
+# Codes that mean: nothing was done, and a later try may succeed. The HTTP status beside them varies.
 THROTTLES = frozenset(
     {
         "ConditionalRequestConflict",
@@ -43,7 +44,10 @@ LOST = (exceptions.HTTPClientError, exceptions.IncompleteReadError, ResponsePars
 
 
 class RequestRefused(Unavailable):
-    """The service refused for good; ``reason`` is its own code, without the service's name."""
+    """The service refused the request, and another try would not help. ``reason`` is the service's error code.
+
+    A prefix of the code that names the service is left out.
+    """
 
     def __init__(self, message: str, reason: str, explanation: str) -> None:
         super().__init__(message, reason=reason, explanation=explanation)
@@ -51,7 +55,10 @@ class RequestRefused(Unavailable):
 
 
 def aws_client(service: str, session: Any, endpoint: str, policy: RequestPolicy) -> Any:
-    """A boto3 client, safe for threads. ``endpoint`` is the URL of a service like Amazon's, or empty."""
+    """Return a boto3 client that tries each request once. It is safe for threads.
+
+    ``endpoint`` is the URL of a compatible service; empty for Amazon's own.
+    """
     session = session or boto3.Session()
     config = Config(
         retries={"total_max_attempts": 1},
@@ -66,7 +73,11 @@ def aws_client(service: str, session: Any, endpoint: str, policy: RequestPolicy)
 
 
 def once(service: str, call: Callable[[], T], *, writes: bool) -> T:
-    """What one request answers. Raises Retryable where another may fare better, Refused where it would not."""
+    """Make one request and return its response.
+
+    Raises Retryable where another try may succeed, and RequestRefused where it would not. The error in Retryable is
+    Unavailable if nothing was done; if that is not known, it is OutcomeUnknown for a write, else Unavailable.
+    """
     unknown = OutcomeUnknown if writes else Unavailable
     try:
         return call()

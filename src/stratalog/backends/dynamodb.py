@@ -65,10 +65,11 @@ _page = msgspec.json.Decoder(_Page)
 class DynamoIndex:
     """An index in the table ``table``, which `create_table` makes. Safe for threads and any number of processes.
 
-    One write is one conditional put or delete, several are a transaction with a request token. An attribute may be
-    neither called ``P`` nor ``S``, and an integer has at most 64 bits: else Invalid. The meter of the client is told
-    what is billed by the published rules; of writes what DynamoDB says if that is more, since an overwrite counts by
-    the old item where it was the larger.
+    A commit of one write is one conditional put or delete; a commit of several is a transaction with a request token.
+    A commit raises Invalid for an attribute called ``P`` or ``S`` and for an integer of more than 64 bits.
+
+    The client's meter counts units by the published rules. For writes it counts the figure that DynamoDB reports if
+    that is more: an overwrite is billed by the old item where that was the larger, and only DynamoDB knows its size.
     """
 
     joint_commits = False
@@ -81,7 +82,7 @@ class DynamoIndex:
 
     @property
     def meter(self) -> Meter:
-        """What was asked of DynamoDB so far."""
+        """The meter of the client: requests and units so far."""
         return self._client.meter
 
     def get(self, partition: str, sort: str, *, consistent: bool = True) -> Item | None:
@@ -150,14 +151,14 @@ class DynamoIndex:
         self._settle(writes, self._call(commit_operation(writes), request, _written, CallEffect.TOKEN))
 
     def _check_alone(self, check: Check) -> None:
-        """A condition with nothing to write is a consistent read; a transaction says no more at ten times the price."""
+        """Check a condition without a write by a consistent read: a transaction would cost ten times as much."""
         item = self.get(check.partition, check.sort)
         if not holds(check.condition, item):
             raise ConditionFailed({0: item})
 
     def _settle(self, writes: Sequence[Write], answer: DynamoAnswer[_Written]) -> None:
         if answer.kind is Kind.DONE:
-            # Only DynamoDB knows the size of what was overwritten or removed.
+            # No items of the old state are passed: only DynamoDB knows the size of an item it overwrote or removed.
             count_commit(self.meter, writes, {}, reported=_reported_units(answer.value))
             return
         failed = {
@@ -194,14 +195,18 @@ class DynamoIndex:
 
 
 def _reported_units(written: _Written | None) -> float:
-    """What DynamoDB says that a commit cost, in all its tables."""
+    """Return the units that DynamoDB reports for a commit: one figure, or one for each table."""
     consumed = written.ConsumedCapacity if written else None
     parts = consumed if isinstance(consumed, tuple) else (consumed,) if consumed else ()
     return sum(part.CapacityUnits for part in parts)
 
 
 def _bounds(partition: str, after: str | None, before: str | None, reverse: bool) -> Request:
-    """A query takes one condition on the sort key, so where there are two bounds, the near one is where it starts."""
+    """Return the part of a query request that holds its bounds.
+
+    DynamoDB accepts one condition on the sort key. With two bounds the far one is that condition, and the near one is
+    the exclusive start key. `BETWEEN` would include both ends: those items would be read, billed and dropped.
+    """
     values = {":p": DynamoValue(S=partition)}
     near, far = (before, after) if reverse else (after, before)
     request: Request = {"ExpressionAttributeValues": values, "KeyConditionExpression": "P = :p"}

@@ -1,4 +1,4 @@
-"""Calls to DynamoDB: signed, checked, and made again as often as that is safe and there is time."""
+"""Calls to DynamoDB: signed, checked, and retried where that is safe and within a time budget."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ CONDITIONS = {"ConditionalCheckFailed", "ConditionalCheckFailedException"}
 
 
 class DynamoValue(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
-    """An attribute's value as DynamoDB writes it: text, bytes or a number, of which one is there."""
+    """An attribute's value in DynamoDB's form: exactly one of text, bytes and number is set."""
 
     S: str | None = None
     B: bytes | None = None
@@ -56,7 +56,7 @@ Attributes = dict[str, DynamoValue]
 
 
 class Reason(msgspec.Struct, frozen=True):
-    """Why one write of a transaction stood in its way; ``None`` as text if it did not."""
+    """Why one write of a transaction failed. ``Code`` is the text ``None`` for a write that did not."""
 
     Code: str = "None"
     Message: str | None = None
@@ -64,7 +64,11 @@ class Reason(msgspec.Struct, frozen=True):
 
 
 class DynamoRetryPolicy(RetryPolicy, frozen=True, kw_only=True):
-    """How long a call is made again: ``seconds_max`` after lost answers, and a time of its own for other hindrances."""
+    """How long a call is retried: ``seconds_max`` after lost and unsent requests, and budgets for other hindrances.
+
+    The budgets are separate so that a throttled table does not use up the time in which a conflict passes, nor the
+    other way round.
+    """
 
     seconds_max: float = 5.0
     wait_seconds_first: float = 0.02
@@ -73,7 +77,7 @@ class DynamoRetryPolicy(RetryPolicy, frozen=True, kw_only=True):
     conflicts_seconds_max: float = 3.0
 
     def seconds_for(self, kind: Kind) -> float:
-        """The time for what stood in the way; none for what another attempt would meet again."""
+        """Return the time budget for attempts that ended with ``kind``; 0 where another attempt would end the same."""
         if kind is Kind.THROTTLED:
             return self.throttled_seconds_max
         if kind is Kind.CONFLICTS:
@@ -82,7 +86,7 @@ class DynamoRetryPolicy(RetryPolicy, frozen=True, kw_only=True):
 
 
 class Credentials(Protocol):
-    """What botocore's credentials have, frozen or not."""
+    """The attributes that botocore's credentials have, frozen or not."""
 
     access_key: str
     secret_key: str
@@ -90,7 +94,7 @@ class Credentials(Protocol):
 
 
 class CallEffect(enum.Enum):
-    """What may be done when the answer to a call is lost."""
+    """The effect a call may have had when its answer is lost, and so whether it may be made again."""
 
     READ = "it has no effect: make it again"
     WRITE = "it may have had its effect: say so"
@@ -98,7 +102,7 @@ class CallEffect(enum.Enum):
 
 
 class Kind(enum.Enum):
-    """What became of one attempt."""
+    """The outcome of one attempt."""
 
     DONE = "done"
     CONDITION = "condition"
@@ -110,7 +114,7 @@ class Kind(enum.Enum):
 
 
 class DynamoAnswer(msgspec.Struct, Generic[T], frozen=True):
-    """What DynamoDB said: a value if it is done, else the reasons, one for each write of a transaction."""
+    """The outcome of one attempt: a value if it is DONE, else reasons, one for each write of a transaction."""
 
     kind: Kind
     value: T | None = None
@@ -133,7 +137,7 @@ _error_decoder = msgspec.json.Decoder(_Error)
 class DynamoClient:
     """DynamoDB's JSON protocol at one endpoint. Safe for threads.
 
-    ``credentials`` is asked for every request, and raises Unavailable while there are none.
+    ``credentials`` is called for every attempt, and raises Unavailable while there are none.
     """
 
     def __init__(
@@ -154,10 +158,10 @@ class DynamoClient:
         self._retry_policy = retry_policy or DynamoRetryPolicy()
 
     def call(self, operation: str, request: Any, decoder: msgspec.json.Decoder[T], kind: CallEffect) -> DynamoAnswer[T]:
-        """The answer to ``request``: done, or a condition that does not hold.
+        """Send ``request``, with retries, and return its answer: DONE, or CONDITION where a condition does not hold.
 
-        Raises Unavailable, Invalid, LimitExceeded — nothing was written. OutcomeUnknown — a write may have been done.
-        Corrupt — what was read is not what this package writes.
+        Raises Unavailable, Invalid, LimitExceeded: nothing was written. OutcomeUnknown: the write may have been done.
+        Corrupt: the data read are not of a form that this package writes.
         """
         body = msgspec.json.encode(request)
         policy = self._retry_policy
@@ -166,13 +170,14 @@ class DynamoClient:
         while True:
             answer = self._attempt(operation, body, decoder)
             lost = lost or (answer.kind is Kind.LOST and kind is not CallEffect.READ)
+            # A failed condition after a lost attempt may be the lost attempt's own item: the outcome is unknown then.
             if answer.kind is Kind.DONE or (answer.kind is Kind.CONDITION and not lost):
                 return answer
             if (lost and kind is CallEffect.WRITE) or not retry.wait_for(answer.kind, policy.seconds_for(answer.kind)):
                 raise _error(operation, answer, lost)
 
     def close(self) -> None:
-        """Let go of connections. Closing twice is fine."""
+        """Close the connections. Closing twice is fine."""
         self._endpoint.close()
 
     def _attempt(self, operation: str, body: bytes, decoder: msgspec.json.Decoder[T]) -> DynamoAnswer[T]:
@@ -192,7 +197,7 @@ class DynamoClient:
 class Signer:
     """Signature version 4 for requests of one kind: a POST of JSON to the root of one host.
 
-    The rule is AWS's, “Create a signed AWS API request”. The key of a day and the headers of a second are kept.
+    The rule is AWS's, “Create a signed AWS API request”. The signing key of a day is cached.
     """
 
     def __init__(self, host: str, region: str) -> None:
@@ -201,7 +206,7 @@ class Signer:
         self._key: tuple[str, str, bytes] = ("", "", b"")
 
     def signed(self, operation: str, body: bytes, credentials: Credentials, seconds: int) -> bytes:
-        """The whole request as it goes over the wire."""
+        """Return the whole request as the bytes to send. ``seconds`` is the time of signing, since the epoch."""
         at = time.strftime("%Y%m%dT%H%M%SZ", time.gmtime(seconds))
         token = credentials.token
         names = "content-type;host;x-amz-date;x-amz-security-token;x-amz-target"
@@ -234,7 +239,10 @@ class Signer:
 
 
 def _read(reply: Reply, decoder: msgspec.json.Decoder[T]) -> DynamoAnswer[T]:
-    """What the reply says. One that is not whole, or of a failing server, says nothing."""
+    """Return the answer in ``reply``. A reply that is incomplete, or from a failing server, counts as LOST.
+
+    Raises Corrupt for a complete reply whose data are not of a form that this package writes.
+    """
     checksum = reply.headers.get(b"x-amz-crc32")
     if checksum is not None and checksum != b"%d" % zlib.crc32(reply.body):
         return DynamoAnswer(Kind.LOST, message="the answer's checksum is wrong")
@@ -257,7 +265,11 @@ def _refusal(reply: Reply) -> DynamoAnswer[Any]:
 
 
 def _kind(codes: set[str]) -> Kind:
-    """A failed condition counts only where nothing else stood in the way: what else failed was not looked at."""
+    """Return the kind of a refusal with these codes.
+
+    CONDITION needs every code to be a failed condition: beside a conflict or a throttle DynamoDB does not evaluate the
+    other writes' conditions, and the port promises the item behind each failed one.
+    """
     if codes - CONDITIONS - CONFLICTS - THROTTLED or not codes:
         return Kind.REFUSED
     if codes & CONFLICTS:

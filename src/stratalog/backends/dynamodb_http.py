@@ -1,6 +1,7 @@
-"""HTTP/1.1 to one endpoint: a request leaves in one piece, its answer is read whole, connections are kept for the next.
+"""HTTP/1.1 to one endpoint, with reused connections: one write for a request, and its whole reply read into memory.
 
-Ours, since the libraries cost more processor time than the rest of a commit: see docs/decisions/0002-libraries.md.
+It is our own because HTTP libraries cost more processor time than the rest of a commit: see
+docs/decisions/0002-libraries.md.
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ BODY_BYTES_MAX = 32 * 1024 * 1024
 
 
 class Reply(msgspec.Struct, frozen=True, gc=False):
-    """An answer, whole. Header names are in lower case."""
+    """A complete response. Header names are in lower case."""
 
     status: int
     headers: Mapping[bytes, bytes]
@@ -37,26 +38,26 @@ class Reply(msgspec.Struct, frozen=True, gc=False):
 
 
 class HttpExchange(Protocol):
-    """Where requests go."""
+    """One endpoint: sends a request and reads its reply."""
 
     host: str
 
     def exchange(self, request: bytes) -> Reply:
-        """The answer to ``request``, which is sent once at most.
+        """Send ``request`` at most once and return the reply.
 
-        Raises Unavailable — nothing was sent. OutcomeUnknown — some or all was sent and no whole answer came.
+        Raises Unavailable: nothing was sent. OutcomeUnknown: some or all of it was sent, and no complete reply came.
         """
         ...
 
     def close(self) -> None:
-        """Let go of connections. Those in use are closed once their answer is there."""
+        """Close idle connections. A connection in use is closed when its exchange ends."""
         ...
 
 
 class Endpoint:
     """The server behind an ``http`` or ``https`` URL. Safe for threads: each exchange has a connection to itself.
 
-    A child process that inherits it begins with connections of its own.
+    A forked child that inherits it opens connections of its own. Raises Invalid for any other URL.
     """
 
     def __init__(
@@ -79,7 +80,7 @@ class Endpoint:
         try:
             reply = connection.exchange(request)
         except BaseException:
-            connection.close()
+            connection.close()  # the rest of this reply would be read as the reply to the next request
             raise
         if self._closed or reply.headers.get(b"connection", b"").lower() == b"close":
             connection.close()
@@ -92,7 +93,11 @@ class Endpoint:
         self._drop_idle()
 
     def _idle_connection(self) -> _Connection | None:
-        """The one used last, so that the others grow old and go."""
+        """Return the idle connection that was used last and is still open, or None.
+
+        The last one is reused first, so that after a burst the server closes the others for being idle.
+        """
+        # A forked child must not share its parent's streams: the replies of both would mix.
         if self._process != os.getpid():
             self._drop_idle()
             self._process = os.getpid()
@@ -130,7 +135,7 @@ class _Connection:
         self._poll.register(stream, select.POLLIN)
 
     def is_open(self) -> bool:
-        """Whether an idle connection may be used: a server that says something unasked has closed it."""
+        """Return whether an idle connection may be used. Readable without a request means: the server closed it."""
         return not self._poll.poll(0)
 
     def exchange(self, request: bytes) -> Reply:

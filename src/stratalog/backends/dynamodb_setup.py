@@ -1,4 +1,4 @@
-"""What happens once: finding the region, the endpoint and the credentials of DynamoDB, and making the table."""
+"""Setup of DynamoDB: a client from the region, endpoint and credentials that AWS's tools find, and the table itself."""
 
 from __future__ import annotations
 
@@ -48,9 +48,10 @@ def open_client(
     retry_policy: DynamoRetryPolicy | None = None,
     meter: Meter | None = None,
 ) -> DynamoClient:
-    """A client with the credentials, and unless they are given the region and endpoint, that AWS's own tools would use.
+    """Return a client with the region, endpoint and credentials that AWS's own tools would use.
 
-    ``session`` is botocore's, for who has one. Raises Invalid where there are no credentials or no region.
+    ``region`` and ``endpoint`` take precedence where given. ``session`` is a botocore session; by default a new one.
+    Raises Invalid without credentials or a region.
     """
     session = session or Session()
     try:
@@ -72,7 +73,7 @@ def open_client(
 
 
 def table_is_ready(client: DynamoClient, table: str) -> bool:
-    """Whether the index's table stands and can be used. Raises Invalid where it has other keys; Unavailable."""
+    """Return whether the index's table exists and is active. Raises Invalid where it has other keys; Unavailable."""
     try:
         description = client.call("DescribeTable", {"TableName": table}, _described, CallEffect.READ).value
     except Unavailable as exc:
@@ -86,9 +87,10 @@ def table_is_ready(client: DynamoClient, table: str) -> bool:
 
 
 def create_table(client: DynamoClient, table: str) -> bool:
-    """Make the index's table, paid by request, and wait until it can be used. False: it was there already.
+    """Create the index's table, billed per request, and wait until it is active. Return False if it existed before.
 
-    Raises Invalid where a table of that name has other keys; Unavailable.
+    Raises Invalid where a table of that name has other keys; Unavailable, also if the table is not active after
+    `TABLE_SECONDS_MAX` seconds.
     """
     made = _request_table(client, table)
     for _ in range(int(TABLE_SECONDS_MAX / TABLE_WAIT_SECONDS)):
@@ -108,6 +110,7 @@ def _request_table(client: DynamoClient, table: str) -> bool:
         "BillingMode": "PAY_PER_REQUEST",
     }
     try:
+        # Retried like a read, since a second creation changes nothing. After a lost answer the result may be False.
         client.call("CreateTable", request, _anything, CallEffect.READ)
     except Unavailable as exc:
         if exc.details.get("code") != "ResourceInUseException":

@@ -1,7 +1,7 @@
-"""Blobs as files of a folder: one file a blob, written beside and linked into place.
+"""Blobs as files of a folder: one file per blob, written under a temporary name and linked into place.
 
-A file's name is the blob's key, the suffix of its kind and that of its codec, so that a person can open it. In a folder
-of format 1 it is the key alone; such a file is read as it is, and takes its name when it is put again.
+A file's path is the blob's key plus the suffixes of its kind and codec, so that a person can open it. In format 1 the
+path is the key alone. Such a file is read as it is; the next put of its blob writes one with suffixes and removes it.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from stratalog.recent_reads import RecentReads
 
 __all__ = ["FileBlobs"]
 
-# No key component starts with a dot, so these two never meet a key.
+# No key component starts with a dot, so neither folder clashes with a key.
 NEW = ".new"
 ASIDE = ".aside"
 DIGITS = 64
@@ -44,10 +44,11 @@ PUT_TRIES_MAX = 100
 class FileBlobs:
     """Blobs under ``folder``, which several processes may share. Needs POSIX renames and hard links.
 
-    A file's modification time is the blob's age by ``clock``, with random digits below the millisecond, so that inode
-    and time together name one generation. A file left in ``.new`` by a crash is removed when the folder is next opened.
-    One left in ``.aside`` may have been refreshed just before: whoever opens or lists the folder, or misses the blob,
-    puts it back. ``sync`` makes durable what a descriptor, of a file or of a folder, stands for.
+    A blob's age starts at its file's modification time, set by ``clock`` with random digits below the millisecond.
+    Inode and modification time together are the stamp of one generation. A crash may leave an unfinished file in
+    ``.new``: the next process that opens the folder removes it. A crash during a delete may leave a file in ``.aside``,
+    which may have been refreshed just before: a process that opens or lists the folder, or misses the blob, puts it
+    back. ``sync`` makes the file or folder behind a descriptor durable; by default `sync_descriptor`.
     """
 
     def __init__(self, folder: str | Path, clock: Clock, *, sync: Callable[[int], None] | None = None) -> None:
@@ -98,7 +99,7 @@ class FileBlobs:
                 yield _stat(key, os.stat(path))
 
     def delete(self, key: str, stamp: str) -> bool:
-        """Rename aside, look, unlink: what is looked at can no longer be refreshed, so the look decides."""
+        """Rename the file aside, compare its stamp, unlink it: no put can refresh it between comparison and unlink."""
         path, stat = self._find(key)
         if stat is None or stat.stamp != stamp:
             return stat is None
@@ -109,7 +110,7 @@ class FileBlobs:
             with suppress(FileNotFoundError):
                 self._folders.sync(os.path.dirname(path))
             remove_empty(os.path.dirname(path), self._folder)
-            # Another process may have put it back in the moment before.
+            # Another process may have put the file back just before the unlink.
             with suppress(FileNotFoundError):
                 return _stat(key, os.stat(path)).stamp != stamp
         return True
@@ -118,7 +119,7 @@ class FileBlobs:
         self._closed = True
 
     def _find(self, key: str) -> tuple[str, BlobStat | None]:
-        """The file of a blob, and how it looks."""
+        """Return the path of a blob's file and its stat; an empty path and None where there is no file."""
         paths = self._paths(key)
         for _ in self._looks(paths):
             for path in paths:
@@ -127,9 +128,9 @@ class FileBlobs:
         return "", None
 
     def _looks(self, paths: Sequence[str]) -> Iterator[None]:
-        """One for each look at a blob's files.
+        """Yield once for each time that the caller should look for a blob's files.
 
-        A delete that finds another generation has it aside for a moment, or for ever where its process ends then.
+        A delete that finds another generation has it aside for a moment; if its process ends then, this puts it back.
         """
         yield
         self._clock.sleep(GAP_SECONDS)
@@ -140,12 +141,10 @@ class FileBlobs:
             yield
 
     def _refresh(self, path: str) -> bool:
-        """Start the age of a standing blob anew, durably. False where none stands, or was renamed aside meanwhile.
-        A damaged one is removed first: presence says nothing of bytes, which are read once in an observation window.
+        """Renew the modification time of an existing file, durably, and return True.
 
-        The lock is held from taking the time to setting it: one who is frozen between the two would else make the blob
-        as old as that, although others put it later. What is renamed aside after the second look is younger by then
-        than what its deleter looked at.
+        False where there is no file, or where it was renamed aside meanwhile. A damaged file is removed, and the result
+        is False: presence is no proof of integrity, so the bytes are read, once per observation window.
         """
         looked = Observation(self._clock)
         with file_errors(), suppress(FileNotFoundError), open(path, "rb", buffering=0) as file:
@@ -153,10 +152,13 @@ class FileBlobs:
             if seen is None and not _is_intact(path, file.read()):
                 self._remove_damaged(path)
                 return False
+            # Locked from reading the clock to setting the time: a process suspended between the two would otherwise
+            # set an old time over the newer one of a later put.
             fcntl.flock(file, fcntl.LOCK_EX)
             os.utime(file.fileno(), ns=self._times())
             renewed = os.fstat(file.fileno())
             fcntl.flock(file, fcntl.LOCK_UN)
+            # After this check a delete may still rename the file aside. It then finds a newer stamp and puts it back.
             if renewed.st_ino != os.stat(path).st_ino:
                 return False
             self._reads.note(path, _generation(renewed), seen or looked)
@@ -166,7 +168,7 @@ class FileBlobs:
         return False
 
     def _remove_damaged(self, path: str) -> None:
-        """As `delete` does: what was renamed aside is looked at once more, since another put may have replaced it."""
+        """Rename a damaged file aside, and unlink it if it is still damaged: another put may have replaced it."""
         aside = self._move_aside(path)
         if aside is None:
             return
@@ -176,7 +178,11 @@ class FileBlobs:
             self._unlink_aside(aside)
 
     def _write(self, path: str, data: bytes) -> bool:
-        """False where another put was first: a link gives way to its blob, which may be younger than this one."""
+        """Write a new file and link it to ``path``, durably, and return True.
+
+        False where another put was first: a link does not replace its file, which may be younger. False also where
+        another process removed the temporary file as left over, or the empty folder.
+        """
         temporary = os.path.join(self._folder, NEW, new_id(self._clock, 26))
         try:
             with file_errors(), suppress(FileNotFoundError):
@@ -186,10 +192,10 @@ class FileBlobs:
                     return self._make_durable(path)
         finally:
             _unlink_if_there(temporary)
-        return False  # also where another process took the file for a left one, or removed the folder, empty
+        return False
 
     def _make_durable(self, path: str) -> bool:
-        """The new name of a blob. False where it is deleted already."""
+        """Sync the folders above a new file, or raise OutcomeUnknown. False where the folder is removed already."""
         try:
             self._folders.sync_up(os.path.dirname(path))
         except FileNotFoundError:
@@ -200,14 +206,14 @@ class FileBlobs:
 
     def _write_durably(self, path: str, data: bytes) -> None:
         with open(path, "xb") as file:
-            fcntl.flock(file, fcntl.LOCK_EX)  # it is no left one: see `_remove_unfinished`
+            fcntl.flock(file, fcntl.LOCK_EX)  # so that `_remove_unfinished` of another process leaves it
             file.write(data)
             file.flush()
             os.utime(file.fileno(), ns=self._times())
             self._sync_descriptor(file.fileno())
 
     def _remove_unfinished(self) -> None:
-        """Remove what processes that ended had begun to write. Who still writes holds a lock."""
+        """Remove unfinished files of processes that have ended. A process that still writes one holds a lock on it."""
         with os.scandir(os.path.join(self._folder, NEW)) as entries:
             for entry in entries:
                 with suppress(OSError), open(entry.path, "rb") as file:
@@ -219,17 +225,17 @@ class FileBlobs:
         return now_ns, now_ns
 
     def _move_aside(self, path: str) -> str | None:
-        """Where the file stands now; None where there is none. Another process may remove the empty folder aside."""
+        """Rename the file into `ASIDE` and return its new path; None where there is no file."""
         aside = self._aside(path)
         while os.path.exists(path):
             make_shared_folder(os.path.dirname(aside))
-            with suppress(FileNotFoundError):
+            with suppress(FileNotFoundError):  # another process removed the empty folder aside: again
                 os.rename(path, aside)
                 return aside
         return None
 
     def _unlink_generation(self, key: str, stamp: str, aside: str, path: str) -> bool:
-        """Unlink what is aside if it is that generation, else put it back. False also where another put it back."""
+        """Unlink the file aside if it has ``stamp``, else put it back. False also where another process put it back."""
         with suppress(FileNotFoundError):
             if _stat(key, os.stat(aside)).stamp == stamp:
                 self._unlink_aside(aside)
@@ -242,14 +248,14 @@ class FileBlobs:
         remove_empty(os.path.dirname(aside), os.path.join(self._folder, ASIDE))
 
     def _put_back(self, aside: str, path: str) -> None:
-        """By a link, which keeps the generation and gives way to a blob that was put meanwhile.
+        """Put a file back by a link, which keeps its generation and does not replace a blob that was put meanwhile.
 
-        A blob of format 1 that was put meanwhile has another name. Its old file goes, as `put` removes it.
+        A blob of format 1 that was put meanwhile has a name with suffixes; its old file is then removed as by `put`.
         """
         folder = os.path.dirname(path)
         while os.path.exists(aside):
             make_shared_folder(folder)
-            with suppress(FileNotFoundError):  # removed just now: the empty folder, or the file aside
+            with suppress(FileNotFoundError):  # another process just removed the empty folder, or the file aside
                 _link(aside, path)
                 if any(os.path.exists(f"{path}{kind}{ZSTD.suffix}") for kind in KINDS):
                     _unlink_if_there(path)
@@ -257,7 +263,7 @@ class FileBlobs:
                 self._unlink_aside(aside)
 
     def _put_back_blob(self, paths: Sequence[str]) -> bool:
-        """Put back what stands aside of one blob's files; whether anything did."""
+        """Put back the files of one blob that are aside, and return whether there was one."""
         targets = {os.path.basename(path): path for path in paths}
         folder = os.path.join(self._folder, ASIDE, os.path.relpath(os.path.dirname(paths[0]), self._folder))
         is_put_back = False
@@ -279,12 +285,12 @@ class FileBlobs:
                 remove_empty(folder, root)
 
     def _paths(self, key: str) -> tuple[str, ...]:
-        """Where a blob may lie: under the names of its kinds, else under that of format 1."""
+        """Return the possible paths of a blob's file: one for each kind, and last the path of format 1."""
         base = self._base(key)
         return (*(f"{base}{kind.suffix}{ZSTD.suffix}" for kind in kinds_of(key)), base)
 
     def _base(self, key: str) -> str:
-        """The path of a blob's file without the suffixes."""
+        """Return the path of a blob's file without the suffixes. Raises Invalid, Closed."""
         self._check_open()
         key_hash(key)
         components = key.split("/")
@@ -301,9 +307,9 @@ class FileBlobs:
 
 
 def _walk(folder: str, base: str, prefix: str, after: str) -> Iterator[tuple[str, str]]:
-    """Keys and paths in order of key: a folder sorts as its name with a slash, as it does within keys.
+    """Yield keys and paths in order of key. A folder sorts as its name plus a slash, as it does within keys.
 
-    Of two files of one blob the one that has the name of format 1 is left out.
+    Of two files of one blob the file of format 1 is left out: it sorts first, and the other replaces it in the `dict`.
     """
     with file_errors():
         try:
@@ -325,7 +331,7 @@ def _walk(folder: str, base: str, prefix: str, after: str) -> Iterator[tuple[str
 
 
 def _file_name(text: str) -> str:
-    """A part of a key as a path has it: names of files are its UTF-8, whatever the locale says of file names."""
+    """Return a key component as a file name. On disk it is always UTF-8, whatever the locale's encoding is."""
     return text if text.isascii() else os.fsdecode(text.encode())
 
 
@@ -334,7 +340,7 @@ def _key_part(name: str) -> str:
 
 
 def _digest_of(name: str) -> str:
-    """The last component of the key of the blob whose file has that name; empty for what is no file of ours."""
+    """Return the last component of the key of the blob whose file has this name; empty for a foreign file."""
     digest, suffix = name[:DIGITS], name[DIGITS:]
     if len(digest) < DIGITS or "." in digest:
         return ""
@@ -342,9 +348,9 @@ def _digest_of(name: str) -> str:
 
 
 def _refuse_unknown_codec(key: str, base: str) -> None:
-    """Raise Unsupported where a blob is there, in a file of a codec that this program does not know.
+    """Raise Unsupported where the blob's file exists with a codec that this program does not know.
 
-    A look at so many files is quick. In a larger folder such a blob is not found.
+    It reads `FILES_LOOKED_AT_MAX` names of the folder at most, which is quick, and may miss the file in a larger one.
     """
     folder, digest = os.path.split(base)
     with suppress(FileNotFoundError), os.scandir(folder) as entries:
@@ -360,7 +366,7 @@ def _unlink_if_there(path: str) -> None:
 
 
 def _link(source: str, target: str) -> bool:
-    """Whether nothing stood at the target."""
+    """Link ``source`` to ``target``. False, and nothing changed, where ``target`` exists."""
     try:
         os.link(source, target)
     except FileExistsError:
@@ -369,7 +375,7 @@ def _link(source: str, target: str) -> bool:
 
 
 def _is_intact(path: str, data: bytes) -> bool:
-    """Whether ``data`` are the bytes of the blob that the file ``path`` is named after."""
+    """Return whether ``data`` is an intact stored form of the blob whose file is ``path``."""
     try:
         verified(os.path.basename(path)[:DIGITS], decompress(data, BLOB_BYTES_MAX))
     except Corrupt:
@@ -383,5 +389,5 @@ def _stat(key: str, status: os.stat_result) -> BlobStat:
 
 
 def _generation(status: os.stat_result) -> str:
-    """Other than a stamp it also tells a file that was written into."""
+    """Return a name of the file's present bytes. Unlike a stamp it also changes when the file is written in place."""
     return f"{status.st_ino:x}-{status.st_mtime_ns:x}-{status.st_ctime_ns:x}-{status.st_size}"

@@ -1,4 +1,4 @@
-"""Folders of files: made and kept durable, removed once they are empty, and the errors of the file system as ours."""
+"""Folders of files: made durably, synced, and removed once empty. File system errors are raised as ours."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ Sync = Callable[[int], None]
 
 
 class DurableFolders:
-    """Makes names in the folders below ``root`` durable, and the names of the folders themselves where they are new."""
+    """Syncs of the folders below ``root``: of the names in a folder, and of the names of new folders above them."""
 
     def __init__(self, root: str, sync: Sync) -> None:
         self._root = root
@@ -33,15 +33,15 @@ class DurableFolders:
         _sync_path(folder, self._sync_descriptor)
 
     def sync_up(self, folder: str) -> None:
-        """Make the names in ``folder`` durable, its own, and those of the folders above it.
+        """Make the names in ``folder`` durable, its own name, and the names of the folders above it.
 
-        What this process did for a folder holds while no name above it changed since: another process may have removed
-        the folder when it was empty, and a third may have made it again without having synced its name yet. Raises
-        FileNotFoundError where it is removed just now.
+        The folders above are synced once per process and again after any change in them: another process may have
+        removed the empty folder, and a third may have made it again without having synced its name yet. Raises
+        FileNotFoundError where another process removes the folder during the call.
         """
         self.sync(folder)
         above = list(self._above(folder))
-        # Taken before the syncs: a change beside them is noticed next time.
+        # Read before the syncs: a change during them makes the next call sync again.
         changed = tuple((status.st_ino, status.st_mtime_ns) for status in map(os.stat, above))
         if self._durable.get(folder) == changed:
             return
@@ -58,7 +58,7 @@ class DurableFolders:
 
 
 def remove_empty(folder: str, root: str) -> None:
-    """Remove ``folder`` and the folders above it up to ``root``, as far as they are empty."""
+    """Remove ``folder`` and then each folder above it below ``root``, up to the first that is not empty."""
     while folder != root:
         try:
             os.rmdir(folder)
@@ -68,10 +68,10 @@ def remove_empty(folder: str, root: str) -> None:
 
 
 def make_shared_folder(folder: str) -> None:
-    """Make ``folder`` and the missing ones above it, which others may remove at any moment, being empty. Syncs nothing.
+    """Make ``folder`` and the missing folders above it while other processes may remove empty ones. Syncs nothing.
 
-    `os.makedirs` fails where a folder stood at its attempt and was removed before its look, or one above it was.
-    Raises OSError.
+    It retries, since one `os.makedirs` fails where another process removes the folder between the attempt to make it
+    and the check for an existing one, or removes a folder above it. Raises OSError.
     """
     for _ in range(MAKE_TRIES_MAX):
         try:
@@ -85,17 +85,20 @@ def make_shared_folder(folder: str) -> None:
 
 
 def make_folder(folder: str | Path, *, sync: Sync | None = None) -> None:
-    """Make ``folder`` and the folders above it that are missing, durably; one that stands is fine.
+    """Make ``folder`` and the missing folders above it, durably. An existing folder is fine.
 
-    A folder is made only in one whose own name was synced, whoever made that: so where one stands, the names of all
-    above it are durable, and only its own may still be on the way. Raises Unavailable, StorageFull.
+    Every process makes a folder only inside a folder whose own name it has synced. So of an existing folder the names
+    of all folders above are durable, and only its own name may still be unsynced. Raises Unavailable, StorageFull.
     """
     with file_errors():
         _make_folder(os.path.abspath(folder), sync or sync_descriptor)
 
 
 def sync_descriptor(descriptor: int) -> None:
-    """Make durable what a descriptor stands for. On macOS fsync leaves bytes in the drive's cache; F_FULLFSYNC not."""
+    """Make the file or folder behind a descriptor durable.
+
+    On macOS `fsync` leaves bytes in the drive's cache, so `F_FULLFSYNC` is used there.
+    """
     full_sync = getattr(fcntl, "F_FULLFSYNC", None)
     if full_sync is None:
         os.fsync(descriptor)
@@ -105,7 +108,7 @@ def sync_descriptor(descriptor: int) -> None:
 
 @contextmanager
 def file_errors() -> Iterator[None]:
-    """Raise StorageFull or Unavailable for what the file system raises: nothing was written."""
+    """Raise an OSError of the block as StorageFull or Unavailable: nothing was written."""
     try:
         yield
     except OSError as exc:
@@ -121,7 +124,7 @@ def _make_folder(folder: str, sync: Sync) -> None:
     try:
         _sync_path(above, sync)
     except PermissionError:
-        # What stands in a folder that may not be read was made by somebody else, who answers for its name.
+        # An existing folder inside one that this process may not read was made, and its name synced, by another user.
         if not stood:
             raise
 

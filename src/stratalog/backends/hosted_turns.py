@@ -1,17 +1,17 @@
-"""Turns at a hosted index: a waiting mark that busy writers look at rarely. A hint, and never a fence.
+"""Turns at a hosted index: a waiting mark that busy writers read rarely. It is a hint and never a fence.
 
-Without turns a busy process commits between any read of the head and the put after it, so that other processes lose
-every race to it. With them each writer follows three rules:
+Without turns a busy process commits between another process's read of the head and its put, so the other process loses
+every race. With turns each writer follows three rules:
 
 - A writer that *keeps losing* writes the mark: one item for each log or record, with a random id. Marks have no order,
-  and no clock is compared with them. So a waiter that crashed leaves nothing to wait for. Maintenance deletes those of
+  and no clock is compared with them. So no writer waits for a waiter that crashed. Maintenance deletes the marks of
   records; a writer that still waits writes another.
-- A process that *commits without pause* looks at the mark beside its commits. A new id stops it once: until another
-  writer has taken the place of its next item, `STOP_MS_MAX` at most.
+- A process that *commits without pause* reads the mark in parallel with its commits. A new id stops it once: until
+  another writer has written the item that it was about to write, `STOP_MS_MAX` at most.
 - A writer that *lost* waits a random time of up to two round trips, reads and puts.
 
-A lone writer pays for the looks alone: reads that need not be consistent, a tenth of a write each, at most one for
-`LOOK_COMMITS` commits. The figures behind the numbers are in docs/decisions/0032-turns-at-hosted-indexes.md.
+A lone writer pays only for reads of the mark: eventually consistent, a tenth of the price of a write each, at most one
+for `LOOK_COMMITS` commits. The figures behind the constants are in docs/decisions/0032-turns-at-hosted-indexes.md.
 """
 
 from __future__ import annotations
@@ -29,20 +29,22 @@ from stratalog.process_fork import close_in_child
 
 __all__ = ["HostedTurns"]
 
-# When a process looks at the mark. A pause ends a run of commits: a process that pauses leaves room for others.
+# When a process reads the mark: in a run of commits, every so often. A pause of PAUSE_MS ends the run, since it leaves
+# room for other writers.
 LOOK_MS = 50
 LOOK_COMMITS = 3
 PAUSE_MS = 100
 IDS_KNOWN_MAX = 4
 
-# How long a new mark stops a process that won so recently, and how often it asks meanwhile, in round trips.
+# How long a new mark stops a process whose last win is at most RECENT_MS old, and the intervals at which it reads the
+# next position meanwhile, in round trips but at least POLL_MS_MIN.
 STOP_MS_MAX = 100
 RECENT_MS = 50
 POLL_ROUND_TRIPS = 0.4
 POLL_MS_MIN = 2
 
-# When a writer that loses writes the mark: after so many losses, and so long after its first loss or its last mark. One
-# that won so often within the last second had its share.
+# When a losing writer writes the mark: after LOSSES_MIN losses, and MARK_AFTER_MS after its first loss or MARK_AGAIN_MS
+# after its last mark. In a process that won WINS_SATED times within SATED_MS the first mark waits MARK_SATED_AFTER_MS.
 LOSSES_MIN = 2
 MARK_AFTER_MS = 40
 MARK_AGAIN_MS = 150
@@ -50,7 +52,7 @@ MARK_SATED_AFTER_MS = 250
 WINS_SATED = 5
 SATED_MS = 1000
 
-# How long a writer waits before its next try, in round trips: after a lost put, and after it was stopped.
+# The range of a writer's random wait before its next try, in round trips: after a lost put, and after a stop.
 AFTER_LOSS = (0.0, 2.0)
 AFTER_STOP = (1.0, 2.0)
 WAIT_FORGOTTEN_MS = 5000
@@ -63,7 +65,7 @@ LONG_AGO_MS = -(10**9)
 
 
 class _Traffic:
-    """The commits of this process to one log or record, and the marks that it has seen there."""
+    """Recent commits of the process to one log or record, and the marks it has seen there."""
 
     __slots__ = ("author", "ended_ms", "known", "looked_ms", "looking", "mark_partition", "run", "stop", "wins_ms")
 
@@ -75,12 +77,16 @@ class _Traffic:
         self.wins_ms = (LONG_AGO_MS,) * WINS_SATED
         self.known: tuple[str, ...] = ()
         self.stop = False
-        """Whether a new mark asks this process to stop; ``author`` is the writer of its own that wrote it."""
+        """Whether a new mark asks this process to stop at its next commit."""
 
         self.author: _Wait | None = None
+        """The writer of this process that wrote that mark; None where another process did."""
 
     def learn(self, id: str, author: _Wait | None = None) -> bool:
-        """A mark was read or written: whether its id is new. A read may answer with an older mark, so some are kept."""
+        """Note a mark that was read or written. Return whether its id is new; a new one sets ``stop``.
+
+        A read that is not consistent may return an older mark, so the last `IDS_KNOWN_MAX` ids are known.
+        """
         if id in self.known:
             return False
         self.known = (id, *self.known[: IDS_KNOWN_MAX - 1])
@@ -89,7 +95,7 @@ class _Traffic:
 
 
 class _Wait:
-    """A writer that keeps losing: how often, since when, and whether it has written the mark."""
+    """A writer that has lost a race or was stopped: how often, since when, and whether it has written the mark."""
 
     __slots__ = ("due", "has_turn", "losses", "lost_ms", "marked", "traffic", "waits_since_ms")
 
@@ -99,26 +105,26 @@ class _Wait:
         self.lost_ms = self.waits_since_ms = now_ms
         self.marked = False
         self.due: tuple[float, float] | None = None
-        """The wait before the next try, in round trips; None once it is over."""
+        """The range of the wait before the next try, in round trips; None once that wait has begun."""
 
         self.has_turn = False
 
     def mark_after_ms(self) -> int:
-        """How long it goes on without a mark, or without another one."""
+        """Return how long this writer waits before it writes its first mark, or its next one."""
         if self.marked:
             return MARK_AGAIN_MS
         sated = self.lost_ms - self.traffic.wins_ms[0] < SATED_MS
         return MARK_SATED_AFTER_MS if sated else MARK_AFTER_MS
 
 
-# Whoever loses again is known by its context: each thread has one, as has each actor of a simulation.
+# A writer is identified by its context: each thread has one, as has each actor of a simulation.
 _waiting: ContextVar[_Wait | None] = ContextVar("stratalog waiting", default=None)
 
 
 class HostedTurns:
-    """The index behind it, with turns for the writers of logs and records. Closing it closes that index.
+    """A wrapper around a hosted index that adds turns for writers of logs and records. Closing it closes the index.
 
-    ``run_look`` runs a look at a mark beside its caller; by default in a thread, which `close` waits for.
+    ``run_look`` runs one read of a mark in parallel with its caller; by default in a thread, which `close` waits for.
     """
 
     def __init__(
@@ -151,7 +157,11 @@ class HostedTurns:
         )
 
     def commit(self, writes: Sequence[Write], blobs: Mapping[str, bytes] = NO_BLOBS) -> None:
-        """As the index behind it. One that a mark stops is not sent, where its condition is found to have failed."""
+        """Commit on the wrapped index.
+
+        A commit that a mark stops, and whose first condition is found to fail meanwhile, is not sent: it raises
+        ConditionFailed with the item found.
+        """
         first = _appended(writes)
         partition = turn_partition(first.partition) if first is not None else None
         if first is None or partition is None:
@@ -166,53 +176,57 @@ class HostedTurns:
             self._index.commit(writes, blobs)
         except ConditionFailed as exc:
             self._measure(traffic, begun_ms)
-            if 0 in exc.items:
+            if 0 in exc.items:  # the append itself lost the race; another write's condition says nothing of a race
                 self._note_loss(traffic)
             raise
         self._measure(traffic, begun_ms)
         self._note_win(traffic)
 
     def turn(self, partition: str) -> AbstractContextManager[bool]:
-        """After a lost race the block begins with the wait for the next try, and maybe with a mark; the value is True.
+        """Wait before the next try of a caller that has lost a race, or write the mark; the value is then True.
 
-        Where the caller lost none there is nothing to wait for: False.
+        False, without a wait, where the caller has lost none.
         """
-        self._index.turn(partition)
+        self._index.turn(partition)  # raises Closed
         return _Turn(self, self._traffic_of(partition))
 
     def close(self) -> None:
-        """Close the index, then wait for looks that are under way: each is one read."""
+        """Close the index, then wait for the reads of marks in flight."""
         self._index.close()
         self._looks.close()
 
     def pause(self, wait: _Wait) -> None:
-        """Write the mark where its time has come; else wait for the next try. For `turn`."""
+        """Write the mark if it is due, else wait before the next try. Called by `turn`."""
         assert wait.due is not None, "a writer waits once for each lost race"
         low, high = wait.due
         wait.due = None
         waited_ms = self._clock.boot_ms() - wait.waits_since_ms
         if wait.losses >= LOSSES_MIN and waited_ms >= wait.mark_after_ms():
-            self._mark(wait)  # which takes as long as the wait would
+            self._mark(wait)  # a read and a put, which take as long as the wait would
             return
         self._clock.sleep((low + (high - low) * self._clock.random()) * self._round_trip_ms / 1000)
 
     def _mark(self, wait: _Wait) -> None:
-        """Write a new id, unless another writer has written one since this process last knew it."""
+        """Write a mark with a new id, unless another writer has written one that this process does not know yet."""
         traffic = wait.traffic
-        with suppress(StratalogError):  # a hint: whoever cannot write it waits without
+        with suppress(StratalogError):  # the mark is a hint: a writer that cannot write it goes on without
             item = self._index.get(traffic.mark_partition, MARK_SORT)
             wait.marked = item is None or not traffic.learn(_id_of(item))
             if wait.marked:
                 id = new_id(self._clock)
-                # Known before it is written, whatever the answer: other threads of this process stop for it, and the
-                # process does not stop for itself when it meets the mark later.
+                # Noted before the put, whatever its outcome: other threads of this process stop for the mark, and the
+                # writer does not stop for its own mark when it reads it later.
                 traffic.learn(id, wait)
                 condition: Condition = Absent() if item is None else Equals("i", _id_of(item))
                 self._index.commit([Put(Item(traffic.mark_partition, MARK_SORT, {"i": id}), condition)])
-        wait.waits_since_ms = self._clock.boot_ms()  # from now on, however long that took
+        wait.waits_since_ms = self._clock.boot_ms()  # counted from the end of the put, which may have taken long
 
     def _stop(self, traffic: _Traffic, item: Item) -> None:
-        """Let a waiter go first: until ``item``'s place is taken, which fails its condition, or the time is over."""
+        """Let a waiter go first: poll ``item``'s key until another writer's item is there or the time is over.
+
+        Raises ConditionFailed with that item. Returns at once for the waiter's own mark, and in a process that has not
+        won within `RECENT_MS`.
+        """
         traffic.stop = False
         begun_ms = self._clock.boot_ms()
         own = traffic.author is not None and traffic.author is _waiting.get()
@@ -237,7 +251,7 @@ class HostedTurns:
         traffic.run, traffic.looked_ms, traffic.looking = 0, now_ms, True
         try:
             self._run_look(lambda: self._look(traffic))
-        except RuntimeError:  # no more threads: a commit must not fail for that
+        except RuntimeError:  # the process can start no more threads; the commit must not fail for that
             traffic.looking = False
 
     def _look(self, traffic: _Traffic) -> None:
@@ -250,7 +264,7 @@ class HostedTurns:
             traffic.looking = False
 
     def _measure(self, traffic: _Traffic, begun_ms: int) -> None:
-        """A commit was answered: how long a round trip is."""
+        """Note the end of a commit, and include its duration in the estimate of a round trip."""
         traffic.ended_ms = self._clock.boot_ms()
         measured_ms = min(ROUND_TRIP_MS_MAX, traffic.ended_ms - begun_ms)
         self._round_trip_ms += (measured_ms - self._round_trip_ms) * ROUND_TRIP_SHARE
@@ -283,7 +297,7 @@ class HostedTurns:
 
 
 class _Turn(AbstractContextManager[bool]):
-    """One writer's turn. One inside it answers the same and does nothing."""
+    """One writer's turn. A nested turn returns the same value and does nothing."""
 
     __slots__ = ("_traffic", "_turns", "_wait")
 
@@ -308,7 +322,7 @@ class _Turn(AbstractContextManager[bool]):
 
 
 class _Looks:
-    """Threads that look at marks, each for one read. None outlives `close`."""
+    """Threads that read marks, one read each. None outlives `close`."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -317,7 +331,7 @@ class _Looks:
         self._closed = False
 
     def start(self, look: Callable[[], None]) -> None:
-        """Begin a look; none once this is closed. Raises RuntimeError where there can be no more threads."""
+        """Start a thread for ``look``; do nothing once closed. Raises RuntimeError where no thread can be started."""
         thread = threading.Thread(target=look, name="stratalog-look")
         with self._lock:
             if not self._closed:
@@ -334,7 +348,10 @@ class _Looks:
 
 
 def _appended(writes: Sequence[Write]) -> Item | None:
-    """The item that a commit appends, as those of logs and records do: first of its writes, where none stands."""
+    """Return the item that a commit appends: its first write, if that is a put on condition that the key is absent.
+
+    Commits of logs and records have this form. None for any other commit.
+    """
     first = writes[0] if writes else None
     return first.item if type(first) is Put and type(first.condition) is Absent else None
 

@@ -1,4 +1,4 @@
-"""The ports in memory: strict, simple, and the reference for what every other backend must do."""
+"""The ports in memory: strict, simple, and the reference for the behaviour of every other backend."""
 
 from __future__ import annotations
 
@@ -21,7 +21,10 @@ PAGE_ITEMS = 100
 
 
 class MemoryIndex:
-    """An index in a dictionary of partitions, each with its sorts in order. Its commits store blobs in ``blobs``."""
+    """An index in a dictionary of partitions, each with a sorted list of its sort keys.
+
+    Commits store their blobs in ``blobs``; without it they accept none.
+    """
 
     joint_commits = True
 
@@ -83,7 +86,7 @@ class MemoryIndex:
         self._closed = True
 
     def _put_blobs(self, blobs: Mapping[str, bytes]) -> None:
-        """Before the items, so that no reader sees an item without them."""
+        """Store the blobs of a commit: before its items, so that no reader sees an item without its blobs."""
         if self._blobs is not None:
             for key, body in blobs.items():
                 self._blobs.put(key, body)
@@ -108,7 +111,7 @@ class MemoryIndex:
     def _do(self, write: Write) -> None:
         if isinstance(write, Put):
             item = write.item
-            copied = Item(item.partition, item.sort, dict(item.attributes))
+            copied = Item(item.partition, item.sort, dict(item.attributes))  # the caller may change its own later
             self._partitions.setdefault(item.partition, _Partition()).put(copied)
         elif isinstance(write, Delete) and (contents := self._partitions.get(write.partition)):
             contents.delete(write.sort)
@@ -119,7 +122,7 @@ class MemoryIndex:
 
 
 class _Partition:
-    """Items of one partition, and their sorts in order."""
+    """The items of one partition, and their sort keys in order."""
 
     __slots__ = ("items", "sorts")
 
@@ -146,7 +149,7 @@ class _Partition:
 
 
 class MemoryBlobs:
-    """Blobs in a dictionary; their age is the clock's."""
+    """Blobs in a dictionary. Ages start at the wall time of ``clock``."""
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
@@ -201,7 +204,7 @@ class MemoryBlobs:
 
 
 class MemoryQueue:
-    """A queue in a dictionary of groups."""
+    """A queue in a dictionary of groups. ``receives_max`` is the number of receives before a dead letter."""
 
     def __init__(self, clock: Clock, receives_max: int = 10) -> None:
         self._clock = clock
@@ -293,7 +296,7 @@ class MemoryQueue:
 
 
 class _QueuedMessage:
-    """A message in the queue and its present giving-out."""
+    """A message in the queue, with the receipt and visibility of its latest receive."""
 
     __slots__ = ("body", "group", "hidden_until_ms", "id", "receipt", "receives")
 

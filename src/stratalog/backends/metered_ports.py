@@ -1,8 +1,8 @@
-"""The ports with a meter: what DynamoDB, S3 and SQS would bill for what any other backend is asked.
+"""The ports with a meter: wrappers around any backend that count what DynamoDB, S3 and SQS would bill for its calls.
 
-A wrapper adds nothing but the counting, with two exceptions that the counting needs. `joint_commits` is False, so that
-a log writes entry by entry as it would on DynamoDB. `blob_bytes_max` is 0, so that blobs are put as they would be on
-S3. Requests are counted once each, as if none failed on the way.
+A wrapper only counts, with two exceptions that the counting needs. `joint_commits` is False, so that a log writes entry
+by entry as on DynamoDB. `blob_bytes_max` is 0, so that blobs are put as on S3. Each request is counted once, as if none
+failed on the way.
 """
 
 from __future__ import annotations
@@ -33,9 +33,10 @@ LETTERS_A_REQUEST = 10
 
 
 class MeteredIndex:
-    """An index that counts as DynamoDB bills. What a write stands on is looked up first, uncounted: it sets the price.
+    """An index that counts as DynamoDB bills.
 
-    A query is read ahead by DynamoDB's pages of 1 MB, since a page is billed whole, also where its reader stops midway.
+    The old item of each write is read first, uncounted, since it may set the price. A query is read ahead by DynamoDB's
+    pages of 1 MB: a page is billed whole, also where its reader stops midway.
     """
 
     joint_commits = False
@@ -97,7 +98,7 @@ class MeteredIndex:
     def _count_commit(
         self, writes: Sequence[Write], standing: dict[int, Item | None], alone: bool, *, wasted: bool
     ) -> None:
-        """A check with nothing to write is asked as a read."""
+        """Count a commit. A lone check is counted as a read, as `DynamoIndex` makes it."""
         if alone:
             self._count_read("GetItem", [item for item in standing.values() if item], consistent=True)
         else:
@@ -110,7 +111,7 @@ class MeteredIndex:
 
 
 class MeteredBlobs:
-    """Blobs that count as S3 bills, in a bucket that keeps versions; `bytes` are those of the stored frame."""
+    """Blobs that count as S3 bills for a bucket with versioning. `bytes` are those of the compressed frame."""
 
     def __init__(self, blobs: Blobs, meter: Meter) -> None:
         self.meter = meter
@@ -165,7 +166,7 @@ class MeteredBlobs:
 
 
 class MeteredQueue:
-    """A queue that counts as SQS bills: a send or receive by the size of all its messages together."""
+    """A queue that counts as SQS bills: a send or receive by the total size of its messages."""
 
     def __init__(self, queue: Queue, meter: Meter) -> None:
         self.meter = meter
@@ -191,7 +192,7 @@ class MeteredQueue:
         return done
 
     def dead_letters(self, *, after: str = "") -> Iterator[DeadMessage]:
-        """All are brought, ten at a time, and let go of again, whichever are wanted."""
+        """List as `SqsQueue` would be billed: it receives all letters, ten per request, and then releases them all."""
         letters = list(self._queue.dead_letters())
         for start in range(0, len(letters), LETTERS_A_REQUEST):
             some = letters[start : start + LETTERS_A_REQUEST]
@@ -209,12 +210,12 @@ class MeteredQueue:
 
 
 def _may_stand_on(write: Write) -> bool:
-    """Whether something may stand at the key of a write that succeeds."""
+    """Return whether a write that succeeds may find an item at its key."""
     return not isinstance(write.condition, Absent)
 
 
 def _page(items: Iterator[Item], limit: int | None) -> tuple[list[Item], bool]:
-    """What one request brings, and whether DynamoDB would say that another may bring more."""
+    """Return the items of one query page, and whether DynamoDB would report that there may be more."""
     page: list[Item] = []
     size = 0
     for item in items:

@@ -1,6 +1,6 @@
-"""Blobs as objects of a bucket: Amazon S3 and what speaks its language, and by URL Google's and Azure's stores.
+"""Blobs as objects of a bucket: in Amazon S3 and compatible stores, and by URL in Google's and Azure's.
 
-Bytes go through obstore; what it cannot do, listing and removing single generations, through `versions.py`.
+Bytes are read and written through obstore. It cannot list or delete single versions: `s3_versions.py` does.
 """
 
 from __future__ import annotations
@@ -38,43 +38,48 @@ __all__ = ["ObjectBlobs", "Versions", "open_object_blobs"]
 
 T = TypeVar("T")
 
-# botocore renews what expires within ten minutes, so what it gives is good for less than that.
+# How long obstore may reuse credentials. botocore renews those that expire within ten minutes, so the credentials that
+# it returns are valid for longer than this.
 CREDENTIALS_TTL = timedelta(minutes=9)
 CONTENT_TYPE, CONTENT_ENCODING = "Content-Type", "Content-Encoding"
 CODE = re.compile(r"<Code>(\w+)</Code>")
-# Too late in coming, at one key with another, too many: nothing was done.
+# Request timeout, conflict with another request at the key, too many requests: nothing was done.
 BUSY = (408, 409, 429)
 STATUS = re.compile(r"status code: (\d{3})")
-# What the oldest buckets may be called. obstore panics where a name is no part of a URL.
+# The rule for the oldest buckets, which allows more than today's. obstore panics at a name that does not fit in a URL.
 BUCKET = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{2,254}")
 
 
 class Versions(Protocol):
-    """Generations of objects by name, where a bucket keeps them."""
+    """The versions of a bucket's objects, as far as `ObjectBlobs` needs them."""
 
     def enabled(self) -> bool:
-        """Whether the bucket gives every put a version of its own. Raises Unavailable."""
+        """Return whether the bucket gives every put a version of its own. Raises Unavailable."""
         ...
 
     def page(self, prefix: str, after: str) -> tuple[list[BlobStat], str]:
-        """The next blobs of a list, and the key to go on after; an empty one at the end. Raises Unavailable."""
+        """Return the next blobs of a list after the key ``after``, and the key to continue after; "" at the end.
+
+        Raises Unavailable.
+        """
         ...
 
     def delete(self, key: str, stamp: str) -> bool:
-        """As the port's. Raises OutcomeUnknown as well: asking again is safe."""
+        """Delete as `Blobs.delete` does. Raises OutcomeUnknown as well: call it again, which is safe."""
         ...
 
     def close(self) -> None:
-        """Let go of connections; closing twice is fine."""
+        """Close the connections. Closing twice is fine."""
         ...
 
 
 class ObjectBlobs:
-    """Blobs in ``store``, which several processes may share; it must not try again by itself.
+    """Blobs in ``store``, which several processes may share. ``store`` must not retry requests itself.
 
-    Age is told by the store's clock, in whole seconds. Every put writes the object anew, which starts its age and
-    repairs a damaged object. On a versioned bucket a put makes a version, whose id is the stamp. Elsewhere the stamp is
-    ETag and age, which cannot tell two puts of one second apart: nothing can be deleted there (Unavailable).
+    A blob's age is by the store's clock, in whole seconds. Every put writes the whole object again, which restarts its
+    age and repairs a damaged object. In a bucket with versioning a put makes a version, and its id is the stamp.
+    Elsewhere the stamp is ETag and time, which cannot tell two puts of the same second apart, so a delete there raises
+    Unavailable.
     """
 
     def __init__(
@@ -100,7 +105,7 @@ class ObjectBlobs:
         check_put(key, body)
         data = compress(body)
         headers: Attributes = {CONTENT_TYPE: kind_of(key, body).media_type, CONTENT_ENCODING: ZSTD.encoding}
-        # In one request: parts would leave rests where an upload is broken off, and date the object by its beginning.
+        # In one request: an aborted upload in parts leaves them behind, and S3 dates the object by the upload's start.
         put = partial(obstore.put, self._store, key, data, attributes=headers, use_multipart=False)
         self._request("PutObject", key, put, writes=True)
         self.meter.add("PutObject", "bytes", len(data))
@@ -145,7 +150,11 @@ class ObjectBlobs:
             self._versions.close()
 
     def _page(self, prefix: str, after: str) -> tuple[Sequence[BlobStat], str]:
-        """One page by obstore, which takes a prefix by whole components and begins behind a key."""
+        """Return one page of a list through obstore, and the key to continue after.
+
+        obstore lists whole folders, from behind a key. So the list starts just before the first key with ``prefix``,
+        and objects of the folder without the prefix are dropped here.
+        """
         folder, offset = prefix.rpartition("/")[0] or None, max(after, prefix[:-1]) or None
         pages = partial(obstore.list, self._store, folder, offset=offset, chunk_size=LIST_KEYS)
         metas = self._request("ListObjectsV2", prefix, lambda: next(iter(pages()), []))
@@ -175,12 +184,13 @@ def open_object_blobs(
     meter: Meter | None = None,
     retains_freed: bool = False,
 ) -> ObjectBlobs:
-    """The blobs at ``url``: ``s3://bucket/prefix``, ``gs://…`` or ``az://…``; no request is made.
+    """Return the blobs at ``url``: ``s3://bucket/prefix``, ``gs://…`` or ``az://…``. Sends no request.
 
-    ``endpoint`` is the URL of a store that speaks S3, ``session`` a boto3 session with credentials and region; other
-    stores find their credentials in the environment. With ``retains_freed`` a copy of each blob that is
-    deleted stays below `!freed/`, until the bucket's lifecycle removes it. Raises Invalid, Unavailable where there are
-    no credentials.
+    ``endpoint`` is the URL of a store compatible with S3. ``session`` is a boto3 session with credentials and region;
+    stores other than S3 find their credentials in the environment. With ``retains_freed`` a copy of each deleted blob
+    stays below `!freed/` until the bucket's lifecycle removes it.
+
+    Raises Invalid for a URL or bucket name that no store accepts, and Unavailable where S3's credentials are missing.
     """
     policy, meter = policy or RequestPolicy(), meter or Meter()
     options: ClientConfig = {
@@ -218,7 +228,7 @@ def open_object_blobs(
 
 
 def _credentials(session: Any) -> Boto3CredentialProvider:
-    """One chain of credentials for both clients: environment, profile, container, function."""
+    """Return the session's credentials for obstore, so that obstore and boto3 use the same."""
     try:
         return Boto3CredentialProvider(session, ttl=CREDENTIALS_TTL)
     except ValueError as exc:
@@ -226,7 +236,10 @@ def _credentials(session: Any) -> Boto3CredentialProvider:
 
 
 def _get(store: ObjectStore, key: str) -> tuple[bytes, str]:
-    """The bytes of an object, and its content encoding: zstd where a copy by another tool has lost the header."""
+    """Return the bytes of an object and its content encoding.
+
+    The encoding is zstd where the header is missing: a copy by another tool may have lost it.
+    """
     answer = obstore.get(store, key)
     return bytes(answer.bytes()), answer.attributes.get(CONTENT_ENCODING) or ZSTD.encoding
 
@@ -252,7 +265,11 @@ def _once(bucket: str, key: str, call: Callable[[], T], writes: bool) -> T:
 
 
 def _raise_ours(exc: Exception, writes: bool) -> NoReturn:
-    """Obstore tells status and failed connections only in its text; what cannot be read from there is unknown."""
+    """Raise our error for obstore's: Retryable where another try may succeed.
+
+    obstore reports the HTTP status and failed connections only in its text. An error without a known text may have had
+    its effect, so a write's outcome is then unknown.
+    """
     text = str(exc)
     status_match, code = STATUS.search(text), CODE.search(text)
     status = int(status_match[1]) if status_match else 0
@@ -266,7 +283,7 @@ def _raise_ours(exc: Exception, writes: bool) -> NoReturn:
 
 
 def _reason(exc: Exception) -> str:
-    """Status and code of the answer, or else what obstore says of the connection."""
+    """Return status and code of the answer; without one, obstore's message about the connection."""
     text = str(exc)
     line = text.partition("\n")[0]
     status, code = STATUS.search(text), CODE.search(text)

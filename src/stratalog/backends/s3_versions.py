@@ -1,4 +1,4 @@
-"""Versions of objects in an S3 bucket: what obstore cannot list or remove, through boto3."""
+"""Versions of objects in an S3 bucket: listed and deleted through boto3, since obstore cannot."""
 
 from __future__ import annotations
 
@@ -19,24 +19,25 @@ __all__ = ["S3Versions", "bucket_is_ready", "create_bucket", "no_bucket"]
 T = TypeVar("T")
 
 SKEW_SECONDS_MAX = 60
-# Stores that keep no versions refuse even the question.
+# A store without versioning refuses the request for its status with one of these codes.
 NO_VERSIONS = frozenset({"MethodNotAllowed", "NotImplemented"})
 NULL = "null"
 FREED = "!freed/"
-"""Where copies of deleted blobs are, by their keys. No organisation's keys begin so."""
+"""The prefix of copies of deleted blobs. No organisation's keys begin with it."""
 FREED_DAYS = 36
-"""A day longer than DynamoDB's point-in-time recovery reaches back at most."""
+"""One day longer than the 35 days that DynamoDB's point-in-time recovery reaches back at most."""
 NO_BUCKET = "NoSuchBucket"
 
 
 class S3Versions:
     """The versions of the objects in ``bucket`` whose key starts with ``base``.
 
-    ``make_client`` makes the client, one that tries each request once, when it is first needed: few processes list or
-    delete, and a function that starts cold need not wait for it.
+    ``make_client`` returns a boto3 client that tries each request once. It is called when a client is first needed: few
+    processes list or delete, and a Lambda function that starts cold need not wait for it.
 
-    Removing a version brings the one before it to light, so a delete removes the oldest first and the current one last;
-    one that ends midway has changed nothing that a reader sees. With ``retains_freed`` a copy is made below `FREED`.
+    Removing the current version makes the one before it current. So a delete removes the oldest version first and the
+    current one last, and a delete that ends midway has changed nothing that a reader sees. With ``retains_freed`` a
+    delete first copies the object below `FREED`.
     """
 
     def __init__(
@@ -64,7 +65,10 @@ class S3Versions:
         return self._make_client()
 
     def enabled(self) -> bool:
-        """Asked once: a bucket whose versioning is suspended meanwhile gives puts the version `NULL`."""
+        """Return whether the bucket has versioning. The bucket is asked once.
+
+        If versioning is suspended later, new puts have the version `NULL`, and `delete` refuses those.
+        """
         if self._enabled is None:
             try:
                 answer = self._request(
@@ -78,7 +82,7 @@ class S3Versions:
         return self._enabled
 
     def page(self, prefix: str, after: str) -> tuple[list[BlobStat], str]:
-        """The current versions in one answer; in the first with any, where others are all older or markers."""
+        """Return the current versions of the next answer that has any, and the key to continue after; "" at the end."""
         marker = {"KeyMarker": self._base + after} if after else {}
         for answer in self._answers(prefix, marker):
             stats = [self._stat(version) for version in answer.get("Versions", []) if version["IsLatest"]]
@@ -87,7 +91,10 @@ class S3Versions:
         return [], ""
 
     def delete(self, key: str, stamp: str) -> bool:
-        """As the port's. Raises OutcomeUnknown as well: asking again is safe."""
+        """Delete as `Blobs.delete` does. Raises OutcomeUnknown as well: call it again, which is safe.
+
+        Raises Unavailable for an object with a version `NULL`, and where this machine's clock differs from the store's.
+        """
         key_hash(key)
         versions = []
         for answer in self._answers(key, {}):
@@ -96,21 +103,22 @@ class S3Versions:
         current = next((version for version in versions if version["IsLatest"]), None)
         if current is None or self._stat(current).stamp != stamp:
             return current is None
+        # Where versioning is suspended a put replaces this version and keeps its id: the delete could hit a later put.
         if any(version["VersionId"] == NULL for version in versions):
             raise Unavailable("a version from before the bucket kept versions cannot be told from a put", key=key)
         if self._retains_freed:
             self._copy_freed(key)
-        for version in reversed(versions):
+        for version in reversed(versions):  # oldest first: removing the current one makes the one before it current
             self._remove(version["Key"], version["VersionId"])
         return True
 
     def close(self) -> None:
-        """Let go of connections; closing twice is fine."""
-        if "_client" in self.__dict__:
+        """Close the connections. Closing twice is fine."""
+        if "_client" in self.__dict__:  # else none was made, and reading the property would make one
             self._client.close()
 
     def _answers(self, prefix: str, marker: dict[str, str]) -> Iterator[Any]:
-        """Answers of at most 1000 versions and markers, in order of key and then from new to old."""
+        """Yield answers of at most 1000 versions and delete markers, by key, and within a key from new to old."""
         request = {"Bucket": self._bucket, "Prefix": self._base + prefix}
         while True:
             answer = self._request(
@@ -126,17 +134,20 @@ class S3Versions:
         self._request("DeleteObject", partial(self._client.delete_object, **request), writes=True)
 
     def _copy_freed(self, key: str) -> None:
-        """Copy a blob aside. All of its versions have the same bytes, whose hash the key ends in."""
+        """Copy the current version below `FREED`: all versions have the same bytes, whose hash ends the key."""
         target, source = f"{FREED}{self._base}{key}", {"Bucket": self._bucket, "Key": self._base + key}
         request = {"Bucket": self._bucket, "Key": target, "CopySource": source}
         try:
             self._request("CopyObject", partial(self._client.copy_object, **request), writes=True)
         except RequestRefused as exc:
-            if exc.reason != "NoSuchKey":  # another collector was first, and copied it
+            if exc.reason != "NoSuchKey":  # another collector has copied and deleted it
                 raise
 
     def _check_clock(self, answer: Any) -> None:
-        """The store dates a blob, and who deletes judges its age by a clock of his own: both must agree."""
+        """Raise Unavailable where this machine's clock differs from the store's by more than `SKEW_SECONDS_MAX`.
+
+        The store dates a blob, and the collector compares that with its own clock: a fast one would delete too early.
+        """
         theirs = parsedate_to_datetime(answer["ResponseMetadata"]["HTTPHeaders"]["date"]).timestamp()
         skew = self._clock.wall_ms() / 1000 - theirs
         if abs(skew) > SKEW_SECONDS_MAX:
@@ -163,12 +174,12 @@ class S3Versions:
 
 
 def no_bucket(bucket: str) -> Unavailable:
-    """The error for a bucket that is not there."""
+    """Return the error for a bucket that does not exist."""
     return Unavailable("there is no such bucket; `stratalog init` makes it", bucket=bucket)
 
 
 def bucket_is_ready(client: Any, bucket: str) -> bool:
-    """Whether the bucket stands and keeps versions, which `create_bucket` sets last. Raises Unavailable."""
+    """Return whether the bucket exists and has versioning, which `create_bucket` sets last. Raises Unavailable."""
     try:
         answer = once("the object store", partial(client.get_bucket_versioning, Bucket=bucket), writes=False)
     except Retryable as exc:
@@ -181,12 +192,11 @@ def bucket_is_ready(client: Any, bucket: str) -> bool:
 
 
 def create_bucket(client: Any, bucket: str) -> bool:
-    """Make the bucket, if it is missing, have old versions and torn uploads expire in a day, and have it keep versions.
+    """Create the bucket if it is missing, and set its lifecycle and then its versioning. Return False if it existed.
 
-    Copies of deleted blobs expire after `FREED_DAYS`.
+    Old versions and aborted uploads expire after a day, copies of deleted blobs after `FREED_DAYS`.
 
-    False: it was there already. Raises Invalid where somebody else has one of that name; Unavailable, OutcomeUnknown:
-    call it again.
+    Raises Invalid where another account owns a bucket of that name. After Unavailable or OutcomeUnknown, call it again.
     """
     region = client.meta.region_name
     location = {} if region == "us-east-1" else {"CreateBucketConfiguration": {"LocationConstraint": region}}

@@ -1,4 +1,4 @@
-"""Requests to a service over the network: tried again, and what may have been written is not forgotten."""
+"""Requests to a hosted service, with retries that remember whether an earlier try may have been written."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ T = TypeVar("T")
 
 
 class RequestPolicy(RetryPolicy, frozen=True, kw_only=True):
-    """How long a request is tried again, and how long one try may take.
+    """How long a request is retried, and how long one try may take.
 
-    No try begins later than ``seconds_max``; the last one may take ``request_seconds_max`` more.
+    No try begins later than ``seconds_max`` after the first; the last try may take ``request_seconds_max`` more.
     """
 
     seconds_max: float = 10.0
@@ -26,7 +26,7 @@ class RequestPolicy(RetryPolicy, frozen=True, kw_only=True):
 
 
 class Retryable(Exception):
-    """One try failed in a way that another may not: ``error`` is what it would be if it were the last."""
+    """One try failed, and another may succeed. ``error`` is the error to raise if there is no other try."""
 
     def __init__(self, error: StratalogError) -> None:
         super().__init__(str(error))
@@ -34,9 +34,10 @@ class Retryable(Exception):
 
 
 def send_request(clock: Clock, policy: RequestPolicy, call: Callable[[], T]) -> T:
-    """What ``call`` answers, tried again on `Retryable` until the policy's time is over.
+    """Return the result of ``call``, which is retried on `Retryable` until the policy's time is used up.
 
-    Once a try left the outcome unknown it stays so: a later refusal says nothing about the earlier try.
+    Raises the error of the last try; OutcomeUnknown instead, if any try raised that: the later tries' errors say
+    nothing about the earlier one's effect.
     """
     retry = Retry(clock, policy)
     unknown = False

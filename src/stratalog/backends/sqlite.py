@@ -1,4 +1,4 @@
-"""The index, small blobs and the queue in one SQLite file, through apsw, which brings a current SQLite with it."""
+"""The index, small blobs and the queue in one SQLite file, through apsw, which includes a current SQLite."""
 
 from __future__ import annotations
 
@@ -59,16 +59,16 @@ PAGES = {
 
 
 class SqliteDatabase:
-    """One file with an ``index``, a ``queue`` and small `blobs`. Safe for threads, and for processes that open it too.
+    """One file with an ``index``, a ``queue`` and small `blobs`. Safe for threads and for several processes.
 
     Blobs of up to ``blob_bytes_max`` bytes are rows of the file, which the index commits with its items.
 
-    ``synchronous`` is SQLite's own setting; with anything below ``FULL`` a power failure may undo answered commits.
-    ``file_bytes_max`` bounds the file: a write over it raises StorageFull. ``vfs`` names a layer to the operating
-    system that is registered with SQLite; the simulation has one. A connection that commits often lets SQLite's log
-    have ``log_bytes`` ahead of time. In a forked child every call raises Closed; open the file again there.
+    ``synchronous`` is SQLite's own setting; with anything below ``FULL`` a power failure may undo acknowledged commits.
+    ``file_bytes_max`` limits the file: a write over it raises StorageFull. ``vfs`` names a VFS that is registered with
+    SQLite; the simulation has one. A connection that commits often grows SQLite's write-ahead log to ``log_bytes``
+    ahead of time. In a forked child every call raises Closed; open the file again there.
 
-    Raises Corrupt (the file is no whole SQLite database), Unsupported (a newer format), Invalid (another program's
+    Raises Corrupt (the file is no intact SQLite database), Unsupported (a newer format), Invalid (another program's
     database), Unavailable.
     """
 
@@ -92,20 +92,21 @@ class SqliteDatabase:
         self.queue = SqliteQueue(self._file, clock, receives_max)
 
     def blobs(self, files: Blobs) -> SqliteBlobs:
-        """The blobs of the file and of ``files``, where larger ones go, as one store.
+        """Return the blobs of the file and the larger ones in ``files`` as one store.
 
-        Only from now on does the index take blobs along: a caller with other blobs would not find them.
+        The index accepts blobs in a commit only after this call: a caller that uses another blob store would not find
+        them.
         """
         self.index.blob_bytes_max = self._blob_bytes_max
         return SqliteBlobs(self._file, self._clock, files, self._blob_bytes_max)
 
     def close(self) -> None:
-        """Wait for writes under way, then let go of all files. Closing twice is fine."""
+        """Wait for writes in flight, then close all files. Closing twice is fine."""
         self._file.close()
 
 
 class SqliteIndex:
-    """An index in the table ``items``: attributes are one MessagePack map."""
+    """An index in the table ``items``. An item's attributes are one MessagePack map."""
 
     joint_commits = True
     blob_bytes_max = 0
@@ -166,7 +167,7 @@ class SqliteIndex:
         return self._file.write(job, rows, inserted, rows_bytes(stored))
 
     def turn(self, partition: str) -> AbstractContextManager[bool]:
-        """Holds off writers of all partitions: they share the file."""
+        """Hold off writers of all partitions in other processes, since they share the file. See `Index.turn`."""
         return self._file.turn()
 
     def close(self) -> None:
@@ -174,10 +175,11 @@ class SqliteIndex:
 
 
 def _rows_if_absent(writes: Sequence[Write], bodies: Sequence[bytes]) -> list[Row]:
-    """The rows of a commit that only puts items if absent; none of another. The primary key is then the condition.
+    """Return the rows of a commit whose puts all have the condition `Absent`; [] for any other commit.
 
-    The last write may be a check that a hash stands, as in an append. The first row carries it. The statement looks for
-    it in the item's first attribute; where it is another one, the commit fails and is made by `_write_all`.
+    Such a commit is one INSERT, and the primary key is its condition. Its last write may be a check for a hash, as in
+    an append: the first row then carries the check. The statement compares only the first attribute of the checked
+    item. Where the hash is another attribute the statement fails, and `_write_all` makes the commit.
     """
     rows: list[Row] = []
     check = writes[-1] if writes and type(writes[-1]) is Check else None
@@ -194,9 +196,9 @@ def _rows_if_absent(writes: Sequence[Write], bodies: Sequence[bytes]) -> list[Ro
 
 
 def _append_row(writes: Sequence[Write]) -> Row | None:
-    """The row of a lone append, which most commits are; None for any other, and for one that may be too large.
+    """Return the row of an append of one entry; None for any other commit, and for an item that may be too large.
 
-    What it leaves out that the general way does takes 3 of 30 µs.
+    Most commits are of this form. Leaving out the general checks saves 3 of 30 µs.
     """
     if len(writes) != 2:
         return None
@@ -212,14 +214,18 @@ def _append_row(writes: Sequence[Write]) -> Row | None:
 
 
 def _hash_pair(check: Check) -> bytes:
-    """Name and value that an item must have, as they are encoded; empty where the value is no hash."""
+    """Return the encoded name and value that a check expects; empty where the value is no hash or the check another."""
     condition = check.condition
     pair = _encode({condition.name: condition.value})[1:] if type(condition) is Equals else b""
     return pair if len(pair) == CHECKED_PAIR_BYTES else b""
 
 
 def _write_all(writes: Sequence[Write], bodies: Sequence[bytes], connection: apsw.Connection) -> None:
-    """All conditions first: a commit whose condition fails has written nothing and needs no savepoint to undo."""
+    """Make a commit inside a transaction, or raise ConditionFailed.
+
+    All conditions are evaluated before the first write. So a commit that fails has written nothing, and the transaction
+    it shares with others needs no savepoint.
+    """
     failed = {}
     for position, write in enumerate(writes):
         if write.condition is not None:
@@ -247,7 +253,7 @@ def _write_with_blobs(
 
 
 def _decoded(partition: str, rows: Sequence[tuple[str, bytes]]) -> Iterator[list[Item]]:
-    """The items of a page; those before one that does not decode, and then Corrupt, which names it."""
+    """Yield the items of a page. Where one does not decode, yield those before it and raise Corrupt, which names it."""
     try:
         yield [Item(partition, sort, _decode_attributes(body)) for sort, body in rows]
         return
@@ -283,10 +289,10 @@ def _body(item: Item) -> bytes:
 
 _decode_attributes = msgspec.msgpack.Decoder(dict[str, Any]).decode
 _encode = msgspec.msgpack.Encoder().encode
-"""Attributes in the order that the writer gave them, which is quicker than sorting them; see `_rows_if_absent`."""
+"""Keeps attributes in the caller's order, which is quicker than sorting. `_rows_if_absent` relies on the first one."""
 
 
 def _next_rows_max(rows: Sequence[tuple[str, bytes]]) -> int:
-    """Rows for the next page: twice as many while items are small, so that a page of large items stays in memory."""
+    """Return the number of rows for the next page: twice as many, but at most `QUERY_BYTES_MAX` of such items."""
     row_bytes = sum(len(body) for _, body in rows) // len(rows) + 1
     return max(1, min(2 * len(rows), QUERY_ROWS_MAX, QUERY_BYTES_MAX // row_bytes))

@@ -1,7 +1,7 @@
-"""Blobs of a folder: small ones are rows of the index's own database, larger ones lie in another blob store.
+"""Blobs of a folder: small ones are rows of the index's own database, larger ones are stored in another blob store.
 
 Bodies are rows of one table. Key, size, time and stamp are rows of another, so that putting a blob again writes a short
-row and not its body.
+row instead of its body.
 """
 
 from __future__ import annotations
@@ -38,9 +38,10 @@ FREE = "DELETE FROM blob_bodies WHERE id = ?"
 
 
 class SqliteBlobs:
-    """Blobs of up to ``row_bytes_max`` bytes in ``file``, and all others in ``files``; both are read, listed, deleted.
+    """Blobs of up to ``row_bytes_max`` bytes as rows of ``file``, and larger ones in ``files``.
 
-    A blob that lies in both, as in a folder of the older format, is what its row says; deleting it deletes both.
+    A blob may be in both, as in a folder of the older format. Its row then takes precedence, and deleting the blob
+    deletes both.
     """
 
     def __init__(self, file: SqliteFile, clock: Clock, files: Blobs, row_bytes_max: int) -> None:
@@ -77,7 +78,7 @@ class SqliteBlobs:
     def list(self, prefix: str, *, after: str = "") -> Iterator[BlobStat]:
         self._check_open()
         last = None
-        # Of two with one key the row comes first.
+        # `merge` is stable: of two stats with the same key the row's comes first.
         for stat in merge(self._list_rows(prefix, after), self._files.list(prefix, after=after), key=_key_of):
             if stat.key != last:
                 yield stat
@@ -89,14 +90,14 @@ class SqliteBlobs:
         row = self._stat_row(key)
         if row is None:
             return self._files.delete(key, stamp)
-        # The file is looked at before the row goes: a put that comes between writes a row and leaves the file alone.
+        # Read the file's stamp before the row is deleted: a put in between writes a row and does not touch the file.
         below = self._files.stat(key)
         if row.stamp != stamp or not self._file.write(partial(_delete, key, _parsed(stamp))):
             return False
         return below is None or self._files.delete(key, below.stamp)
 
     def close(self) -> None:
-        """Close the other store. The file is closed by who opened it."""
+        """Close the other store. The file is closed by the caller that opened it."""
         self._closed = True
         self._files.close()
 
@@ -122,7 +123,7 @@ class SqliteBlobs:
 
 
 def blob_rows(blobs: Mapping[str, bytes], clock: Clock) -> list[BlobRow]:
-    """``blobs`` as rows of a new generation."""
+    """Return the rows of ``blobs``, each with a new stamp and the present time."""
     now_ms = clock.wall_ms()
     rows: list[BlobRow] = []
     for key, body in blobs.items():
@@ -133,14 +134,15 @@ def blob_rows(blobs: Mapping[str, bytes], clock: Clock) -> list[BlobRow]:
 
 
 def rows_bytes(rows: Sequence[BlobRow]) -> int:
-    """What the bodies of ``rows`` take."""
+    """Return the stored size of the bodies of ``rows``, in bytes."""
     return sum(row[2] for row in rows)
 
 
 def store_blobs(rows: Sequence[BlobRow], clock: Clock, connection: apsw.Connection) -> None:
-    """Store each blob inside a transaction. One that stands is renewed, and written anew where it is damaged.
+    """Store each blob inside a transaction. An existing blob is renewed, and its body replaced if damaged.
 
-    The time of a renewal is taken here: a writer that slept since it made the row would else make a blob older.
+    A renewal takes its time here, not from the row: a writer suspended since it made the row would otherwise set an
+    older time than the stored one.
     """
     for row in rows:
         frame, key, _, _, stamp = row
@@ -155,7 +157,7 @@ def store_blobs(rows: Sequence[BlobRow], clock: Clock, connection: apsw.Connecti
 
 
 def _is_intact(key: str, body: bytes | None, tag: str) -> bool:
-    """Raises Unsupported for a body that a newer program stored: whether it is whole cannot be told."""
+    """Return whether a stored body is intact. Raises Unsupported for a codec of a newer program, which hides that."""
     try:
         return body is not None and sha256(unpack(codec_named(tag, key), body, BLOB_BYTES_MAX)) == key_hash(key)
     except Corrupt:
@@ -163,7 +165,7 @@ def _is_intact(key: str, body: bytes | None, tag: str) -> bool:
 
 
 def _delete(key: str, stamp: int, connection: apsw.Connection) -> bool:
-    """Whether the generation stood, and is gone."""
+    """Delete one generation of a blob. False where it is not stored."""
     rows: list[Any] = connection.execute(FORGET, (key, stamp)).fetchall()
     for row in rows:
         connection.execute(FREE, row)

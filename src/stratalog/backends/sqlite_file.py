@@ -1,4 +1,4 @@
-"""A SQLite file that many threads and processes write: group commit, turns of processes, readers of their own."""
+"""A SQLite file that many threads and processes write: group commit, turns of processes, separate readers."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ __all__ = ["LOG_BYTES", "Job", "SqliteFile"]
 BUSY_MS = 2000
 READERS_IDLE_MAX = 16
 
-# A connection that has committed so often is likely to fill SQLite's log up to its first checkpoint.
+# After so many commits a connection is likely to fill SQLite's write-ahead log up to its first checkpoint.
 COMMITS_BEFORE_GROWTH = 16
 LOG_BYTES = 4 * 1024 * 1024
 SPILLING_PAGES = 10
@@ -53,10 +53,10 @@ Job = Callable[[apsw.Connection], Result]
 
 
 class SqliteFile:
-    """Writes run as jobs inside transactions on the one writing connection; reads have connections of their own.
+    """The connections to one file: one for writes, which run as jobs inside transactions, and several for reads.
 
-    Jobs that wait at the same moment share a transaction and its fsync. Processes that share the file take turns at a
-    turnstile beside it, since SQLite's own busy handler starves some of them.
+    Jobs of threads that wait at the same time share a transaction and its fsync. Processes that share the file take
+    turns through a `Turnstile`, since SQLite's own busy handler starves some of them.
     """
 
     def __init__(
@@ -76,26 +76,29 @@ class SqliteFile:
             writer = _open_writer(path, synchronous, file_bytes_max, vfs)
         self._turnstile = Turnstile(path, clock)
         self._writer = _GroupWriter(writer, self._turnstile, log_bytes)
+        # A weak reference, since a registration cannot be undone and must not keep the file alive.
         os.register_at_fork(after_in_child=partial(_leave_to_parent, weakref.ref(self)))
 
     def write(
         self, job: Job[Result], rows: Sequence[Row] = (), blobs: Sequence[BlobRow] = (), blob_bytes: int = 0
     ) -> Result:
-        """What ``job`` returns or raises, once the transaction it ran in is durable.
+        """Run ``job`` in a transaction, and return or raise its result once the transaction is durable.
 
-        The job reads before it writes, and raises only ConditionFailed and only before it writes. ``rows`` and
-        ``blobs`` say that the job does no more than insert these if all are absent, so that one call may do it
-        instead. ``blob_bytes`` are those it writes of blobs: jobs share a transaction up to `BLOB_SLICE_BYTES`.
-        Raises StorageFull, Unavailable, Corrupt, Closed: nothing written. OutcomeUnknown: all or nothing was.
+        The job must read before it writes. It may raise ConditionFailed, before its first write, and nothing else. A
+        caller that gives ``rows`` or ``blobs`` states that the job only inserts these if all are absent, so that one
+        statement may do that instead. ``blob_bytes`` is the size of the blobs that the job writes: jobs share a
+        transaction up to `BLOB_SLICE_BYTES`.
+
+        Raises StorageFull, Unavailable, Corrupt, Closed: nothing was written. OutcomeUnknown: all or nothing was.
         """
-        if self._closed:
+        if self._closed:  # tested here first: the call alone would cost every commit
             self.check_open()
         ticket = _Ticket(job, rows, blobs, blob_bytes)
         self._writer.commit(ticket)
         return ticket.answer()
 
     def read(self, statement: str, parameters: tuple[Any, ...]) -> list[Any]:
-        """All rows of ``statement``, read at one moment. Raises Unavailable, Corrupt, Closed."""
+        """Return all rows of ``statement``, read in one snapshot. Raises Unavailable, Corrupt, Closed."""
         self.check_open()
         try:
             reader = self._take_reader()
@@ -117,7 +120,7 @@ class SqliteFile:
             raise Closed("the database is closed, or was opened before a fork")
 
     def close(self) -> None:
-        """Wait for writes under way, then let go of all files. Closing twice is fine."""
+        """Wait for writes in flight, then close all files. Closing twice is fine."""
         if self._closed:
             return
         self._closed = True
@@ -146,12 +149,12 @@ class SqliteFile:
             return self._open_reader()
 
     def _give_back(self, reader: apsw.Connection) -> None:
-        """Keep a reader for the next read. After a burst of reads the others go, with their files and caches."""
+        """Keep a reader for the next read, or close it if `READERS_IDLE_MAX` are idle, as after a burst of reads."""
         if len(self._readers) >= READERS_IDLE_MAX:
             reader.close()
             return
         self._readers.append(reader)
-        if self._closed:
+        if self._closed:  # tested after the append: `close` may have emptied the list before it
             self._close_readers()
 
     def _close_readers(self) -> None:
@@ -161,7 +164,7 @@ class SqliteFile:
 
 
 class _Ticket(PendingCommit[Result]):
-    """A job that waits for its turn, and later what came of it."""
+    """A job that waits to be run, and later its outcome."""
 
     def __init__(
         self, job: Job[Result], rows: Sequence[Row] = (), blobs: Sequence[BlobRow] = (), blob_bytes: int = 0
@@ -174,7 +177,7 @@ class _Ticket(PendingCommit[Result]):
 
 
 class _GroupWriter:
-    """The one writing connection of this process. Whoever has the turn runs all jobs that wait, in one transaction."""
+    """The one writing connection of the process. The leader runs all waiting jobs in one transaction."""
 
     def __init__(self, connection: apsw.Connection, turnstile: Turnstile, log_bytes: int) -> None:
         self._connection = connection
@@ -186,12 +189,12 @@ class _GroupWriter:
         self._closed = False
 
     def commit(self, ticket: _Ticket[Any]) -> None:
-        """Run the ticket's job, or have it run; the ticket has the answer then."""
+        """Run the ticket's job, in this thread or the leader's, and settle the ticket."""
         self._group_commit.commit(ticket, self._run_group)
 
     def close(self) -> None:
         while not self._group_commit.enter(_Ticket(_nothing)):
-            pass  # another did nothing for it in passing, but what is wanted is the turn
+            pass  # a leader has run the empty job; closing needs the leadership itself
         try:
             self._closed = True
             self._connection.close()
@@ -199,11 +202,11 @@ class _GroupWriter:
             self._group_commit.leave()
 
     def _run_group(self, group: list[_Ticket[Any]]) -> None:
-        """Run ``group``, and who waits behind the first of it."""
+        """Run the jobs of ``group`` and of the tickets that wait behind it, in one transaction."""
         if self._group_commit.waiting:
             self._fill(group)
         for ticket in group:
-            ticket.send()
+            ticket.send()  # before the transaction: an interrupt from here on leaves the outcome unknown
         try:
             if self._closed:
                 raise Closed("the database is closed")
@@ -226,13 +229,16 @@ class _GroupWriter:
                 ticket.settle(outcome)
 
     def _fill(self, group: list[_Ticket[Any]]) -> None:
-        """Take in who waits. Large blobs wait for the next transaction."""
+        """Add waiting tickets until the group's blobs have `BLOB_SLICE_BYTES`; the rest waits for the next group."""
         blob_bytes = group[0].blob_bytes
         while blob_bytes < BLOB_SLICE_BYTES and self._group_commit.take(group):
             blob_bytes += group[-1].blob_bytes
 
     def _transact(self, group: Sequence[_Ticket[Any]]) -> list[Any]:
-        """The outcome of each ticket, once all are committed."""
+        """Commit all jobs of ``group`` and return the outcome of each.
+
+        Raises OutcomeUnknown where the commit itself fails; other errors where nothing was written.
+        """
         rows, blobs = (group[0].rows, group[0].blobs) if len(group) == 1 else _all_rows(group)
         if (rows or blobs) and len(blobs) <= INSERT_BLOBS_MAX and self._insert(rows, blobs):
             return [None] * len(group)
@@ -250,11 +256,15 @@ class _GroupWriter:
         return outcomes
 
     def _insert(self, rows: Sequence[Row], blobs: Sequence[BlobRow]) -> bool:
-        """Insert by one call that is its own transaction, or say False where a key is taken or a check fails.
+        """Insert all by one call that is its own transaction.
 
-        Each call into SQLite lets go of the interpreter's lock and must win it back from the other threads, so one
-        call for many rows is what makes many writing threads fast. A busy file is noticed before anything is written,
-        and a full one before the frame that would commit is whole. Any other error may come from the commit.
+        False, and nothing written, where a key is taken or a check fails.
+
+        Each call into SQLite releases the interpreter's lock and must then compete for it with the other threads. So
+        one call for many rows makes many writing threads fast.
+
+        Raises Unavailable, StorageFull: nothing written. SQLite reports a busy file before it writes anything, and a
+        full one before the commit frame is complete. Any other error may come from the commit: OutcomeUnknown.
         """
         try:
             if blobs:
@@ -285,18 +295,18 @@ class _GroupWriter:
         return outcomes
 
     def _roll_back(self) -> None:
-        """After an error. One that SQLite cannot undo now fails the next BEGIN, so nothing is built on it."""
+        """Roll back after an error. If that fails, the next BEGIN fails too, so no commit can include these writes."""
         with suppress(apsw.Error):
             if self._connection.in_transaction:
                 self._connection.execute("ROLLBACK")
 
 
 def _nothing(_: apsw.Connection) -> None:
-    """The job of one who wants the turn and no more."""
+    """Do nothing: the job of a caller that only needs the leadership."""
 
 
 def _all_rows(group: Sequence[_Ticket[Any]]) -> tuple[Sequence[Row], Sequence[BlobRow]]:
-    """The rows of all tickets, where they want no more than to insert them and one statement holds them; else none."""
+    """Return the rows of all tickets if each only inserts rows and one statement holds them all; else empty ones."""
     rows = list(chain.from_iterable(ticket.rows for ticket in group))
     blobs = list(chain.from_iterable(ticket.blobs for ticket in group))
     insert = len(rows) <= INSERT_ROWS_MAX and all(ticket.rows or ticket.blobs for ticket in group)
@@ -304,7 +314,7 @@ def _all_rows(group: Sequence[_Ticket[Any]]) -> tuple[Sequence[Row], Sequence[Bl
 
 
 def _fail(group: Sequence[_Ticket[Any]], error: StratalogError) -> None:
-    """Give each ticket an exception of its own, since each is raised in another thread."""
+    """Settle each ticket with a copy of ``error``, since each is raised in another thread."""
     for ticket in group:
         ticket.settle(error.copy())
 
@@ -320,7 +330,11 @@ def _open_writer(path: str, synchronous: str, file_bytes_max: int | None, vfs: s
 
 
 def _prepare(connection: apsw.Connection, synchronous: str, file_bytes_max: int | None) -> None:
-    """Whoever died amid a commit may have left it in the log unsynced, so a checkpoint syncs that before it is read."""
+    """Set up the writing connection and make missing tables.
+
+    A process that was killed during a commit may have left it unsynced in the write-ahead log. The checkpoint syncs
+    that commit before any reader sees it.
+    """
     connection.set_busy_timeout(BUSY_MS)
     connection.pragma("synchronous", synchronous)
     if file_bytes_max is not None:
@@ -331,10 +345,10 @@ def _prepare(connection: apsw.Connection, synchronous: str, file_bytes_max: int 
 
 
 def _grow_log(connection: apsw.Connection, log_bytes: int) -> None:
-    """Let SQLite's log have its size ahead of time: a commit that makes a file longer waits for the disk twice as long.
+    """Grow SQLite's write-ahead log ahead of time: a commit that extends a file waits for the disk twice as long.
 
-    A transaction larger than the cache spills into the log and leaves it long when it is rolled back. Where there is
-    no room the log grows as it always did.
+    A transaction larger than the page cache spills into the log, and a rollback does not shorten the log. Without room
+    on the disk the log grows with the commits as usual.
     """
     pages = connection.pragma("cache_size")
     with suppress(apsw.Error):
@@ -348,14 +362,14 @@ def _grow_log(connection: apsw.Connection, log_bytes: int) -> None:
 
 
 def _leave_to_parent(reference: weakref.ref[SqliteFile]) -> None:
-    """In a forked child: close the lock files, which would else stay locked if the parent dies holding them."""
+    """In a forked child, close the lock files. Open there, they would stay locked if the parent died holding them."""
     file = reference()
     if file is not None:
         file.leave_to_parent()
 
 
 def _error(exc: apsw.Error) -> StratalogError:
-    """Ours for an error of SQLite's that certainly wrote nothing."""
+    """Return our error for an error of SQLite's after which certainly nothing was written."""
     if isinstance(exc, apsw.FullError):
         return StorageFull("no room for the transaction", reason=str(exc))
     if isinstance(exc, apsw.CorruptError | apsw.NotADBError):
@@ -365,7 +379,7 @@ def _error(exc: apsw.Error) -> StratalogError:
 
 @contextmanager
 def _opening(path: str) -> Iterator[None]:
-    """One process at a time opens a file, which may be making it."""
+    """Let one process at a time open the file, since opening may create it. Raises SQLite's errors as ours."""
     lock_file = open_lock_file(path + ".lock")
     try:
         fcntl.flock(lock_file, fcntl.LOCK_EX)

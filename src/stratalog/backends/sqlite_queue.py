@@ -1,4 +1,4 @@
-"""The queue in the SQLite file. A row for each group says when it is ready, so no poll looks at a backlog."""
+"""The queue in the SQLite file. A row for each group holds the time when it is ready, so a poll reads no backlog."""
 
 from __future__ import annotations
 
@@ -26,7 +26,8 @@ GIVE = (
     " RETURNING id, name, body, receives, receipt"
 )
 
-# The second comparison is the condition of the index, which SQLite does not conclude from the first.
+# The second comparison repeats the partial index's condition: SQLite does not infer it from the first, and only then
+# uses the index.
 EXPIRED = "FROM messages WHERE name = ?1 AND hidden_until_ms <= ?2 AND hidden_until_ms > 0 AND receives >= ?3"
 MOVE_ASIDE = f"INSERT INTO dead_letters SELECT id, name, receives, ?2, body {EXPIRED}"
 LAST_HIDDEN = (
@@ -41,13 +42,13 @@ DEAD_LETTERS = "SELECT id, name, body, receives, dead_ms FROM dead_letters WHERE
 
 
 class SqliteQueue:
-    """A queue in the table ``messages``. A receive gives the oldest messages of the groups that are ready.
+    """A queue in the table ``messages``. A receive returns the oldest messages of the groups that are ready.
 
-    A poll costs the same whatever stands in the queue. One that finds no group ready takes no write lock.
+    The cost of a poll does not grow with the queue. A poll that finds no group ready takes no write lock.
 
-    Several processes share the file, and their machine may restart while messages are in flight, so visibility goes by
-    the wall clock: a clock set back by an hour hides messages in flight for an hour longer, one set forward gives
-    them out again early. Both keep to *at least once*.
+    Visibility is measured by the wall clock, since several processes share the file and the machine may restart while
+    messages are in flight. A clock set back by an hour hides messages in flight for an hour longer; a clock set forward
+    gives them out again early. Both keep to *at least once*.
     """
 
     def __init__(self, file: SqliteFile, clock: Clock, receives_max: int) -> None:
@@ -62,7 +63,7 @@ class SqliteQueue:
     def receive(self, limit: int = 10, *, visibility_seconds: float = 30) -> list[Message]:
         check_receive(limit, visibility_seconds)
         now = self._clock.wall_ms()
-        if not self._file.read(READY, (now,)):
+        if not self._file.read(READY, (now,)):  # a read: an idle poll takes no write lock
             return []
         return self._file.write(partial(self._receive, limit, now, now + int(visibility_seconds * 1000)))
 
@@ -86,10 +87,11 @@ class SqliteQueue:
         return self._file.write(partial(_settle, statement, parameters))
 
     def _receive(self, limit: int, now: int, hidden_until_ms: int, connection: apsw.Connection) -> list[Message]:
-        """The oldest ``limit`` messages are in the groups with the oldest ones, so more groups need no look.
+        """Receive up to ``limit`` messages inside a transaction.
 
-        Of those that are visible again the first to become so are looked at. Where all their messages are moved aside,
-        the next ones are.
+        It reads ``limit`` of the groups that are visible again, those that became so first, and ``limit`` of the groups
+        with nothing in flight, those with the oldest message. More need no read: the ``limit`` oldest messages are in
+        the groups with the oldest ones. If all messages read become dead letters, the next groups are read.
         """
         while True:
             again = _names(connection, VISIBLE_AGAIN, (now, limit))
@@ -129,7 +131,7 @@ def _settle(statement: str, parameters: tuple[Any, ...], connection: apsw.Connec
 
 
 def _refresh_group(name: str, connection: apsw.Connection) -> None:
-    """Write down when the group is ready and where it begins. Called after each change of what it has in flight."""
+    """Store when the group is ready and its oldest message. Called after each change of its messages in flight."""
     oldest = connection.execute(OLDEST, (name, 1)).fetchall()
     hidden = connection.execute(LAST_HIDDEN, (name,)).fetchall()
     if not oldest:

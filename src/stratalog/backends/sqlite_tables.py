@@ -67,10 +67,10 @@ CHECKED_PAIR_BYTES = 36
 CHECKED_ROW = (
     f"(?, ?, (SELECT ? FROM items WHERE partition = ? AND sort = ? AND substr(body, 2, {CHECKED_PAIR_BYTES}) = ?))"
 )
-"""A body that is null where the check fails, so that the constraint on the column refuses the statement.
+"""A row with a check: its body is null where the check fails, so the column's NOT NULL makes the statement fail.
 
-It compares an item's first attribute, name and value as they are encoded. They follow the one byte that heads a map of
-up to 15. A hash of 32 bytes under a name of one letter takes 36.
+The check compares the encoded name and value of an item's first attribute. They follow the one byte that starts a
+MessagePack map of up to 15 pairs. A hash of 32 bytes under a name of one letter takes 36 bytes.
 """
 
 PLAIN_LENGTH = 3
@@ -84,7 +84,7 @@ BLOB_INSERTS = (
 
 @lru_cache(SHAPES_MAX)
 def insert_items(lengths: tuple[int, ...]) -> str:
-    """The statement that inserts rows of these lengths, or fails where one stands or a check does not hold."""
+    """Return the statement that inserts rows of these lengths, and fails where a key is taken or a check fails."""
     rows = (CHECKED_ROW if length == CHECKED_LENGTH else PLAIN_ROW for length in lengths)
     return f"INSERT INTO items VALUES {', '.join(rows)}"
 
@@ -95,16 +95,18 @@ INSERT_ITEM = {length: insert_items((length,)) for length in (PLAIN_LENGTH, CHEC
 
 @lru_cache(SHAPES_MAX)
 def insert_all(lengths: tuple[int, ...], blobs: int) -> str:
-    """Statements for one call, which are one transaction: `insert_items`, and so many blobs."""
+    """Return the statements of one transaction, for one call: `insert_items`, and inserts of ``blobs`` blobs."""
     items = f"{insert_items(lengths)};" if lengths else ""
     return f"BEGIN IMMEDIATE;{items}{BLOB_INSERTS * blobs}COMMIT"
 
 
 def prepare(connection: apsw.Connection) -> None:
-    """Make the tables that are missing. A file of format 1 has none for blobs: all its blobs are files. One of format 2
-    has none for the groups of messages.
+    """Create the missing tables.
 
-    Raises Unsupported, Invalid, and what apsw raises.
+    A file of format 1 has no tables for blobs, since all its blobs are files. A file of format 1 or 2 has no table for
+    the groups of messages.
+
+    Raises Unsupported for a newer format, Invalid for another program's database, and apsw's errors.
     """
     application_id, version = connection.pragma("application_id"), connection.pragma("user_version")
     if version > FORMAT and application_id == APPLICATION_ID:
@@ -118,7 +120,7 @@ def prepare(connection: apsw.Connection) -> None:
 
 
 def _create(connection: apsw.Connection, schema: str) -> None:
-    """Make tables in one transaction, so that a file cut off here is opened as it was before."""
+    """Create tables in one transaction: after a crash in between the file is as it was before."""
     connection.pragma("page_size", PAGE_BYTES)
     connection.pragma("journal_mode", "wal")
     with connection:

@@ -1,10 +1,11 @@
-"""The queue on Amazon SQS: a FIFO queue whose message groups are the port's groups, and one more for dead letters.
+"""The queue on Amazon SQS: a FIFO queue whose message groups are the port's groups, and a second one for dead letters.
 
-Bodies are bytes and SQS takes text, so they go as base64. A message's deduplication id is its id in the port: made
-here, in order of time, and the same when a send is tried again, which SQS then takes once.
+SQS takes text, so a body is sent as base64. A message's id in the port is its deduplication id. It is made here, in
+order of time, and a retried send has the same one, so SQS accepts the message once.
 
-Dead letters are moved here, at the giving-out that would be one too many, and not by SQS: each is then a group of its
-own in the dead queue, where all can be looked at together. SQS shows no more than ten of one group.
+A receive moves a message to the dead-letter queue once it was received too often; SQS's own redrive policy is not used.
+Each dead letter is a message group of its own, so that all can be listed: of one group SQS returns ten at most until
+they are deleted.
 """
 
 from __future__ import annotations
@@ -41,7 +42,7 @@ LISTING_SECONDS_MIN = 60
 TIMEOUTS_MAX = 10_000
 WAIT_SECONDS_MAX = 20
 RETENTION_SECONDS = 14 * 24 * 3600
-# A group goes by its own name where SQS takes that, else by a hash, and its name goes with the message.
+# A group whose name SQS accepts is sent under it, any other under a hash. The name is also an attribute of the message.
 GROUP = re.compile(r"[!-~]{1,128}")
 EMPTY = "-"
 MISSING = frozenset({"NonExistentQueue", "QueueDoesNotExist"})
@@ -52,8 +53,9 @@ ATTRIBUTES = ("ApproximateReceiveCount", "MessageDeduplicationId", "MessageGroup
 class SqsQueue:
     """The queue at ``url`` with its dead letters at ``dead_url``. ``client`` must try each request once.
 
-    SQS tells visibility by its own clock, in whole seconds, rounded up; ``clock`` only makes a receipt stale here once
-    its time is over. Messages and letters are kept for 14 days. A receive waits up to ``wait_seconds`` for a message.
+    SQS measures visibility by its own clock, in whole seconds, rounded up. ``clock`` is only used to find a receipt
+    stale once its time is over. Messages and dead letters are retained for 14 days. A receive waits for a message up to
+    ``wait_seconds``, 20 at most.
     """
 
     def __init__(
@@ -100,14 +102,16 @@ class SqsQueue:
             given = self._living([_message(record) for record in records])
             for message in given:
                 self._remember(message.receipt, _VisibilityTimeout(seen, visibility_seconds))
+            # If all received messages became dead letters, receive again: [] means that no message is ready.
             if given or not records:
                 return given
 
     def receive_event(self, records: Sequence[Mapping[str, Any]]) -> list[Message]:
-        """The messages with which SQS called a Lambda function; those given out too often are moved aside, as ever.
+        """Return the messages in an event with which SQS called a Lambda function.
 
-        SQS gives out what stands behind a message together with it, and counts that. So only the first of a group was
-        tried as often as it says; of the others ``receives`` says too few rather than too many.
+        Messages received too often become dead letters, as in `receive`. SQS gives out the messages behind a failing
+        one together with it, and raises their counts too, so only the first message of a group was tried as often as
+        its count says. ``receives`` of the others may be too low and is never too high: each has one more try.
         """
         self._check_open()
         messages = [_message_of_event(record) for record in records]
@@ -124,10 +128,11 @@ class SqsQueue:
         return self._settle("ChangeMessageVisibility", message, call, after_seconds)
 
     def dead_letters(self, *, after: str = "") -> Iterator[DeadMessage]:
-        """All are held in memory, and from other readers, until they are listed: two readers at once share them.
+        """List the dead letters, sorted by id, which needs all of them in memory.
 
-        The listing ends where SQS shows none. SQS may show one again before that, since listing takes long. Each is
-        then hidden for three times as long, so each is shown a few times only, however many there are.
+        They are hidden from other readers until all are received, so of two listings at once each gets a part. The
+        listing ends when SQS returns none. In a long listing a letter may become visible and be received again. Letters
+        are hidden for longer the longer the listing runs, so each is received only a few times, however many there are.
         """
         self._check_open()
         letters: dict[str, DeadMessage] = {}
@@ -147,13 +152,16 @@ class SqsQueue:
         self._client.close()
 
     def _behind(self, message: Message, first: Message) -> Message:
-        """A message of an event, as often given out as it may have been tried; one more try is always left to it."""
+        """Lower the receives of a message that is not the first of its group, so that it has at least one more try."""
         if message is first:
             return message
         return msgspec.structs.replace(message, receives=min(message.receives, self._receives_max - 1))
 
     def _living(self, messages: list[Message]) -> list[Message]:
-        """Those to work on. The others become dead letters: once more after a crash, which is listed once."""
+        """Return the messages to work on. The others are moved to the dead letters.
+
+        After a crash between its two steps the move is made again. The letter has the same id and is listed once.
+        """
         for message in messages:
             if message.receives > self._receives_max:
                 self._move_aside(message)
@@ -166,7 +174,11 @@ class SqsQueue:
         self._settle("DeleteMessage", message, self._client.delete_message, 0)
 
     def _send_rest(self, url: str, entries: list[dict[str, Any]]) -> None:
-        """Send what is left of ``entries``, and take out what was sent. What may follow is sent again in order."""
+        """Send ``entries``, and remove those that were sent from the list, so that a retry sends the rest in order.
+
+        Raises Retryable for the rest. Raises OutcomeUnknown, without a retry, where a message was sent before one that
+        failed: a retry would break their order.
+        """
         answer = self._client.send_message_batch(QueueUrl=url, Entries=entries)
         failed = {failure["Id"]: failure for failure in answer.get("Failed", [])}
         sent = list(itertools.takewhile(lambda entry: entry["Id"] not in failed, entries))
@@ -183,7 +195,7 @@ class SqsQueue:
         raise reason if failure["SenderFault"] else Retryable(reason)
 
     def _receive(self, url: str, limit: int, visibility_seconds: float, wait_seconds: int) -> list[Any]:
-        """The attempt's id has SQS answer a lost receive once more with the same messages."""
+        """Receive messages as SQS describes them. All tries have one attempt id, by which SQS repeats a lost answer."""
         answer = self._request(
             "ReceiveMessage",
             partial(
@@ -203,7 +215,10 @@ class SqsQueue:
         return records
 
     def _settle(self, operation: str, message: Message, call: Callable[..., Any], seconds: float) -> bool:
-        """False, without asking, where the message's time is over here; and where SQS says that it is."""
+        """Make a request for one receipt. False where the receipt is stale, by our clock (no request) or by SQS.
+
+        Otherwise the receipt is then valid for ``seconds`` from now.
+        """
         seen = Observation(self._clock)
         timeout = self._timeouts.get(message.receipt)
         if timeout is not None and timeout.seen.seconds_until(seen) >= timeout.seconds:
@@ -218,7 +233,7 @@ class SqsQueue:
         return True
 
     def _remember(self, receipt: str, timeout: _VisibilityTimeout) -> None:
-        """Remember until when a receipt is good. What is forgotten again, SQS still knows."""
+        """Remember until when a receipt is valid. Over `TIMEOUTS_MAX` the oldest is dropped; SQS still knows it."""
         with self._lock:
             self._timeouts[receipt] = timeout
             if len(self._timeouts) > TIMEOUTS_MAX:
@@ -240,11 +255,11 @@ class SqsQueue:
             self._request("ChangeMessageVisibilityBatch", call)
 
     def _new_id(self) -> str:
-        """Greater than every id made before by this queue, and by others in an earlier millisecond."""
+        """Return an id greater than all earlier ones of this queue, and of others from an earlier millisecond."""
         return f"{self._clock.wall_ms():013d}-{next(self._numbers) % 10**6:06d}-{new_id(self._clock)}"
 
     def _request(self, operation: str, call: Callable[[], T], *, writes: bool = False, sent_bytes: int = 0) -> T:
-        """Requests are billed anew for each 64 KB of the messages in them, sent or received."""
+        """Send a request with retries, and count each try. ``sent_bytes`` is the size of its messages, for billing."""
 
         def attempt() -> T:
             self.meter.add(operation, "requests")
@@ -259,19 +274,22 @@ class SqsQueue:
 
 
 def _listing_seconds(age_seconds: float) -> float:
-    """How long a letter is hidden from a listing of this age that has just been shown it."""
+    """Return for how long a listing of this age hides the letters that it receives."""
     return min(LISTING_SECONDS_MIN + 2 * age_seconds, VISIBILITY_SECONDS_MAX)
 
 
 class _VisibilityTimeout(msgspec.Struct, frozen=True):
-    """Until when a receipt is good: so long after what was seen before the request was sent."""
+    """The validity of a receipt: ``seconds`` from ``seen``, which was taken before the request was sent."""
 
     seen: Observation
     seconds: float
 
 
 def find_queues(client: Any, name: str) -> tuple[str, str]:
-    """The URLs of the FIFO queue ``name`` and its dead queue. Raises Unavailable, which names one that is missing."""
+    """Return the URLs of the FIFO queue ``name`` and its dead-letter queue.
+
+    Raises Unavailable, also where one is missing; the error then names it.
+    """
     urls = []
     for full_name in _names(name):
         url = _url(client, full_name)
@@ -282,14 +300,14 @@ def find_queues(client: Any, name: str) -> tuple[str, str]:
 
 
 def missing_queues(client: Any, name: str) -> list[str]:
-    """The full names of those of the two queues that do not stand. Raises Unavailable."""
+    """Return the full names of the missing ones of the two queues. Raises Unavailable."""
     return [full_name for full_name in _names(name) if not _url(client, full_name)]
 
 
 def create_queues(client: Any, name: str) -> tuple[str, str]:
-    """Make the FIFO queue ``name`` and its dead queue, if they are missing; their URLs.
+    """Create the FIFO queue ``name`` and its dead-letter queue where they are missing, and return their URLs.
 
-    Raises Unavailable, OutcomeUnknown: call it again.
+    After Unavailable or OutcomeUnknown, call it again.
     """
     attributes = {
         "FifoQueue": "true",
@@ -312,7 +330,7 @@ def _names(name: str) -> tuple[str, str]:
 
 
 def _url(client: Any, full_name: str) -> str:
-    """The URL of a queue; empty where there is none."""
+    """Return the URL of a queue; empty where it does not exist."""
     try:
         return str(once("SQS", partial(client.get_queue_url, QueueName=full_name), writes=False)["QueueUrl"])
     except Retryable as exc:
@@ -335,7 +353,7 @@ def _entry(group: str, body: bytes, id: str, **attributes: str) -> dict[str, Any
 
 
 def _message(record: Any) -> Message:
-    """A message from what SQS says of it. One that another program sent has its message group as its group."""
+    """Return a message from SQS's description of it. Its group is the message group if another program sent it."""
     attributes = record["Attributes"]
     group = record.get("MessageAttributes", {}).get("group", {}).get("StringValue", attributes["MessageGroupId"])
     return Message(
@@ -348,14 +366,14 @@ def _message(record: Any) -> Message:
 
 
 def _message_of_event(record: Mapping[str, Any]) -> Message:
-    """The same from a Lambda event, which spells the names otherwise."""
+    """Return a message from a record of a Lambda event, which spells the names differently."""
     attributes = {name: {"StringValue": value["stringValue"]} for name, value in record["messageAttributes"].items()}
     names = {"Body": record["body"], "ReceiptHandle": record["receiptHandle"]}
     return _message({**names, "Attributes": record["attributes"], "MessageAttributes": attributes})
 
 
 def _body(text: str) -> bytes:
-    """What somebody else sent may be any text: it is given as it is, for the reader to refuse."""
+    """Return the decoded body. Text of another program that is no base64 is returned as is: the reader refuses it."""
     try:
         return b"" if text == EMPTY else b64decode(text, validate=True)
     except ValueError:

@@ -1,10 +1,10 @@
 """Turns between the processes that share a file: a fair hand-over, and never a fence.
 
-Two lock files stand beside the shared file. A process holds the *room* while it works. To get it, a process first takes
-the *door*, waits there for the room, and then frees the door. With one lock the process that just let go takes it again
-before a waiting one wakes; with two it finds the door taken, and waits behind the other.
+Each shared file has two lock files. A process holds the *room* while it works. To get the room, a process takes the
+*door*, waits for the room while it holds the door, and then frees the door. With a single lock the process that frees
+it takes it again before a waiting process wakes. With two locks it finds the door taken, and waits behind the other.
 
-Every wait polls and is bounded. A blocking lock would let one stopped process stop all of them.
+Every wait polls and is bounded. With a blocking lock one stopped process would stop all of them.
 """
 
 from __future__ import annotations
@@ -47,18 +47,22 @@ class Turnstile:
         self._closed = False
 
     def enter(self) -> bool:
-        """Wait for the room; whether the caller must `leave`. False: inside a turn, or waited in vain."""
+        """Wait for the room. Return whether the caller must `leave` it.
+
+        False inside a turn of this process, and after `TURN_WAIT_MS_MAX` without the room: the caller then works
+        without it.
+        """
         return not self._in_turn and self._wait(self._transaction, self._has_turn)
 
     def leave(self) -> None:
-        """Let the next process into the room."""
+        """Free the room for the next process."""
         flock(self._transaction.room, LOCK_UN)
 
     @contextmanager
     def turn(self) -> Iterator[bool]:
-        """Keep other processes out of the room until the end of the block; False where they could not be kept out.
+        """Keep other processes out of the room until the end of the block. The value is False where that failed.
 
-        A second thread shares the turn of the first.
+        A second thread shares the turn of the first, and so may lose it in the middle of its block.
         """
         if self._in_turn or not self._owner.acquire(blocking=False):
             yield self._in_turn
@@ -75,10 +79,10 @@ class Turnstile:
                 self._close_turn()
 
     def close(self) -> None:
-        """Close the lock files, which frees what this process holds. No transaction may be under way.
+        """Close the lock files, which frees their locks. No transaction may be in flight.
 
-        The files of a turn that a thread has, or waits for, are closed by that thread when it ends: by then their
-        numbers could stand for other files. Who waits is told that it has no turn.
+        A thread that has a turn, or waits for one, closes the turn's files itself at the end: closed under it, their
+        descriptors could already belong to other files. A thread that waits gets no turn.
         """
         self._closed = True
         self._transaction.close()
@@ -91,7 +95,7 @@ class Turnstile:
         self._turn.close()
 
     def _close_turn(self) -> None:
-        """Unless a thread has the turn: that one comes here after it."""
+        """Close the turn's files, unless a thread has the turn: that thread calls this when it ends."""
         if self._owner.acquire(blocking=False):
             try:
                 self._turn.close()
@@ -99,10 +103,10 @@ class Turnstile:
                 self._owner.release()
 
     def _wait(self, locks: _Locks, ended: Callable[[], bool]) -> bool:
-        """Pass the door and take the room. False where ``ended`` says so, or after `TURN_WAIT_MS_MAX`.
+        """Pass the door and take the room. False where ``ended()`` is true, or after `TURN_WAIT_MS_MAX`.
 
-        A process that waited in vain has a stopped one before it. It does not wait again until it finds the locks free:
-        each of its commits would take that long.
+        A process that waited in vain is probably behind a stopped one. It does not wait again until it finds the locks
+        free; otherwise each of its commits would wait that long.
         """
         deadline = None
         try:
@@ -146,7 +150,7 @@ class _Locks:
         self.room = open_lock_file(path + ".room")
 
     def close(self) -> None:
-        """Closing twice is fine."""
+        """Close both files. Closing twice is fine."""
         if not self.closed:
             self.closed = True
             os.close(self.door)
@@ -154,7 +158,7 @@ class _Locks:
 
 
 def open_lock_file(path: str) -> int:
-    """A descriptor of the lock file ``path``, made where it is missing. Raises Unavailable."""
+    """Return a descriptor of the lock file ``path``, which is created if missing. Raises Unavailable."""
     try:
         return os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o666)
     except OSError as exc:

@@ -6,16 +6,16 @@ client            a replica and the server it synchronises with
 connection        `connect`: a client by URL
 replica           a document without a network: values, changes, subscriptions
 optimistic_state  the canonical state with the pending mutations run on it
-local             canonical state, cookie and pending mutations
+local             the stored canonical state, cookie and pending mutations
 file              the SQLite file that holds them
 pending_mutation  the handle of one mutation
 undo              mutations that undo one mutation
 sync_cycle        one cycle of push and pull
-push_decision     interprets the answer to a push
+push_decision     the interpretation of the answer to a push
 background        the thread that runs sync cycles
 transport         the interface to a server
 http              the transport over HTTP
-live              listens for pokes over a WebSocket
+live              the listener for pokes over a WebSocket
 """
 
 from stratalog.client.client import Client

@@ -1,4 +1,4 @@
-"""Background: the thread that keeps a client in step. It backs off while the server is away, and wakes at a poke."""
+"""Background: the thread that runs a client's sync cycles. A poke wakes it, and it backs off after failures."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _log = logging.getLogger("stratalog.client")
 
 
 class Background:
-    """Runs ``cycle`` on a thread of its own: when woken, when poked, and every `PULL_SECONDS`, for pokes get lost."""
+    """A thread that runs ``cycle``: when woken, at each poke, and every `PULL_SECONDS`, since pokes may be lost."""
 
     def __init__(self, cycle: Callable[[], None], transport: Transport, clock: Clock) -> None:
         self._cycle = cycle
@@ -35,7 +35,7 @@ class Background:
         self.last_error: StratalogError | None = None
 
     def start(self) -> None:
-        """Start the thread; once started, nothing."""
+        """Start the thread. Starting again does nothing. Raises Closed after `close`."""
         if self._closing.is_set():
             raise Closed("the client is closed")
         if self._thread is None:
@@ -44,11 +44,11 @@ class Background:
             self._stop_listening = self._transport.listen(self.wake)
 
     def wake(self) -> None:
-        """Have a sync cycle soon. While the server is away, not before the back-off is over."""
+        """Request a sync cycle soon; after a failed cycle, once the back-off is over."""
         self._wakened.set()
 
     def close(self) -> None:
-        """End the thread after the cycle under way, and wait for that a little."""
+        """End the thread after its present cycle. Waits for that for `CLOSE_SECONDS_MAX` at most."""
         self._closing.set()
         self._wakened.set()
         if self._stop_listening is not None:
@@ -58,7 +58,7 @@ class Background:
 
     def _run(self) -> None:
         while not self._closing.is_set():
-            self._wakened.clear()
+            self._wakened.clear()  # before the cycle: a wake during it leads to another cycle
             pause = self._attempt()
             if pause:
                 self._closing.wait(pause)
@@ -66,12 +66,12 @@ class Background:
                 self._wakened.wait(PULL_SECONDS)
 
     def _attempt(self) -> float:
-        """One sync cycle; how long to back off after it."""
+        """Run one sync cycle and return the back-off after it, in seconds; 0 after a success."""
         try:
             self._cycle()
         except StratalogError as exc:
             self.last_error = exc
-        except Exception as exc:  # noqa: BLE001 - a fault must not end the thread unseen
+        except Exception as exc:  # noqa: BLE001 - an unexpected error must not end the thread unnoticed
             _log.exception("a sync cycle failed for a reason of ours")
             self.last_error = StratalogError("a sync cycle failed", reason=repr(exc))
         else:

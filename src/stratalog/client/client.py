@@ -1,4 +1,4 @@
-"""Client: a replica and the server it keeps in step with."""
+"""Client: a replica and the server it synchronises with."""
 
 from __future__ import annotations
 
@@ -20,10 +20,14 @@ __all__ = ["Client"]
 
 
 class Client(Replica):
-    """One document, local first: changes show at once and are kept, and the server hears of them when it can.
+    """One document, local first: a change shows at once, is stored, and is sent once the server can be reached.
 
-    ``path`` is a file for this client alone; without one, what is pending is lost with the process. ``mutators`` are
-    the server's. ``document`` names what the file holds, so that it is never used for another.
+    ``path`` is a file for this client alone; without one, pending mutations are lost with the process. ``mutators``
+    must be the server's. ``document`` is the name of the document, stored in the file so that the file is never used
+    for another one.
+
+    Raises Unavailable where another client has the file open, Invalid for a file of another document or program,
+    Unsupported for a file of a newer Stratalog, Corrupt for a damaged one.
     """
 
     def __init__(
@@ -42,33 +46,35 @@ class Client(Replica):
         self._background = Background(self._sync_cycle.run, transport, clock)
 
     def mutate(self, name: str, args: Any = None) -> PendingMutation:
-        """As `Replica.mutate`; once started, the server is told soon."""
+        """Run and store a mutation as `Replica.mutate` does. A started client sends it soon."""
         handle = super().mutate(name, args)
         self._background.wake()
         return handle
 
     def sync(self) -> None:
-        """Push what is pending, pull what is new: one sync cycle, on this thread.
+        """Run one sync cycle on this thread: push the pending mutations, then pull the changes.
 
-        Raises what the transport raises. Whatever was learnt until then is kept; another cycle may follow at any time.
+        Raises the transport's errors. The answers received before the error are kept, and another cycle may follow at
+        any time. Raises Invalid where a subscriber calls it from within a sync cycle.
         """
         self._sync_cycle.run()
 
     def start(self) -> Client:
-        """Keep in step in the background from now on: after each change, at each poke, and now and then."""
+        """Synchronise in the background from now on: after each mutation, at each poke, and once a minute."""
         self._background.start()
         return self
 
     @property
     def last_error(self) -> StratalogError | None:
-        """Why the last cycle in the background failed; None where it did not."""
+        """The error of the last cycle in the background; None if it succeeded."""
         return self._background.last_error
 
     def close(self) -> None:
-        """Stop, and let go of the file. What is pending stays in it. Closing twice is fine.
+        """Stop the background thread, and close the connections and the file. Closing twice is fine.
 
-        A cycle that does not end soon is left to itself; what it may still learn is learnt again by the next client.
-        In a forked child nothing is closed: file and connections are the parent's.
+        Pending mutations stay in the file. A background cycle that does not end within two seconds is abandoned; the
+        next client of the file gets its answers again. In a forked child nothing is closed: file and connections are
+        the parent's.
         """
         if is_inherited(self._changed):
             return

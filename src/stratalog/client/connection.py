@@ -1,4 +1,4 @@
-"""The front door: a client of a document on a server, by its URL."""
+"""`connect`: a client of a document on a server, by the document's URL."""
 
 from __future__ import annotations
 
@@ -22,12 +22,15 @@ def connect(
     create: bool = False,
     clock: Clock | None = None,
 ) -> Client:
-    """A client of the document at ``url`` that keeps itself in step in the background. It need not be reachable.
+    """Return a started client of the document at ``url``. The server need not be reachable.
 
-    ``url`` is ``http://host/v1/organisations/{organisation}/documents/{document}``; with ``create`` the document is
-    made where it is missing. ``path`` is a file for this client alone: without one, what is pending is lost with the
-    process. ``token`` is a bearer token, or gives one whenever it is asked. Raises Invalid for what is no document's
-    URL and for a file of another document; Unavailable where another client has the file open.
+    ``url`` is ``http://host/v1/organisations/{organisation}/documents/{document}``, or the same with https. With
+    ``create`` the first request creates a missing document. ``path`` is a file for this client alone; without one,
+    pending mutations are lost with the process. ``token`` is a bearer token, or a function that returns one and is
+    called before each request. ``mutators`` must be the server's.
+
+    Raises Invalid for another kind of URL and for a file of another document or program, Unavailable where another
+    client has the file open, Unsupported for a file of a newer Stratalog, Corrupt for a damaged one.
     """
     read_token = token if callable(token) else lambda: token
     transport = HttpTransport(url, token=read_token, create=create, clock=clock)

@@ -1,4 +1,4 @@
-"""The SQLite file behind a client: one process at a time, one transaction per change, durable when it returns."""
+"""The SQLite file behind a client: used by one process at a time, with durable transactions."""
 
 from __future__ import annotations
 
@@ -44,10 +44,11 @@ CREATE TABLE failures(
 
 
 class ClientFile:
-    """A connection that is used by one thread at a time, of the process that opened it.
+    """A connection to the file at ``path``, for one thread at a time of the process that opened it.
 
-    Raises Unavailable where another client has the file open: two that use one client id would take each other's
-    numbers. Raises Invalid for another program's file, Unsupported for a newer Stratalog's, Corrupt for a damaged one.
+    Raises Unavailable where another client has the file open: two clients with one client id would use the same
+    numbers for different mutations. Raises Invalid for another program's file, Unsupported for a newer Stratalog's,
+    Corrupt for a damaged one.
     """
 
     def __init__(self, path: str) -> None:
@@ -59,23 +60,25 @@ class ClientFile:
         except BaseException:
             self._unlock()
             raise
+        # A weak reference, since a registration cannot be undone and must not keep the file alive.
         os.register_at_fork(after_in_child=partial(_leave_to_parent, weakref.ref(self)))
 
     def read(self, statement: str, *parameters: Any) -> Iterator[tuple[Any, ...]]:
-        """The rows of ``statement``. Raises Unavailable, Corrupt, Closed."""
+        """Yield the rows of ``statement``. Raises Unavailable, Corrupt, Closed."""
         self.check_usable()
         with _translated():
             yield from self._connection.execute(statement, parameters)
 
     def first(self, statement: str, *parameters: Any) -> Any:
-        """The first column of the first row, or None."""
+        """Return the first column of the first row, or None without a row. Raises as `read` does."""
         return next(self.read(statement, *parameters), (None,))[0]
 
     @contextmanager
     def transaction(self) -> Iterator[apsw.Connection]:
-        """What is written inside stands as a whole and durably afterwards, or not at all where it raises.
+        """Run the block in a transaction. It is durable once the block has ended; an exception in it undoes all writes.
 
-        Raises StorageFull, Unavailable, Corrupt, Closed: nothing was written. OutcomeUnknown: the commit failed.
+        Raises StorageFull, Unavailable, Corrupt, Closed: nothing was written. OutcomeUnknown: the commit failed, and
+        all or nothing was written.
         """
         self.check_usable()
         try:
@@ -96,14 +99,17 @@ class ClientFile:
             raise Closed("the client is closed, or was opened before a fork")
 
     def close(self) -> None:
-        """Let go of the file. Closing twice is fine."""
+        """Close and unlock the file. Closing twice is fine."""
         if not self._closed:
             self._closed = True
             self._connection.close()
             self._unlock()
 
     def leave_to_parent(self) -> None:
-        """For a forked child: let go of the lock without unlocking it, or it would stay locked as long as the child."""
+        """In a forked child, close the lock file without unlocking it.
+
+        Open there, it would stay locked as long as the child lives.
+        """
         if not self._closed:
             self._closed = True
             if self._lock_file is not None:
@@ -115,14 +121,17 @@ class ClientFile:
                 self._connection.execute("ROLLBACK")
 
     def _unlock(self) -> None:
-        """Said in words: closing alone would leave the lock to a child that was just forked and has not run yet."""
+        """Unlock and close the lock file.
+
+        Closing alone would not unlock it: a child that was just forked, and has not run yet, still has it open.
+        """
         if self._lock_file is not None:
             fcntl.flock(self._lock_file, fcntl.LOCK_UN)
             os.close(self._lock_file)
 
 
 def _lock(path: str) -> int:
-    """Taken for as long as the file is open; the system lets go of it when the process dies, however it dies."""
+    """Open and lock the lock file, until it is closed or the process ends in any way. Raises Unavailable."""
     try:
         lock_file = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
     except OSError as exc:
@@ -152,7 +161,8 @@ def _open(path: str) -> apsw.Connection:
             raise Invalid("the file is another program's database", path=path)
         elif version > FORMAT:
             raise Unsupported("the file's format is newer than this program", value=version, known=FORMAT)
-        # Who died amid a commit may have left it in the log unsynced: a checkpoint syncs that before it is read.
+        # A process that was killed during a commit may have left it unsynced in the write-ahead log. The checkpoint
+        # syncs that commit before it is read.
         connection.pragma("wal_checkpoint")
     except BaseException:
         connection.close()
@@ -161,7 +171,7 @@ def _open(path: str) -> apsw.Connection:
 
 
 def _create(connection: apsw.Connection) -> None:
-    """Make the tables in one transaction, so that a file cut off here is opened as an empty one."""
+    """Create the tables in one transaction: after a crash in between the file is still empty."""
     connection.pragma("journal_mode", "wal")
     with connection:
         connection.execute(SCHEMA)
@@ -178,7 +188,7 @@ def _translated() -> Iterator[None]:
 
 
 def _error(exc: apsw.Error) -> StratalogError:
-    """Ours for an error of SQLite's that wrote nothing."""
+    """Return our error for an error of SQLite's after which nothing was written."""
     if isinstance(exc, apsw.FullError):
         return StorageFull("no room for the transaction", reason=str(exc))
     if isinstance(exc, apsw.CorruptError | apsw.NotADBError):

@@ -1,4 +1,4 @@
-"""The transport over HTTP: MessagePack bodies, typed errors back from the server's, pokes by WebSocket."""
+"""The transport over HTTP: MessagePack bodies, the server's typed errors, pokes over a WebSocket."""
 
 from __future__ import annotations
 
@@ -27,10 +27,10 @@ Answer = TypeVar("Answer", Pushed, Pulled)
 
 
 class HttpTransport:
-    """A document of a server, by its URL: ``http://host/v1/organisations/{organisation}/documents/{document}``.
+    """A document on a server, by its URL: ``http://host/v1/organisations/{organisation}/documents/{document}``.
 
-    ``token`` is called before each request, so that it may change. With ``create`` the document is made before the
-    first request where it is missing. Raises Invalid for another kind of URL.
+    ``token`` returns the bearer token and is called before each request, so the token may change. With ``create`` the
+    document is created before the first request if it is missing. Raises Invalid for another kind of URL.
     """
 
     def __init__(
@@ -50,21 +50,21 @@ class HttpTransport:
         self._live = ServerAddress("ws" + self._url.removeprefix("http") + "/live")
 
     def push(self, push: Push) -> Pushed:
-        """See `Transport`."""
+        """See `Transport.push`. Raises Corrupt as well, where the answer does not decode."""
         return self._request("push", push, Pushed)
 
     def pull(self, pull: Pull) -> Pulled:
-        """See `Transport`."""
+        """See `Transport.pull`. Raises Corrupt as well, where the answer does not decode."""
         return self._request("pull", pull, Pulled)
 
     def listen(self, on_poke: Callable[[], None]) -> Stop:
-        """See `Transport`."""
+        """See `Transport.listen`."""
         listener = PokeListener(lambda: self._live, self._token, on_poke, self._clock)
         threading.Thread(target=listener.run, name="stratalog-pokes", daemon=True).start()
         return listener.stop
 
     def close(self) -> None:
-        """See `Transport`."""
+        """See `Transport.close`."""
         self._http.close()
 
     def _request(self, verb: str, question: Push | Pull, kind: type[Answer]) -> Answer:
@@ -81,7 +81,7 @@ class HttpTransport:
         headers = {"Accept": MSGPACK, "Content-Type": MSGPACK}
         if token := self._token():
             headers["Authorization"] = f"Bearer {token}"
-        if "%" in (path := urlsplit(url).path):
+        if "%" in (path := urlsplit(url).path):  # a gateway may unescape the path; the header keeps it as it was
             headers[PATH_HEADER] = path
         try:
             response = self._http.request(method, url, content=body, headers=headers)
@@ -95,14 +95,17 @@ class HttpTransport:
         return response
 
     def _heed(self, address: str) -> None:
-        """Listen where the server says from the next connection on; the token goes there, so never with less care."""
+        """Use the server's address for live updates, from the next connection on.
+
+        The token is sent there, so under an ``https`` URL only an address with TLS is accepted.
+        """
         schemes = ("wss://",) if self._url.startswith("https:") else ("wss://", "ws://")
         if address.startswith(schemes):
             self._live = ServerAddress(address, self._document)
 
 
 def document_of(url: str) -> str:
-    """``organisation/document`` of a document's URL. Raises Invalid."""
+    """Return ``organisation/document`` of a document's URL, percent-encoded. Raises Invalid for another URL."""
     parts = urlsplit(url)
     segments = parts.path.rstrip("/").split("/")
     if parts.scheme not in ("http", "https") or not parts.netloc or parts.query or parts.fragment:
@@ -113,10 +116,11 @@ def document_of(url: str) -> str:
 
 
 def error_of(response: httpx.Response) -> StratalogError:
-    """The typed error behind an answer that is no success.
+    """Return the typed error for a response that is no success.
 
-    What only the document can say is believed only in the server's own words: a proxy in between that gives up tells
-    nothing about what became of the request.
+    The kind is taken from the ``code`` in the server's own error body. Without a code the response may be a proxy's,
+    which says nothing about the request's outcome. A status of 500 or above, or 408, is then OutcomeUnknown, 404 is
+    NotFound and any other Invalid. Whatever the body, 429 is Unreached and 401 Forbidden.
     """
     status, details = response.status_code, {"status": response.status_code, **_retry_after(response)}
     problem = _problem(response)
@@ -142,6 +146,6 @@ def _problem(response: httpx.Response) -> dict[str, Any]:
 
 
 def _retry_after(response: httpx.Response) -> dict[str, float]:
-    """Seconds alone; the header's other form, a date, would need both clocks to agree."""
+    """Return the seconds in a ``Retry-After`` header, as error details. A date is ignored: both clocks had to agree."""
     text = response.headers.get("retry-after", "")
     return {"retry_after_seconds": min(float(text), RETRY_AFTER_SECONDS_MAX)} if is_decimal(text) else {}

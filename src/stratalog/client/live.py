@@ -1,4 +1,4 @@
-"""Live: a thread that hears the server's pokes over a WebSocket, and connects again whenever it must."""
+"""Live: a listener for the server's pokes over a WebSocket, which reconnects after each failure."""
 
 from __future__ import annotations
 
@@ -27,16 +27,16 @@ _decode = msgspec.json.Decoder(FromServer).decode
 
 
 class ServerAddress(msgspec.Struct, frozen=True):
-    """Where to listen, and to which document, if the URL does not say."""
+    """The WebSocket's URL, and the document to listen to where the URL does not contain it."""
 
     url: str
     document: str = ""
 
 
 class PokeListener:
-    """Calls ``on_poke`` at every poke, and whenever it is connected again, since pokes may have been missed.
+    """Calls ``on_poke`` at every poke, and after every connection, since pokes may have been missed before it.
 
-    ``place`` and ``token`` are asked before each connection, since both may change.
+    ``address`` and ``token`` are called before each connection, since both may change.
     """
 
     def __init__(
@@ -53,18 +53,18 @@ class PokeListener:
         self._retry = Retry(clock, RETRY_POLICY)
 
     def run(self) -> None:
-        """Listen until `stop`."""
+        """Listen until `stop`, and reconnect with back-off whenever a connection ends."""
         while not self._stopped.is_set():
             token = self._token()
-            # Whatever ends a connection, the document is still pulled now and then; here there is only to try again.
-            # A token that was refused is not sent again: it would count as a guess each time.
+            # Errors are not reported, since pokes are hints: the client also pulls at intervals. A refused token is not
+            # sent again: the server would count each time as an attempt to guess a token.
             if token != self._refused_token:
                 with suppress(OSError, WebSocketException, TimeoutError, msgspec.DecodeError):
                     self._listen(token)
             self._stopped.wait(self._retry.next_seconds())
 
     def stop(self) -> None:
-        """Hang up; the thread ends soon after."""
+        """Close the connection. The thread ends soon after."""
         with self._lock:
             self._stopped.set()
             connection = self._connection
@@ -93,7 +93,10 @@ class PokeListener:
                     self._on_poke()
 
     def _receive(self, connection: ClientConnection, seconds: float, token: str) -> FromServer | None:
-        """The next message; None for one of a type that is not known, which a newer server may send."""
+        """Return the next message; None for a message of an unknown type, which a newer server may send.
+
+        Raises TimeoutError after ``seconds``, ConnectionClosed at the end of the connection.
+        """
         try:
             message: FromServer = _decode(connection.recv(seconds))
             return message

@@ -1,6 +1,6 @@
-"""What a client keeps: the canonical state, where it stands, and the mutations the server has not confirmed.
+"""The stored state of a client: canonical state, cookie, and the mutations that the server has not confirmed.
 
-Everything here changes in one transaction per call, so that a crash at any moment leaves a client that goes on.
+Each call makes its changes in one transaction, so after a crash at any moment the client resumes.
 """
 
 from __future__ import annotations
@@ -36,11 +36,12 @@ PENDING = "SELECT sequence, id, name, args, sent, answer, reason FROM pending"
 
 
 class MutationFailure(msgspec.Struct, frozen=True):
-    """A mutation that came to nothing, with what is needed to try something else.
+    """A mutation without effect, or with an unknown one, with its arguments so that the application can react.
 
-    rejected — committed without effect. unknown — sent, never answered, and the client's identity was refused since:
-    it may have been applied, and is not sent again, lest it be applied twice. lost — applied and confirmed, by a server
-    that has gone back to an older backup or another copy since.
+    ``status`` is "rejected": committed without effect, or refused by the server in any form. "unknown": it may have
+    been applied. Either its answer was lost and the server has since refused the client's id, so it is not sent again,
+    since it could then be applied twice; or it was committed too long ago to learn whether it was rejected. "lost":
+    applied and confirmed, by a server that has since gone back to an older backup or another copy.
     """
 
     sequence: int
@@ -51,7 +52,7 @@ class MutationFailure(msgspec.Struct, frozen=True):
 
 
 class SettledMutation(msgspec.Struct, frozen=True):
-    """A mutation that is pending no more. ``status`` is "applied", "rejected", "unknown" or "lost"."""
+    """The final status of a mutation: "applied", "rejected", "unknown" or "lost"."""
 
     sequence: int
     status: str
@@ -59,7 +60,10 @@ class SettledMutation(msgspec.Struct, frozen=True):
 
 
 class Local:
-    """The file's content. Used under its client's lock. ``document`` is kept, so that no file serves two."""
+    """The content of a client's file. Used under the client's lock.
+
+    The file stores ``document``. Raises Invalid where it stores another one.
+    """
 
     def __init__(self, file: ClientFile, clock: Clock, document: str = "") -> None:
         self._file = file
@@ -68,35 +72,36 @@ class Local:
             if self._fact("client") is None:
                 _set(connection, "document", document)
                 self._become_new(connection)
+            # Sent again: after a restart it is not known how long they were queued, and the queue may have lost them.
             connection.execute("UPDATE pending SET answer = '' WHERE answer = 'queued'")
         if self._fact("document") != document:
             raise Invalid("the file is of another document", document=self._fact("document"), asked=document)
 
     @property
     def client(self) -> str:
-        """The present client id. It changes where the server refuses it."""
+        """The present client id. It changes when the server refuses it, or another copy of the file uses it."""
         return str(self._fact("client"))
 
     @property
     def group(self) -> str:
-        """The present group: this client's alone, and new whenever the client is."""
+        """The present group. It holds this client alone, and changes with the client id."""
         return str(self._fact("group"))
 
     @property
     def cookie(self) -> Cookie | None:
-        """Where the canonical state stands; None before the first pull."""
+        """The cookie of the canonical state; None before the first pull."""
         fact = self._fact("cookie")
         return None if fact is None else msgspec.convert(fact, Cookie)
 
-    # The canonical state, as a Draft wants it
+    # The canonical state: the functions that a Draft calls
 
     def load(self, key: str) -> bytes | None:
-        """The encoded value of ``key``."""
+        """Return the encoded value of ``key``, or None."""
         value: bytes | None = self._file.first("SELECT value FROM items WHERE key = ?", key)
         return value
 
     def keys(self, prefix: str) -> Iterator[str]:
-        """The keys that start with ``prefix``, in order."""
+        """Yield the keys that start with ``prefix``, in order."""
         for (key,) in self._file.read("SELECT key FROM items WHERE key >= ? ORDER BY key", prefix):
             if not key.startswith(prefix):
                 return
@@ -105,7 +110,10 @@ class Local:
     # Pending mutations
 
     def add(self, intent: Intent) -> Waiting:
-        """Keep a mutation under the next number; durable on return. Raises LimitExceeded where too many wait."""
+        """Store a mutation under the next number; durable on return.
+
+        Raises LimitExceeded where `PENDING_MUTATIONS_MAX` are pending: nothing was stored.
+        """
         if self.count() >= PENDING_MUTATIONS_MAX:
             raise LimitExceeded("too many mutations wait for the server", limit=PENDING_MUTATIONS_MAX)
         with self._file.transaction() as connection:
@@ -117,23 +125,26 @@ class Local:
             return Waiting(connection.last_insert_rowid(), number, intent.name, intent.args)
 
     def pending(self) -> list[Waiting]:
-        """All of them, in order."""
+        """Return all pending mutations, in order."""
         return [_waiting(row) for row in self._file.read(f"{PENDING} ORDER BY sequence")]
 
     def count(self) -> int:
-        """How many wait."""
+        """Return the number of pending mutations."""
         return int(self._file.first("SELECT count(*) FROM pending"))
 
     def oldest(self) -> Waiting | None:
-        """The oldest of them."""
+        """Return the oldest pending mutation, or None."""
         return next((_waiting(row) for row in self._file.read(f"{PENDING} ORDER BY sequence LIMIT 1")), None)
 
     def has_unsent(self) -> bool:
-        """Whether one was never sent."""
+        """Return whether any pending mutation was never sent."""
         return self._file.first("SELECT 1 FROM pending WHERE sent = ?", NEVER) is not None
 
     def batch(self, count_max: int, bytes_target: int) -> list[Waiting]:
-        """What to send next: from the oldest unanswered one on, as many as fit, and always one."""
+        """Return the next mutations to send: those from the oldest unanswered one on, within both limits.
+
+        At least one is returned, whatever its size, and none where all are answered.
+        """
         start = self._file.first("SELECT min(sequence) FROM pending WHERE answer = ''")
         rows = self._file.read(f"{PENDING} WHERE sequence >= ? ORDER BY sequence LIMIT ?", start, count_max)
         batch: list[Waiting] = []
@@ -146,15 +157,22 @@ class Local:
         return batch
 
     def note_sending(self, batch: Sequence[Waiting]) -> None:
-        """Before they are sent: from here on each may be committed."""
+        """Mark a batch as sent, before it is: from now on each mutation may be committed."""
         self._set_sent([waiting for waiting in batch if waiting.sent != OPEN], OPEN)
 
     def note_refused(self, batch: Sequence[Waiting]) -> None:
-        """One push of them committed nothing; an earlier one still may have."""
+        """Note that the push of a batch committed nothing.
+
+        Each mutation in ``batch`` must be as it was before `note_sending`. One that was `OPEN` then stays so, since an
+        earlier push may have committed it.
+        """
         self._set_sent([waiting for waiting in batch if waiting.sent != OPEN], REFUSED)
 
     def note_committed(self, committed: Sequence[tuple[int, str, str | None]]) -> None:
-        """(sequence, status, reason) as the server said; the pull that shows their effect lets them go."""
+        """Store the server's answers: (sequence, status, reason) of each mutation.
+
+        The mutations stay pending until a pull brings their effect.
+        """
         if committed:
             with self._file.transaction() as connection:
                 connection.executemany(
@@ -163,46 +181,55 @@ class Local:
                 )
 
     def note_queued(self, batch: Sequence[Waiting]) -> None:
-        """A worker will commit them."""
+        """Note that the server has queued these mutations, for a worker to commit."""
         with self._file.transaction() as connection:
             connection.executemany(
                 "UPDATE pending SET answer = 'queued' WHERE sequence = ?", [(waiting.sequence,) for waiting in batch]
             )
 
     def resend_from(self, id: int) -> None:
-        """Forget what was answered about this number and those after it."""
+        """Forget the answers to the mutations from number ``id`` on, so that they are sent again."""
         with self._file.transaction() as connection:
             connection.execute("UPDATE pending SET answer = '', reason = NULL WHERE id >= ?", (id,))
 
     def resend_queued(self) -> None:
-        """Whatever was queued and not applied for long is sent again: the queue may have lost it."""
+        """Have all queued mutations sent again: after a long time the queue may have lost them."""
         with self._file.transaction() as connection:
             connection.execute("UPDATE pending SET answer = '' WHERE answer = 'queued'")
 
     def refuse(self, waiting: Waiting, reason: str) -> list[SettledMutation]:
-        """The server will not take this one in any form: give it up, and its number with it."""
+        """Settle a mutation as rejected that the server does not accept in any form, and continue as another client.
+
+        Its number is never committed, so the later ones need new numbers, as after `reset`.
+        """
         with self._file.transaction() as connection:
             settled = [self._settle(connection, waiting, "rejected", reason)]
             return settled + self._reset(connection, range(waiting.sequence, _END))
 
     def reset(self, uncommitted: Container[int]) -> list[SettledMutation]:
-        """Go on as another client, since the server refuses this one.
+        """Continue under a new client id and group, since the server refuses the present ones.
 
-        What was never sent, or is among ``uncommitted``, is numbered 1, 2, 3 … under the new id. What was answered is
-        done. The rest may have been committed: it is not sent again, and settled as unknown.
+        Each pending mutation that is certainly not committed is renumbered 1, 2, 3 … under the new id: those never
+        sent, those whose every push committed nothing, and those whose sequence is in ``uncommitted``. Mutations that
+        were answered as committed are settled. The others may be committed: they are not sent again, and are settled as
+        unknown. Returns the settled ones.
         """
         with self._file.transaction() as connection:
             return self._reset(connection, uncommitted)
 
     def failures(self) -> list[MutationFailure]:
-        """The newest mutations that came to nothing, oldest first."""
+        """Return the newest `FAILURES_MAX` failures, oldest first."""
         rows = self._file.read("SELECT sequence, name, args, status, reason FROM failures ORDER BY sequence")
         return [MutationFailure(row[0], row[1], decode(row[2]), row[3], row[4]) for row in rows]
 
     # Pulls
 
     def apply(self, asked: Cookie | None, pulled: Pulled) -> list[SettledMutation]:
-        """Take over a pull, whole. One that is older than the state, or answers another question, changes nothing."""
+        """Apply a pull that was requested with the cookie ``asked``, and return the mutations that it settles.
+
+        Nothing changes where the state's cookie is not ``asked`` any more, or the pull's order is lower than that of
+        ``asked``. Raises Corrupt, and changes nothing, where a pull has another origin but not the whole state.
+        """
         if self.cookie != asked or (asked is not None and pulled.cookie.order < asked.order):
             return []
         elsewhere = asked is not None and pulled.cookie.origin != asked.origin
@@ -212,13 +239,14 @@ class Local:
             _write(connection, pulled.patch)
             _set(connection, "cookie", msgspec.to_builtins(pulled.cookie))
             if elsewhere and self.client not in pulled.last:
-                # A copy of the former document may hold its effects without knowing its clients.
+                # The other document may be a copy that has this client's effects without its number, so a mutation that
+                # may be committed must not be sent there.
                 return self._reset(connection, ())
             lost = self._lose(connection, pulled)
             return lost + self._confirm(connection, pulled, asked is not None and _reports_rejections(asked, pulled))
 
     def _lose(self, connection: apsw.Connection, pulled: Pulled) -> list[SettledMutation]:
-        """Name the confirmed mutations that the server does not have any more. Those long ago are not known here."""
+        """Settle as lost the confirmed mutations that the server lost. Only the newest confirmed ones are known."""
         settled = []
         for above, upto in pulled.lost.get(self.client, ()):
             rows = connection.execute(
@@ -231,21 +259,22 @@ class Local:
         last = pulled.last.get(self.client, 0)
         confirmed = [waiting for waiting in self.pending() if waiting.id <= last]
         if last >= self._next() or any(waiting.sent == NEVER for waiting in confirmed):
-            # Somebody else commits under this client's id: a copy of the file, or the original of this copy.
+            # Another client commits under this id: of a copy of the file, or of the original if this is the copy.
             return self._reset(connection, ())
         reasons = {rejection.id: rejection.reason for rejection in pulled.rejected if rejection.client == self.client}
         settled = [
             self._settle_confirmed(connection, waiting, reasons.get(waiting.id), rejections_reported)
             for waiting in confirmed
         ]
-        # A pull is asked after the pushes of its round: what it does not confirm is not there, whatever was answered.
+        # The pull was sent after the pushes of its cycle. A mutation that it does not confirm is not in the document,
+        # whatever a push answered, so it is sent again.
         connection.execute("UPDATE pending SET answer = '', reason = NULL WHERE answer <> 'queued'")
         return settled
 
     def _settle_confirmed(
         self, connection: apsw.Connection, waiting: Waiting, reason: str | None, rejections_reported: bool
     ) -> SettledMutation:
-        """It is committed. ``rejections_reported`` says that ``reason`` would be there if it was rejected."""
+        """Settle a committed mutation. With ``rejections_reported``, no ``reason`` means that it was applied."""
         if reason is not None or waiting.answer == "rejected":
             return self._settle(connection, waiting, "rejected", reason or waiting.reason)
         if rejections_reported or waiting.answer == "applied":
@@ -262,11 +291,14 @@ class Local:
         return SettledMutation(waiting.sequence, status, reason)
 
     def _remember(self, connection: apsw.Connection, waiting: Waiting) -> None:
-        """Keep a confirmed mutation for a while: the server may go back behind it."""
+        """Keep a confirmed mutation, in case that the server goes back to a history without it.
+
+        At most the newest `CONFIRMED_MAX` numbers are kept, with arguments of `CONFIRMED_BYTES_MAX` in all.
+        """
         row = (waiting.sequence, waiting.id, waiting.name, waiting.args)
         connection.execute("INSERT INTO confirmed VALUES (?, ?, ?, ?)", row)
         connection.execute("DELETE FROM confirmed WHERE id <= ?", (waiting.id - CONFIRMED_MAX,))
-        if len(waiting.args) > CONFIRMED_BYTES_MAX // CONFIRMED_MAX:  # smaller ones cannot be too much together
+        if len(waiting.args) > CONFIRMED_BYTES_MAX // CONFIRMED_MAX:  # smaller ones alone cannot exceed the bytes
             connection.execute(DROP_CONFIRMED, (CONFIRMED_BYTES_MAX,))
 
     def _fail(self, connection: apsw.Connection, waiting: Waiting, status: str, reason: str | None) -> SettledMutation:
@@ -291,7 +323,7 @@ class Local:
                 settled.append(self._settle_confirmed(connection, waiting, None, rejections_reported=False))
             else:
                 settled.append(self._settle(connection, waiting, "unknown", UNKNOWN))
-        connection.execute("DELETE FROM confirmed")  # their numbers were the former client's
+        connection.execute("DELETE FROM confirmed")  # they have numbers of the former client
         return settled
 
     def _become_new(self, connection: apsw.Connection) -> None:
@@ -344,7 +376,11 @@ def _write(connection: apsw.Connection, patch: Sequence[Operation]) -> None:
 
 
 def _reports_rejections(asked: Cookie, pulled: Pulled) -> bool:
-    """Whether a mutation that is committed and not among the rejected was applied: a server looks back only so far."""
+    """Return whether a committed mutation that is not among the rejections of ``pulled`` was applied.
+
+    That does not hold for a pull of the whole state, nor over more than `REJECTIONS_SHOWN_VERSIONS` versions: a server
+    looks back only so far.
+    """
     passed = pulled.cookie.version - asked.version
     return not _is_complete(pulled) and passed <= REJECTIONS_SHOWN_VERSIONS
 

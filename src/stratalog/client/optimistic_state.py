@@ -1,4 +1,4 @@
-"""OptimisticState: the canonical state of a client with the pending mutations run on it, which is what it shows."""
+"""OptimisticState: the state that a client shows, which is the canonical state with the pending mutations run on it."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ __all__ = ["OptimisticState"]
 
 
 class OptimisticState:
-    """The canonical state, then the pending mutations in order; and what each of these did when it was last run.
+    """The canonical state with the pending mutations run on it in order, and the effect of each mutation's last run.
 
-    It is in memory only, and made again from the local state. Used under its client's lock.
+    It is in memory only, and computed from the local state. Used under the client's lock.
     """
 
     def __init__(self, local: Local, mutators: Mutators) -> None:
@@ -27,15 +27,16 @@ class OptimisticState:
 
     @property
     def draft(self) -> Draft:
-        """The state, to be read."""
+        """The draft that holds the state. Callers only read it."""
         return self._draft
 
     def effect(self, waiting: Waiting) -> Effect:
-        """What a pending mutation did when it was last run."""
+        """Return the effect of a pending mutation in its last run."""
         return self._effects[waiting.sequence]
 
     def add(self, intent: Intent) -> Waiting:
-        """Run a mutation and store it as pending. Where either raises, nothing has changed and nothing is stored."""
+        """Run a mutation and store it as pending. After an exception nothing is changed and nothing stored."""
+        # Run on a child draft, which is merged only once the mutation is stored.
         child = self._draft.child()
         effect = run_intent(child, self._mutators, intent)
         waiting = self._local.add(intent)
@@ -44,7 +45,7 @@ class OptimisticState:
         return waiting
 
     def rebase(self) -> Sequence[Waiting]:
-        """Throw the draft away and run what is pending on the canonical state again. Return what is pending."""
+        """Replace the draft by a new run of all pending mutations on the canonical state. Return these mutations."""
         draft = Draft(self._local.load, self._local.keys)
         pending = self._local.pending()
         effects = rebase(draft, self._mutators, [waiting.intent for waiting in pending])
@@ -53,9 +54,9 @@ class OptimisticState:
         return pending
 
     def values_before(self, patch: Sequence[Operation]) -> dict[str, bytes | None]:
-        """The values of the keys that ``patch`` or a rebase may change: those of the patch, and of pending mutations.
+        """Return the encoded values of the keys in ``patch`` and of those that pending mutations changed.
 
-        Taken before the local state changes, for `changed_since`.
+        Called before the local state changes; the result is for `changed_since`.
         """
         keys = dict.fromkeys(self._draft.changes)
         for operation in patch:
@@ -63,7 +64,7 @@ class OptimisticState:
         return {key: self._draft.encoded(key) for key in keys}
 
     def changed_since(self, before: dict[str, bytes | None]) -> Sequence[str]:
-        """The keys whose values differ from ``before``."""
-        # A key that only the new draft has was not in the patch, so the canonical state still has its value of before.
+        """Return the keys whose values differ from ``before``, a result of `values_before`."""
+        # A key that only the new draft changes was not in the patch: its old value is that of the canonical state.
         was = {key: self._local.load(key) for key in self._draft.changes.keys() - before.keys()} | before
         return [key for key, value in was.items() if self._draft.encoded(key) != value]

@@ -1,4 +1,4 @@
-"""Pending: the handle of one mutation, through which its maker learns what became of it."""
+"""PendingMutation: the handle of one mutation, with its status."""
 
 from __future__ import annotations
 
@@ -14,15 +14,15 @@ __all__ = ["PendingMutation"]
 
 
 class PendingMutation:
-    """One mutation of this client.
+    """The handle of one mutation of this client.
 
-    ``status`` is "pending", then perhaps "queued" (a worker will apply it), and in the end for good
+    ``status`` is "pending", then possibly "queued" (a worker will apply it), and finally one of
 
-    - "applied": it is part of the document, and the document's state with it is shown;
-    - "rejected": it is recorded without effect, for ``reason``;
-    - "unknown": it may have been applied, and nobody can say; see `Client.failures`.
+    - "applied": the mutation is part of the document, and the state that includes it is shown;
+    - "rejected": the mutation has no effect, for ``reason``;
+    - "unknown": the mutation may have been applied; see `MutationFailure`.
 
-    After "applied" comes "lost" where the server goes back to a history without it, as after a restore.
+    An "applied" mutation becomes "lost" if the server goes back to a history without it, as after a restore.
     """
 
     def __init__(self, sequence: int, intent: Intent, changed: threading.Condition) -> None:
@@ -37,36 +37,39 @@ class PendingMutation:
 
     @property
     def name(self) -> str:
-        """Its mutator."""
+        """The name of its mutator."""
         return self.intent.name
 
     @property
     def args(self) -> Any:
-        """Its arguments."""
+        """A copy of its arguments."""
         return decode(self.intent.args)
 
     @property
     def settled(self) -> bool:
-        """Whether the status is final."""
+        """Whether the status is final; only "applied" may still become "lost"."""
         return self.status not in ("pending", "queued")
 
     @property
     def predicted_rejection(self) -> str | None:
-        """Why it has no effect on what was last shown; None if it has one. The server has the last word."""
+        """Why its last run on this client was rejected; None if it was not. The server decides on its own."""
         return self.effect.reason
 
     def wait(self, timeout_seconds: float | None = None) -> str:
-        """The status once it is final, the time is up, or the client is closed. Needs a client that was started."""
+        """Wait until the status is final, the timeout is over or the client is closed, and return the status.
+
+        The status changes only in sync cycles, so the client must be started, or `Client.sync` called elsewhere.
+        """
         with self._changed:
             self._changed.wait_for(lambda: self.settled or self._abandoned, timeout_seconds)
         return self.status
 
     def settle(self, settled: SettledMutation) -> None:
-        """For its client, which holds the lock."""
+        """Set the final status. Called by the client, which holds the lock."""
         self.status, self.reason = settled.status, settled.reason
 
     def abandon(self) -> None:
-        """For its client, which closes: nothing more will become of it here."""
+        """End all waits: the client is closed. Called by the client, which holds the lock."""
         self._abandoned = True
 
     def __repr__(self) -> str:

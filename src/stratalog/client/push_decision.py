@@ -1,4 +1,4 @@
-"""What the server's answer to a push means for each mutation of it. Pure decisions; `formats/sync.md` has the rules."""
+"""Interpretation of the server's answer to a push: pure decisions. `formats/sync.md` has the rules."""
 
 from __future__ import annotations
 
@@ -23,9 +23,9 @@ OPEN = 2
 
 
 class Waiting(msgspec.Struct, frozen=True):
-    """A pending mutation as the local file has it.
+    """A pending mutation as stored in the local file.
 
-    ``sequence`` is its place in this file, for good; ``id`` its number within the present client.
+    ``sequence`` is its number in this file and never changes; ``id`` is its number within the present client.
     """
 
     sequence: int
@@ -33,44 +33,48 @@ class Waiting(msgspec.Struct, frozen=True):
     name: str
     args: bytes
     sent: int = 0
-    """`NEVER`; `REFUSED` where each answer to a push that held it said that nothing was written; else `OPEN`."""
+    """`NEVER` before its first push; `REFUSED` if every push of it certainly committed nothing; else `OPEN`."""
 
     answer: str = ""
-    """What a push was told: "queued", or one of `COMMITTED`; empty where nothing yet, or nothing that still holds."""
+    """The answer to its push: "queued" or one of `COMMITTED`; empty without an answer that is still valid."""
 
     reason: str | None = None
-    """Why it was rejected, where a push was told so."""
+    """The reason of a rejection in that answer."""
 
     @property
     def intent(self) -> Intent:
-        """What is to be done, whoever does it."""
+        """The mutation without its client and numbers."""
         return Intent(self.name, self.args)
 
 
 class PushDecision(msgspec.Struct, frozen=True):
-    """What to do next. At most one of ``resend_from``, ``is_behind`` and ``reset`` is set."""
+    """The next steps after a push. At most one of ``resend_from``, ``is_behind`` and ``reset`` is set."""
 
     queued: bool = False
     committed: list[tuple[int, Status, str | None]] = []
-    """Sequence, which of `COMMITTED`, and the reason of a rejection."""
+    """(sequence, status of `COMMITTED`, reason of a rejection) of each committed mutation."""
 
     resend_from: int | None = None
-    """The server has nothing from this id on: send from there, whatever was answered before."""
+    """The server has no mutation from this id on: send again from there, whatever was answered before."""
 
     is_behind: bool = False
-    """The server has less than it had confirmed, as after a restore, or is another: pull, and push again. The pull
-    raises the server's numbers. Where it is told so again nonetheless: `reset`.
+    """The server has fewer mutations than it had confirmed, as after a restore, or is another server.
+
+    The client pulls, which raises the server's numbers, and pushes again. If the next answer says the same: `reset`.
     """
 
     reset: bool = False
-    """The server will never again take a mutation of this client: go on as another."""
+    """The server will never accept another mutation of this client: continue under another id."""
 
     uncommitted: frozenset[int] | range = frozenset()
-    """With `reset` or `is_behind`: the sequences that certainly are not and will not be committed under these ids."""
+    """With `reset` or `is_behind`: sequences that are certainly not committed, and never will be under their ids."""
 
 
 def interpret_push(client: str, batch: Sequence[Waiting], pushed: Pushed, first: Waiting) -> PushDecision:
-    """What ``pushed`` says about ``batch``; ``first`` is the oldest mutation still pending. Raises Corrupt."""
+    """Return the decision that follows from ``pushed``, the answer to ``batch``.
+
+    ``first`` is the oldest pending mutation. Raises Corrupt for an answer that does not fit the batch.
+    """
     if pushed.queued:
         return PushDecision(queued=True)
     _check_fits(client, batch, pushed.outcomes)
@@ -93,7 +97,11 @@ def interpret_push(client: str, batch: Sequence[Waiting], pushed: Pushed, first:
 
 
 def _uncommitted(pairs: Sequence[tuple[Waiting, Outcome]]) -> frozenset[int]:
-    """A number that holds another payload was never this mutation's; a refusal proves it only for one sent once."""
+    """Return the sequences of the mutations that are certainly not committed.
+
+    After a mismatch that is certain: the number has another payload. A refusal proves it only for a mutation with no
+    earlier push in doubt.
+    """
     return frozenset(
         waiting.sequence
         for waiting, outcome in pairs

@@ -1,4 +1,4 @@
-"""Replica: a document at hand, without a network. Values, changes, and subscribers."""
+"""Replica: the local document of a client, without a network: values, mutations and subscribers."""
 
 from __future__ import annotations
 
@@ -31,10 +31,11 @@ _log = logging.getLogger("stratalog.client")
 
 
 class Replica:
-    """A document as its client sees it: the newest state pulled, with the pending mutations run on it.
+    """A document as its client shows it: the newest pulled state with the pending mutations run on it.
 
-    Safe to share between threads: ``_changed`` protects the file, the optimistic state, the handles and the list of
-    subscribers. Callbacks run without it. Nothing here waits for the network.
+    Safe for threads: ``_changed`` protects the file, the optimistic state, the handles and the list of subscribers.
+    Callbacks run without that lock. No method waits for the network. After `close_file` reads and mutations raise
+    Closed.
     """
 
     def __init__(self, path: str, mutators: Mutators, clock: Clock, document: str) -> None:
@@ -55,17 +56,17 @@ class Replica:
         return f"<{type(self).__name__} {self._local.client}>"
 
     def get(self, key: str, default: Value = None) -> Value:
-        """The value of ``key``, or ``default``. A copy: changing it changes nothing."""
+        """Return a copy of the value of ``key``, or ``default`` where the key is absent."""
         with self._changed:
             return self._draft.get(key, default)
 
     def scan(self, prefix: str = "") -> Iterator[tuple[str, Value]]:
-        """Keys that start with ``prefix`` and their values, in order, all of one moment."""
+        """Return the keys that start with ``prefix``, and their values, in order and from one state."""
         with self._changed:
             return iter([*self._draft.scan(prefix)])
 
     def list(self, prefix: str = "") -> Iterator[str]:
-        """Keys that start with ``prefix``, in order, all of one moment; no value is opened."""
+        """Return the keys that start with ``prefix``, in order and from one state. No value is read."""
         with self._changed:
             return iter([*self._draft.keys(prefix)])
 
@@ -74,15 +75,15 @@ class Replica:
             return key in self._draft
 
     def mutate(self, name: str, args: Any = None) -> PendingMutation:
-        """Run a mutation on what is shown, and keep it for the server; durable on return.
+        """Run a mutation on the shown state and store it for the server; durable on return.
 
-        Raises what the mutator raises (`Rejected` above all), Invalid for an unknown mutator or what is no value, and
-        LimitExceeded: then nothing has changed and nothing is kept.
+        Raises the mutator's exception (above all `Rejected`), Invalid for an unknown mutator or arguments that are no
+        value, and LimitExceeded: nothing is changed and nothing stored.
         """
         with self._changed:
             mutation = check_mutation(Mutation(client=self._local.client, name=name, args=args))
             intent = Intent(name, encode(mutation.args))
-            payload_hash(name, intent.args)
+            payload_hash(name, intent.args)  # raises LimitExceeded for arguments that no server can commit
             self._file.check_usable()
             handle = self._handle(self._optimistic.add(intent))
             effect = handle.effect
@@ -91,9 +92,9 @@ class Replica:
         return handle
 
     def undo(self, mutation: PendingMutation) -> Sequence[PendingMutation]:
-        """Take back what a mutation of this client did, as new built-in mutations: one for each key it changed.
+        """Undo the effect of a mutation of this client by new built-in mutations, one for each key it changed.
 
-        Raises Rejected where it had no effect or is lost, or where somebody has changed what it left.
+        Raises Rejected where the mutation had no effect or is lost, or where a later change would be undone too.
         """
         if mutation.status == "lost":
             raise Rejected("the mutation is lost")
@@ -103,9 +104,10 @@ class Replica:
         return [self.mutate(name, args) for name, args in steps]
 
     def subscribe(self, callback: Callback, prefix: str = "") -> Callable[[], None]:
-        """Have ``callback`` called with the keys that changed, whenever any that starts with ``prefix`` did.
+        """Call ``callback`` after each change, with the changed keys that start with ``prefix``, sorted.
 
-        It is called after the change, on the thread that made it. The answer ends the subscription.
+        It is called on the thread that made the change, and not where no changed key has the prefix. An exception of
+        the callback is logged. Returns a function that ends the subscription.
         """
         subscriber = (prefix, callback)
         with self._changed:
@@ -118,25 +120,25 @@ class Replica:
         return stop
 
     def pending(self) -> Sequence[PendingMutation]:
-        """The mutations that the server has not confirmed, in order; those made before a restart as well."""
+        """Return the mutations that the server has not confirmed, in order, including those of earlier processes."""
         with self._changed:
             return [self._handle(waiting) for waiting in self._local.pending()]
 
     def failures(self) -> Sequence[MutationFailure]:
-        """The newest thousand mutations that were rejected, or of which nobody can say what became, oldest first."""
+        """Return the newest thousand mutations that were rejected, lost or of unknown outcome, oldest first."""
         with self._changed:
             return self._local.failures()
 
-    # For the exchange with the server
+    # For sync cycles
 
     @contextmanager
     def held(self) -> Iterator[Local]:
-        """The local state, which nobody else changes meanwhile."""
+        """Hold the lock and yield the local state, which no other thread changes in the block."""
         with self._changed:
             yield self._local
 
     def note_queued(self, batch: Sequence[Waiting]) -> None:
-        """A worker will apply these."""
+        """Note that the server has queued these mutations, in the file and in their handles."""
         with self._changed:
             self._local.note_queued(batch)
             for waiting in batch:
@@ -144,7 +146,10 @@ class Replica:
                     handle.status = "queued"
 
     def settle(self, change: Callable[[Local], Sequence[SettledMutation]], pulled: Pulled | None = None) -> None:
-        """Change the local state — by ``pulled``, or not the canonical part of it — and all that follows from it."""
+        """Run ``change`` on the local state, then update the optimistic state, the handles and the subscribers.
+
+        ``pulled`` is the pull that ``change`` applies; without it ``change`` does not touch the canonical state.
+        """
         with self._changed:
             patch = [] if pulled is None else pulled.patch
             before = self._optimistic.values_before(patch) if self._subscribers else None
@@ -159,7 +164,7 @@ class Replica:
         self._notify(changed)
 
     def close_file(self) -> None:
-        """Let go of the file. What is pending stays in it, and nobody waits for it here. Closing twice is fine."""
+        """Close the file and end all waits of handles. Pending mutations stay in it. Closing twice is fine."""
         with self._changed:
             self._file.close()
             for handle in list(self._handles.values()):
@@ -168,18 +173,18 @@ class Replica:
 
     @property
     def _draft(self) -> Draft:
-        """The optimistic state. Raises Closed once the file is."""
+        """The draft of the optimistic state. Raises Closed once the file is closed."""
         self._file.check_usable()
         return self._optimistic.draft
 
     def _rebase(self) -> None:
-        """Run what is pending again, and show its effects and its status in the handles."""
+        """Run the pending mutations again, and update the existing handles with their effects and status."""
         for waiting in self._optimistic.rebase():
             if waiting.sequence in self._handles:
                 self._handle(waiting)
 
     def _handle(self, waiting: Waiting) -> PendingMutation:
-        """The one handle of a mutation, with what it did when it was last run."""
+        """Return the one handle of a mutation, with the effect of its last run."""
         handle = self._handles.get(waiting.sequence)
         if handle is None:
             handle = self._handles[waiting.sequence] = PendingMutation(waiting.sequence, waiting.intent, self._changed)
@@ -193,5 +198,5 @@ class Replica:
             if keys:
                 try:
                     callback(keys)
-                except Exception:  # noqa: BLE001 - the change stands, whatever a subscriber makes of it
+                except Exception:  # noqa: BLE001 - the change is made, whatever its subscriber raises
                     _log.exception("a subscriber failed")

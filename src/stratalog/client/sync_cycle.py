@@ -1,4 +1,4 @@
-"""Sync cycles: push, then pull, between a replica and a server. They survive whatever either of them loses."""
+"""Sync cycles between a replica and a server: push, then pull, with recovery from lost answers and lost data."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ PUSH_BYTES_TARGET = 1024 * 1024
 QUEUED_SECONDS_MAX = 30
 SETBACKS_MAX = 4
 
-# After these a push has certainly committed nothing: see Transport.
+# A push that raises one of these has certainly committed nothing: see `Transport.push`.
 NOTHING_COMMITTED = (Forbidden, Invalid, LimitExceeded, NotFound, Unreached)
 
 
 class SyncCycle:
-    """Runs one sync cycle at a time, whichever thread asks for it."""
+    """Runs sync cycles, one at a time, on the threads that call `run`."""
 
     def __init__(self, replica: Replica, transport: Transport, clock: Clock) -> None:
         self._replica = replica
@@ -41,7 +41,7 @@ class SyncCycle:
         self._queued: Observation | None = None
 
     def run(self) -> None:
-        """Push everything that is unanswered, then pull. Raises what the transport does; what was learnt is kept."""
+        """Push all unanswered mutations, then pull. Raises the transport's errors; answers received before are kept."""
         with self._own_turn():
             try:
                 self._run()
@@ -54,7 +54,7 @@ class SyncCycle:
         if self._turn_of == threading.get_ident():
             raise Invalid("a subscriber cannot synchronise: it is called from within a sync cycle")
         with self._turn:
-            self._turn_of = threading.get_ident()
+            self._turn_of = threading.get_ident()  # a second cycle of this thread would wait for itself
             try:
                 yield
             finally:
@@ -70,13 +70,17 @@ class SyncCycle:
         except (Collected, OutcomeUnknown, Unreached):
             raise
         except StratalogError:
-            # A server that takes nothing from this client may still tell it what is new.
+            # A server that accepts no push of this client may still answer its pull.
             self._pull()
             raise
         self._pull()
 
     def _must_pull_first(self) -> bool:
-        """Before the first push: a first pull cannot tell rejections, and any tells a copied file of its twin."""
+        """Return whether to pull before the first push.
+
+        A first pull reports no rejections, so it comes before there can be any. In a new process a pull also shows
+        whether another copy of the file uses this client id, before an unsent mutation is sent under it.
+        """
         with self._replica.held() as local:
             return local.cookie is None or (not self._met and local.has_unsent())
 
@@ -101,6 +105,7 @@ class SyncCycle:
             if decision.is_behind:
                 self._catch_up(batch, decision, again=is_behind)
             is_behind = decision.is_behind
+            # Bounded, so that a server that keeps answering so does not hold the cycle for ever.
             setbacks += is_behind or decision.reset or decision.resend_from is not None
 
     def _batch(self, size: int) -> list[Waiting]:
@@ -110,7 +115,7 @@ class SyncCycle:
     def _push(self, batch: Sequence[Waiting]) -> PushDecision:
         with self._replica.held() as local:
             client, group, cookie, first = local.client, local.group, local.cookie, local.oldest()
-            local.note_sending(batch)
+            local.note_sending(batch)  # durable before the request: after a crash the outcome is known to be in doubt
         mutations = [
             Mutation(client=client, id=waiting.id, name=waiting.name, args=decode(waiting.args)) for waiting in batch
         ]
@@ -134,7 +139,10 @@ class SyncCycle:
             self._replica.settle(lambda local: local.reset(decision.uncommitted))
 
     def _catch_up(self, batch: Sequence[Waiting], decision: PushDecision, *, again: bool) -> None:
-        """The server lost what it had confirmed. A pull raises its numbers; if it did not, go on as another client."""
+        """Handle a server that has lost mutations it had confirmed.
+
+        A pull raises the server's numbers. If a push was answered so ``again``, continue as another client.
+        """
         if again:
             self._replica.settle(lambda local: local.reset(decision.uncommitted))
             return
@@ -156,7 +164,10 @@ class SyncCycle:
         self._replica.settle(lambda local: local.apply(request.cookie, pulled), pulled)
 
     def _leave_group(self) -> None:
-        """A group that became another principal's is of no use; while mutations wait in it, a push finds that out."""
+        """After a forbidden pull, begin as another group, since this one may have become another principal's.
+
+        Not while mutations are pending: their push finds that out.
+        """
         with self._replica.held() as local:
             if local.count() == 0:
                 local.reset(())

@@ -1,4 +1,4 @@
-"""Transport: the narrow seam between a client and a server. Everything pleasant stands above it."""
+"""Transport: the narrow interface between a client and a server."""
 
 from __future__ import annotations
 
@@ -14,32 +14,32 @@ Stop = Callable[[], None]
 
 
 class Unreached(Unavailable):
-    """The request certainly did not get to the document: no connection was made, or it was turned away at the door."""
+    """The request certainly did not reach the document: there was no connection, or the server refused it unread."""
 
 
 class Transport(Protocol):
-    """One document on one server. Used by one thread at a time, but for `listen`'s own."""
+    """One document on one server. Called by one thread at a time, except for the thread of `listen`."""
 
     def push(self, push: Push) -> Pushed:
-        """Hand over mutations; those of one push may be applied in part before it fails.
+        """Send mutations, and return the server's answer. A push may be applied in part before it fails.
 
-        Raises Unreached, Forbidden, Invalid, LimitExceeded or NotFound only where certainly none was committed: a
-        client concludes from them that it may number its mutations anew. After any other error each of them may have
-        been. ``retry_after_seconds`` in an error's details is heeded.
+        Raises Unreached, Forbidden, Invalid, LimitExceeded or NotFound only where certainly no mutation was committed:
+        the client then may give them new numbers. After any other error each mutation may be committed. The client
+        waits for ``retry_after_seconds`` in an error's details before the next cycle in the background.
         """
         ...
 
     def pull(self, pull: Pull) -> Pulled:
-        """Ask what is new. Raises what `push` raises; no outcome hangs on it."""
+        """Return the changes since the cookie in ``pull``. Raises as `push` does; repeating a pull is always safe."""
         ...
 
     def listen(self, on_poke: Callable[[], None]) -> Stop:
-        """Call ``on_poke``, on another thread, whenever something may be new, until the answer is called.
+        """Call ``on_poke`` on another thread whenever there may be changes, until the returned function is called.
 
-        A hint: pokes may be lost, repeated or without cause. Never raises; connects again by itself.
+        Pokes are hints: they may be lost, repeated or without cause. Never raises; reconnects by itself.
         """
         ...
 
     def close(self) -> None:
-        """Let go of connections. Closing twice is fine."""
+        """Close the connections. Closing twice is fine."""
         ...

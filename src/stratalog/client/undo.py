@@ -1,4 +1,4 @@
-"""Undo: the built-in mutations that take back what one mutation did, and nothing that was done since."""
+"""Undo: the built-in mutations that reverse the effect of one mutation, and of no later one."""
 
 from __future__ import annotations
 
@@ -17,11 +17,14 @@ ABSENT = object()
 def inverse(
     intent: Intent, effect: Effect, current: Callable[[str], bytes | None], *, counts: bool
 ) -> list[tuple[str, Any]]:
-    """(name, arguments) of the mutations that undo ``intent``, which had ``effect``, one for each key.
+    """Return (name, arguments) of the mutations that undo ``intent``, which had ``effect``: one for each changed key.
 
-    Where ``inc`` is the built-in mutator that ``counts``, it is counted back, whatever was counted since. Where an
-    object stood before and after, only its members that changed go back. Raises Rejected where what the mutation left
-    is no longer shown, so that undoing it would undo somebody's later change.
+    ``counts`` says that ``inc`` is the built-in mutator: an ``inc`` is undone by an opposite one, whatever was counted
+    since. Where the value was an object before and after and has changed since, only the members that the mutation
+    changed are restored. ``current`` returns the encoded value of a key that is shown now.
+
+    Raises Rejected where the mutation had no effect, and where its values are no longer shown: an undo would then undo
+    a later change as well.
     """
     if not effect.after:
         raise Rejected("the mutation had no effect")
@@ -46,7 +49,10 @@ def _restore(key: str, before: bytes | None, after: bytes | None, current: bytes
 
 
 def _merge_back(before: Value, after: Value, current: Value) -> dict[str, Value] | None:
-    """A merge patch (RFC 7396) that restores the members that differ; None where there is none or it would clobber."""
+    """Return a merge patch (RFC 7396) that restores the members that the mutation changed.
+
+    None where a later change would be overwritten, or no merge patch can express the restored values.
+    """
     if not (isinstance(before, dict) and isinstance(after, dict) and isinstance(current, dict)):
         return None
     merge: dict[str, Value] = {}
@@ -61,7 +67,7 @@ def _merge_back(before: Value, after: Value, current: Value) -> dict[str, Value]
 
 
 def _same(value: Value, other: Value) -> bool:
-    """Equal as stored: True is not 1."""
+    """Return whether two values are stored alike: True and 1 are not."""
     if value is ABSENT or other is ABSENT:
         return value is other
     return encode(value) == encode(other)

@@ -1,4 +1,4 @@
-"""For tests of your own: contract suites, faulty ports, simulated time and order, checkers, emulators.
+"""For your own tests: contract suites, faulty ports, simulated time and scheduling, checkers, emulators.
 
 Modules
 -------
@@ -7,17 +7,17 @@ blobs_contract   the contract suite of a blob store
 commit_contract  the contract suite of an index and blobs together
 queue_contract   the contract suite of a queue
 clock            a clock that a test moves by hand
-scheduler        many actors in one thread, in an order that a seed decides
+scheduler        many actors in one thread, in an order given by a seed
 locks            locks that wait in the scheduler
 faults           ports that fail in every way their contracts allow
 network          a network that loses, repeats and delays messages
-disk             a disk that loses what was not synced
-history          records what each actor did and was answered
-checkers         check a recorded history against a log
-fixtures         fixtures of pytest: a store, a server, two clients
+disk             a disk that loses unsynced writes
+history          a record of each actor's calls and their answers
+checkers         checks of a recorded history against a log
+fixtures         fixtures for pytest: a store, a server, two clients
 loopback_server  a server in a thread
 emulators        emulators of AWS's services as child processes
-aws_local        runs one program on them
+aws_local        a command that runs one program on them
 
-Only tests import it.
+Only tests import this package.
 """

@@ -1,7 +1,7 @@
 """AWS on this machine, for one program: ``python -m stratalog.testing.aws_local COMMAND …``.
 
-DynamoDB and SQS are ministack's, S3 is SeaweedFS, both on loopback; what they hold is gone when the program has ended.
-The program finds them as it would find AWS, by environment variables, and a store there in ``STRATALOG_STORE``.
+DynamoDB and SQS are ministack's, S3 is SeaweedFS, all on loopback. Their data are deleted when the program has ended.
+The program finds them as it would find AWS, by environment variables. ``STRATALOG_STORE`` names a store on them.
 """
 
 from __future__ import annotations
@@ -22,21 +22,24 @@ __all__ = ["aws_environment", "aws_local", "main"]
 
 STORE = "aws://stratalog"
 USAGE = 2
-# What would lead to an account of the user's in spite of the rest.
+# Variables that would lead to an account of the user's in spite of the others.
 USERS = {"AWS_PROFILE", "AWS_DEFAULT_PROFILE", "AWS_SESSION_TOKEN", "AWS_SECURITY_TOKEN"}
 
 
 @contextmanager
 def aws_local(folder: Path) -> Iterator[dict[str, str]]:
-    """The services, started on ``folder`` and ended when the block is left; the variables that lead to them."""
+    """Run the services, with their files below ``folder``, until the end of the block. Yield the variables for clients.
+
+    Raises RuntimeError where a service is not installed or does not start.
+    """
     with ministack(folder / "ministack") as services, seaweed(folder / "seaweed") as objects:
         yield aws_environment(services, objects)
 
 
 def aws_environment(services: Emulator, objects: Emulator, dynamo: Emulator | None = None) -> dict[str, str]:
-    """The variables that AWS's own tools read, so that they find the emulators and nothing of the user's.
+    """Return the variables with which AWS's own tools use the emulators, and no configuration of the user's.
 
-    DynamoDB is that of ``services``, unless another is given.
+    ``services`` serves SQS and DynamoDB, unless ``dynamo`` is given; ``objects`` serves S3.
     """
     return {
         "AWS_ACCESS_KEY_ID": KEY,
@@ -54,7 +57,7 @@ def aws_environment(services: Emulator, objects: Emulator, dynamo: Emulator | No
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run a command beside the services; its exit code."""
+    """Run the services and, with their variables, the command in ``arguments``. Return its exit code."""
     command = sys.argv[1:] if arguments is None else arguments
     if not command:
         print("usage: python -m stratalog.testing.aws_local COMMAND …", file=sys.stderr)
@@ -73,7 +76,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _run(command: Sequence[str], environment: Mapping[str, str]) -> int:
-    """Ctrl+C in a terminal reaches the command too, which ends in its own time; any other end is passed on to it."""
+    """Run the command to its end and return its exit code.
+
+    On Ctrl+C in a terminal the command gets the signal too, so it is only awaited. On SIGTERM and SIGHUP it is
+    terminated.
+    """
     with subprocess.Popen(command, env=environment) as process:
         while True:
             try:

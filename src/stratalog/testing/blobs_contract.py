@@ -1,4 +1,4 @@
-"""What every blob store must do, sentence by sentence of the port's contract. Use as the index's suite."""
+"""The contract suite of a blob store: a test for each sentence of the port's contract. Use it as `IndexContract`."""
 
 from __future__ import annotations
 
@@ -42,16 +42,17 @@ CHANGES: tuple[Change, ...] = (_flipped, _halved, _emptied, _lost)
 
 
 class BlobsContract(ABC):
-    """Give ``make``; every test takes blobs of its own from it. Ages are told by the clock it is given."""
+    """Tests of a blob store. A subclass implements ``make``, and may override ``alter``."""
 
     @abstractmethod
     def make(self, clock: Clock) -> Blobs:
-        """An empty blob store."""
+        """Return an empty blob store whose ages are measured by ``clock``. Every test calls this for its own."""
 
     def alter(self, blobs: Blobs, key: str, change: Change) -> bool:
-        """Replace what is stored of a blob, past the store, by what ``change`` makes of it; None removes it.
+        """Replace the stored bytes of a blob by ``change`` of them, without a call to the store, and return True.
 
-        False where the backend cannot be reached past the store: the tests of damage then show nothing.
+        ``change`` returns None to remove the blob. False, as by default, where the stored bytes cannot be reached: the
+        tests of damage then prove nothing.
         """
         return False
 

@@ -1,7 +1,7 @@
-"""Checkers: pure functions over a recorded history and the log that was found, each raising a Violation by its name.
+"""Checkers: pure functions that compare a recorded history with the log at the end, and raise a named Violation.
 
-A history is what clients were *told*; the log is what is *there*. ``sent`` and ``answered`` are moments in one order
-that all share (the scheduler's steps), so that "before" has a meaning.
+A history holds the answers that callers got; the log holds the stored entries. ``sent`` and ``answered`` are moments on
+one clock that all callers share (the scheduler's steps), so that "before" has a meaning.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ class Violation(Exception):
 
 
 class Answered(Enum):
-    """What the caller of an append was told in the end."""
+    """The final answer to an append: its version, an error after which nothing was written, or an unknown outcome."""
 
     ACKNOWLEDGED = "acknowledged"
     REFUSED = "refused"
@@ -45,7 +45,7 @@ class Answered(Enum):
 
 
 class CheckedAppend(msgspec.Struct, frozen=True, gc=False):
-    """One append as its caller saw it. ``version`` counts only where it was acknowledged."""
+    """One append as its caller saw it. ``version`` has a meaning only for an acknowledged one."""
 
     writer: str
     write_id: str
@@ -64,7 +64,7 @@ class HeadRead(msgspec.Struct, frozen=True, gc=False):
 
 
 class LoggedEntry(msgspec.Struct, frozen=True, gc=False):
-    """One entry of the log at the end. ``number`` orders the writes of one writer as it issued them."""
+    """One entry of the log at the end. ``number`` grows with each write that its writer issued."""
 
     version: int
     writer: str
@@ -75,7 +75,7 @@ class LoggedEntry(msgspec.Struct, frozen=True, gc=False):
 def check_appends(
     appends: Sequence[CheckedAppend], reads: Sequence[HeadRead], log: Sequence[LoggedEntry], floor: int = 0
 ) -> None:
-    """Every check below. ``log`` holds the entries above ``floor``, in the order the store gives them."""
+    """Run every check below. ``log`` holds the entries above ``floor``, in the order that the store returns."""
     check_gapless([entry.version for entry in log], floor)
     check_once(entry.write_id for entry in log)
     check_acknowledged(appends, log, floor)
@@ -85,14 +85,14 @@ def check_appends(
 
 
 def check_gapless(versions: Sequence[int], floor: int = 0) -> None:
-    """The versions are floor + 1, floor + 2, … without a gap or a repetition."""
+    """Check that the versions are floor + 1, floor + 2, … without a gap or a repetition."""
     for expected, version in enumerate(versions, floor + 1):
         if version != expected:
             raise Violation("gapless", "the log has a gap or a repeated version", expected=expected, actual=version)
 
 
 def check_once(write_ids: Iterable[str]) -> None:
-    """No write took effect twice."""
+    """Check that no write took effect twice."""
     seen: set[str] = set()
     for write_id in write_ids:
         if write_id in seen:
@@ -101,7 +101,7 @@ def check_once(write_ids: Iterable[str]) -> None:
 
 
 def check_acknowledged(appends: Iterable[CheckedAppend], log: Iterable[LoggedEntry], floor: int = 0) -> None:
-    """What was acknowledged above the floor stands where it was said to stand."""
+    """Check that every append acknowledged above the floor is in the log at its version."""
     standing = {entry.version: entry.write_id for entry in log}
     for append in appends:
         if append.outcome is Answered.ACKNOWLEDGED and append.version > floor:
@@ -111,7 +111,7 @@ def check_acknowledged(appends: Iterable[CheckedAppend], log: Iterable[LoggedEnt
 
 
 def check_refused(appends: Iterable[CheckedAppend], log: Iterable[LoggedEntry]) -> None:
-    """What was refused for certain does not stand in the log."""
+    """Check that no append that was certainly refused is in the log."""
     standing = {entry.write_id: entry.version for entry in log}
     for append in appends:
         if append.outcome is Answered.REFUSED and append.write_id in standing:
@@ -119,7 +119,7 @@ def check_refused(appends: Iterable[CheckedAppend], log: Iterable[LoggedEntry]) 
 
 
 def check_writer_order(log: Iterable[LoggedEntry]) -> None:
-    """The writes of one writer stand in the order in which it issued them."""
+    """Check that the log has the writes of each writer in the order in which it issued them."""
     newest: dict[str, int] = {}
     for entry in log:
         if entry.number <= newest.get(entry.writer, -1):
@@ -128,7 +128,10 @@ def check_writer_order(log: Iterable[LoggedEntry]) -> None:
 
 
 def check_real_time(appends: Iterable[CheckedAppend], reads: Iterable[HeadRead]) -> None:
-    """What was answered before another call was sent is older than what that call answers."""
+    """Check real-time order: a call returns no older state than any call that was answered before it was sent.
+
+    An acknowledged append at version n counts as a read of version n - 1 when it was sent. Other appends are ignored.
+    """
     certain = [append for append in appends if append.outcome is Answered.ACKNOWLEDGED]
     sent = [(append.sent, append.version - 1) for append in certain] + [(read.sent, read.version) for read in reads]
     answered = [(append.answered, append.version) for append in certain]

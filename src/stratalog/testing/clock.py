@@ -9,9 +9,9 @@ __all__ = ["ManualClock"]
 
 
 class ManualClock:
-    """A :class:`stratalog.clock.Clock` that stands still until it is moved; its randomness comes from a seed.
+    """A :class:`stratalog.clock.Clock` whose time passes only when a test moves it. Its randomness comes from a seed.
 
-    Safe for threads. ``sleep`` moves it and returns at once.
+    Safe for threads. ``sleep`` moves both clocks forward and returns at once.
     """
 
     def __init__(self, wall_ms: int = 1_700_000_000_000, boot_ms: int = 1_000, seed: int = 0) -> None:
@@ -19,7 +19,7 @@ class ManualClock:
         self._wall_ms = wall_ms
         self._boot_ms = boot_ms
         self._random = random.Random(seed)
-        self._slept_ms = 0.0  # what is left of sleeps shorter than a millisecond
+        self._slept_ms = 0.0  # the rest of sleeps below a millisecond, carried over to the next sleep
 
     def wall_ms(self) -> int:
         return self._wall_ms
@@ -36,7 +36,7 @@ class ManualClock:
             self._boot_ms += passed
 
     def set_wall(self, wall_ms: int) -> None:
-        """Step the wall clock alone, as an administrator or a time server does."""
+        """Set the wall clock and not the boot clock, as an administrator or a time server does."""
         with self._lock:
             self._wall_ms = wall_ms
 

@@ -1,4 +1,4 @@
-"""What every pair of an index and blobs must do when a commit brings blobs. Use as the index's suite."""
+"""The contract suite of an index and a blob store together: commits with blobs. Use it as `IndexContract`."""
 
 from __future__ import annotations
 
@@ -24,11 +24,14 @@ PUT = Put(Item("p", "s", {"n": 1}), Absent())
 
 
 class CommitContract(ABC):
-    """Give ``make``; every test takes an index and blobs of its own from it. Ages are told by the clock it is given."""
+    """Tests of an index and its blobs. A subclass implements ``make``."""
 
     @abstractmethod
     def make(self, clock: Clock) -> tuple[Index, Blobs]:
-        """An empty index, and the empty blobs that belong to it."""
+        """Return an empty index, and the empty blob store in which its commits store blobs.
+
+        Ages of blobs must be measured by ``clock``. Every test calls this for its own.
+        """
 
     def test_items_and_blobs_of_a_commit_read_back(self) -> None:
         index, blobs = self.make(ManualClock())

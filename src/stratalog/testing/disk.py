@@ -1,9 +1,9 @@
-"""A simulated disk: real files in a folder, and a power failure that may take back whatever was not synced.
+"""A simulated disk: real files in a folder, and a power failure that may undo everything that was not synced.
 
-A `Disk` is one life of the machine's disk, between two failures. It keeps what each file and folder held when it was
-last synced; after a failure the next life begins in a new folder, where each sector is the synced or the present one,
-and so is each name. A rename is atomic, as on file systems with a journal. Programs of the life before go on in the
-old folder while they unwind, where nothing matters any more.
+A `Disk` is one life of the machine's disk, between two failures. It remembers the content of each file and folder at
+its last sync. After a failure the next life begins in a new folder, where each sector, and each name, is either the
+synced or the present one. A rename is atomic, as on file systems with a journal. Programs of the previous life unwind
+in the old folder, where their writes have no effect.
 """
 
 from __future__ import annotations
@@ -23,13 +23,14 @@ from stratalog.testing.scheduler import Actor, Crash, Scheduler
 __all__ = ["Disk", "DiskWeather", "SimulatedMachine", "draw_disk_weather"]
 
 SECTOR_BYTES = 512
-# What SQLite's processes share is made anew by the first of them, and holds random numbers that would end determinism.
+# The suffix of SQLite's shared-memory file. The first process makes it again, and its random numbers would make the
+# simulation differ from run to run.
 SHARED_MEMORY = "-shm"
 NEW_NAMES = apsw.SQLITE_OPEN_WAL | apsw.SQLITE_OPEN_MAIN_JOURNAL
 
 
 class DiskWeather(msgspec.Struct, frozen=True):
-    """Rates per call that changes or syncs something, and the number of calls after which faults end."""
+    """Fault rates per call that changes or syncs something, and the number of calls after which faults end."""
 
     power_failure: float = 0
     write_error: float = 0
@@ -39,7 +40,7 @@ class DiskWeather(msgspec.Struct, frozen=True):
 
 
 def draw_disk_weather(random: Random) -> DiskWeather:
-    """Mostly few power failures and fewer errors; a tenth of the seeds have none."""
+    """Draw the rates of one seed: mostly few power failures and fewer errors; a tenth of the seeds have none."""
     if random.random() < 0.1:
         return DiskWeather()
     return DiskWeather(
@@ -52,14 +53,14 @@ def draw_disk_weather(random: Random) -> DiskWeather:
 
 
 class Synced(NamedTuple):
-    """What a failure cannot take from a file."""
+    """The content and time of a file at its last sync, which survive a failure."""
 
     content: bytes
     time_ns: int
 
 
 class Disk:
-    """One life of a disk. All that ``folder`` holds at the beginning is durable."""
+    """One life of a disk. Everything in ``folder`` at the beginning is durable."""
 
     def __init__(self, folder: str, random: Random) -> None:
         self.folder = folder
@@ -67,7 +68,7 @@ class Disk:
         self._links = folder + ".kept"
         self._files: dict[int, Synced] = {}
         self._names: dict[int, dict[str, int]] = {}
-        # An open descriptor of each folder, so that no other folder gets its number in this life.
+        # An open descriptor of each folder, so that its inode number is not used again in this life.
         self._folders: dict[int, int] = {}
         weakref.finalize(self, _close_all, self._folders)
         os.makedirs(folder, exist_ok=True)
@@ -78,7 +79,7 @@ class Disk:
             self._sync_names(path)
 
     def sync(self, descriptor: int) -> None:
-        """As fsync: make what the descriptor stands for durable."""
+        """Make the file or folder behind the descriptor durable, as `os.fsync` does."""
         inode = os.fstat(descriptor).st_ino
         for path, _, names in os.walk(self.folder):
             if os.stat(path).st_ino == inode:
@@ -88,30 +89,36 @@ class Disk:
                     self.sync_file(os.path.join(path, name))
 
     def sync_file(self, path: str) -> None:
-        """The content and the time of a file; its name only with its folder."""
+        """Make content and time of a file durable. Its name needs a sync of its folder."""
         status = os.stat(path)
         self._link(path, status.st_ino)
         self._files[status.st_ino] = Synced(Path(path).read_bytes(), status.st_mtime_ns)
 
     def sync_root(self) -> None:
-        """The names in the disk's own folder."""
+        """Make the names in the disk's root folder durable."""
         self._sync_names(self.folder)
 
     def fail(self, folder: str) -> Disk:
-        """The next life of the disk, in a new folder. Sometimes nothing or everything of the rest survives."""
+        """Return the next life of the disk, in the new folder ``folder``.
+
+        Synced data survive. Of unsynced data nothing, everything, or a random part survives.
+        """
         share = self._random.choice((0.0, 0.5, 0.9, 1.0))
         os.mkdir(folder)
         self._restore(self.folder, os.stat(self.folder).st_ino, folder, share, {})
         return Disk(folder, self._random)
 
     def _link(self, path: str, inode: int) -> None:
-        """Another name for a file, so that no other file gets its number in this life."""
+        """Add another name for a file, so that its inode number is not used again in this life."""
         link = os.path.join(self._links, str(inode))
         if not os.path.exists(link) and not os.path.isdir(path):
             os.link(path, link)
 
     def _sync_names(self, path: str) -> None:
-        """A rename is durable as a whole: who left this folder durably stands durably in the one it went to."""
+        """Make the names in a folder durable.
+
+        A rename is durable as a whole: a file that has durably left this folder is durable in its new folder too.
+        """
         inode = os.stat(path).st_ino
         if inode not in self._folders:
             self._folders[inode] = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
@@ -126,7 +133,10 @@ class Disk:
                 self._names.setdefault(os.stat(other).st_ino, {}).update(moved)
 
     def _restore(self, source: str, folder: int, target: str, share: float, moved: dict[int, bool]) -> None:
-        """The folder of that number, which was at ``source`` once: it may be removed by now, or replaced by another."""
+        """Restore in ``target`` the folder with inode ``folder``, whose path was ``source``.
+
+        By now it may be removed, or another folder may have that path.
+        """
         present = _names(source) if _is_folder(source, folder) else {}
         durable = self._names.get(folder, {})
         for name in sorted(name for name in {*present, *durable} if not name.endswith(SHARED_MEMORY)):
@@ -139,7 +149,10 @@ class Disk:
                 self._restore_file(inode, os.path.join(source, name), path, share)
 
     def _survivor(self, present: int, durable: int, share: float, moved: dict[int, bool]) -> int:
-        """The number behind a name; 0 for none. All unsynced names of one file survive, or none."""
+        """Return the inode that a name has after the failure; 0 for none.
+
+        The unsynced names of one file survive together or not at all, which makes renames atomic.
+        """
         if present == durable:
             return present
         changed = present or durable
@@ -158,9 +171,9 @@ class Disk:
         os.utime(target, ns=(time_ns, time_ns))
 
     def _mixed(self, synced: bytes, present: bytes, share: float) -> bytes:
-        """Sector by sector what was synced or what was there, and as long as one of them or anything between.
+        """Return content whose sectors are each the synced or the present one, and whose length is between the two.
 
-        Where a file grew it may hold zeros, where it was cut only what was synced there.
+        Where a file grew a sector may be zeros; where it was truncated it is the synced one.
         """
         if synced == present or share in (0.0, 1.0):
             return present if share else synced
@@ -175,9 +188,10 @@ class Disk:
 
 
 class SimulatedMachine:
-    """One life of a machine: its actors, which end together, and the faults of its disk.
+    """One life of a machine: its actors, which crash together, and the faults of its disk.
 
-    ``vfs`` names its layer below SQLite. ``failed`` is called with the disk's next life, which another machine may use.
+    ``vfs`` is the name of its VFS for SQLite. ``failed`` is called with this machine at a power failure, after all its
+    actors were marked as crashed; it may start another machine on `Disk.fail`.
     """
 
     def __init__(
@@ -193,7 +207,7 @@ class SimulatedMachine:
         self._layer = _Layer(self)
 
     def spawn(self, name: str, function: Callable[[], None], *, background: bool = False) -> None:
-        """Another actor: a thread, where the real program would have one."""
+        """Start another actor of this machine: a thread of the real program."""
 
         def run() -> None:
             if not self.on:
@@ -203,7 +217,7 @@ class SimulatedMachine:
         self._actors.append(self.scheduler.spawn(name, run, background=background))
 
     def sync(self, descriptor: int) -> None:
-        """What `os.fsync` is to a real program."""
+        """Sync a descriptor as `os.fsync` does in a real program. Raises OSError for a simulated error, and Crash."""
         self.step("files.sync")
         if self.meets("sync error", self._weather.sync_error):
             raise OSError(5, "simulated")
@@ -211,7 +225,10 @@ class SimulatedMachine:
         self.step("files.synced")
 
     def step(self, label: str) -> None:
-        """Let others go on, or the power fail. Raises Crash. Nothing in set-up, in checks, and after the failure."""
+        """Let another actor run, or the power fail, which raises Crash.
+
+        Does nothing in set-up and checks, and after the failure.
+        """
         scheduler = self.scheduler
         if scheduler.current is None or not self.on:
             return
@@ -226,7 +243,7 @@ class SimulatedMachine:
             self._fail()
 
     def meets(self, fault: str, rate: float) -> bool:
-        """Whether a fault strikes now."""
+        """Return whether a fault of this rate happens now, and count it under its name."""
         scheduler = self.scheduler
         if not (self.on and scheduler.stormy and scheduler.current) or scheduler.random.random() >= rate:
             return False
@@ -234,19 +251,19 @@ class SimulatedMachine:
         return True
 
     def write_fault(self) -> None:
-        """Raise what a write may meet: a full disk, or a broken one."""
+        """Raise a full disk or a write error, at the weather's rates."""
         if self.meets("disk full", self._weather.full):
             raise apsw.FullError("simulated")
         if self.meets("write error", self._weather.write_error):
             raise apsw.IOError("simulated write error")
 
     def sync_fault(self) -> None:
-        """Raise what a sync may meet."""
+        """Raise a sync error, at the weather's rate."""
         if self.meets("sync error", self._weather.sync_error):
             raise apsw.IOError("simulated sync error")
 
     def turn_off(self) -> None:
-        """End all actors at their next step."""
+        """Mark all actors as crashed: each ends at its next step."""
         self.on = False
         for actor in self._actors:
             actor.crashed = True
@@ -258,7 +275,7 @@ class SimulatedMachine:
 
 
 class _Layer(apsw.VFS):
-    """Between SQLite and the operating system: each change is a step, and a sync tells the disk what is durable."""
+    """A VFS between SQLite and the operating system: each change is a step, and each sync is passed to the disk."""
 
     def __init__(self, machine: SimulatedMachine) -> None:
         self._machine = machine
@@ -298,7 +315,7 @@ class _File(apsw.VFSFile):
         super().xTruncate(newsize)
 
     def xSync(self, flags: int) -> None:  # noqa: N802
-        """With the first sync of a journal SQLite's own layer syncs its folder too."""
+        """Sync the file; with the first sync of a journal also its folder, as SQLite's own VFS does."""
         self._machine.step("sqlite.sync")
         self._machine.sync_fault()
         if self._machine.on:

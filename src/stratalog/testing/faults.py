@@ -1,9 +1,9 @@
-"""Faults: ports that fail in every way their contract allows, each call a step of the scheduler.
+"""Faults: ports that fail in every way their contract allows. Each call is a step of the scheduler.
 
-A `FaultyLine` is the wire between one process and its backends. What can happen to a call on it:
+A `FaultyLine` is the connection of one process to its backends. The faults of a call on it:
 
     =============  =================================  ==========================================
-    fault          what the backend does              what the caller gets
+    fault          effect on the backend              result for the caller
     =============  =================================  ==========================================
     unavailable    nothing                            Unavailable
     lost request   nothing                            OutcomeUnknown (a write)
@@ -12,9 +12,9 @@ A `FaultyLine` is the wire between one process and its backends. What can happen
     crash before   nothing                            the process ends
     crash after    the effect, now                    the process ends
     crash late     the effect, some time later        the process ends (a write)
-    freeze before  the effect, after a long time      the answer to it
-    freeze after   the effect, now                    the answer to it, after a long time
-    slow           the effect                         the answer; time passes for all
+    freeze before  the effect, after a long time      its answer
+    freeze after   the effect, now                    its answer, after a long time
+    slow           the effect                         its answer; time passes for all actors
     torn           some of several messages           OutcomeUnknown (`Queue.send`)
     =============  =================================  ==========================================
 """
@@ -50,13 +50,17 @@ T = TypeVar("T")
 EXTREME_RATE = 0.08
 EXTREME_LATE_RATE = 0.04
 LATE_MS_MIN = 61_000
-# What a request stands on may be as old as an observation when it is sent. So the grace is left for its effect.
+# A request may be sent at the end of its observation's validity. Only the grace is then left for its effect.
 LATE_MS_LIMIT = (GRACE_SECONDS - 10) * 1000
 FAR_SKEW_MS_MAX = 6 * 3600 * 1000
 
 
 class Weather(msgspec.Struct, frozen=True):
-    """How rough the surroundings of one seed are. Rates are per port call; freezes and delays are log-uniform."""
+    """The fault rates and delays of one seed. Rates are per port call; freezes and delays are log-uniform.
+
+    Faults end after ``storm_calls`` port calls. ``skew_ms_max`` and ``jump_ms_max`` bound the error and the jumps of a
+    process's wall clock. ``page_items_max`` bounds the pages of queries and lists.
+    """
 
     unavailable: float = 0
     lost_request: float = 0
@@ -78,13 +82,13 @@ class Weather(msgspec.Struct, frozen=True):
     skew_ms_max: int = 0
     jump_ms_max: int = 0
     far_skew_ms_max: int = 0
-    """How far the clock of a process may be off, and may jump, where nothing is marked or freed by it."""
+    """The bound on error and jumps of a wall clock, in processes that mark and free nothing by it."""
 
     page_items_max: int = 100
 
 
 def draw_weather(random: Random) -> Weather:
-    """The weather of a seed: a tenth are calm, the others anything from a breeze to a storm."""
+    """Draw the weather of a seed: a tenth of the seeds have no faults, the others from a few to many."""
     if random.random() < 0.1:
         return Weather(page_items_max=random.choice((2, 10, 100)))
     force = 0.1 * random.random() ** 2
@@ -95,14 +99,14 @@ def draw_weather(random: Random) -> Weather:
         jump_ms_max=random.choice((0, 0, 1_000, 60_000)),
         page_items_max=random.choice((2, 5, 20, 100)),
     )
-    # The extremes are drawn apart, so that all other seeds keep their stories.
+    # The extremes have their own random numbers, so that they do not change the runs of all other seeds.
     return _with_extremes(msgspec.structs.replace(surroundings, **rates), Random(force))
 
 
 def _with_extremes(weather: Weather, random: Random) -> Weather:
-    """Now and then effects come as late as the observation rule allows, or clocks are hours off.
+    """In some seeds, let effects come as late as the observation rule allows, or let clocks be hours off.
 
-    The grace covers late effects and clocks that disagree, but each of them alone.
+    Never both: the grace covers late effects or wrong clocks, but not their sum.
     """
     chance = random.random()
     if chance < EXTREME_RATE:
@@ -138,9 +142,9 @@ WRITE_FAULTS = tuple(fault for fault in FAULTS if fault != "torn")
 
 
 class FaultyLine:
-    """The wire between one process and its backends: every port call is a step here, and may meet a fault.
+    """The connection of one process to its backends. Every port call on it is a step, and may meet a fault.
 
-    ``crash`` ends the process: it marks its actors and raises Crash.
+    ``crash`` must end the process: mark its actors as crashed and raise Crash.
     """
 
     def __init__(self, scheduler: Scheduler, weather: Weather, crash: Callable[[], None]) -> None:
@@ -154,19 +158,19 @@ class FaultyLine:
         self._sends = _table(weather, FAULTS)
 
     def read(self, label: str, function: Callable[..., T], *arguments: Any) -> T:
-        """Call ``function``, a port call without an effect."""
+        """Make a port call without an effect: ``function`` with ``arguments``, counted under ``label``."""
         fault = self._arrive(label, self._reads)
         return function(*arguments) if fault is None else self._befall(fault, label, function, arguments)
 
     def write(self, label: str, function: Callable[..., T], *arguments: Any) -> T:
-        """Call ``function``, a port call with an effect that is whole or not at all."""
+        """Make a port call with an atomic effect. After a crash or an OutcomeUnknown the effect may come later."""
         fault = self._arrive(label, self._writes)
         return function(*arguments) if fault is None else self._befall(fault, label, function, arguments)
 
     def send(
         self, label: str, function: Callable[[str, Sequence[bytes]], None], group: str, bodies: Sequence[bytes]
     ) -> None:
-        """Call ``function``, whose effect may be torn."""
+        """Make a port call whose effect may be partial: ``function`` may be called with only the first ``bodies``."""
         fault = self._arrive(label, self._sends)
         if fault is None:
             function(group, bodies)
@@ -176,11 +180,11 @@ class FaultyLine:
             self._befall(fault, label, function, (group, bodies))
 
     def page_items(self) -> int:
-        """The size of the next page of a query."""
+        """Draw the size of the next page of a query or list."""
         return 1 + int(self._draw() * self.weather.page_items_max)
 
     def _arrive(self, label: str, table: list[tuple[float, str]]) -> str | None:
-        """Take one step, then say which fault this call meets."""
+        """Take one step, and return the fault of this call, or None."""
         scheduler = self.scheduler
         scheduler.switch()
         scheduler.calls += 1
@@ -240,7 +244,7 @@ class FaultyLine:
 
 
 class FaultyIndex:
-    """An index at the other end of a line. Its queries come in pages of random size, each a call of its own."""
+    """An index behind a `FaultyLine`. A query has pages of random size, each a port call."""
 
     def __init__(self, line: FaultyLine, backend: Index) -> None:
         self._line = line
@@ -286,14 +290,17 @@ class FaultyIndex:
             raise
 
     def turn(self, partition: str) -> AbstractContextManager[bool]:
-        """Says now and then that others are held off, which they never are: nothing may rest on a turn."""
+        """Return a turn that holds no other writer off, whatever its value is: correctness may not depend on a turn."""
         return nullcontext(self._line.scheduler.steps % 2 == 0)
 
     def close(self) -> None:
-        """Nothing: the backend outlives its processes."""
+        """Do nothing: the backend outlives the simulated processes."""
 
     def _count_torn(self, commits: int) -> int:
-        """How many commits there were; counts a query that met one between two of its pages (-1 before the first)."""
+        """Return the number of commits so far, and count a query that had a commit between two of its pages.
+
+        ``commits`` is the number at the page before; -1 before the first page.
+        """
         now = self._line.counts.get("index.commit")
         if -1 < commits < now:
             self._line.counts.bump("commits amid a query")
@@ -310,7 +317,7 @@ class FaultyIndex:
 
 
 class FaultyBlobs:
-    """Blobs at the other end of a line."""
+    """Blobs behind a `FaultyLine`. A list has pages of random size, each a port call."""
 
     def __init__(self, line: FaultyLine, backend: Blobs) -> None:
         self._line = line
@@ -338,14 +345,14 @@ class FaultyBlobs:
         return self._line.write("blobs.delete", self._backend.delete, key, stamp)
 
     def close(self) -> None:
-        """Nothing: the backend outlives its processes."""
+        """Do nothing: the backend outlives the simulated processes."""
 
     def _page(self, prefix: str, after: str, limit: int) -> Sequence[BlobStat]:
         return [stat for stat, _ in zip(self._backend.list(prefix, after=after), range(limit), strict=False)]
 
 
 class FaultyQueue:
-    """A queue at the other end of a line. A receive whose answer is lost leaves its messages hidden for their time."""
+    """A queue behind a `FaultyLine`. A receive whose answer is lost leaves its messages hidden until their timeout."""
 
     def __init__(self, line: FaultyLine, backend: Queue) -> None:
         self._line = line
@@ -372,11 +379,11 @@ class FaultyQueue:
         yield from self._line.read("queue.dead_letters", lambda: list(self._backend.dead_letters(after=after)))
 
     def close(self) -> None:
-        """Nothing: the backend outlives its processes."""
+        """Do nothing: the backend outlives the simulated processes."""
 
 
 def _table(weather: Weather, faults: Sequence[str]) -> list[tuple[float, str]]:
-    """The faults that can happen, each with the upper bound of its share of [0, 1)."""
+    """Return the faults with a rate above 0, each with the upper bound of its share of [0, 1)."""
     table = []
     bound = 0.0
     for fault in faults:
@@ -388,6 +395,6 @@ def _table(weather: Weather, faults: Sequence[str]) -> list[tuple[float, str]]:
 
 
 def _effect(function: Callable[..., Any], arguments: tuple[Any, ...]) -> None:
-    """The call as the backend sees it when nobody hears the answer."""
+    """Make the call and drop its answer or error, which reach no caller."""
     with suppress(StratalogError):
         function(*arguments)

@@ -39,7 +39,7 @@ def server(store: Store, application: Application) -> Iterator[LoopbackServer]:
 
 @pytest.fixture
 def two_clients(server: LoopbackServer, application: Application) -> Iterator[tuple[Client, Client]]:
-    """Two clients of one new document on the server, ``acme/plan``. Both synchronise in the background."""
+    """Two started clients of one new document on the server, ``acme/plan``."""
     url = server.document_url()
     with (
         connect(url, mutators=application.mutators, create=True) as ada,

@@ -1,4 +1,4 @@
-"""Histories as the actors of a world make them: what they were told of a log, for the checkers to hold against it."""
+"""Histories of simulated runs: the answers that actors got from one log, for the checkers."""
 
 from __future__ import annotations
 
@@ -19,11 +19,14 @@ APPEND_COLUMNS = (
     "given up unknown",
     *(fault for fault in FAULTS if fault != "torn"),
 )
-"""What every world meets whose actors append over faulty lines. Only messages of a queue are torn."""
+"""The counts that every world has whose actors append over faulty lines. "torn" concerns only queues."""
 
 
 class History:
-    """What actors were told of their appends to one log, and which heads they read."""
+    """The answers to the appends that actors made to one log, and the heads that they read.
+
+    ``sent`` is always the scheduler's step before the call; the moment of the answer is the present step.
+    """
 
     def __init__(self, scheduler: Scheduler) -> None:
         self.appends: list[CheckedAppend] = []
@@ -31,14 +34,14 @@ class History:
         self._scheduler = scheduler
 
     def append(self, writer: str, write_id: str, sent: int, outcome: Answered, version: int = 0) -> None:
-        """``writer`` is told now what became of an append of the step ``sent``."""
+        """Record that ``writer`` gets the outcome of an append now. ``version`` is its version if acknowledged."""
         self._scheduler.counts.bump("given up unknown" if outcome is Answered.UNKNOWN else outcome.value)
         self.appends.append(CheckedAppend(writer, write_id, sent, self._scheduler.steps, outcome, version))
 
     def head(self, sent: int, version: int) -> None:
-        """Somebody is told now the head that was asked for at the step ``sent``."""
+        """Record that an actor gets the head ``version`` from a consistent read now."""
         self.heads.append(HeadRead(sent, self._scheduler.steps, version))
 
     def check(self, logged: Sequence[LoggedEntry], floor: int = 0) -> None:
-        """Hold it against the log. Raises Violation."""
+        """Check the history against ``logged``, the entries above ``floor``. Raises Violation."""
         check_appends(self.appends, self.heads, logged, floor)

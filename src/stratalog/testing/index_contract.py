@@ -1,7 +1,7 @@
-"""What every index must do, sentence by sentence of the port's contract.
+"""The contract suite of an index: a test for each sentence of the port's contract.
 
-Subclass :class:`IndexContract` in a test module, say how an empty index is made, and run it by any test runner that
-collects methods named ``test_…``. Needs no framework.
+Subclass :class:`IndexContract` in a test module, implement ``make``, and run it by any test runner that collects
+methods named ``test_…``. It needs no framework.
 """
 
 from __future__ import annotations
@@ -24,11 +24,11 @@ MANY = 2500
 
 
 class IndexContract(ABC):
-    """Give ``make``; every test takes an index of its own from it."""
+    """Tests of an index. A subclass implements ``make``."""
 
     @abstractmethod
     def make(self) -> Index:
-        """An empty index."""
+        """Return an empty index. Every test calls this for its own."""
 
     def test_an_item_reads_back_as_it_was_put(self) -> None:
         index = self.make()
@@ -344,7 +344,7 @@ def _raised(call: Callable[[], object]) -> StratalogError | None:
 
 
 def _race(count: int, work: Callable[[int], None]) -> list[Any]:
-    """What each of ``count`` threads raised, or None, when they run ``work`` at the same moment."""
+    """Run ``work`` in ``count`` threads at the same time. Return what each raised, or None."""
     outcomes: list[object] = ["an error that is not ours"] * count
     barrier = threading.Barrier(count)
 

@@ -1,4 +1,4 @@
-"""Locks under simulation: one that is taken sends its waiters to the scheduler instead of blocking the only thread."""
+"""Locks under simulation: an actor that waits for a lock is parked in the scheduler and does not block the thread."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ __all__ = ["SimulatedLock", "simulated_locks"]
 
 
 class SimulatedLock:
-    """What `threading.Lock` is to threads, for actors. Taking a free one is no step."""
+    """A `threading.Lock` for actors. Acquiring a free lock is no step of the scheduler."""
 
     __slots__ = ("_held", "_scheduler", "_waiting")
 
@@ -30,7 +30,7 @@ class SimulatedLock:
             self._waiting.append(actor)
             try:
                 self._scheduler.park()
-            except BaseException:  # interrupted: nobody wakes it for this lock any more
+            except BaseException:  # interrupted or crashed: `release` must not wake it for this lock any more
                 if actor in self._waiting:
                     self._waiting.remove(actor)
                 raise
@@ -38,7 +38,7 @@ class SimulatedLock:
         return True
 
     def release(self) -> None:
-        """Let all waiters try again, in an order that the scheduler chooses."""
+        """Free the lock and wake all waiters, which try again in an order that the scheduler chooses."""
         self._held = False
         waiting, self._waiting = self._waiting, []
         for actor in waiting:
@@ -56,9 +56,9 @@ class SimulatedLock:
 
 @contextmanager
 def simulated_locks(scheduler: Scheduler) -> Iterator[None]:
-    """Every `threading.Lock()` made inside is a simulated one, so that the core's own locks are simulated too.
+    """Make every `threading.Lock()` of the block a simulated one, so that the core's own locks are simulated too.
 
-    A module that imports the name ``Lock`` itself escapes this; so does a lock made at import.
+    Not affected are modules that import the name ``Lock`` itself, and locks made at import.
     """
     original = threading.Lock
     vars(threading)["Lock"] = lambda: SimulatedLock(scheduler)

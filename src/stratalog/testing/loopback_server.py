@@ -23,13 +23,16 @@ class LoopbackServer:
         self.url = url
 
     def document_url(self, organisation: str = "acme", document: str = "plan") -> str:
-        """The URL of a document, for `stratalog.client.connect`."""
+        """Return the URL of a document, for `stratalog.client.connect`."""
         return f"{self.url}/v1/organisations/{quote(organisation, safe='')}/documents/{quote(document, safe='')}"
 
 
 @contextmanager
 def serve_on_loopback(app: Any, port: int = 0, **options: Any) -> Iterator[LoopbackServer]:
-    """Serve an ASGI application until the end of the block, on any free port if 0. ``options`` are uvicorn's."""
+    """Serve an ASGI application on 127.0.0.1 until the end of the block. Port 0 is any free one.
+
+    ``options`` are uvicorn's. The end of the block waits until the server has shut down.
+    """
     with socket.socket() as listening:
         listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         listening.bind(("127.0.0.1", port))

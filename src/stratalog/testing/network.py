@@ -1,4 +1,4 @@
-"""A simulated network between those who ask and any server: messages are lost, repeated, delayed, and overtake."""
+"""A simulated network between clients and servers, which loses, repeats, delays and reorders messages."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ Request = TypeVar("Request")
 
 
 class Network(Generic[Request]):
-    """Requests on their way to whichever server takes one, and answers on their way back."""
+    """Requests on their way to any of several servers, and answers on their way back."""
 
     columns = ("lost requests", "lost answers", "repeated requests")
 
@@ -25,22 +25,22 @@ class Network(Generic[Request]):
         self._arrived: list[Request] = []
 
     def send(self, request: Request) -> None:
-        """The way there: lost, or there after a while, or there twice."""
+        """Send a request: it is lost, or arrives after a delay, or arrives twice."""
         if self._hit("lost requests"):
             return
         for _ in range(1 + self._hit("repeated requests")):
             self._scheduler.later(self._delay_ms(), lambda: self._arrived.append(request))
 
     def deliver(self, request: Request) -> None:
-        """A request that is there at once, and once."""
+        """Let a request arrive at once, and only once."""
         self._arrived.append(request)
 
     def receive(self, clock: Clock) -> Request | None:
-        """Any request that arrived, for one server alone."""
+        """Take one of the arrived requests at random, or None. No other server receives it."""
         return self._arrived.pop(int(clock.random() * len(self._arrived))) if self._arrived else None
 
     def answer(self, take: Callable[[], None]) -> None:
-        """The way back: lost, or there after a while, when ``take`` is called."""
+        """Send an answer: it is lost, or ``take`` is called with a delay."""
         if not self._hit("lost answers"):
             self._scheduler.later(self._delay_ms(), take)
 

@@ -1,4 +1,4 @@
-"""What every queue must do, sentence by sentence of the port's contract. Use as the index's suite."""
+"""The contract suite of a queue: a test for each sentence of the port's contract. Use it as `IndexContract`."""
 
 from __future__ import annotations
 
@@ -17,11 +17,14 @@ __all__ = ["QueueContract"]
 
 
 class QueueContract(ABC):
-    """Give ``make``; every test takes a queue of its own from it. Visibility is told by the clock it is given."""
+    """Tests of a queue. A subclass implements ``make``."""
 
     @abstractmethod
     def make(self, clock: Clock, receives_max: int) -> Queue:
-        """An empty queue that gives a message out at most ``receives_max`` times."""
+        """Return an empty queue that gives a message out at most ``receives_max`` times.
+
+        Visibility must be measured by ``clock``. Every test calls this for its own.
+        """
 
     def test_an_empty_queue_gives_none(self) -> None:
         queue, _ = self._queue()

@@ -1,7 +1,7 @@
-"""A deterministic scheduler: many actors in one thread, switched at every port call in an order that a seed decides.
+"""A deterministic scheduler: many actors in one thread, switched at every port call in an order given by a seed.
 
-An actor is plain synchronous code on a greenlet. Whatever it does between two calls of :meth:`Scheduler.switch` is one
-atomic step, so code under simulation must do its I/O through the simulated ports only and must not start threads.
+An actor is plain synchronous code on a greenlet. Its code between two calls of :meth:`Scheduler.switch` is one atomic
+step, so code under simulation must do its I/O through the simulated ports only, and must not start threads.
 """
 
 from __future__ import annotations
@@ -25,11 +25,11 @@ JUMP_RATE = 0.01
 
 
 class Crash(BaseException):
-    """The process of the actor that gets it is gone. No code under simulation may catch it."""
+    """Raised in an actor whose process has crashed. No code under simulation may catch it."""
 
 
 class Interrupt(BaseException):
-    """The thread of the actor ``victim`` is interrupted, as by KeyboardInterrupt. Nobody else may ever get it."""
+    """Raised in the actor ``victim``, as KeyboardInterrupt is in a thread. No other actor may ever get it."""
 
     def __init__(self, victim: Actor) -> None:
         super().__init__(f"{victim.name} is interrupted")
@@ -37,7 +37,7 @@ class Interrupt(BaseException):
 
 
 class Counts:
-    """How often what happened, by name."""
+    """Counters of events, by name."""
 
     __slots__ = ("values",)
 
@@ -52,7 +52,7 @@ class Counts:
 
 
 class Actor:
-    """One line of execution. ``crashed`` makes its next step a Crash, ``interrupt`` an Interrupt."""
+    """One simulated thread. Its next step raises Crash if ``crashed`` is set, and ``interrupt`` if that is set."""
 
     __slots__ = ("background", "crashed", "greenlet", "interrupt", "name", "number", "parked", "priority")
 
@@ -68,11 +68,12 @@ class Actor:
 
 
 class Scheduler:
-    """Runs actors until all but those in the background have ended and nothing is on its way any more.
+    """Runs actors until all of them but those in the background have ended, and no call of `later` is outstanding.
 
-    ``tell`` gets a line for every step, for reading a failing seed. Time is simulated: a step takes a few
-    milliseconds, and when every actor sleeps it jumps to the first that wakes. ``calls`` counts port calls; ``stormy``
-    says whether faults may still happen; ``yield_rate`` is the share of yield points that are taken.
+    ``report`` is called with a line for every step, to read a failing seed. Time is simulated: a step takes up to
+    `STEP_MS_MAX` milliseconds, and when every actor sleeps, time jumps to the first wake-up. ``calls`` counts port
+    calls; ``stormy`` says whether faults may still happen; ``yield_rate`` is the probability of a switch in a call of
+    `yield_here`.
     """
 
     def __init__(self, seed: int, report: Callable[[str], None] | None = None) -> None:
@@ -100,7 +101,7 @@ class Scheduler:
         self._pick = (self._uniform, self._stay, self._lockstep, self._priorities)[int(self._draw() * 4)]
 
     def spawn(self, name: str, function: Callable[[], None], *, background: bool = False) -> Actor:
-        """Start an actor. The run does not wait for one in the background; it is ended with the others."""
+        """Start an actor. The run does not wait for an actor in the background, and ends it at its own end."""
         self._made += 1
         actor = Actor(name, self._made, self._draw(), background)
         actor.greenlet = greenlet(lambda: self._main(actor, function), self._hub)
@@ -110,12 +111,16 @@ class Scheduler:
         return actor
 
     def later(self, delay_ms: int, function: Callable[[], None]) -> None:
-        """Call ``function``, which must not switch, when that much time has passed. The run waits for it."""
+        """Call ``function`` after ``delay_ms``, outside any actor. It must not switch. The run waits for the call."""
         self._awaited += 1
         self._wait(delay_ms, function)
 
     def run(self) -> None:
-        """Run until nothing is awaited. Raises what an actor raised; Violation("progress") for a run without end."""
+        """Run until nothing is awaited.
+
+        Raises an actor's exception; the violation given to `fail`; Violation("progress") where all actors wait for each
+        other, or after `STEPS_MAX` steps.
+        """
         try:
             while (actor := self._next()) is not None:
                 self.current = actor
@@ -127,7 +132,10 @@ class Scheduler:
             self._end_all()
 
     def switch(self) -> None:
-        """Let the scheduler choose who goes on. Outside any actor (set-up, checks) it does nothing."""
+        """Take a step: let the scheduler choose the next actor. Outside any actor (set-up, checks) it does nothing.
+
+        Raises Crash or Interrupt where the actor has one.
+        """
         actor = self.current
         if actor is not None:
             self._check(actor)
@@ -136,19 +144,19 @@ class Scheduler:
             self._deliver(actor)
 
     def yield_here(self) -> None:
-        """A point between two port calls: by chance another goes on. No time passes, and no interrupt comes here."""
+        """Let another actor run, by chance, between two port calls. No time passes, and no interrupt is raised here."""
         actor = self.current
         if actor is not None and not self._closing and self._draw() < self.yield_rate:
             self._go(actor)
 
     def interrupt(self, actor: Actor) -> None:
-        """Interrupt an actor at its next step, or now where it waits for a lock. A sleeper wakes in its time."""
+        """Raise an Interrupt in an actor at its next step. A parked actor is woken for it; a sleeping one is not."""
         actor.interrupt = Interrupt(actor)
         if actor.parked:
             self.wake(actor)
 
     def sleep(self, duration_ms: int) -> None:
-        """Park the actor for that long. Outside any actor the time just passes."""
+        """Suspend the current actor for that long. Outside any actor only the time passes."""
         actor = self.current
         if actor is None:
             self.now_ms += duration_ms
@@ -160,13 +168,13 @@ class Scheduler:
         self._deliver(actor)
 
     def parking(self) -> Actor:
-        """The actor that is about to park. Outside any actor nobody could wake it."""
+        """Return the current actor, which is about to park. Raises RuntimeError outside any actor."""
         if self.current is None:
             raise RuntimeError("set-up and checks cannot wait for an actor")
         return self.current
 
     def park(self) -> None:
-        """Take the actor out until :meth:`wake`."""
+        """Suspend the current actor until :meth:`wake`."""
         actor = self.parking()
         self._check(actor)
         self._ready.remove(actor)
@@ -175,25 +183,25 @@ class Scheduler:
         self._deliver(actor)
 
     def wake(self, actor: Actor) -> None:
-        """Let a parked actor go on, unless it has ended or was woken before."""
+        """Resume a parked actor. Does nothing for an actor that has ended or is not parked."""
         if actor in self._live and actor.parked:
             actor.parked = False
             self._ready.append(actor)
 
     def calm(self) -> None:
-        """No more faults from here on, so that the run comes to rest."""
+        """End all faults, so that the run comes to rest."""
         self.stormy = False
 
     def fail(self, violation: Violation) -> None:
-        """End the run with what was seen amid it, where nobody could raise it."""
+        """End the run with a violation found where no exception can reach the caller of `run`. The first one counts."""
         self._failure = self._failure or violation
 
     def fingerprint(self) -> str:
-        """Equal for two runs that took the same steps at the same times and drew the same numbers."""
+        """Return a text that is equal for two runs with the same steps, times and random numbers."""
         return f"{self._digest:016x}-{self.now_ms}-{hash(self.random.getstate()[1]) & 0xFFFFFFFF:08x}"
 
     def _go(self, actor: Actor) -> None:
-        """Leave ``actor`` for whoever is next, and come back when it is chosen again."""
+        """Switch from ``actor`` to the next actor, and return when ``actor`` is chosen again."""
         chosen = self._next()
         if chosen is not actor:
             if chosen is None:
@@ -204,7 +212,7 @@ class Scheduler:
             self._check(actor)
 
     def deliver(self) -> None:
-        """Raise the interrupt that waits for the current actor, if there is one."""
+        """Raise the pending interrupt of the current actor, if it has one."""
         if self.current is not None:
             self._deliver(self.current)
 
@@ -221,7 +229,7 @@ class Scheduler:
             raise Crash
 
     def _next(self) -> Actor | None:
-        """The actor that runs now; None when the run is over."""
+        """Choose the next actor to run; None when the run is over."""
         waiting = self._waiting
         while self._awaited and self._failure is None:
             if not self._ready and waiting:
@@ -270,7 +278,7 @@ class Scheduler:
             self._awaited -= not actor.background
 
     def _end_all(self) -> None:
-        """End what still stands, with no step of its own: GreenletExit now and at every further call."""
+        """End the remaining actors without further steps: each gets GreenletExit now and at every further call."""
         self._closing = True
         for actor in sorted(self._live, key=lambda actor: actor.number):
             self.current = actor
@@ -287,21 +295,22 @@ class Scheduler:
         return self._ready[int(self._draw() * len(self._ready))]
 
     def _stay(self) -> Actor:
-        """One actor for long, then another: finds what goes wrong when much happens between two steps of another."""
+        """Run one actor for long, then another: finds faults that need many steps of others between two of one."""
         actor = self.current
         if actor is not None and self._draw() < self._stay_rate and actor in self._ready:
             return actor
         return self._uniform()
 
     def _lockstep(self) -> Actor:
-        """All in turn: finds what goes wrong when all do the same at the same time."""
+        """Run all actors in turn: finds faults that need all of them to do the same at the same time."""
         self._ready.append(self._ready.pop(0))
         return self._ready[-1]
 
     def _priorities(self) -> Actor:
-        """The highest priority runs, with a change now and then; a few fair picks keep a spinning actor from blocking.
+        """Run the actor of the highest priority, and at times lower its priority below all others.
 
-        After Burckhardt et al., “A Randomized Scheduler with Probabilistic Guarantees of Finding Bugs”, ASPLOS 2010.
+        A few uniform choices keep a spinning actor from blocking the others. After Burckhardt et al., “A Randomized
+        Scheduler with Probabilistic Guarantees of Finding Bugs”, ASPLOS 2010.
         """
         chance = self._draw()
         if chance < FAIR_RATE:
@@ -314,7 +323,10 @@ class Scheduler:
 
 
 class SimulatedClock:
-    """A clock of one process: its wall clock is off by ``skew_ms`` and may jump; its boot clock only goes on."""
+    """The clock of one process. Its wall clock is off by ``skew_ms`` and may jump; its boot clock is steady.
+
+    A jump sets the wall clock's error to a random one of up to ``jump_ms_max``; none happens once faults have ended.
+    """
 
     def __init__(self, scheduler: Scheduler, *, boot_ms: int = 0, skew_ms: int = 0, jump_ms_max: int = 0) -> None:
         self._scheduler = scheduler
