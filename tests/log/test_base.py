@@ -7,12 +7,16 @@ from collections.abc import Iterator
 import pytest
 
 from stratalog.backends.memory import MemoryBlobs
+from stratalog.codec import PLAIN, encode
 from stratalog.errors import Corrupt, Invalid, VersionForgotten
+from stratalog.keys import number as fixed
+from stratalog.keys import snapshots_partition
 from stratalog.log import Log, create_log, fork_log, open_log
+from stratalog.log.app_snapshots import Manifest, read_app_snapshot_back
 from stratalog.log.pins import Pin, list_pins
 from stratalog.log.retention import free_segments, raise_floor, raise_floor_onto
 from stratalog.log.snapshots import Snapshot, list_snapshots, newest_snapshot, put_snapshot
-from stratalog.ports.index import Index, Item
+from stratalog.ports.index import Index, Item, Put
 from tests.damage import DAMAGES, damage_blob, damaged_blob
 from tests.log.helpers import (
     DUE_SECONDS,
@@ -76,6 +80,22 @@ def test_no_floor_rises_where_no_state_reads_back() -> None:
     with pytest.raises(Corrupt):
         raise_floor(log, 27)
     assert (log.floor(), len(data(log))) == (0, 30)
+
+
+def test_a_state_without_a_list_of_parts_is_damage_and_an_older_one_is_the_base() -> None:
+    log = with_states()
+    index, partition = log.environment.index, snapshots_partition(log.record.prefix)
+    item = index.get(partition, fixed(25))
+    assert item is not None
+    listless = encode(Manifest("app-snapshot", 1, None, None))
+    index.commit([Put(Item(partition, item.sort, {**item.attributes, PLAIN.tag: listless}))])
+    with pytest.raises(Corrupt, match="names no parts"):
+        raise_floor(log, 27)
+    assert log.floor() == 20
+    snapshot = newest_snapshot(index, log.record.prefix, 25)
+    assert snapshot is not None
+    [reading] = read_app_snapshot_back(log.environment.blobs, log.record.owner, snapshot)
+    assert reading.damage is not None
 
 
 def test_a_state_that_is_whole_again_carries_the_floor() -> None:
