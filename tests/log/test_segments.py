@@ -161,7 +161,7 @@ def test_archiving_stops_where_it_is_told() -> None:
 def test_nothing_is_freed_before_the_observation_window_and_the_grace() -> None:
     log = new_log(segment_entries_target=4)
     fill(log, 10)
-    assert archive_segments(log) == log.environment.counters["archive"] == 2
+    archive_segments(log)
     clock_of(log.environment).sleep(DUE_SECONDS - 1)
     assert free_segments(log) == 0
     clock_of(log.environment).sleep(2)
