@@ -110,7 +110,7 @@ class Store:
     def fork_log(self, log: Log, name: str, at: int, *, upcasters: Upcasters | None = None) -> Log:
         """Create a log of the same organisation whose versions up to ``at`` are ``log``'s. Nothing is copied.
 
-        Raises NotFound, VersionForgotten, Conflict, Invalid.
+        Raises NotFound, VersionForgotten, Conflict, QuotaExceeded, Invalid, LimitExceeded, ContentionError.
         """
         return fork_log(log, name, at, upcasters=upcasters)
 

@@ -189,6 +189,7 @@ class ConditionalAppend(ABC, Generic[H, P]):
         head = None if in_doubt else self._known_head()
         if head is None:
             return self._reread()
+        # The other half of the window is left for the commit and its answer.
         return head if head.seen.seconds_until(self._sent) <= OBSERVATION_SECONDS_MAX / 2 else self._reread()
 
     def _commit(self, plan: P, head: H) -> None:

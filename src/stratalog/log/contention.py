@@ -53,6 +53,7 @@ class Contention:
 
         Other writers are assumed to write at random at their observed rate: the probability is 1 - e^(-rate · age).
         """
+        # Multiplied out, since the observed time may be zero.
         return self._others * age_seconds > _QUIET * self._seconds
 
     def won(self) -> None:

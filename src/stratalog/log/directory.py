@@ -139,6 +139,7 @@ def _end(prefix: str) -> str | None:
     start = prefix.rstrip(LAST_CHARACTER)
     if not start:
         return None
+    # Skip the surrogates, which no id can hold.
     following = ord(start[-1]) + 1
     return start[:-1] + chr(0xE000 if following == 0xD800 else following)
 

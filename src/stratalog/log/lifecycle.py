@@ -99,7 +99,7 @@ def fork_log(
     redacted, after the name record was read: a later redaction changes that record, and the commit fails.
 
     Raises NotFound (no such version), VersionForgotten (below the floor), Conflict (the name is in use), QuotaExceeded,
-    Invalid.
+    Invalid, LimitExceeded (forks nested too deeply), ContentionError (the source kept changing). Nothing is created.
     """
     environment, organisation = log.environment, log.record.organisation
     head = log.head()

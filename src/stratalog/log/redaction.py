@@ -41,7 +41,7 @@ def redact_entry(environment: Environment, record: NameRecord, version: int) -> 
             "a state is kept of the log; redact through its document or application", kind=record.kind
         )
     erase_entry(environment, record, version)
-    # List the snapshots after the erasure: a state made of the entry before it is then found and deleted too.
+    # List the snapshots after the erasure, so that a snapshot taken from the entry meanwhile is deleted too.
     while True:
         newest = require_name(environment.index, record.organisation, record.name, record.incarnation)
         if newest.floor >= version:
@@ -101,7 +101,7 @@ def erase_entry(environment: Environment, record: NameRecord, version: int, chec
         if changed is not None and (len(writes) > len(checks) or changed is not segment):
             writes.append(segment_change(prefix, changed))
         if len(writes) == len(checks):
-            # The item went to an archive between the two reads.
+            # The segment's items were freed between the two reads, so read again.
             if stored is None and not segment.marked_ms:
                 continue
             return

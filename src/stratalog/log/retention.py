@@ -219,10 +219,11 @@ def pinned_floor(index: Index, prefix: str, version: int) -> int:
 def free_segments(log: Log, stop: Stop = never) -> int:
     """Delete from the index the entries of segments marked long enough ago; return how many segments. Restartable.
 
-    First the archive, or the base at the floor, is read back from storage: it may have been damaged since the mark.
-    ``stop`` is called before each segment.
+    First the archive, or the base at the floor, is read back from storage: it may have been damaged since the mark. A
+    damaged archive is made anew. ``stop`` is called before each segment.
 
-    Raises Corrupt where it does not read back: no further segment is freed. Invalid for a document, Unavailable.
+    Raises Corrupt where the base does not read back or an archive cannot be made anew: no further segment is freed.
+    Raises Invalid for a document, Unavailable.
     """
     if log.record.kind == "document":
         raise Invalid("a document's segments are freed by Document.free_segments", log=log.record.name)
@@ -294,8 +295,8 @@ def sealed_segments(index: Index, prefix: str) -> Iterator[tuple[Segment, int]]:
 def _prove_archive(log: Log, segment: Segment) -> bool:
     """Read an archive back before its source is freed, and put it again, so that its blobs are young.
 
-    A collection that listed them before a record named the archive could delete them otherwise. Return False where the
-    segment, and its archive, was forgotten meanwhile.
+    A collection that listed them before a record named the archive could delete them otherwise. A damaged archive is
+    made anew. Return False where the segment, and its archive, was forgotten meanwhile.
     """
     environment, prefix, owner = log.environment, log.record.prefix, log.record.owner
     if segment.archive is None:
@@ -359,6 +360,7 @@ def _forget_below(environment: Environment, prefix: str, floor: int) -> None:
     for segment, last in sealed_segments(environment.index, prefix):
         if last > floor:
             break
+        # An archived segment is marked already, but not forgotten.
         if not segment.marked_ms or segment.archive:
             forget_segment(environment, prefix, msgspec.structs.replace(segment, last=last))
     for item in environment.index.query(snapshots_partition(prefix), before=fixed(floor)):

@@ -61,6 +61,7 @@ def put_snapshot(
     try:
         commit_once(environment, writes, landed, blobs)
     except ConditionFailed as exc:
+        # The first write is the snapshot: its version is taken. Otherwise the base is gone.
         if 0 in exc.items:
             return False
         raise

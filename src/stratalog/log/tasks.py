@@ -79,6 +79,7 @@ class BackgroundTasks:
     def _start(self, work: Callable[[], None]) -> threading.Thread:
         thread = threading.Thread(target=work, name="stratalog-background")
         with self._lock:
+            # Start it under the lock: `wait` can join only threads that have started.
             self._threads = [other for other in self._threads if other.is_alive()]
             thread.start()
             self._threads.append(thread)

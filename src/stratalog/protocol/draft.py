@@ -80,6 +80,7 @@ class Draft:
 
     def child(self) -> Draft:
         """Return a draft on top of this one. Its changes are not visible here until it is merged."""
+        # A draft has one mapping below it, so a grandchild reads through its parent instead.
         if self._below is not _NOTHING:
             return Draft(self.encoded, self._present, self.__contains__)
         return Draft(self._load, self._present, self._holds or self.__contains__, self.changes)
