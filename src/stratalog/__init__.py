@@ -5,34 +5,34 @@ Packages
 A package imports only from packages below it in this list.
 
 cli            the command line
-aws            functions that Lambda calls
+aws            functions for AWS Lambda
 server         HTTP, live updates, security
 client         replicas in Python; `web` holds the one in the browser, and our pages' theme
 worker         the consumer of the queue
-sync           what a server does with a push and a pull
+sync           interpretation of pushes and pulls, without HTTP
 costs          billed units and prices
-backups        a store as it was, elsewhere, and back
+backups        backup of a store elsewhere, and its restoration
 maintenance    snapshots, retention, collection, verify, copies, export and import
-store          a URL becomes an opened store
+store          opening a store by its URL
 documents      a log with state, history, forks and replay
 records        named values of any size with versions
 backends       the ports on memory, SQLite, files, DynamoDB, object stores, SQS
 log            the ordered log
 tree           the content-addressed map
-protocol       what clients and servers agree on
+protocol       the messages and rules that clients and servers share
 ports          contracts of index, blobs and queue
 keys           keys of the index and of blobs
 group_commit   threads that share one commit
 newest         a value that only newer ones replace
 cache          decoded values in memory, bounded in bytes
-recent_reads   what was read back moments ago
-process_fork   closes handles in a forked child
+recent_reads   blobs read back recently
+process_fork   invalidation of handles in a forked child
 codec          canonical bytes, compression, hashes
-retry          how long a call is tried again
+retry          retries and their waits
 settings       numbers that an operator gives, the same for every program
 clock          time, randomness, ids, sleep
 limits         every limit, with its unit
-errors         the errors and what a caller does next
+errors         the errors, each with the caller's next step
 testing        contract suites, faulty ports, simulated time, checkers, emulators: for tests only
 """
 

@@ -1,4 +1,4 @@
-"""ByteCache: what threads have decoded and may want again, bounded in bytes."""
+"""ByteCache: decoded values that threads may need again, bounded in bytes."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ T = TypeVar("T")
 
 
 class ByteCache(Generic[T]):
-    """Values of about ``bytes_max`` bytes in all; 0 keeps none. The least recently used are dropped first.
+    """Values of about ``bytes_max`` bytes in total; 0 keeps none. The least recently used are dropped first.
 
     Safe to call from many threads.
     """
@@ -26,10 +26,10 @@ class ByteCache(Generic[T]):
         self._bytes_max = bytes_max
         self._held: OrderedDict[Hashable, tuple[T, int]] = OrderedDict()
         self.held_bytes = 0
-        """The sizes of all that is held; at most ``bytes_max``."""
+        """The total size of the held values; at most ``bytes_max``."""
 
     def get(self, key: Hashable) -> T | None:
-        """The value, which is now the most recently used."""
+        """Return the value and make it the most recently used; None where it is not held."""
         with self._lock:
             held = self._held.get(key)
             if held is None:
@@ -38,7 +38,7 @@ class ByteCache(Generic[T]):
         return held[0]
 
     def put(self, key: Hashable, value: T, size: int) -> None:
-        """Hold a value of ``size`` bytes, unless it is larger than all may be."""
+        """Hold a value of ``size`` bytes, unless it is larger than the whole cache."""
         with self._lock:
             self._drop(key)
             if size > self._bytes_max:

@@ -1,4 +1,4 @@
-"""Time, randomness, ids and sleep: the only place they come from, always passed in, so that a simulation owns them."""
+"""Time, randomness, ids and sleep. They come only from here and are passed in, so that a simulation controls them."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ __all__ = ["Clock", "Observation", "SystemClock", "id_from", "new_id"]
 
 
 class Clock(Protocol):
-    """What the core asks of its surroundings."""
+    """The time and randomness of the process's environment."""
 
     def wall_ms(self) -> int:
-        """Milliseconds since 1970 in UTC; may jump either way."""
+        """Return the milliseconds since 1970 in UTC; may jump either way."""
         ...
 
     def boot_ms(self) -> int:
-        """Milliseconds since the machine started; never goes back and counts time asleep."""
+        """Return the milliseconds since the machine started; never decreases and counts time asleep."""
         ...
 
     def sleep(self, seconds: float) -> None:
@@ -26,11 +26,11 @@ class Clock(Protocol):
         ...
 
     def random(self) -> float:
-        """A number in [0, 1)."""
+        """Return a number in [0, 1)."""
         ...
 
     def random_bytes(self, count: int) -> bytes:
-        """``count`` unpredictable bytes, fit for ids."""
+        """Return ``count`` unpredictable bytes, fit for ids."""
         ...
 
 
@@ -54,7 +54,7 @@ class SystemClock:
 
 
 class Observation:
-    """When something was asked for. Made *before* the request is sent, since the answer is no newer than that."""
+    """The time of a read. Made *before* the request is sent, since the answer shows a state no older than that."""
 
     __slots__ = ("_clock", "boot_ms", "wall_ms")
 
@@ -64,27 +64,27 @@ class Observation:
         self.boot_ms = clock.boot_ms()
 
     def age_seconds(self) -> float:
-        """Time since then, by whichever of the wall and boot clock says more."""
+        """Return the time since then, by the wall clock or the boot clock, whichever shows more."""
         clock = self._clock
         by_wall_ms, by_boot_ms = clock.wall_ms() - self.wall_ms, clock.boot_ms() - self.boot_ms
         return (by_wall_ms if by_wall_ms > by_boot_ms else by_boot_ms) / 1000
 
     def seconds_until(self, later: Observation) -> float:
-        """The same from here to ``later``, which spares reading the clocks again."""
+        """Return the time from this to ``later``, in the same way, without reading the clocks again."""
         by_wall_ms, by_boot_ms = later.wall_ms - self.wall_ms, later.boot_ms - self.boot_ms
         return (by_wall_ms if by_wall_ms > by_boot_ms else by_boot_ms) / 1000
 
 
 def new_id(clock: Clock, characters: int = 16) -> str:
-    """A random id in lower-case base 32: five bits a character."""
+    """Return a random id in lower-case base 32: five bits a character."""
     return id_from(clock.random_bytes(characters))
 
 
 def id_from(random_bytes: bytes) -> str:
-    """An id of as many characters as there are random bytes."""
+    """Return an id of as many characters as there are random bytes."""
     return random_bytes.translate(_BASE_32).decode()
 
 
-# A byte's last five bits as a character: one call, where encoding the bits of fewer bytes takes a dozen.
+# Maps a byte to the character of its last five bits: one call. Packing the bits of fewer bytes takes a dozen.
 _BASE_32 = b"abcdefghijklmnopqrstuvwxyz234567" * 8
 _BOOT_CLOCK: int = getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)

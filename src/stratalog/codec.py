@@ -1,10 +1,11 @@
-"""Bytes and values: one canonical encoding, one compression, one hash, and the tags that say how bytes are stored.
+"""Bytes and values: one canonical encoding, one compression, one hash, and the tags that name how bytes are stored.
 
-A *value* is what JSON can say, and bytes: None, bool, int within ±(2^53 - 1), finite float, str, bytes, list, and dict
-with str keys; what derives from one of these (an ordered dict, an enumeration of text) is stored as the plain kind, and
-so is a bytearray or memoryview.
-JSON has one number type, so a float without a fraction *is* the integer (RFC 8785 says the same): ``1.0`` is stored,
-hashed and read back as ``1``. Text is never normalised.
+A *value* is a JSON value or bytes: None, bool, int within ±(2^53 - 1), finite float, str, bytes, list, and dict with
+str keys. An instance of a subclass of one of these (an ordered dict, an enumeration of text) is stored as the plain
+type, and so is a bytearray or memoryview.
+
+JSON has one number type, so a float without a fraction *is* the integer (RFC 8785 has the same rule): ``1.0`` is
+stored, hashed and read back as ``1``. Text is never normalised.
 """
 
 from __future__ import annotations
@@ -43,7 +44,7 @@ __all__ = [
 ]
 
 Value = Any
-"""A value as described above. It is checked where it enters, by :func:`canonical`, not by the type checker."""
+"""A value as described above. `canonical` checks it where it enters, not the type checker."""
 
 COMPRESSION_LEVEL = 3
 QUICK_LEVEL = 1
@@ -55,7 +56,7 @@ HASHED_BYTES_MAX = 64 * 1024
 PLAIN_DEPTH = 6
 _Integer = Annotated[int, msgspec.Meta(ge=-INTEGER_MAX, le=INTEGER_MAX)]
 Plain: Any = None | bool | _Integer | str
-"""The type, to msgspec, of values that are canonical whatever they are: no floats, no bytes, not deep."""
+"""The msgspec type of values that are always canonical: no floats, no bytes, not deeply nested."""
 for _ in range(PLAIN_DEPTH):
     Plain = None | bool | _Integer | str | list[Plain] | dict[str, Plain]
 
@@ -64,13 +65,14 @@ _decoder = msgspec.msgpack.Decoder()
 _plain_decoder = msgspec.msgpack.Decoder(Plain)
 
 encode: Callable[[Value], bytes] = _encoder.encode
-"""The canonical bytes of a canonical value: MessagePack with sorted keys. Equal values have equal bytes."""
+"""Return the canonical bytes of a canonical value: MessagePack with sorted keys. Equal values have equal bytes."""
 
 
 def canonical(value: Value, what: str = "value") -> Value:
-    """The canonical copy of ``value``.
+    """Return the canonical copy of ``value``.
 
-    Raises Invalid for what is no value (NaN, a lone surrogate, another type) and LimitExceeded for what is too deep.
+    Raises Invalid for anything that is not a value (NaN, a lone surrogate, another type) and LimitExceeded for a value
+    that is nested too deeply.
     """
     if type(value) is dict or type(value) is list:
         _, copy = reread(value, _plain_decoder)
@@ -80,7 +82,7 @@ def canonical(value: Value, what: str = "value") -> Value:
 
 
 def encode_checked(value: Value, what: str = "value") -> bytes:
-    """The canonical bytes of any value. Raises what `canonical` does."""
+    """Return the canonical bytes of any value. Raises like `canonical`."""
     if type(value) is dict or type(value) is list:
         body, copy = reread(value, _plain_decoder)
         if copy == value:
@@ -89,10 +91,10 @@ def encode_checked(value: Value, what: str = "value") -> bytes:
 
 
 def reread(value: Any, plain: msgspec.msgpack.Decoder[Any]) -> tuple[bytes, Any]:
-    """The canonical bytes of ``value``, and what ``plain`` reads from them; ``(b"", None)`` where one of them refuses.
+    """Return the canonical bytes of ``value``, and what ``plain`` decodes from them; ``(b"", None)`` on failure.
 
-    Two calls into msgspec check most values quicker than looking at each part. `Plain` bytes that read back as equal to
-    what they were made from say all of it; other values need the closer look.
+    Two calls into msgspec check most values faster than a visit of each part. If the decoded value equals ``value``,
+    the value is canonical; otherwise the caller visits each part.
     """
     try:
         body = _encoder.encode(value)
@@ -102,7 +104,7 @@ def reread(value: Any, plain: msgspec.msgpack.Decoder[Any]) -> tuple[bytes, Any]
 
 
 def decode(data: bytes) -> Value:
-    """The value behind :func:`encode`'s bytes. Raises Corrupt."""
+    """Return the value that `encode` encoded. Raises Corrupt."""
     try:
         return _decoder.decode(data)
     except (msgspec.DecodeError, UnicodeDecodeError) as exc:
@@ -110,41 +112,41 @@ def decode(data: bytes) -> Value:
 
 
 def is_decimal(text: str) -> bool:
-    """Whether a text is a number of 0 or more, as ``int`` reads it: ASCII digits, at most `DIGITS_MAX` of them.
+    """Return whether a text is a number of 0 or more that ``int`` can read: ASCII digits, at most `DIGITS_MAX` of them.
 
-    `str.isdecimal` alone says so of digits of every script, `str.isdigit` even of those that ``int`` refuses.
+    `str.isdecimal` alone accepts digits of every script, `str.isdigit` even digits that ``int`` refuses.
     """
     return len(text) <= DIGITS_MAX and text.isascii() and text.isdecimal()
 
 
 def sha256(data: bytes) -> bytes:
-    """The 32 bytes that address ``data``.
+    """Return the 32 bytes that address ``data``.
 
-    The bytes hashed last are remembered: whoever makes a blob's key hashes its body, and every backend checks the key.
-    Hashing takes 0.6 µs a KB.
+    The last hash is cached: the maker of a blob's key hashes its body, and every backend checks the key. Hashing takes
+    0.6 µs a KB.
     """
     known, digest = _hashed.last
     if known is data:
         return digest
     digest = hashlib.sha256(data).digest()
-    # Bytes never change, and these are not freed while they are remembered, so no others have their identity.
+    # Identity suffices: bytes are immutable, and the cache keeps these alive, so no other object gets their id.
     if HASHED_BYTES_MIN <= len(data) <= HASHED_BYTES_MAX and type(data) is bytes:
         _hashed.last = (data, digest)
     return digest
 
 
 def compress(data: bytes) -> bytes:
-    """``data`` as one zstd frame that names its content size."""
+    """Return ``data`` as one zstd frame that states its content size."""
     return _zstd().compressor.compress(data)
 
 
 def compress_quickly(data: bytes) -> bytes:
-    """The same, for a disk at hand: up to 16 KB in half the time, and up to a tenth larger."""
+    """Compress for a local disk: up to 16 KB in half the time of `compress`, and up to a tenth larger."""
     return (_zstd().quick_compressor if len(data) <= QUICK_BYTES_MAX else _zstd().compressor).compress(data)
 
 
 def decompress(data: bytes, bytes_max: int) -> bytes:
-    """The content of one zstd frame. Raises Corrupt for a broken one and for one that says it is over ``bytes_max``."""
+    """Return the content of one zstd frame. Raises Corrupt for a broken frame or a stated size above ``bytes_max``."""
     try:
         size = zstandard.frame_content_size(data)
         if not 0 <= size <= bytes_max:
@@ -155,29 +157,29 @@ def decompress(data: bytes, bytes_max: int) -> bytes:
 
 
 class Codec(NamedTuple):
-    """How bytes are stored. Each thing that is stored names its codec, so that another one can be added."""
+    """A way to store bytes. Every stored object names its codec, so that another codec can be added."""
 
     tag: str
-    """One character: the name of an item's attribute, and what a row or a message holds."""
+    """One character: the name of an item's attribute, and the value stored in a row or a message."""
 
     suffix: str
-    """How a file's name ends."""
+    """The suffix of a file's name."""
 
     encoding: str
     """HTTP's content encoding."""
 
 
 PLAIN = Codec("b", "", "identity")
-"""As they are."""
+"""Uncompressed."""
 
 ZSTD = Codec("z", ".zst", "zstd")
-"""One zstd frame that names its content size."""
+"""One zstd frame that states its content size."""
 
 _CODECS = {name: codec for codec in (PLAIN, ZSTD) for name in codec if name}
 
 
 def codec_named(name: str, key: str) -> Codec:
-    """The codec of a tag, suffix or content encoding. Raises Unsupported, which names it and ``key``."""
+    """Return the codec of a tag, suffix or content encoding. Raises Unsupported, with ``name`` and ``key``."""
     try:
         return _CODECS[name]
     except KeyError:
@@ -185,15 +187,15 @@ def codec_named(name: str, key: str) -> Codec:
 
 
 def unpack(codec: Codec, data: bytes, bytes_max: int) -> bytes:
-    """The content of stored bytes. Raises what `decompress` raises."""
+    """Return the content of stored bytes. Raises like `decompress`."""
     return data if codec is PLAIN else decompress(data, bytes_max)
 
 
 def unpack_item(attributes: Mapping[str, Any], bytes_max: int, key: str) -> bytes | None:
-    """The body that an item holds in the attribute named by its codec's tag; None where the item holds none.
+    """Return the body in the attribute that is named by its codec's tag; None where the item has none.
 
-    The tag of a codec to come is an upper-case letter, which no other attribute is. Raises Unsupported for such a one,
-    which names it and ``key``, and what `decompress` raises.
+    A future codec's tag will be an upper-case letter; no other attribute has such a name. Raises Unsupported for such a
+    tag, with the tag and ``key``, and like `decompress`.
     """
     body: bytes | None = attributes.get(PLAIN.tag)
     if body is not None:
@@ -207,7 +209,7 @@ def unpack_item(attributes: Mapping[str, Any], bytes_max: int, key: str) -> byte
 
 
 class _Zstd(threading.local):
-    """One compressor and decompressor a thread: zstd contexts are dear to make and not safe to share."""
+    """One compressor and decompressor per thread: zstd contexts are expensive to make and not safe to share."""
 
     def __init__(self) -> None:
         self.compressor = zstandard.ZstdCompressor(level=COMPRESSION_LEVEL, write_content_size=True)
@@ -233,7 +235,7 @@ def _zstd() -> _Zstd:
 
 
 def _canonical(value: Value, what: str, depth: int) -> Value:
-    """The closer look, with the kinds in the order of how often they come."""
+    """Visit each part of a value. The types are tested in the order of their frequency."""
     kind = type(value)
     if kind is str:
         return _text(value, what)

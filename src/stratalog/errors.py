@@ -3,24 +3,24 @@
 ::
 
     StratalogError
-    ├── Conflict            somebody else was first: read again, then decide
+    ├── Conflict            another writer was first: read again, then decide
     │   ├── ConditionFailed     an index condition did not hold; carries the items behind it
     │   ├── HistoryChanged      the store holds another history than the handle has seen: open it again
     │   ├── VersionConflict     the log is not at the version the caller expected
-    │   ├── KeyReused           the write id stands for something else: take a new one
-    │   ├── MergeConflict       a fork's mutations do not come out on the target as they must: replay says which
-    │   └── ContentionError     the time budget for trying again is used up; nothing was written
-    ├── NotFound            there is no such thing
-    │   ├── VersionForgotten    there was, but retention has raised the floor above it
-    │   ├── Redacted            the version stands, but its body was erased on purpose
+    │   ├── KeyReused           the write id belongs to another request: take a new one
+    │   ├── MergeConflict       a fork's mutations would have another outcome on the target: replay shows which
+    │   └── ContentionError     the time budget for retries is used up; nothing was written
+    ├── NotFound            the thing does not exist
+    │   ├── VersionForgotten    it existed, but retention has raised the floor above it
+    │   ├── Redacted            the version exists, but its body was erased on purpose
     │   └── Collected           the group's clients were forgotten: begin as a new group
-    ├── Forbidden           who asks may not; asking as somebody else might help
-    ├── Invalid             the input breaks a rule; trying again will not help
-    │   ├── RedactionRefused    something still needs the version; the message says what to do
+    ├── Forbidden           the principal lacks permission; another principal may have it
+    ├── Invalid             the input breaks a rule; a retry will not help
+    │   ├── RedactionRefused    a fork, a state or a base still needs the version; the message says what to do
     │   ├── ReservedName        only the store itself may use the name
     │   └── Unsupported         written by a newer Stratalog: upgrade this one
     ├── LimitExceeded       the input is larger than a named limit
-    ├── QuotaExceeded       the organisation stores as much as it may: delete something, or ask for more
+    ├── QuotaExceeded       the organisation has used up a quota: delete something, or ask for more
     ├── Unavailable         nothing was written; try again later
     │   ├── QueueFull           too many messages wait; nothing was queued
     │   └── StorageFull         nothing was written; there is no room for it
@@ -28,8 +28,8 @@
     ├── Corrupt             stored bytes are not what was written
     └── Closed              the store was closed
 
-A message is in lower case and ends in ``key=value`` details, which are also in ``details``. ``code`` is the kind's
-name on the wire; codes are only ever added.
+A message is in lower case and ends in ``key=value`` details, which are also in ``details``. ``code`` is the kind's name
+on the wire; codes are only ever added.
 """
 
 from __future__ import annotations
@@ -68,7 +68,7 @@ __all__ = [
 
 
 class StratalogError(Exception):
-    """The root of every error this package raises on purpose."""
+    """The root of every error that this package raises on purpose."""
 
     code: ClassVar[str] = "error"
 
@@ -78,7 +78,7 @@ class StratalogError(Exception):
         super().__init__(" ".join([message, *(f"{name}={_short(value)}" for name, value in details.items())]))
 
     def copy(self) -> StratalogError:
-        """The same error for another thread: an exception that two threads raise would mix their tracebacks."""
+        """Return the same error for another thread: an exception that two threads raise would mix their tracebacks."""
         copied = type(self).__new__(type(self), *self.args)
         copied.__dict__.update(self.__dict__)
         copied.__cause__, copied.__context__ = self.__cause__, self.__context__
@@ -86,7 +86,7 @@ class StratalogError(Exception):
 
 
 class Conflict(StratalogError):
-    """Somebody else was first. Nothing was written."""
+    """Another writer was first. Nothing was written."""
 
     code = "conflict"
 
@@ -94,7 +94,7 @@ class Conflict(StratalogError):
 class ConditionFailed(Conflict):
     """A condition of an index commit did not hold, so none of its writes took place.
 
-    ``items`` maps the position of each write whose condition failed to the item that stands there, or to None.
+    ``items`` maps the position of each write whose condition failed to the stored item, or to None.
     """
 
     code = "condition-failed"
@@ -105,7 +105,7 @@ class ConditionFailed(Conflict):
 
 
 class HistoryChanged(Conflict):
-    """The store was put back, or taken over by a copy, beneath an open handle. Nothing was written; open it again."""
+    """The store was restored, or replaced by a copy, beneath an open handle. Nothing was written; open it again."""
 
     code = "history-changed"
 
@@ -117,32 +117,32 @@ class VersionConflict(Conflict):
 
 
 class KeyReused(Conflict):
-    """The write id was used before, for something else or by another principal. This call wrote nothing.
+    """The write id was used before, for another request or by another principal. This call wrote nothing.
 
-    ``log`` or ``record``, ``version`` and ``write_id`` in the details name what it stands for. A new write id helps.
+    ``log`` or ``record``, ``version`` and ``write_id`` in the details name the earlier write. A new write id helps.
     """
 
     code = "key-reused"
 
 
 class MergeConflict(Conflict):
-    """A merge would drop or reject what stands in the fork, or the fork is not the one that was merged before.
+    """A merge would drop or reject mutations of the fork, or the fork is not the one that was merged before.
 
-    Nothing was written, or, in a merge of many batches, nothing after the batches that were. Certain: it was judged on
-    a fresh state.
+    Nothing was written; in a merge of many batches, nothing after the batches already merged. Certain: it was decided
+    on a fresh state.
     """
 
     code = "merge-conflict"
 
 
 class ContentionError(Conflict):
-    """Others kept being first until the time budget was used up. Nothing was written."""
+    """Other writers were first until the time budget was used up. Nothing was written."""
 
     code = "contention"
 
 
 class NotFound(StratalogError):
-    """There is no such thing. Certain: it was read from a fresh head."""
+    """The thing does not exist. Certain: it was read from a fresh head."""
 
     code = "not-found"
 
@@ -154,7 +154,7 @@ class VersionForgotten(NotFound):
 
 
 class Redacted(NotFound):
-    """The version stands and its hash is verified, but its body was erased on purpose. Nobody can bring it back."""
+    """The version exists and its hash is verified, but its body was erased on purpose and cannot be restored."""
 
     code = "redacted"
 
@@ -166,7 +166,7 @@ class Collected(NotFound):
 
 
 class Forbidden(StratalogError):
-    """Who asks may not. Nothing was written, and nothing is told."""
+    """The principal lacks permission. Nothing was written, and nothing is revealed."""
 
     code = "forbidden"
 
@@ -178,7 +178,7 @@ class Invalid(StratalogError):
 
 
 class RedactionRefused(Invalid):
-    """Something still needs the version, and the message says what to do first. Nothing was written."""
+    """The version is still needed, and the message says what to do first. Nothing was written."""
 
     code = "redaction-refused"
 
@@ -202,10 +202,10 @@ class LimitExceeded(StratalogError):
 
 
 class QuotaExceeded(StratalogError):
-    """The organisation would store more than its quota; reads and deletes go on. Nothing was written.
+    """The organisation would store more than its quota. Nothing was written; reads and deletes still work.
 
-    ``quota``, ``limit``, ``value`` (what it would come to) and ``scope`` are in the details. What is deleted gives room
-    once the organisation is measured again.
+    ``quota``, ``limit``, ``value`` (the total with this write) and ``scope`` are in the details. Deletes make room once
+    the organisation is measured again.
     """
 
     code = "quota-exceeded"
@@ -274,10 +274,10 @@ BY_CODE: Mapping[str, type[StratalogError]] = {
         VersionForgotten,
     )
 }
-"""The kinds that a server tells its clients of, by their names on the wire."""
+"""The kinds that a server sends to its clients, by their names on the wire."""
 
 
 def _short(value: object) -> str:
-    """``value`` on one line, at most about 80 characters long."""
+    """Return ``value`` on one line, at most about 80 characters long."""
     text = repr(value) if isinstance(value, str | bytes) else str(value)
     return text if len(text) <= 80 else f"{text[:60]}…({len(text)} characters)"

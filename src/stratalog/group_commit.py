@@ -16,7 +16,7 @@ __all__ = ["GroupCommit", "Latch", "Pending", "PendingCommit", "Waiter"]
 
 
 class Latch(Protocol):
-    """A lock that is made closed: `acquire` waits until another thread calls `release`."""
+    """A lock that is created locked: `acquire` waits until another thread calls `release`."""
 
     def acquire(self) -> object: ...
 
@@ -24,14 +24,14 @@ class Latch(Protocol):
 
 
 class Waiter(Protocol):
-    """A request to commit. Both attributes are None until it waits. ``is_leader`` says why its latch was opened."""
+    """A request to commit. Both attributes are None until it waits. ``is_leader`` says why its latch was released."""
 
     latch: Latch | None
     is_leader: bool | None
 
 
 class Pending(Waiter, Protocol):
-    """A waiter that `GroupCommit.commit` takes. While it is not settled, any leader may commit it."""
+    """A waiter for `GroupCommit.commit`. While it is not settled, any leader may commit it."""
 
     @property
     def settled(self) -> bool: ...
@@ -52,13 +52,15 @@ _SENT = _Open.SENT
 
 
 class PendingCommit(Generic[Answer]):
-    """A request to commit: first it waits, then a leader sends it, then a leader settles it.
+    """A request to commit. It waits, then a leader sends it, then that leader settles it.
 
-    Each step is one assignment, so an interrupt finds a request in one state. A leader that is interrupted leaves those
-    that wait to the next leader. Nobody commits again what was sent: its outcome is unknown until it is settled.
+    Each step is one assignment, so an interrupt finds the request in exactly one state. An interrupted leader leaves
+    waiting requests to the next leader. A sent request is never committed again: its outcome is unknown until it is
+    settled.
     """
 
-    # Defaults of the class, since a request that is led by its own thread, as most are, never looks at them.
+    # Class attributes save setting these on each instance: most requests are led by their own thread and never use
+    # them.
     latch: Latch | None = None
     is_leader: bool | None = None
 
@@ -71,19 +73,19 @@ class PendingCommit(Generic[Answer]):
         return self._outcome is not _WAITING
 
     def send(self) -> None:
-        """For the leader, before it commits: from now on the request may be written."""
+        """Mark it sent. The leader calls this before it commits: from now on the request may be written."""
         self._outcome = _SENT
 
     def withdraw(self) -> None:
-        """For the leader that sent it: nothing was written, so the request waits again."""
+        """Mark it waiting again. The leader that sent it calls this when nothing was written."""
         self._outcome = _WAITING
 
     def settle(self, outcome: Answer | Exception) -> None:
-        """For the leader: the answer, or an exception that no other caller raises."""
+        """Settle it with its answer, or with an exception that no other caller raises. The leader calls this."""
         self._outcome = outcome
 
     def answer(self) -> Answer:
-        """The answer, or the exception raised. Raises OutcomeUnknown where the leader was interrupted."""
+        """Return the answer, or raise the exception. Raises OutcomeUnknown where the leader was interrupted."""
         outcome = self._outcome
         if not isinstance(outcome, (Exception, _Open)):
             return outcome
@@ -93,20 +95,20 @@ class PendingCommit(Generic[Answer]):
 
 
 def closed_latch() -> Latch:
-    """A latch for threads."""
+    """Return a new latch for threads."""
     latch = threading.Lock()
     latch.acquire()
     return latch
 
 
 class GroupCommit(Generic[W]):
-    """The leader commits for every queued waiter, then promotes one that arrived meanwhile.
+    """Serialises commits. The leader commits for every queued waiter, then promotes a waiter that arrived meanwhile.
 
-    The leader promotes a waiter instead of freeing the leadership for the quickest thread: the quickest would be the
-    leader itself, and it would find nobody to commit for.
+    The leader promotes a waiter instead of freeing the leadership for the fastest thread: the fastest would be the
+    leader itself, and it would find no queued waiters.
 
-    A waiter joins the queue before it tries for the leadership once more. A leader frees the leadership before it looks
-    at the queue once more. Whichever comes second sees the other, so no waiter is left without a leader.
+    A waiter joins the queue and then tries once more for the leadership. A leader frees the leadership and then checks
+    the queue once more. Whichever comes second sees the other, so no waiter is left without a leader.
     """
 
     def __init__(self, new_latch: Callable[[], Latch] = closed_latch) -> None:
@@ -120,10 +122,10 @@ class GroupCommit(Generic[W]):
         self._enough = threading.Event()
 
     def commit(self: GroupCommit[P], pending: P, serve: Callable[[list[P]], None]) -> None:
-        """Commit ``pending``, by this call or by another thread's; then the caller takes its answer.
+        """Commit ``pending``, by this call or by another thread's. Then the caller takes its answer.
 
         The leader calls ``serve`` with a batch that holds its own request alone. ``serve`` adds others by `take`, and
-        settles the batch. What it leaves unsettled, as when it was interrupted, the next leader commits.
+        settles the batch. The next leader commits the requests that it leaves unsettled, as after an interrupt.
         """
         if not (self._leadership.acquire(False) or self._wait(pending)):  # `enter`, without the call
             return
@@ -138,11 +140,11 @@ class GroupCommit(Generic[W]):
                 self.leave(others, again=[other for other in others if not other.settled])
 
     def enter(self, waiter: W) -> bool:
-        """Whether the caller is the leader, and must `leave`. False: a leader has answered the waiter."""
+        """Return whether the caller is the leader, and must `leave`. False: a leader has answered the waiter."""
         return self._leadership.acquire(False) or self._wait(waiter)
 
     def await_others(self, count: int, seconds: float) -> None:
-        """For the leader: wait until ``count`` others are queued, ``seconds`` at most."""
+        """Wait, as the leader, until ``count`` others are queued, ``seconds`` at most."""
         self._enough.clear()
         self._wanted = count
         if len(self.waiting) < count:
@@ -150,25 +152,25 @@ class GroupCommit(Generic[W]):
         self._wanted = 0
 
     def take(self, batch: list[W]) -> bool:
-        """For the leader: move the next waiter to the end of ``batch``, to be answered. False: nobody waits."""
+        """Move, as the leader, the next waiter to the end of ``batch``, to be answered. False: the queue is empty."""
         if not self.waiting:
             return False
         try:
-            # The move is one call into C. A thread that is interrupted between two calls would lose the waiter.
+            # One call into C moves the waiter: an interrupt between two calls would lose it.
             batch.extend(map(deque.popleft, (self.waiting,)))
-        except IndexError:  # the last of them was interrupted between the two looks
+        except IndexError:  # the last waiter was interrupted and removed itself after the check above
             return False
         return True
 
     def next(self) -> W | None:
-        """For the leader: take the next waiter, to be answered and passed to `leave`. None: nobody waits."""
+        """Take, as the leader, the next waiter, to be answered and passed to `leave`. None: the queue is empty."""
         taken: list[W] = []
         return taken[0] if self.take(taken) else None
 
     def leave(self, served: Iterable[W] = (), again: Sequence[W] = ()) -> None:
-        """Release the waiters ``served``, which were taken. Then promote a waiter, or free the leadership.
+        """Release the taken waiters ``served``. Then promote a waiter, or free the leadership.
 
-        ``again`` are those of them that have no answer, since the leader was interrupted: they return to the front of
+        ``again`` are those of them that have no answer because the leader was interrupted. They return to the front of
         the queue, in their order.
         """
         if again:
@@ -184,6 +186,8 @@ class GroupCommit(Generic[W]):
             if self.waiting and (successor := self.next()) is not None:
                 _release(successor, is_leader=True)
                 return
+            # A waiter may join just before the release and find the leadership taken, so check the queue again after
+            # it.
             self._leadership.release()
             if not self.waiting or not self._leadership.acquire(False):
                 return
@@ -193,6 +197,7 @@ class GroupCommit(Generic[W]):
         self.waiting.append(waiter)
         if 0 < self._wanted <= len(self.waiting):
             self._enough.set()
+        # The leader may have checked the queue just before this waiter joined it.
         if self._leadership.acquire(blocking=False):
             self.leave()
         try:
@@ -203,10 +208,11 @@ class GroupCommit(Generic[W]):
         return waiter.is_leader is True
 
     def _abandon(self, waiter: W, latch: Latch) -> None:
-        """The caller was interrupted: nobody may answer it later, and it must not keep a leadership."""
+        """Clean up after an interrupted caller: no leader may answer it later, and it must not keep a leadership."""
         with suppress(ValueError):
             self.waiting.remove(waiter)
             return
+        # A leader has taken it and will release the latch: wait until it is clear whether it became the leader.
         if waiter.is_leader is None:
             latch.acquire()
         if waiter.is_leader:

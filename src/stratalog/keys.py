@@ -1,11 +1,11 @@
 """The keys of everything stored: index partitions and sorts, and blob keys. `formats/keys.md` lists them for readers.
 
-Ids are escaped, so that distinct ids never share a key and a key leads back to its id. Letters and digits of ASCII,
-``.``, ``_``, ``-`` and every character from U+00A0 on stand for themselves. Of any other character each byte is
+Ids are escaped, so that distinct ids never share a key and a key leads back to its id. ASCII letters and digits, ``.``,
+``_``, ``-`` and every character from U+00A0 on stand for themselves. Each byte of any other character is written as
 ``%XX``. A leading ``.`` is escaped as well, so that no id is a relative path.
 
-Two kinds of keys differ. A record's id may be longer than a component of a path: see :func:`record_key`. The sort of an
-item that is listed by an id alone is the id itself: see :func:`id_sort`.
+Two kinds of keys differ. A record's id may be longer than a component of a path: see `record_key`. An item that is
+listed by an id alone has the id itself as its sort: see `id_sort`.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ __all__ = [
 ]
 
 ESCAPED_REMEMBERED = 4096
-# Of an id that is too long for a path, so many bytes stand before its digest, for people.
+# The key of an id that is too long begins with this many of its bytes, for people, and continues with its digest.
 HEAD_BYTES = 63
 
 RecordKey = NewType("RecordKey", str)
@@ -68,7 +68,10 @@ RecordKey = NewType("RecordKey", str)
 
 
 def escape(name: str, what: str = "id") -> str:
-    """``name`` as one component of a key. Raises Invalid for an empty or unsayable one, LimitExceeded for a long."""
+    """Return ``name`` as one component of a key.
+
+    Raises Invalid for an empty name or a lone surrogate, LimitExceeded for a name that is too long.
+    """
     escaped = _escape(name, what)
     size = _bytes_of(escaped)
     if size > ID_ESCAPED_BYTES_MAX:
@@ -77,14 +80,14 @@ def escape(name: str, what: str = "id") -> str:
 
 
 def unescape(escaped: str) -> str:
-    """The id behind :func:`escape`'s answer."""
+    """Return the id that `escape` escaped."""
     return unquote(escaped)
 
 
 def id_sort(id: str, what: str = "id") -> str:
-    """The sort of an item that is listed by ``id`` alone: the id itself, so that items are in order of its UTF-8.
+    """Return the sort of an item that is listed by ``id`` alone: the id itself, so items are in its UTF-8 order.
 
-    Raises Invalid for an empty or unsayable one, LimitExceeded.
+    Raises Invalid for an empty id or a lone surrogate, LimitExceeded.
     """
     _escape(id, what)
     size = _bytes_of(id)
@@ -94,10 +97,10 @@ def id_sort(id: str, what: str = "id") -> str:
 
 
 def record_key(record: str) -> RecordKey:
-    """A record's id as one component of its keys: escaped, or where that is too long its beginning and its digest.
+    """Return a record's id as one component of its keys: escaped, or if too long its beginning and its digest.
 
     ``~`` is always escaped in an id, so no short id has the key of a long one. A digest does not lead back to its id;
-    the directory does. Raises as `id_sort`.
+    the directory does. Raises like `id_sort`.
     """
     escaped = _escape(id_sort(record, "record id"), "record id")
     if _bytes_of(escaped) <= ID_ESCAPED_BYTES_MAX:
@@ -107,24 +110,24 @@ def record_key(record: str) -> RecordKey:
 
 
 def number(value: int) -> str:
-    """``value`` in fixed width, so that the order of texts is the order of numbers."""
+    """Return ``value`` in fixed width, so that the order of texts is the order of numbers."""
     if not 0 <= value <= VERSION_MAX:
         raise Invalid("a version lies outside its range", value=value, limit=VERSION_MAX)
     return str(value).zfill(VERSION_DIGITS)
 
 
 def parse_number(text: str) -> int:
-    """The number behind :func:`number`'s answer."""
+    """Return the number that `number` formatted."""
     return int(text)
 
 
 def name_partition(organisation: str, log: str) -> str:
-    """Where a log's name record stands, under the sort `NAME_SORT`."""
+    """The partition of a log's name record, which has the sort `NAME_SORT`."""
     return f"{escape(organisation, 'organisation')}/{escape(log)}"
 
 
 def log_prefix(organisation: str, log: str, incarnation: str) -> str:
-    """What every partition of one incarnation of a log starts with, and the owner of the blobs of its family."""
+    """The prefix of every partition of one incarnation of a log. It also owns the blobs of the family that it began."""
     return f"{name_partition(organisation, log)}@{incarnation}"
 
 
@@ -144,7 +147,7 @@ def snapshots_partition(prefix: str) -> str:
 
 
 def forks_partition(prefix: str) -> str:
-    """The pins of a log's versions, each under the version and the prefix of the fork that stands on it."""
+    """The pins of a log's versions, each under the version and the prefix of the fork that needs it."""
     return f"{prefix}/forks"
 
 
@@ -159,7 +162,7 @@ def checkpoints_partition(prefix: str) -> str:
 
 
 def record_partition(organisation: str, record: RecordKey) -> str:
-    """The versions of one record, each under its number. ``!`` is always escaped in an id, so no log is called so."""
+    """The versions of one record, each under its number. ``!`` is always escaped in an id, so no log has this name."""
     return f"{escape(organisation, 'organisation')}/!record/{record}"
 
 
@@ -169,27 +172,27 @@ def record_owner(organisation: str, record: RecordKey) -> str:
 
 
 def uploads_partition(organisation: str) -> str:
-    """The uploads of records' bodies that go on, each under the record's key, ``/`` and a random id."""
+    """The uploads of records' bodies in progress, each under the record's key, ``/`` and a random id."""
     return f"{escape(organisation, 'organisation')}/!uploads"
 
 
 def failures_partition(organisation: str) -> str:
-    """Records that failed, however often, each under its key."""
+    """Records that failed, at least once, each under its key."""
     return f"{escape(organisation, 'organisation')}/!failures"
 
 
 def dead_letters_partition(organisation: str) -> str:
-    """Records that failed too often, each under its id, as `id_sort` has it."""
+    """Records that failed too often, each under its id; see `id_sort`."""
     return f"{escape(organisation, 'organisation')}/!dead-letters"
 
 
 def directory_partition(organisation: str, kind: str, shard: int) -> str:
-    """One shard of an organisation's list of logs or records, each under its id, as `id_sort` has it."""
+    """One shard of an organisation's list of logs or records, each under its id; see `id_sort`."""
     return f"{escape(organisation, 'organisation')}/!{kind}/{shard:02d}"
 
 
 def names_partition(log: str) -> str:
-    """The organisations that have a log of that name, each under its id, as `id_sort` has it."""
+    """The organisations that have a log of that name, each under its id; see `id_sort`."""
     return f"!names/{escape(log)}"
 
 
@@ -199,17 +202,17 @@ def deleted_partition(organisation: str) -> str:
 
 
 def collecting_partition(organisation: str) -> str:
-    """How far collections of an organisation's blobs came, each under the owner or organisation that it is of."""
+    """The progress of collections of an organisation's blobs, each under its owner or organisation."""
     return f"{escape(organisation, 'organisation')}/!collecting"
 
 
 def usage_partition(organisation: str) -> str:
-    """How much an organisation stores, as it was last measured, and how far a measurement came."""
+    """The last measured usage of an organisation, and the progress of a measurement."""
     return f"{escape(organisation, 'organisation')}/!usage"
 
 
 def queued_owner(organisation: str, log: str, incarnation: str, token: str) -> str:
-    """The owner of the blobs of one queued push that no message holds. No collector of documents looks there."""
+    """The owner of the blobs of one queued push that no message holds. No collector of documents reads there."""
     return f"{escape(organisation, 'organisation')}/queue/{escape(log)}@{incarnation}/{token}"
 
 
@@ -219,15 +222,15 @@ def listeners_partition(organisation: str, log: str) -> str:
 
 
 def connection_partition(connection: str) -> str:
-    """Where it is found what a live connection listens to, by the connection's id, under the sort `NAME_SORT`."""
+    """The subscription of a live connection, by the connection's id, under the sort `NAME_SORT`."""
     return f"!connection/{escape(connection, 'connection')}"
 
 
 @lru_cache(ESCAPED_REMEMBERED)
 def turn_partition(partition: str) -> str | None:
-    """What `Index.turn` is asked for by those who append to ``partition``; None where it holds no entries or versions.
+    """Return the key of the turn of those who append to ``partition``; None where it holds no entries or versions.
 
-    That is the prefix of a log, whose segments share one turn, and the partition of a record.
+    It is the prefix of a log, whose segments share one turn, or the partition of a record.
     """
     if _ENTRIES.fullmatch(partition):
         return partition[: partition.rindex("/")]
@@ -235,7 +238,7 @@ def turn_partition(partition: str) -> str | None:
 
 
 def waiting_partition(turn: str) -> str:
-    """Where the waiting mark of a log or record stands, under the sort `MARK_SORT`, by what `turn_partition` says."""
+    """The partition of the waiting mark of a log or record, by its `turn_partition`. The sort is `MARK_SORT`."""
     return f"{turn}/waiting"
 
 
@@ -248,8 +251,8 @@ COPY_PARTITION = "!copy"
 MAINTENANCE_PARTITION = "!maintenance"
 
 
-# Above ASCII: control characters, and U+FFFE and U+FFFF, which XML cannot hold; S3 answers in it. Lone surrogates match
-# as well, and fail to encode.
+# Above ASCII it matches control characters, and U+FFFE and U+FFFF, which XML, S3's response format, cannot hold. It
+# also matches lone surrogates, which then fail to encode.
 _UNSAFE = re.compile("[^A-Za-z0-9._\\-\u00a0-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 _ENTRIES = re.compile("[^/]+/[^/]+@[^/]+/[0-9]+")
 _VERSIONS = re.compile("[^/]+/!record/[^/]+")
@@ -279,4 +282,4 @@ def _bytes_of(text: str) -> int:
 
 
 _remembered = lru_cache(ESCAPED_REMEMBERED)(_escaped)
-"""An id is escaped for each key that it is in, so some four times in a put of a record."""
+"""Cached, since an id is escaped for each key that contains it: about four times in a put of a record."""

@@ -1,4 +1,4 @@
-"""Newest: a value that threads share, and that is only ever replaced by something newer."""
+"""Newest: a value that threads share and that is only ever replaced by a newer one."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ T = TypeVar("T")
 class Newest(Generic[T]):
     """The newest value that any thread has offered, or None.
 
-    ``rank`` orders values. ``join`` makes of a newer and an older value the one to hold; by default the newer one. It
-    runs under a lock, so it must not wait. A value that was dropped still bars older ones: a slow thread cannot bring
-    back what the handle has left behind.
+    ``rank`` orders values. ``join`` combines a newer and an older value into the one to hold; by default the newer one
+    is held. It runs under a lock, so it must not wait. A dropped value still bars older ones, so a slow thread cannot
+    bring back a value that the handle has passed.
     """
 
     __slots__ = ("__weakref__", "_bar", "_join", "_lock", "_rank", "value")
@@ -31,19 +31,21 @@ class Newest(Generic[T]):
         self._rank = rank
         self._join = join
         self.value = value
-        """What is held now, only ever changed here. A decision reads it once and passes it on: the next read may give
-        something newer."""
+        """The value held now; only this class changes it.
+
+        A decision reads it once and passes it on: a second read may return a newer value.
+        """
 
         self._bar = None if value is None else rank(value)
 
     def require(self) -> T:
-        """What is held now, where something always is."""
+        """Return the value held now. The caller knows that there is one."""
         value = self.value
         assert value is not None, "nothing was offered, or it was dropped"
         return value
 
     def offer(self, value: T) -> T:
-        """Hold ``value`` unless something newer is held. Return what is held then, or ``value`` if nothing is."""
+        """Hold ``value`` unless a newer one is held. Return the value held then, or ``value`` if none is."""
         rank = self._rank(value)
         with self._lock:
             held = self.value
@@ -60,7 +62,7 @@ class Newest(Generic[T]):
             return newest
 
     def drop(self, value: T | None) -> None:
-        """Forget ``value``. What has replaced it since stays."""
+        """Forget ``value``. If another value has replaced it, that one stays."""
         with self._lock:
             if self.value is value:
                 self.value = None

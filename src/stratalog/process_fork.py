@@ -1,8 +1,8 @@
 """Process forks: a handle belongs to the process that opened it. In a forked child its calls raise Closed.
 
-A child has only the thread that forked. A lock that another thread held at that moment stays held in the child for
-ever, and the state behind it may be half changed. So a child replaces the locks and ports of every handle before
-anybody can wait for one.
+A child has only the thread that forked. A lock that another thread held at that moment stays locked in the child for
+ever, and the state behind it may be half changed. So a child replaces the locks and ports of every handle before any of
+its threads can wait for one.
 """
 
 from __future__ import annotations
@@ -17,13 +17,13 @@ __all__ = ["Inherited", "close_in_child", "is_inherited"]
 
 
 class Inherited:
-    """Stands in a forked child for a lock, a condition or a port of its parent. Using it raises Closed."""
+    """Replaces a lock, a condition or a port of the parent in a forked child. Using it raises Closed."""
 
     def release(self) -> None:
-        """For the thread that forked while it held the lock."""
+        """Do nothing, for the thread that forked while it held the lock."""
 
     def close(self) -> None:
-        """Nothing here is the child's to close."""
+        """Do nothing: the resource is the parent's."""
 
     def __enter__(self) -> NoReturn:
         _refuse()
@@ -39,15 +39,15 @@ _owners: WeakKeyDictionary[Any, tuple[str, ...]] = WeakKeyDictionary()
 
 
 def close_in_child(owner: object, *attributes: str) -> None:
-    """Have these attributes of ``owner``, its locks above all, replaced by `Inherited` in a forked child.
+    """Replace these attributes of ``owner``, above all its locks, by `Inherited` in a forked child.
 
-    One call for each owner: the last one counts.
+    Call it once for each owner: a later call replaces the earlier one.
     """
     _owners[owner] = attributes
 
 
 def is_inherited(value: object) -> bool:
-    """Whether ``value`` was replaced, since this is a forked child of the process that made its owner."""
+    """Return whether ``value`` was replaced, because this is a forked child of the process that made its owner."""
     return isinstance(value, Inherited)
 
 

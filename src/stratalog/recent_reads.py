@@ -1,4 +1,4 @@
-"""Recent reads: what this process has read whole, and found intact, within the observation window."""
+"""Recent reads: the blobs that this process has read completely and found intact within the observation window."""
 
 from __future__ import annotations
 
@@ -13,10 +13,11 @@ __all__ = ["RecentReads"]
 
 
 class RecentReads:
-    """Keys and the generation of each that was read. Safe for threads; the oldest are forgotten first.
+    """Keys, each with the generation that was read. Safe for threads; the oldest are forgotten first.
 
-    A put of bytes that are stored reads them back, since presence says nothing of them. This spares reading one blob
-    again within `OBSERVATION_SECONDS_MAX`: what a process read moments ago it would read from memory, not from a disk.
+    A put of bytes that are already stored reads them back, since presence does not prove integrity. A recent read of
+    the same generation saves that: within `OBSERVATION_SECONDS_MAX` another read would come from the disk's cache, not
+    the disk.
     """
 
     def __init__(self) -> None:
@@ -25,14 +26,14 @@ class RecentReads:
         self._reads: OrderedDict[str, tuple[str, Observation]] = OrderedDict()
 
     def find(self, key: str, generation: str) -> Observation | None:
-        """When this generation was read, where that was within the window."""
+        """Return when this generation was read, if that was within the window; else None."""
         known, seen = self._reads.get(key, ("", None))
         if seen is None or known != generation or seen.age_seconds() > OBSERVATION_SECONDS_MAX:
             return None
         return seen
 
     def note(self, key: str, generation: str, seen: Observation) -> None:
-        """The generation's bytes were read whole, or written, after ``seen`` was taken, and are intact."""
+        """Record that the generation's bytes were read whole, or written, after ``seen`` was taken, and are intact."""
         with self._lock:
             self._reads[key] = (generation, seen)
             self._reads.move_to_end(key)

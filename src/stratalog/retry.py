@@ -1,4 +1,4 @@
-"""Retry: how long a call is tried again, and how long it waits before each try."""
+"""Retry: how long a call is retried, and how long it waits before each try."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ LEFT_SHARE = 0.1
 
 
 class RetryPolicy(msgspec.Struct, frozen=True, kw_only=True):
-    """How long a call is tried again, and how long it waits before each try."""
+    """How long a call is retried, and how long it waits before each try."""
 
     seconds_max: float = math.inf
     """No try begins later than this; the last one may take longer."""
@@ -27,26 +27,26 @@ class RetryPolicy(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Pace(Protocol):
-    """What earlier calls have learnt of other writers."""
+    """The pace that earlier calls have learnt from other writers."""
 
     backoff_seconds: float
-    """How long the next wait after a lost race may be."""
+    """The limit of the next wait after a lost race."""
 
 
 class Retry:
     """The tries of one call, or of one loop: full-jitter back-off within a time budget.
 
-    The budget begins when this is made, or with ``since``. The rule is Marc Brooker's, “Exponential Backoff And
-    Jitter”, AWS Architecture Blog, 2015.
+    The budget begins when this is made, or at ``since``. The rule is Marc Brooker's, “Exponential Backoff And Jitter”,
+    AWS Architecture Blog, 2015.
 
     After a `Conflict` no wait is longer than a tenth of the time left. So a writer that has waited long tries more
-    often, and new writers cannot starve it. A store that fails is not asked more often.
+    often, and new writers cannot starve it. This does not apply to a failing store, which is not called more often.
     """
 
     def __init__(
         self, clock: Clock, policy: RetryPolicy, since: Observation | None = None, *, pace: Pace | None = None
     ) -> None:
-        """With ``pace`` the waits after a `Conflict` grow with what was seen of others, not with the tries alone."""
+        """With ``pace`` the waits after a `Conflict` follow the observed contention, not the number of tries."""
         self._clock = clock
         self._policy = policy
         self._since = since or (Observation(clock) if policy.seconds_max < math.inf else None)
@@ -54,21 +54,21 @@ class Retry:
         self._hindrances: dict[Hashable, _Hindrance] = {}
         self._counted_seconds = 0.0
         self.attempts = 0
-        """How many tries have failed."""
+        """The number of failed tries."""
 
     def next_seconds(self) -> float:
-        """After a try that failed: how long to wait before the next one, whatever the time budget says."""
+        """Count a failed try and return how long to wait before the next one, whatever the time budget."""
         self.attempts += 1
         return self._jittered(self.attempts, self._policy.wait_seconds_max)
 
     def reset(self) -> None:
-        """A try succeeded: the waits of a loop begin anew."""
+        """Record that a try succeeded: the waits of a loop start from the first again."""
         self.attempts = 0
 
     def wait(self, cause: StratalogError, *, has_turn: bool = False) -> bool:
-        """After a try that failed with ``cause``: wait for the next, or say False at once where no time is left.
+        """Count a try that failed with ``cause``, and wait for the next. Return False at once where no time is left.
 
-        A writer that has its turn holds others off and does not wait for them; see `Index.turn`.
+        A writer that has its turn holds other writers off, so it does not wait for them; see `Index.turn`.
         """
         self.attempts += 1
         left = self._policy.seconds_max - self._age_seconds()
@@ -86,9 +86,9 @@ class Retry:
         return True
 
     def wait_for(self, hindrance: Hashable, seconds_max: float) -> bool:
-        """The same after a try that a ``hindrance`` stopped, each of which has a budget and a count of its own.
+        """Do as `wait` does after a try that a ``hindrance`` stopped. Each hindrance has its own budget and count.
 
-        The tries that met it count, too. What lasts long does not use up the time in which another passes.
+        Time spent in its tries counts too. A long hindrance does not use up the budget of another one.
         """
         self.attempts += 1
         met = self._hindrances.setdefault(hindrance, _Hindrance())
@@ -101,13 +101,13 @@ class Retry:
         return True
 
     def _uncounted_seconds(self) -> float:
-        """The time that passed since it was last asked."""
+        """Return the time since the last call of this method."""
         age = self._age_seconds()
         passed, self._counted_seconds = age - self._counted_seconds, age
         return passed
 
     def _age_seconds(self) -> float:
-        """The time since the budget began; 0 without a budget, which then needs no clock."""
+        """Return the time since the budget began; 0 without a budget, which then needs no clock."""
         return self._since.age_seconds() if self._since is not None else 0.0
 
     def _jittered(self, attempt: int, limit_seconds: float) -> float:
@@ -116,7 +116,7 @@ class Retry:
 
 
 class _Hindrance:
-    """What stood in the way of some tries: the time it took, and how many it stopped."""
+    """A reason for failed tries: the time that it took, and the number of tries."""
 
     def __init__(self) -> None:
         self.seconds = 0.0

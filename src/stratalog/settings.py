@@ -1,9 +1,9 @@
-"""Settings: numbers of the log, the server and the worker, given by a file or as text, the same for every program.
+"""Settings: numbers of the log, the server and the worker, from a file or a text, the same for every program.
 
-The command line, a server, a worker, a maintenance pass and functions read them alike, so that what one of them does by
-a number another does not undo. A name is that of a field: of `stratalog.LogSettings`, `stratalog.server.ServerLimits`,
-`stratalog.worker.WorkerSettings` and `stratalog.server.Quotas`. Numbers that are not given stay those of the
-application.
+The command line, a server, a worker, a maintenance pass and functions all read them, so that no program undoes what
+another does by a number. A name is a field of `stratalog.LogSettings`, `stratalog.server.ServerLimits`,
+`stratalog.worker.WorkerSettings` or `stratalog.server.Quotas`. Numbers that are not given keep the application's
+values.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     quotas: Numbers = {}
 
     def over(self, section: Section, base: T) -> T:
-        """``base`` with the numbers of a section. Raises Invalid for other names and for what is no such number."""
+        """Return ``base`` with the numbers of a section. Raises Invalid for unknown names and unfit numbers."""
         given: Numbers = getattr(self, section)
         for name, value in given.items():
             if name not in base.__struct_fields__ or not isinstance(getattr(base, name), int | float | None):
@@ -49,7 +49,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
 
 
 def parse_settings(text: str | bytes) -> Settings:
-    """The settings that a JSON object says. Raises Invalid."""
+    """Return the settings in a JSON object. Raises Invalid."""
     try:
         return msgspec.json.decode(text, type=Settings)
     except (msgspec.DecodeError, UnicodeDecodeError) as exc:
@@ -57,7 +57,7 @@ def parse_settings(text: str | bytes) -> Settings:
 
 
 def read_settings(source: str) -> Settings:
-    """The settings of a file, or of the JSON text itself; none for an empty text. Raises Invalid."""
+    """Return the settings of a file, or of the JSON text itself; none for an empty text. Raises Invalid."""
     text = source.strip()
     if not text:
         return Settings()

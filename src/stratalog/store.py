@@ -1,4 +1,4 @@
-"""The store, and the one place where a URL becomes its backends."""
+"""The store, and the one module that opens backends by URL."""
 
 from __future__ import annotations
 
@@ -41,13 +41,13 @@ BLOBS_FOLDER = "blobs"
 
 
 class Store:
-    """An opened place: an index, blobs and a queue behind one URL. Close it, or use it in a ``with`` statement.
+    """An index, blobs and a queue behind one URL. Close it, or use it in a ``with`` statement.
 
     A store, and every handle made by it, belongs to its process: in a forked child their calls raise Closed.
 
-    ``queue`` may be the way to open it, which is taken when it is first asked for: who only reads needs none. ``meter``
-    counts what is asked of hosted services; None where nothing is counted. ``location`` is the URL that led to it,
-    a folder as an absolute path; empty for a store that was made of ports.
+    ``queue`` may be a function that opens it, called on first use: a store that is only read needs none. ``meter``
+    counts the requests to hosted services; None where nothing is counted. ``location`` is the URL of the store, a
+    folder as an absolute path; empty for a store made of ports.
     """
 
     def __init__(
@@ -79,17 +79,19 @@ class Store:
             return self._queue
 
     def create(self, organisation: str, document: str) -> Document:
-        """A new, empty document. Raises Conflict where the organisation has a document or log of that name.
+        """Create an empty document. Raises Conflict where the organisation has a document or log of that name.
 
-        Other organisations may have one of the same name. They have nothing to do with each other.
+        Other organisations may have unrelated documents of the same name.
         """
         return self._remember(Document(create_log(self.environment, organisation, document, "document"), self.rules))
 
     def document(self, organisation: str, document: str, *, create: bool = False) -> Document:
-        """The document that lives under the id; with ``create`` a new, empty one where there is none. Raises NotFound.
+        """Return the document of that name; with ``create`` a new, empty one where there is none.
 
-        The handle is shared within the process, so that its threads share state and commits. Those used longest ago are
-        let go of; somebody who still has one goes on with it.
+        Raises NotFound, unless ``create``; Invalid for a log of another kind.
+
+        The handle is shared within the process, so that its threads share state and commits. The store drops the least
+        recently used handles; a caller that holds one can still use it.
         """
         known = self._held(organisation, document)
         try:
@@ -97,7 +99,7 @@ class Store:
         except NotFound:
             if not create:
                 raise
-            # Another process may create it first. Then this handle is of that document.
+            # Another process may have created it since. Its document is as good as ours.
             with suppress(Conflict):
                 return self.create(organisation, document)
             return self.document(organisation, document)
@@ -115,52 +117,52 @@ class Store:
         delete_log(document.log)
 
     def create_log(self, organisation: str, log: str, kind: str = "log", *, upcasters: Upcasters | None = None) -> Log:
-        """A new, empty log for an application's own events. Raises Conflict.
+        """Create an empty log for an application's own events. Raises Conflict.
 
-        An application that saves app snapshots (`Log.save_snapshot`) gives its logs a ``kind`` of its own. Such a log
-        waits for a snapshot in its current segment before it begins the next one.
+        An application that saves app snapshots (`Log.save_snapshot`) gives its logs a ``kind`` of its own. A log of
+        that kind waits for a snapshot in its current segment before it begins the next one.
         """
         return create_log(self.environment, organisation, log, kind, upcasters=upcasters)
 
     def log(self, organisation: str, log: str, *, upcasters: Upcasters | None = None) -> Log:
-        """The log that lives under the id: a document's too. Raises NotFound."""
+        """Return the log of that name; also a document's. Raises NotFound."""
         return open_log(self.environment, organisation, log, upcasters=upcasters)
 
     def fork_log(self, log: Log, name: str, at: int, *, upcasters: Upcasters | None = None) -> Log:
-        """A new log of the same organisation whose versions up to ``at`` are ``log``'s; nothing is copied.
+        """Create a log of the same organisation whose versions up to ``at`` are ``log``'s. Nothing is copied.
 
-        Raises NotFound, VersionForgotten, Conflict, Invalid.
+        Raises NotFound, VersionForgotten, Conflict, QuotaExceeded, Invalid, LimitExceeded, ContentionError.
         """
         return fork_log(log, name, at, upcasters=upcasters)
 
     def delete_log(self, log: Log) -> None:
-        """Delete an application's own log. Its forks keep what they need of it; its name may be used again.
+        """Delete an application's own log. Versions that forks need stay; the name may be used again.
 
-        Every handle of it raises NotFound from then on. Deleting it again raises NotFound.
+        Every handle of it raises NotFound from then on. A repeated call raises NotFound.
         """
         delete_log(log)
 
     def records(self, organisation: str) -> Records:
-        """The organisation's records."""
+        """Return the organisation's records."""
         return Records(self.environment, organisation)
 
     def organisations(self) -> Iterator[str]:
-        """Every organisation that ever created something."""
+        """Yield every organisation that ever created something."""
         return list_organisations(self.environment.index)
 
     def list(self, organisation: str, *, after: str = "") -> Iterator[Listing]:
-        """The organisation's documents and logs in order of the ids' UTF-8, by pages."""
+        """Yield the organisation's documents and logs in UTF-8 order of the ids, by pages."""
         return list_directory(self.environment.index, organisation, LOGS, after=after)
 
     def organisations_of(self, document: str) -> Iterator[NameHolder]:
-        """The organisations that have a document or log of the name, in order, by pages; mostly one read.
+        """Yield the organisations that have a document or log of the name, in order, by pages; mostly one read.
 
-        For operators. Whoever answers a tenant leaves out the organisations that he may not read.
+        For operators. A caller that answers a tenant must filter out the organisations that the tenant may not read.
         """
         return organisations_of(self.environment.index, document)
 
     def close(self) -> None:
-        """Wait for work beside the callers', then let go of files and connections. Closing twice is fine.
+        """Wait for background tasks, then release files and connections. Closing twice is harmless.
 
         In a forked child nothing is closed: files and connections are the parent's.
         """
@@ -189,7 +191,7 @@ class Store:
             return self._documents.get(name)
 
     def _remember(self, document: Document) -> Document:
-        """Hold a handle, unless another thread has opened the same document meanwhile: then answer that one's."""
+        """Hold a handle and return it; or return another thread's, if it has opened the same document meanwhile."""
         name = (document.organisation, document.name)
         with self._lock:
             known = self._documents.get(name)
@@ -202,7 +204,7 @@ class Store:
 
 
 def _is_handle_of(known: Document | None, log: Log) -> TypeGuard[Document]:
-    """Whether the held document is of the same incarnation, and has not lost its history to another branch."""
+    """Return whether the held document is of the same incarnation and has not lost its history to another branch."""
     return known is not None and known.log.record.incarnation == log.record.incarnation and not known.log.is_lost
 
 
@@ -215,14 +217,15 @@ def open_store(
     clock: Clock | None = None,
     meter: Meter | None = None,
 ) -> Store:
-    """Open the store at ``url``, and make it first where there is none, unless ``create`` is False.
+    """Open the store at ``url``. Create it first where there is none, unless ``create`` is False.
 
-    A URL is a folder (SQLite and files), ``aws://TABLE?bucket=…&queue=…&region=…&prefix=…`` (bucket and queue are
-    called like the table unless they are named; credentials, region and endpoints come from where AWS's own tools find
-    them), or ``memory:`` for one that ends with the process. ``meter`` is told what hosted services would bill.
+    A URL is a folder (SQLite and files), ``aws://TABLE?bucket=…&queue=…&region=…&prefix=…`` (bucket and queue have the
+    table's name unless they are given; credentials, region and endpoints come from where AWS's own tools find them), or
+    ``memory:`` for a store that ends with the process. ``meter`` counts the requests that hosted services would bill.
 
-    Raises Invalid for a URL no backend knows, and for a folder without a store unless ``create``; Corrupt, Unsupported;
-    Unavailable. Without ``create`` AWS is asked nothing here: what is missing there is Unavailable when it is used.
+    Raises Invalid for a URL that no backend knows, and for a folder without a store unless ``create``; Corrupt,
+    Unsupported; Unavailable. Without ``create`` no request goes to AWS here: missing resources raise Unavailable on
+    first use.
     """
     clock = clock or SystemClock()
     ports = _ports(str(url), create, clock, meter)
@@ -231,7 +234,7 @@ def open_store(
 
 
 def make_store(url: str | Path, *, clock: Clock | None = None) -> list[str]:
-    """Make what the store at ``url`` needs and is missing, and say what that was. Raises as `open_store` does."""
+    """Create the missing resources of the store at ``url`` and return their names. Raises like `open_store`."""
     clock, text = clock or SystemClock(), str(url)
     if _scheme(text) == "aws":
         aws = _aws(text, clock, None)
@@ -245,9 +248,9 @@ def make_store(url: str | Path, *, clock: Clock | None = None) -> list[str]:
 
 
 def open_blobs(url: str | Path, *, create: bool = True, clock: Clock | None = None) -> Blobs:
-    """Blobs alone, without an index: a folder, or ``s3://BUCKET/PREFIX``. A bucket must be there.
+    """Open blobs alone, without an index: a folder, or ``s3://BUCKET/PREFIX``. A bucket must exist.
 
-    Raises Invalid for a URL no backend knows, and for a folder that is not there unless ``create``; Unavailable.
+    Raises Invalid for a URL that no backend knows, and for a missing folder unless ``create``; Unavailable.
     """
     clock, text = clock or SystemClock(), str(url)
     if text.startswith("s3://"):
@@ -264,7 +267,7 @@ def open_blobs(url: str | Path, *, create: bool = True, clock: Clock | None = No
 
 
 class Ports(msgspec.Struct, frozen=True):
-    """What is behind a URL: the three ports, or for the queue the way to open it, and what counts their requests."""
+    """The ports behind a URL, and the meter that counts their requests. The queue may be a function that opens it."""
 
     index: Index
     blobs: Blobs
@@ -283,7 +286,7 @@ def _ports(url: str, create: bool, clock: Clock, meter: Meter | None) -> Ports:
 
 
 def _scheme(url: str) -> str:
-    """Which backends a URL is for; empty for a folder. Raises Invalid."""
+    """Return the backends that a URL selects; empty for a folder. Raises Invalid."""
     if url == "memory:":
         return "memory"
     scheme = urlsplit(url).scheme if "://" in url else ""
@@ -305,13 +308,13 @@ def _folder_ports(folder: Path, create: bool, clock: Clock, meter: Meter | None)
         raise Invalid("there is no store in the folder; create it with `stratalog init`", store=folder)
     make_folder(folder)
     database = SqliteDatabase(folder / INDEX_FILE, clock)
-    # Last, since making the blobs' folder makes durable the names of all that stands beside it.
+    # Make the blobs' folder last: that also makes the names of all its siblings durable.
     blobs = database.blobs(FileBlobs(folder / BLOBS_FOLDER, clock))
     return _local_ports(database.index, blobs, database.queue, meter)
 
 
 def _local_ports(index: Index, blobs: Blobs, queue: Queue, meter: Meter | None) -> Ports:
-    """Backends that ask no service: with a meter around them where one is given, else as they are."""
+    """Return backends that call no service, wrapped by the meter if there is one."""
     if meter is None:
         return Ports(index, blobs, queue)
     return Ports(MeteredIndex(index, meter), MeteredBlobs(blobs, meter), MeteredQueue(queue, meter), meter)
@@ -329,7 +332,10 @@ def _aws_ports(url: str, create: bool, clock: Clock, meter: Meter | None) -> Por
 
 
 def _aws(url: str, clock: Clock, meter: Meter | None) -> AwsStore:
-    """Imported only now: it needs libraries that the base installation has not. Raises Invalid without them."""
+    """Open the store on AWS. Raises Invalid where its libraries are missing.
+
+    Imports them only here: the base installation lacks them.
+    """
     try:
         from stratalog.backends.aws_store import AwsStore, parse_address
     except ModuleNotFoundError as exc:

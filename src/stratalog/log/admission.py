@@ -1,8 +1,9 @@
-"""Admission: holds writers to the quotas of their organisations, by what was measured and what was admitted since.
+"""Admission: enforces the quotas of organisations on writers, from measured usage plus the writes admitted since.
 
-A process reads the measurement of an organisation now and then, and adds what it has itself admitted since that one
-began. What other processes admit meanwhile it does not know. So a quota may be passed by as much, until the next
-measurement. What is admitted while a measurement runs may be in both, and counts twice until the next one.
+A process reads an organisation's measurement now and then, and adds the amounts that it has admitted itself since the
+measurement began. It does not know the amounts that other processes admit meanwhile. Writers can therefore exceed a
+quota by those amounts until the next measurement. Amounts admitted while a measurement runs may be part of both
+figures; they count twice until the next measurement.
 
 An organisation without quotas costs neither a read nor memory.
 """
@@ -33,13 +34,17 @@ from stratalog.process_fork import close_in_child
 __all__ = ["UNBOUND", "Admission", "Reservation", "Usage"]
 
 RecordCreated = Callable[[str], None]
-"""Called with the principal before their record is created. Raises where they create too fast."""
+"""Called with the principal before their record is created. Raises where the principal creates records too fast."""
 
 _NAMES = {"stored_bytes": "stored bytes", "documents": "documents", "records": "records", "clients": "clients"}
 
 
 class Usage(msgspec.Struct, frozen=True, kw_only=True):
-    """What a process knows of an organisation: as measured, None where it never was, and admitted here since."""
+    """The usage of an organisation as this process knows it.
+
+    ``measured`` is the newest measurement, None if the organisation was never measured. ``admitted`` is the sum of the
+    amounts that this process has admitted and that the measurement does not cover.
+    """
 
     measured: Measurement | None
     admitted: Amounts
@@ -47,24 +52,24 @@ class Usage(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def amounts(self) -> Amounts:
-        """Both together: what quotas are held against."""
+        """Return the measured and the admitted amounts together: the figures that quotas are compared with."""
         return self.admitted.plus(self.measured.amounts if self.measured else NOTHING)
 
     @property
     def ratio(self) -> float:
-        """The largest part of a quota that is used; 0 where there is none."""
+        """Return the largest used share of any quota; 0 where the organisation has no quota."""
         pairs = [(getattr(self.amounts, name), getattr(self.quotas, f"{name}_max")) for name in _NAMES]
         return max((used / limit for used, limit in pairs if limit), default=0.0)
 
 
 class Admission:
-    """Admits what the quotas leave room for. Safe for threads. Its calls may read the index, rarely."""
+    """Admits writes within the quotas of their organisations. Safe for threads. Its calls rarely read the index."""
 
     def __init__(
         self, index: Index, clock: Clock, quotas: QuotasOf | None = None, record_created: RecordCreated | None = None
     ) -> None:
         self.refusals: Counter[str] = Counter()
-        """How often each quota refused something."""
+        """The number of refusals by quota."""
 
         self._index = index
         self._clock = clock
@@ -75,11 +80,11 @@ class Admission:
         close_in_child(self, "_lock")
 
     def quotas(self, organisation: str) -> Quotas:
-        """The organisation's quotas."""
+        """Return the organisation's quotas."""
         return UNLIMITED if self._quotas is None else self._quotas(organisation)
 
     def is_due(self, organisation: str) -> bool:
-        """Whether the next reservation for an organisation with quotas reads its measurement."""
+        """Return whether the next reservation for an organisation with quotas reads its measurement."""
         return self._account(organisation).is_due
 
     def reserve(
@@ -90,10 +95,10 @@ class Admission:
         document_clients: Callable[[], int] | None = None,
         principal: str = "",
     ) -> Reservation:
-        """Admit ``amounts``, which count from now on. Confirm or release the reservation at the end.
+        """Admit ``amounts``, which count from now on. The caller confirms or releases the reservation at the end.
 
-        ``document_clients`` counts the clients that their document has already. ``principal`` is whose record is
-        created. Raises QuotaExceeded: nothing is reserved.
+        ``document_clients`` counts the clients that the document already has. ``principal`` is the creator of the
+        record, where ``amounts`` contain one. Raises QuotaExceeded: nothing is reserved.
         """
         if amounts.records and principal and self._record_created is not None:
             self._record_created(principal)
@@ -110,15 +115,16 @@ class Admission:
         return reservation
 
     def usage(self, organisation: str) -> Usage:
-        """What is known of the organisation, read now. Raises Unavailable."""
+        """Return the organisation's usage, read now. Raises Unavailable."""
         with self._lock:
-            # Who asks makes no account: names that callers make up would take the room of those that write.
+            # This read creates no account: invented names would otherwise evict the accounts of organisations that
+            # write.
             account = self._accounts.get(organisation) or _Account(self._clock)
         account.refresh(self._index, organisation, at_once=True)
         return account.usage(self.quotas(organisation))
 
     def known(self) -> Iterator[tuple[str, Usage]]:
-        """The organisations with quotas that wrote something lately. Reads nothing."""
+        """Yield the organisations with quotas that reserved something lately, with their usage. Reads nothing."""
         with self._lock:
             accounts = list(self._accounts.items())
         for organisation, account in accounts:
@@ -145,15 +151,19 @@ class Admission:
         return account
 
     def _make_room(self, newest: str) -> None:
-        """Make room. Names that callers make up have nothing written: they go before accounts that hold something."""
+        """Evict one account other than ``newest``: the oldest empty one, else the oldest.
+
+        Callers may invent organisation names. Their accounts hold nothing, so they are evicted before accounts with
+        amounts.
+        """
         names = (name for name, account in self._accounts.items() if account.is_empty and name != newest)
         del self._accounts[next(names, next(iter(self._accounts)))]
 
 
 class Reservation:
-    """What was admitted for one write.
+    """The amounts admitted for one write.
 
-    As a context manager it is confirmed at the end, and released after an error that says that nothing was written.
+    As a context manager it is confirmed at the end. After an error that proves that nothing was written it is released.
     """
 
     def __init__(self, ledger: _Ledger | None, amounts: Amounts) -> None:
@@ -161,24 +171,24 @@ class Reservation:
         self._amounts = amounts
 
     def check(self, amounts: Amounts) -> None:
-        """Raise QuotaExceeded where there is no room for so much more."""
+        """Raise QuotaExceeded where the quotas leave no room for ``amounts`` more."""
         if self._ledger is not None:
             self._ledger.check(amounts)
 
     def add(self, amounts: Amounts) -> None:
-        """Admit more. Raises QuotaExceeded; what was admitted before stays."""
+        """Admit more. Raises QuotaExceeded; the amounts admitted before stay."""
         if self._ledger is not None:
             self._ledger.add(amounts)
             self._amounts = self._amounts.plus(amounts)
 
     def confirm(self) -> None:
-        """It was written, or may have been: it counts from now until a measurement that began later."""
+        """Record that the write was committed, or may have been: it counts until a measurement that begins later."""
         amounts, self._amounts = self._amounts, NOTHING
         if self._ledger is not None and amounts != NOTHING:
             self._ledger.settle(amounts, confirmed=amounts)
 
     def release(self) -> None:
-        """Nothing was written. After `confirm` it does nothing."""
+        """Record that nothing was written. After `confirm` it does nothing."""
         amounts, self._amounts = self._amounts, NOTHING
         if self._ledger is not None and amounts != NOTHING:
             self._ledger.settle(amounts, confirmed=NOTHING)
@@ -187,7 +197,8 @@ class Reservation:
         return self
 
     def __exit__(self, kind: type[BaseException] | None, exc: BaseException | None, tb: TracebackType | None) -> None:
-        # An interrupt may come after the commit was sent.
+        # An interrupt (not an `Exception`) may arrive after the commit was sent, so it confirms like an unknown
+        # outcome.
         if isinstance(exc, Exception) and not isinstance(exc, OutcomeUnknown):
             self.release()
         else:
@@ -195,11 +206,11 @@ class Reservation:
 
 
 UNBOUND = Reservation(None, NOTHING)
-"""Where there is no quota. It holds nothing, so that all may share it."""
+"""The reservation of an organisation without quotas. It holds nothing, so all callers may share it."""
 
 
 class _Ledger:
-    """One reservation's way to its account."""
+    """The access of one reservation to its account."""
 
     def __init__(self, admission: Admission, organisation: str, account: _Account, quotas: Quotas) -> None:
         self._admission = admission
@@ -212,7 +223,7 @@ class _Ledger:
             self._check(amounts)
 
     def add(self, amounts: Amounts) -> None:
-        # Under one lock, or two threads would both find the last room.
+        # Check and add under one lock: two threads could otherwise both take the last room.
         with self._account.lock:
             self._check(amounts)
             self._account.pending = self._account.pending.plus(amounts)
@@ -233,12 +244,12 @@ class _Ledger:
 
 
 class _Account:
-    """What one process knows of one organisation."""
+    """The usage of one organisation as this process knows it."""
 
     def __init__(self, clock: Clock) -> None:
         self.lock = threading.Lock()
         self.pending = NOTHING
-        """Admitted, and on its way."""
+        """Admitted, and neither confirmed nor released yet."""
 
         self._clock = clock
         self._reading = threading.Lock()
@@ -258,7 +269,11 @@ class _Account:
         return self.pending == self._written == NOTHING
 
     def refresh(self, index: Index, organisation: str, *, at_once: bool = False) -> None:
-        """Read the measurement if it is time. A store that cannot be reached refuses the write itself."""
+        """Read the measurement if it is due, or ``at_once``, which reads consistently.
+
+        A due read that fails with Unavailable is ignored: the write itself then fails on the same store. With
+        ``at_once`` it is raised.
+        """
         if not self.is_due and not at_once:
             return
         with self._reading:
@@ -273,7 +288,7 @@ class _Account:
                 return
             with self.lock:
                 self._read = seen
-                # A read that is not consistent may be older than the one before.
+                # An eventually consistent read may return a measurement older than the known one.
                 if measured and (self._measured is None or self._measured.began_ms < measured.began_ms):
                     self._measured = measured
                     self._forget_before(measured.began_ms - USAGE_CLOCKS_SECONDS_MAX * 1000)
@@ -287,7 +302,7 @@ class _Account:
             return Usage(measured=self._measured, admitted=self._written.plus(self.pending), quotas=quotas)
 
     def note(self, amounts: Amounts) -> None:
-        """It was written just now."""
+        """Count ``amounts`` as written now."""
         now_ms = self._clock.wall_ms()
         self._written = self._written.plus(amounts)
         newest = _Slice(now_ms, now_ms, amounts)
@@ -298,7 +313,10 @@ class _Account:
             self._join_older()
 
     def _join_older(self) -> None:
-        """Join the older half in pairs: the longer ago, the coarser, so that any time fits."""
+        """Join the older half of the slices in pairs.
+
+        Older slices become coarser, so a bounded number of them covers any length of time.
+        """
         older = [self._slices.popleft() for _ in range(USAGE_SLICES_MAX // 4 * 2)]
         joined = (first.joined(second) for first, second in zip(older[::2], older[1::2], strict=True))
         self._slices.extendleft(reversed(list(joined)))
@@ -309,7 +327,7 @@ class _Account:
 
 
 class _Slice(NamedTuple):
-    """What was written from one time to another. It counts until a measurement began after its end."""
+    """The amounts written during a span of time. They count until a measurement begins after the end of the span."""
 
     first_ms: int
     last_ms: int

@@ -1,8 +1,9 @@
-"""App snapshots: an application's state of a version as a list of parts, each a blob that other versions may share.
+"""App snapshots: an application's state at a version as a list of parts. Each part is a blob that versions share.
 
-For what stands on the log itself and has another model than keys and values. The application cuts its state into parts
-so that a small change leaves most of them as they were; a part that stands already is not written again. The rule is
-that of every snapshot: parts no later than the record, and the record only while the one whose parts it shares stands.
+They are for applications that use the log directly and whose state is not a map from keys to values. The application
+cuts its state into parts so that a small change leaves most of them unchanged; a stored part is not written again. Two
+rules hold, as for every snapshot: the parts are durable no later than the record, and the record is committed only
+while the snapshot whose parts it shares exists.
 """
 
 from __future__ import annotations
@@ -38,7 +39,7 @@ ADDRESS_BYTES = 32
 
 
 class Manifest(msgspec.Struct, frozen=True, array_like=True):
-    """What a snapshot record holds of an app snapshot: the hashes of its parts in order, here or in a body."""
+    """The body of an app snapshot's record: the hashes of its parts in order, inline or in a body of their own."""
 
     kind: Literal["app-snapshot"]
     format: Literal[1]
@@ -47,7 +48,7 @@ class Manifest(msgspec.Struct, frozen=True, array_like=True):
 
 
 class AppSnapshot(msgspec.Struct, frozen=True):
-    """An app snapshot: its version, its time, and where its parts lie."""
+    """An app snapshot: its version, its time, and the snapshot record that names its parts."""
 
     version: int
     created_ms: int
@@ -62,9 +63,10 @@ def save_app_snapshot(
     hash: bytes,
     parts: Sequence[bytes],
 ) -> bool:
-    """Save the state of ``version``; False where one exists. ``base`` is the newest snapshot at or below it.
+    """Save the state of ``version`` and return True; return False where a snapshot of that version exists.
 
-    Raises Invalid or LimitExceeded for parts that may not be stored, and what the ports raise.
+    ``base`` is the newest snapshot at or below ``version``. Raises Invalid or LimitExceeded for parts that may not be
+    stored, and the errors of the ports.
     """
     if not parts or max(map(len, parts)) > BODY_PART_BYTES:
         raise LimitExceeded("an app snapshot has no part, or a part that is too large", limit=BODY_PART_BYTES)
@@ -79,10 +81,12 @@ def save_app_snapshot(
         except ConditionFailed:
             if base is None:
                 raise
+            # The base's parts may be collected with it, so write every part anew.
             base = None
             environment.counters["snapshot whose base was gone"] += 1
             continue
         except OutcomeUnknown:
+            # The record may exist, so its blobs must.
             blob_batch.renew()
             raise
         blob_batch.renew()
@@ -90,7 +94,7 @@ def save_app_snapshot(
 
 
 def app_snapshot_at(snapshot: Snapshot | None) -> AppSnapshot | None:
-    """The app snapshot that a snapshot record names. Raises Invalid for a snapshot of another kind."""
+    """Return the app snapshot that a snapshot record names. Raises Invalid for a snapshot of another kind."""
     if snapshot is None:
         return None
     if manifest_of(snapshot) is None:
@@ -99,7 +103,7 @@ def app_snapshot_at(snapshot: Snapshot | None) -> AppSnapshot | None:
 
 
 def read_app_snapshot(blobs: Blobs, owner: str, app_snapshot: AppSnapshot) -> Iterator[bytes]:
-    """The parts in order, each verified. Raises Corrupt for one that is missing or damaged."""
+    """Yield the parts in order, each verified. Raises Corrupt for a part that is missing or damaged."""
     for address in app_snapshot_addresses(blobs, owner, app_snapshot.snapshot):
         try:
             yield blobs.get(f"{_prefix(owner)}/{address.hex()}")
@@ -110,10 +114,10 @@ def read_app_snapshot(blobs: Blobs, owner: str, app_snapshot: AppSnapshot) -> It
 
 
 def read_app_snapshot_back(blobs: Blobs, owner: str, snapshot: Snapshot) -> Iterator[BlobReading]:
-    """Every blob of an app snapshot, read from storage: the list of its parts, and each part.
+    """Read every blob of an app snapshot from storage: the list of its parts, then each part.
 
-    Damage is answered, and what follows it is read too. Nothing is read for a snapshot of another kind. Raises
-    Unavailable.
+    Damage is yielded, not raised, and the remaining parts are read too. A snapshot of another kind yields nothing.
+    Raises Unavailable.
     """
     manifest = manifest_of(snapshot)
     if manifest is None:
@@ -137,7 +141,7 @@ def read_app_snapshot_back(blobs: Blobs, owner: str, snapshot: Snapshot) -> Iter
 
 
 def app_snapshot_addresses(blobs: Blobs, owner: str, snapshot: Snapshot) -> list[bytes]:
-    """The hashes of the parts of an app snapshot, in order; none for a snapshot of another kind."""
+    """Return the hashes of the parts of an app snapshot, in order; none for a snapshot of another kind."""
     manifest = manifest_of(snapshot)
     if manifest is None:
         return []
@@ -150,7 +154,7 @@ def app_snapshot_addresses(blobs: Blobs, owner: str, snapshot: Snapshot) -> list
 
 
 def manifest_of(snapshot: Snapshot) -> Manifest | None:
-    """What a snapshot record says of an app snapshot; None for one of another kind."""
+    """Return the manifest in a snapshot record; None for a snapshot of another kind."""
     try:
         return _decode_manifest(snapshot.body)
     except (msgspec.DecodeError, UnicodeDecodeError):

@@ -1,6 +1,6 @@
-"""Appending entries to a log. Threads of one process share commits: the leader commits for all that wait.
+"""Appends of entries to a log. Threads of one process share commits: the leader commits for every queued thread.
 
-`plan_append` decides what to write, purely; :class:`LogAppend` writes it, by the conditional append that records share.
+`plan_append` is pure and decides the writes. `LogAppend` commits them by the conditional append that records share.
 """
 
 from __future__ import annotations
@@ -42,19 +42,19 @@ from stratalog.ports.index import Check, Delete, Equals, Item
 
 __all__ = ["Appender", "LogAppend"]
 
-JOINT_ENTRIES_MAX = COMMIT_WRITES_MAX - 4  # a roll-over writes three items more, and a joint commit checks the head
+JOINT_ENTRIES_MAX = COMMIT_WRITES_MAX - 4  # a roll-over adds three writes, the check of the head one
 JOINT_BYTES_MAX = COMMIT_BYTES_MAX // 2
-# The last entry that joins is over it, with as much as a batch holds.
+# An entry may join while the batch is below this limit, and may bring as many bytes as one batch holds.
 JOINT_BLOB_BYTES_MAX = COMMIT_BLOB_BYTES_MAX - HELD_BYTES_MAX
 
 _in_doubt_versions = attrgetter("in_doubt")
 
 
 class Appender:
-    """Writes one log's entries for all threads of a process. Remembers the head, so a steady writer reads nothing.
+    """Writes one log's entries for all threads of a process. It remembers the head, so a steady writer reads nothing.
 
-    Readers and the leader of a group commit share the head; only a leader changes what else is kept from one commit to
-    the next. Contention is shared too, but it only guesses.
+    Readers and the leader of a group commit share the head. Only a leader changes the other state that outlives a
+    commit. Contention is shared too, but it only guides guesses.
     """
 
     def __init__(
@@ -74,9 +74,9 @@ class Appender:
         self.heads: Newest[Head] = Newest(head_rank)
         self.left_behind: Head | None = None
         self.sent = (0, b"")
-        """Of the commit sent last: the version that it follows, and the hash of its last entry."""
+        """The version before the commit sent last, and the hash of that commit's last entry."""
 
-        # The name record's segment spares reading the record again, as long as the observation rule allows.
+        # A head derived from the known name record saves reading the record, while the observation rule allows it.
         self.origin = Newest(head_rank, None if seen is None else first_head(name, seen))
         self.ask_again_at = 0
         self.branch_lost = False
@@ -84,23 +84,23 @@ class Appender:
 
     @property
     def name(self) -> NameRecord:
-        """The newest name record that this process has seen."""
+        """Return the newest name record that this process has seen."""
         return self.names.require()
 
     def append(self, pending: PendingEntry) -> Entry:
-        """Write ``pending`` as the next entry; its error otherwise. See `Log.append`.
+        """Write ``pending`` as the next entry and return it, or raise its error. See `Log.append`.
 
-        A leader that is interrupted ends its own call only. The others of its batch that have no answer yet go back to
-        the front of the queue; the next leader resolves by their write ids what may have been written.
+        An interrupted leader ends its own call only. The unsettled others of its batch return to the front of the
+        queue. The next leader finds out by their write ids which of them were written.
         """
         self._group_commit.commit(pending, self._serve)
         return pending.answer()
 
     def head(self) -> Head:
-        """The head, read now and consistently; or a newer one that another thread has learnt of meanwhile."""
+        """Return the head, read now and consistently; or a newer one that another thread has learnt meanwhile."""
         start = self.heads.value or self.origin.value
         read = follow_head(self.environment.index, self.environment.clock, self.name, start)
-        # What another thread has learnt or written while this one read is accounted for already.
+        # Take the known head after the read: entries that another thread learnt meanwhile are already accounted for.
         known = self.heads.value
         head = self.heads.offer(read)
         if known is not None and head is read:
@@ -110,14 +110,14 @@ class Appender:
         return head
 
     def known_head(self) -> Head | None:
-        """The head as last seen by this process, which others may have left behind."""
+        """Return the head as this process last saw it. Other processes may have appended since."""
         return self.heads.value
 
     def _others_between(self, known: Head, head: Head) -> int:
-        """How many entries between the two are not this process's own.
+        """Return how many entries between the two heads other processes wrote.
 
-        A reader may meet the entries of a commit that is under way. Their leader has not been answered yet, so only the
-        hash tells whose they are.
+        A reader may meet the entries of this process's commit before its leader learns the outcome. Only the hash tells
+        whose they are.
         """
         before, hash = self.sent
         return max(0, (before if hash == head.hash else head.version) - known.version)
@@ -139,7 +139,7 @@ class Appender:
         self._run(batch)
 
     def _fill(self, batch: list[PendingEntry]) -> None:
-        """Add those who wait, in order, as many as one commit holds — none where a joint commit costs more."""
+        """Add queued entries in order, as many as one commit holds; none where a joint commit costs more."""
         size, blob_bytes = len(batch[0].body), _blob_bytes(batch[0])
         entries_max = JOINT_ENTRIES_MAX if self.environment.index.joint_commits else 1
         while len(batch) < entries_max and size < JOINT_BYTES_MAX and blob_bytes < JOINT_BLOB_BYTES_MAX:
@@ -162,7 +162,7 @@ class Appender:
 
 
 class LogAppend(ConditionalAppend[Head, Plan]):
-    """One batch of entries on its way. Each of them is settled on its own, and leaves the batch then."""
+    """The append of one batch of entries. Each entry is settled on its own, and leaves the batch then."""
 
     def __init__(self, appender: Appender, batch: list[PendingEntry]) -> None:
         super().__init__(appender.environment)
@@ -185,11 +185,11 @@ class LogAppend(ConditionalAppend[Head, Plan]):
         return {"log": self._appender.name.name}
 
     def _reads_first(self) -> bool:
-        """A caller that expects a version reads no head first: it is only told that it is another one."""
+        """Return whether to read the head before the first put; a put with an expected version fails safely without."""
         return self._appender.is_behind() and any(pending.expected is None for pending in self._batch)
 
     def _prepare(self) -> None:
-        """Put again the blobs that grew old before this try, which is then as late as they were."""
+        """Refresh aged blobs of entries. The refresh takes time, so the try counts as sent after it."""
         for pending in self._batch:
             if pending.blob_batch is not None and pending.blob_batch.refresh():
                 self._sent = Observation(self._environment.clock)
@@ -223,7 +223,7 @@ class LogAppend(ConditionalAppend[Head, Plan]):
         return plan, head
 
     def _choose(self, head: Head) -> list[PendingEntry]:
-        """Those whose expected version fits the version they would get after ``head``."""
+        """Return the entries whose expected version fits the version that they would get after ``head``."""
         chosen: list[PendingEntry] = []
         for pending in self._batch:
             if pending.expected is None or pending.expected == head.version + len(chosen):
@@ -231,13 +231,13 @@ class LogAppend(ConditionalAppend[Head, Plan]):
         return chosen
 
     def _refuse_all(self, head: Head) -> None:
-        """Answer those that no longer fit. Only from a head that was read during this call, or a newer one."""
+        """Settle the entries that no longer fit. Requires a head that was read during this call, or a newer one."""
         assert self._fresh
         for pending in list(self._batch):
             self._refuse(pending, head)
 
     def _refuse(self, pending: PendingEntry, head: Head) -> None:
-        """The version expected is not the head's — unless an earlier call of the same write id made it so."""
+        """Settle an entry that expected another version: by an earlier call's write, else as a VersionConflict."""
         expected, name = pending.expected or 0, self._appender.name.name
         if not (pending.named and expected < head.version and self._is_answered_at(pending, expected + 1)):
             pending.error = VersionConflict(
@@ -246,9 +246,10 @@ class LogAppend(ConditionalAppend[Head, Plan]):
         self._batch.remove(pending)
 
     def _is_answered_at(self, pending: PendingEntry, version: int) -> bool:
-        """Whether the answer is found at ``version``.
+        """Return whether ``version`` settles ``pending``; if so, settle it.
 
-        It is the entry itself, that its place is forgotten by now, or that another write used its write id.
+        It does if the stored entry is the pending one, if another request used its write id, if the entry was redacted,
+        or if the version is forgotten by now.
         """
         try:
             entry = self._appender.entry_as_stored(version)
@@ -276,7 +277,7 @@ class LogAppend(ConditionalAppend[Head, Plan]):
         return True
 
     def _is_open(self, head: Head) -> bool:
-        """Whether the head's segment is not sealed, by its name record: it could be freed by the time of the commit."""
+        """Return whether the head's segment is still the current one; a sealed one could be freed before the commit."""
         name, seen = self._appender.name, Observation(self._environment.clock)
         name = require_name(self._environment.index, name.organisation, name.name, name.incarnation)
         name = self._appender.names.offer(name)
@@ -302,7 +303,7 @@ class LogAppend(ConditionalAppend[Head, Plan]):
         return ready
 
     def _land(self, plan: Plan, head: Head) -> None:
-        """The commit was answered: done, unless the answer came too late to rely on what the plan was made from."""
+        """Settle the plan, or mark it in doubt where the answer came later than the observation rule allows."""
         if head.seen.age_seconds() > OBSERVATION_SECONDS_MAX:
             self._mark_in_doubt(plan)
             return
@@ -330,7 +331,7 @@ class LogAppend(ConditionalAppend[Head, Plan]):
             self._batch.remove(pending)
 
     def _learn(self, plan: Plan, head: Head, conflict: ConditionFailed) -> bool:
-        """The head is read after the wait, not before it: what is read now would be left behind by then."""
+        """Note the lost race. The next try reads the head after the back-off: a head read now would be outdated."""
         if self._head_is_gone(plan, head, conflict):
             return False
         ours = {pending.write_id for pending in plan.batch}
@@ -341,9 +342,9 @@ class LogAppend(ConditionalAppend[Head, Plan]):
         return any(pending.expected is None for pending in plan.batch)
 
     def _head_is_gone(self, plan: Plan, head: Head, conflict: ConditionFailed) -> bool:
-        """Whether the head's own entry was freed since it was seen, long ago; then the head is read again.
+        """Return whether the head's entry was freed long after it was seen. The head is then dropped and read again.
 
-        Raises HistoryChanged where it is gone, or another one, before it could be freed.
+        Raises HistoryChanged where the entry is gone, or another one, before it could be freed.
         """
         last = len(plan.writes) - 1
         if last not in conflict.items or not isinstance(plan.writes[last], Check):
@@ -376,7 +377,7 @@ class LogAppend(ConditionalAppend[Head, Plan]):
             return False
         ours = item is not None and item.attributes.get("w") == pending.write_id
         if (item is None or ours) and self._is_answered_at(pending, version):
-            # Another write may hold this place while a write of ours stands at another one.
+            # Another request may own this version while our own entry is stored at another version in doubt.
             if not isinstance(pending.error, KeyReused) or pending.in_doubt == [(partition, version)]:
                 return True
             pending.error, ours = None, False
@@ -386,9 +387,9 @@ class LogAppend(ConditionalAppend[Head, Plan]):
         return False
 
     def _remove_orphan(self, item: Item, pending: PendingEntry) -> None:
-        """It fell into a place that was freed in the meantime: no reader goes there, so it is only in the way.
+        """Delete an entry that landed in a freed position: no reader reads it, so it only occupies the position.
 
-        Whoever may not delete leaves it, as one does who dies here.
+        A failed delete is ignored: the orphan stays, as if the process had crashed here.
         """
         with suppress(ConditionFailed, Unavailable, OutcomeUnknown):
             self._environment.index.commit([Delete(item.partition, item.sort, Equals("w", pending.write_id))])

@@ -1,4 +1,4 @@
-"""The archive of a sealed segment: its items as one body, from which they can be read as if they still stood."""
+"""The archive of a sealed segment: its items as one body. Readers get the same items from it as from the index."""
 
 from __future__ import annotations
 
@@ -22,10 +22,10 @@ __all__ = ["open_archive", "pack_archive", "read_archive", "write_archive"]
 def write_archive(
     environment: Environment, prefix: str, owner: str, segment: Segment, last: int, blob_batch: BlobBatch
 ) -> BodyRef:
-    """Store the entries of a segment that ends at ``last``, read them back, and answer where they lie.
+    """Store the entries of a segment that ends at ``last``, read them back, and return the reference of the archive.
 
-    ``blob_batch`` is one that puts blobs at once.
-    Raises Corrupt where an entry is missing, Unavailable where the archive does not read back: nothing names it yet.
+    ``blob_batch`` must put blobs at once. Raises Corrupt where an entry is missing, Unavailable where the archive does
+    not read back. After either, no record names the archive.
     """
     items = _indexed(environment, prefix, segment, last)
     ref = blob_batch.write(f"{owner}/archive", pack_archive(items))
@@ -37,15 +37,15 @@ def write_archive(
 
 
 def pack_archive(items: Iterable[Item]) -> bytes:
-    """The bytes of an archive of these items, which are in order."""
+    """Return the bytes of an archive of ``items``, which are in order."""
     return encode([(parse_number(item.sort), dict(item.attributes)) for item in items])
 
 
 def read_archive(environment: Environment, prefix: str, owner: str, segment: Segment) -> list[Item]:
-    """The items of an archived segment. Raises Corrupt.
+    """Return the items of an archived segment. Raises Corrupt.
 
-    Until they are freed the index has them still, and makes up for an archive that does not read: a mark that landed
-    late may name one that was collected meanwhile.
+    Until the segment is freed, the index still has its items and replaces an unreadable archive: a mark that was
+    committed late may name an archive that was collected meanwhile.
     """
     try:
         return open_archive(environment, prefix, owner, segment)
@@ -56,7 +56,7 @@ def read_archive(environment: Environment, prefix: str, owner: str, segment: Seg
 
 
 def open_archive(environment: Environment, prefix: str, owner: str, segment: Segment) -> list[Item]:
-    """The items of an archived segment, from the archive alone. Raises Corrupt."""
+    """Return the items of an archived segment, from the archive alone. Raises Corrupt."""
     if segment.archive is None:
         raise Corrupt("a segment has no archive", prefix=prefix, segment=segment.first)
     body = read_body(environment.blobs, f"{owner}/archive", segment.archive)
@@ -69,7 +69,7 @@ def open_archive(environment: Environment, prefix: str, owner: str, segment: Seg
 
 
 def _indexed(environment: Environment, prefix: str, segment: Segment, last: int) -> list[Item]:
-    """The items of a segment that ends at ``last``, from the index. Raises Corrupt where one is missing."""
+    """Return the items of a segment that ends at ``last``, from the index. Raises Corrupt where one is missing."""
     items = list(environment.index.query(entries_partition(prefix, segment.first), before=number(last + 1)))
     if [parse_number(item.sort) for item in items] != list(range(segment.first, last + 1)):
         raise Corrupt("a segment's items are not gapless", prefix=prefix, segment=segment.first, last=last)

@@ -1,7 +1,7 @@
-"""The base: the snapshot that takes the place of forgotten history. It is read back from storage before a floor rises.
+"""The base: the snapshot that replaces forgotten history. It is read back from storage before a floor rises.
 
-A log whose states are an application's begins with one of the application's snapshots. Documents make their own base;
-see `stratalog.documents`. Where no state is kept of a log, nothing takes the place of what is forgotten.
+The base of a log with an application's state is one of the application's snapshots. Documents make their own base; see
+`stratalog.documents`. A log without state has no base: nothing replaces its forgotten history.
 """
 
 from __future__ import annotations
@@ -16,12 +16,12 @@ __all__ = ["AppBases", "base_at", "needs_base", "require_app_base"]
 
 
 def needs_base(log: Log) -> bool:
-    """Whether a state is kept of the log, so that its history is forgotten only above a snapshot."""
+    """Return whether the log has a state. Its history is then forgotten only up to a snapshot."""
     return log.record.kind != "log" or log.snapshot_at(log.head().version) is not None
 
 
 def base_at(log: Log, floor: int) -> Snapshot:
-    """The snapshot that history begins with. Raises Corrupt where none stands at the floor."""
+    """Return the snapshot at the floor, with which history begins. Raises Corrupt where it is missing."""
     base = newest_snapshot(log.environment.index, log.record.prefix, floor)
     if base is None or base.version != floor:
         raise Corrupt("the snapshot that history begins with is missing", log=log.record.name, floor=floor)
@@ -31,8 +31,8 @@ def base_at(log: Log, floor: int) -> Snapshot:
 def require_app_base(log: Log) -> None:
     """Read the base at the floor of a log back, with all of its parts. Raises Corrupt.
 
-    Nothing takes the place of what a log without states forgot. One that is given states later may have a snapshot of
-    a version below its floor, by somebody slow.
+    A log without state needs no base. If an application begins to keep a state of it later, a slow process may have
+    stored a snapshot of a version below the floor; that snapshot is no base either.
     """
     environment, floor = log.environment, log.floor()
     if log.record.kind == "log":
@@ -49,33 +49,33 @@ def require_app_base(log: Log) -> None:
 
 
 class AppBases:
-    """The application's own snapshots of a log, as bases. ``damages`` holds what was met in those that are none."""
+    """Finds a base among the application's own snapshots of a log. ``damages`` lists the snapshots that it rejected."""
 
     def __init__(self, log: Log) -> None:
         self.damages: list[tuple[int, BlobDamage]] = []
         self._log = log
 
     def find(self, version: int) -> Snapshot | None:
-        """The newest snapshot at or below ``version`` that reads back with all of its parts; above the floor."""
+        """Return the newest snapshot above the floor and at or below ``version`` that reads back with all parts."""
         self.damages = []
         while (snapshot := self._newest(version)) is not None:
             damage = self._damage(snapshot)
             if damage is None:
                 return snapshot
-            # What was read may be gone because another process raised the floor and collected it. Then look again.
+            # Another process may have raised the floor and collected the snapshot while it was read. Then look again.
             if self._newest(version) == snapshot:
                 self.damages.append((snapshot.version, damage))
                 version = snapshot.version - 1
         return None
 
     def _newest(self, version: int) -> Snapshot | None:
-        """The newest snapshot at or below ``version``, if it is above the floor as it stands once that was read."""
+        """Return the newest snapshot at or below ``version``, if it is above the floor. The floor is read after it."""
         snapshot = newest_snapshot(self._log.environment.index, self._log.record.prefix, version)
         floor = max(self._log.floor(), self._log.first - 1)
         return snapshot if snapshot is not None and snapshot.version > floor else None
 
     def raise_damage(self) -> None:
-        """Raise Corrupt where a snapshot newer than the base is damaged."""
+        """Raise Corrupt where `find` met a damaged snapshot, which is newer than the base."""
         for version, damage in self.damages:
             raise Corrupt(
                 "an application's snapshot is damaged, so no floor rises onto it",

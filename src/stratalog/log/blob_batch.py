@@ -1,4 +1,4 @@
-"""The blobs of one commit: held for it where the index takes them along, else put before it is sent."""
+"""The blobs of one commit: held until the commit where the index can store them with it, else put before it is sent."""
 
 from __future__ import annotations
 
@@ -15,32 +15,33 @@ from stratalog.ports.index import NO_BLOBS
 
 __all__ = ["HELD_BYTES_MAX", "BlobBatch", "BlobsDeferred"]
 
-# Entries that share a commit may bring as much again, and then one more of them.
+# A joint commit fills up to the other half, and then one more entry may join with this much.
 HELD_BYTES_MAX = COMMIT_BLOB_BYTES_MAX // 2
 
 RENEWED_TOGETHER = 1024
 
 
 class BlobsDeferred(Exception):
-    """A commit is not sent, since blobs of it are still to be put: `BlobBatch.put_deferred`, then try it again."""
+    """A commit is not sent because some of its blobs are not put yet: call `BlobBatch.put_deferred`, then try again."""
 
 
 class BlobBatch:
-    """No blob later than the item that names it: made before the first blob is written, asked to refresh before the
-    commit is sent, and to renew once it was answered. The commit takes `blobs` along.
+    """Makes every blob durable no later than the item that names it.
 
-    What is held becomes durable with the item, so no collector sees the one without the other. What was put ahead is
-    young while the commit may be under way, as long as it is not half the grace old when the commit is answered; then
-    it is put again (docs/concepts/collecting.md). The batch holds that as well, since what it was made from may be
-    collected.
+    Create it before the first blob is written. Call `refresh` before the commit is sent and `renew` after the answer.
+    Pass `blobs` to the commit.
+
+    Held blobs become durable with the item, so a collector sees both or neither. Blobs put ahead are safe from the
+    collector while they are less than half the grace old when the commit is answered; older ones are put again
+    (docs/concepts/collecting.md). The batch keeps their bytes in memory for that, since their source may be collected.
     """
 
     def __init__(
         self, environment: Environment, held_bytes_max: int = HELD_BYTES_MAX, blobs: Blobs | None = None
     ) -> None:
-        """Above ``held_bytes_max`` what is held is put ahead after all. 0: every blob is durable once it is written.
+        """Above ``held_bytes_max`` bytes the held blobs are put ahead. With 0 every blob is durable once it is written.
 
-        ``blobs`` take the place of the environment's.
+        ``blobs`` replaces the environment's blobs.
         """
         self._environment = environment
         self._blobs = blobs or environment.blobs
@@ -52,38 +53,38 @@ class BlobBatch:
         self.held_bytes = 0
 
     def defer(self) -> None:
-        """From here on collect what would be put ahead, until `put_deferred`.
+        """From now on collect the blobs to put ahead, until `put_deferred`.
 
-        For a caller who holds a lock: others would wait for the blob store with it.
+        For a caller that holds a lock: with it, other threads would wait for the blob store.
         """
         self._deferred = {}
 
     def begin_try(self) -> None:
-        """The commit is made anew: it holds nothing yet. What was put ahead is not put again."""
+        """Begin a new try of the commit: it holds no blobs yet. Blobs that were put ahead are not put again."""
         self._held, self.held_bytes = {}, 0
 
     def check_put(self) -> None:
-        """Raise BlobsDeferred where something was collected and not put."""
+        """Raise BlobsDeferred where blobs were collected and not put."""
         if self._deferred:
             raise BlobsDeferred
 
     def put_deferred(self) -> None:
-        """Put what was collected, and defer no more. Raises what ``Blobs.put`` raises."""
+        """Put the collected blobs and stop deferring. Raises the errors of ``Blobs.put``."""
         deferred, self._deferred = self._deferred, None
         if deferred:
             self._put_ahead(deferred)
 
     @property
     def blobs(self) -> Mapping[str, bytes]:
-        """What the commit must take along, for ``Index.commit``."""
+        """Return the blobs that the commit must store, for ``Index.commit``."""
         return self._held or NO_BLOBS
 
     def write(self, prefix: str, body: bytes) -> BodyRef:
-        """Store ``body`` under ``prefix``, no later than with the commit. Raises what ``Blobs.put`` raises."""
+        """Store ``body`` under ``prefix``, no later than with the commit. Raises the errors of ``Blobs.put``."""
         return write_body(self, prefix, body)
 
     def put(self, key: str, body: bytes) -> None:
-        """Store one blob, no later than with the commit. Raises what ``Blobs.put`` raises."""
+        """Store one blob, no later than with the commit. Raises the errors of ``Blobs.put``."""
         size = len(body)
         limit = min(self._environment.index.blob_bytes_max, self._held_bytes_max)
         if not limit or size > limit:
@@ -96,7 +97,7 @@ class BlobBatch:
         self.held_bytes += size
 
     def put_all(self, bodies: Mapping[str, bytes]) -> None:
-        """Store many blobs. Those that are put ahead wait together. Raises what ``Blobs.put`` raises."""
+        """Store many blobs. Those that are put ahead are put together. Raises the errors of ``Blobs.put``."""
         if self._environment.index.blob_bytes_max:
             for key, body in bodies.items():
                 self.put(key, body)
@@ -104,9 +105,9 @@ class BlobBatch:
             self._put_ahead(bodies)
 
     def refresh(self) -> bool:
-        """Before the commit is sent: put again, once, what may have been collected while the process slept.
+        """Before the commit is sent, put again the blobs that may have been collected while the process slept.
 
-        Answers whether it did. Raises Unavailable where that does not succeed: nothing names the blobs yet.
+        Tries once and returns whether it put them. Raises Unavailable where a put fails: no item names the blobs yet.
         """
         if self._looked is None or self._looked.age_seconds() <= OBSERVATION_SECONDS_MAX:
             return False
@@ -119,9 +120,9 @@ class BlobBatch:
         return True
 
     def renew(self) -> None:
-        """Put again the blobs that grew old meanwhile, with retries: without them a commit that may stand would dangle.
+        """After the answer, put again the blobs that grew too old meanwhile, with retries.
 
-        Raises OutcomeUnknown where that does not succeed.
+        Without them a committed item would name missing blobs. Raises OutcomeUnknown where the retries fail.
         """
         if self._looked is None or self._looked.age_seconds() <= GRACE_SECONDS / 2:
             return
@@ -137,6 +138,7 @@ class BlobBatch:
         if self._deferred is not None:
             self._deferred.update(bodies)
             return
+        # The first put is the oldest, so its age decides for all.
         self._looked = self._looked or Observation(self._environment.clock)
         self._ahead.update(bodies)
         self._put(bodies)

@@ -19,24 +19,24 @@ __all__ = ["BodyRef", "blob_addresses", "read_body", "read_body_back", "stream_b
 
 
 class BodyRef(msgspec.Struct, frozen=True, array_like=True):
-    """Where a body lies: the hash of its one blob, or of its manifest; its size; the hash of its whole content."""
+    """A reference to a body: the hash of its one blob, or of its manifest; its size; the hash of its whole content."""
 
     address: bytes
     size: int
     digest: bytes | None = None
-    """None where the body is one blob, whose address it then is."""
+    """None where the body is one blob: the address is then the hash of the content."""
 
 
 class BlobWriter(Protocol):
-    """What `write_body` needs of blobs."""
+    """The part of `Blobs` that `write_body` needs."""
 
     def put(self, key: str, body: bytes) -> None:
-        """As `Blobs.put`."""
+        """See `Blobs.put`."""
         ...
 
 
 def write_body(blobs: BlobWriter, prefix: str, content: bytes | Iterable[bytes]) -> BodyRef:
-    """Store ``content`` under ``prefix``. Holds one part in memory at a time. Raises what ``put`` raises."""
+    """Store ``content`` under ``prefix``. Holds one part in memory at a time. Raises the errors of ``put``."""
     if isinstance(content, bytes) and len(content) <= BODY_PART_BYTES:
         return BodyRef(_put(blobs, prefix, content), len(content))
     parts = _slices(content) if isinstance(content, bytes) else _parts(content)
@@ -48,15 +48,15 @@ def write_body(blobs: BlobWriter, prefix: str, content: bytes | Iterable[bytes])
 
 
 def read_body(blobs: Blobs, prefix: str, ref: BodyRef) -> bytes:
-    """The whole content, verified."""
+    """Return the whole content, verified. Raises Corrupt, see `stream_body`."""
     return b"".join(stream_body(blobs, prefix, ref))
 
 
 def stream_body(blobs: Blobs, prefix: str, ref: BodyRef) -> Iterator[bytes]:
-    """The content part by part, each verified; the digest of the whole is verified before the last part is given.
+    """Yield the content part by part, each verified. The hash of the whole is verified before the last part is yielded.
 
-    Holds no part that it gave: a reader who takes long over one has the only reference to it. Raises Corrupt for a
-    blob that is damaged, and for one that is missing: the index that names it says it is there.
+    Keeps no reference to a part that it yielded, so a slow reader holds one part in memory, not two. Raises Corrupt for
+    a blob that is damaged or missing: an item in the index names the blob, so it must exist.
     """
     if ref.digest is None:
         body = _get(blobs, prefix, ref.address)
@@ -80,7 +80,7 @@ def stream_body(blobs: Blobs, prefix: str, ref: BodyRef) -> Iterator[bytes]:
 
 
 def read_body_back(blobs: Blobs, prefix: str, ref: BodyRef) -> Iterator[BlobReading]:
-    """Every blob that holds the body, read from storage; damage is answered, and the parts after it are read too.
+    """Read every blob of the body from storage. Damage is yielded, not raised, and the remaining parts are read too.
 
     Holds one part in memory. Raises Unavailable.
     """
@@ -114,19 +114,19 @@ def read_body_back(blobs: Blobs, prefix: str, ref: BodyRef) -> Iterator[BlobRead
 
 
 def blob_addresses(blobs: Blobs, prefix: str, ref: BodyRef) -> Iterator[bytes]:
-    """The hashes of all blobs that hold the body."""
+    """Yield the hashes of all blobs of the body: first ``ref.address``, then the parts, if it has several."""
     yield ref.address
     if ref.digest is not None:
         yield from _manifest(blobs, prefix, ref)
 
 
 def _slices(content: bytes) -> Iterator[bytes]:
-    """``content`` in parts of `BODY_PART_BYTES`, without a further copy of the whole."""
+    """Cut ``content`` into parts of `BODY_PART_BYTES` without copying the whole."""
     return (content[start : start + BODY_PART_BYTES] for start in range(0, len(content), BODY_PART_BYTES))
 
 
 def _parts(content: Iterable[bytes]) -> Iterator[bytes]:
-    """``content`` cut anew into parts of `BODY_PART_BYTES`, the last one shorter."""
+    """Cut pieces of any size into parts of `BODY_PART_BYTES`; the last one may be shorter."""
     buffer = bytearray()
     for piece in content:
         buffer += piece

@@ -1,7 +1,8 @@
 """The hash chain: the hash of an entry names the whole history up to it. `formats/chain.md` defines it exactly.
 
 Entry n has H(n) = SHA-256(H(n − 1) ‖ D(n)). D(n) digests the entry's own facts. H(0) comes from the *origin*, a random
-id that copies, imports and forks keep. How a body is stored (inline, compressed, as a blob) does not enter.
+id that copies, imports and forks keep. The hash does not depend on how a body is stored (inline, compressed, as a
+blob).
 """
 
 from __future__ import annotations
@@ -17,19 +18,22 @@ from stratalog.log.entries import Entry
 __all__ = ["SALT_BYTES", "body_digest", "checked_entries", "genesis", "link"]
 
 SALT_BYTES = 16
-"""So many that nobody can guess a redacted body by trying: the salt goes with the body."""
+"""Long enough that a redacted body cannot be guessed by trying: its salt is erased with it."""
 
 DOMAIN = b"stratalog history 1\0"
 FACTS_FORMAT = 1
 
 
 def genesis(origin: str) -> bytes:
-    """H(0) of the histories that began with ``origin``."""
+    """Return H(0) of the histories that began with ``origin``."""
     return sha256(DOMAIN + origin.encode()).digest()
 
 
 def body_digest(salt: bytes, body_hash: bytes) -> bytes:
-    """What stands for a body in the chain. ``body_hash`` is the SHA-256 of the canonical bytes before compression."""
+    """Return the digest that represents a body in the chain.
+
+    ``body_hash`` is the SHA-256 of the canonical bytes before compression.
+    """
     return sha256(salt + body_hash).digest()
 
 
@@ -43,18 +47,19 @@ def link(
     digest: bytes,
     extras: Any = None,
 ) -> bytes:
-    """H(``version``), given the hash ``before`` it. ``extras`` are a record's further facts; nil for an entry of a log.
+    """Return H(``version``), given the hash ``before`` it.
 
-    The facts are one MessagePack array, since texts that are only joined can be split in two ways.
+    ``extras`` are a record's further facts; nil for an entry of a log. The facts are one MessagePack array.
+    Concatenated texts would be ambiguous: they can be split in more than one way.
     """
     facts = encode((FACTS_FORMAT, version, created_ms, principal, author, write_id, digest, extras))
     return sha256(before + sha256(facts).digest()).digest()
 
 
 def checked_entries(before: bytes, entries: Iterable[Entry]) -> Iterator[Entry]:
-    """``entries`` in order, each proven to continue the history that ``before`` names. They must not be upcast.
+    """Yield ``entries`` in order, each proven to continue the history that ``before`` names. They must not be upcast.
 
-    Raises Corrupt for the first one whose stored hash does not follow from its facts and the hash before it.
+    Raises Corrupt for the first entry whose stored hash does not follow from its facts and the hash before it.
     """
     for entry in entries:
         digest = entry.redacted or body_digest(entry.salt, sha256(encode(entry.events)).digest())

@@ -17,11 +17,13 @@ def commit_once(
     landed: Callable[[], bool],
     blobs: Mapping[str, bytes] = NO_BLOBS,
 ) -> None:
-    """Commit ``writes`` with ``blobs``, which no two callers may write alike; ``landed`` reads whether they stand.
+    """Commit ``writes`` with ``blobs``, and resolve a lost answer by reading.
 
-    A lost answer is resolved by asking ``landed`` and committing again where it says no: a write on its way still
-    meets the same conditions, so only one of the two can take effect.
-    Raises ConditionFailed — nothing written; Unavailable — nothing written within the time budget; OutcomeUnknown.
+    ``landed`` reads whether the writes took effect. No other caller may make the same writes. After a lost answer,
+    ``landed`` is called; if it returns False, the writes are committed again. The first commit may still be under way,
+    but it meets the same conditions, so only one of the two can take effect.
+
+    Raises ConditionFailed: nothing written. Unavailable: nothing written within the time budget. OutcomeUnknown.
     """
     retry = environment.retry()
     in_doubt = False
@@ -36,6 +38,7 @@ def commit_once(
             environment.index.commit(writes, blobs)
             return
         except ConditionFailed as exc:
+            # In doubt, the conditions may have failed because our own earlier commit landed: check that before raising.
             if not in_doubt or refused is not None:
                 raise
             refused = exc
@@ -49,7 +52,7 @@ def commit_once(
 
 
 def _cause(unavailable: Unavailable, in_doubt: bool) -> StratalogError:
-    """What to say on giving up: never Unavailable once a write of ours may stand."""
+    """Return the error for a spent time budget: never Unavailable once a write of ours may have landed."""
     if not in_doubt:
         return unavailable
     unknown = OutcomeUnknown("a commit was not answered in time")

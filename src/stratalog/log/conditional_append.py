@@ -1,7 +1,7 @@
-"""The conditional append: entry n + 1 is written by one conditional put that succeeds only where no entry n + 1 stands.
+"""The conditional append: entry n + 1 is written by one conditional put that succeeds only if no entry n + 1 exists.
 
-Entries of logs (`append.py`) and versions of records (`stratalog/records/put.py`) are written by the same machine. A
-subclass says what the head is, what to write after it, and how it knows its own write again.
+Entries of logs (`append.py`) and versions of records (`stratalog/records/put.py`) share this state machine. A subclass
+defines the head, the writes after it, and how to recognise its own write.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ class _Head(Protocol):
 
 
 class _Plan(Protocol):
-    """What one commit is to write."""
+    """The writes and blobs of one commit."""
 
     @property
     def writes(self) -> Sequence[Write]: ...
@@ -45,23 +45,23 @@ P = TypeVar("P", bound=_Plan)
 
 
 class Idle(msgspec.Struct, frozen=True):
-    """The next try may begin at once."""
+    """No commit is in flight and no failure is pending: the next try may begin at once."""
 
 
 class InFlight(msgspec.Struct, Generic[P], frozen=True):
-    """A commit was sent and is not answered."""
+    """A commit was sent and its answer has not arrived."""
 
     plan: P
 
 
 class RaceLost(msgspec.Struct, frozen=True):
-    """Another writer came first. The next try reads the head and commits inside the turn."""
+    """Another writer committed first. The next try reads the head and commits inside the turn."""
 
     cause: ConditionFailed
 
 
 class StoreFailed(msgspec.Struct, frozen=True):
-    """The store failed. Whether a commit of ours may stand is told by the doubts, not by this."""
+    """The store failed. Whether a commit of ours may have landed is recorded in the doubts, not here."""
 
     cause: Unavailable | OutcomeUnknown
 
@@ -70,11 +70,12 @@ IDLE = Idle()
 
 
 class ConditionalAppend(ABC, Generic[H, P]):
-    """One append on its way, from the first try to the last.
+    """One append, from the first try to the last.
 
-    Its state is `Idle`, `InFlight`, `RaceLost` or `StoreFailed`. Two more facts outlast a try. The head is fresh once
-    it was read during this call, and only then may a final answer be given from it. A doubt is a place where a write
-    of ours may stand or may still come to stand; while there is one, each try reads the head and looks there first.
+    Its state is `Idle`, `InFlight`, `RaceLost` or `StoreFailed`. Two more facts outlive a try. The head is *fresh* once
+    it was read during this call; only a fresh head justifies a final answer. A *doubt* is a position where a write of
+    ours may have landed or may still land. While there is a doubt, each try reads the head and checks that position
+    first.
     """
 
     what = "an append"
@@ -88,28 +89,28 @@ class ConditionalAppend(ABC, Generic[H, P]):
         self._retry: Retry | None = None
 
     def run(self) -> None:
-        """Try until it is settled. Raises ContentionError, Unavailable: nothing written. OutcomeUnknown."""
+        """Try until the append is settled. Raises ContentionError, Unavailable: nothing written. OutcomeUnknown."""
         if not self._reads_first():
             self._try_once()
         while not self._is_settled():
             self._try_again()
 
     def interrupt(self) -> None:
-        """The thread is interrupted. Its commit may have been under way, so whoever goes on must look for it."""
+        """Handle an interrupt of the thread: a commit in flight becomes a doubt, which the next leader must check."""
         if isinstance(self._state, InFlight):
             self._mark_in_doubt(self._state.plan)
 
     @abstractmethod
     def _is_settled(self) -> bool:
-        """Whether the answer is known."""
+        """Return whether the outcome is known."""
 
     @abstractmethod
     def _in_doubt(self) -> bool:
-        """Whether a write of ours may stand or may still come to stand."""
+        """Return whether a write of ours may have landed or may still land."""
 
     @abstractmethod
     def _known_head(self) -> H | None:
-        """The head as last seen; None where it must be read, since others have left it behind, or probably have."""
+        """Return the head as last seen; None where it must be read: others have appended since, or probably have."""
 
     @abstractmethod
     def _reread(self) -> H:
@@ -117,23 +118,23 @@ class ConditionalAppend(ABC, Generic[H, P]):
 
     @abstractmethod
     def _resolve_doubts(self, head: H) -> None:
-        """Look at each doubtful place. A doubt lasts while its place is free: the write may still come."""
+        """Check each position in doubt. A doubt lasts while its position is free: the write may still land there."""
 
     @abstractmethod
     def _plan(self, head: H) -> tuple[P, H] | None:
-        """What to write, and after which head; None where there is nothing to write just now."""
+        """Return the commit to make and the head that it follows; None where there is nothing to write just now."""
 
     @abstractmethod
     def _learn(self, plan: P, head: H, conflict: ConditionFailed) -> bool:
-        """Others stand where we wanted to be, or an earlier write of ours. Answers whether to back off."""
+        """Handle a failed condition: another entry, or our own earlier write, is there. Return whether to back off."""
 
     @abstractmethod
     def _land(self, plan: P, head: H) -> None:
-        """The commit was answered: done, unless the answer came too late to rely on what the plan was made from."""
+        """Settle the plan, or mark it in doubt where the answer came later than the observation rule allows."""
 
     @abstractmethod
     def _mark_in_doubt(self, plan: P) -> None:
-        """The commit may stand, or may still come to stand."""
+        """Record that the commit may have landed, or may still land."""
 
     @abstractmethod
     def _turn(self) -> AbstractContextManager[bool]:
@@ -141,24 +142,24 @@ class ConditionalAppend(ABC, Generic[H, P]):
 
     @abstractmethod
     def _details(self) -> dict[str, Any]:
-        """What names the log or the record in errors."""
+        """Return the details that name the log or the record in errors."""
 
     def _reads_first(self) -> bool:
-        """Whether even the first try reads the head before it puts, inside the turn."""
+        """Return whether even the first try reads the head before it puts, inside the turn."""
         return False
 
     def _prepare(self) -> None:
-        """Called at the beginning of each try."""
+        """Prepare a try. Called at the beginning of each."""
 
     def _pace(self) -> Pace | None:
-        """What earlier appends have learnt of other writers."""
+        """Return the pace that earlier appends have learnt from other writers; None for the default back-off."""
         return None
 
     def _try_again(self) -> None:
-        """The next try. One that reads the head first, as after a lost race, reads and commits inside the turn."""
+        """Make the next try. One that reads the head first, as after a lost race, reads and commits inside the turn."""
         before, self._state = self._state, IDLE
         if isinstance(before, StoreFailed):
-            self._wait(before.cause)  # not inside the turn: others would wait for it
+            self._wait(before.cause)  # outside the turn: other writers would wait with us
         with self._turn() if isinstance(before, RaceLost) or self._reads_first() else no_turn() as has_turn:
             if isinstance(before, RaceLost):
                 self._wait(before.cause, has_turn=has_turn)
@@ -184,10 +185,11 @@ class ConditionalAppend(ABC, Generic[H, P]):
             self._commit(*planned)
 
     def _usable_head(self, in_doubt: bool) -> H:
-        """The head as remembered, or read anew where it is unknown, too old to be relied on or left behind."""
+        """Return the remembered head, or read it where it is unknown, outdated, or too old for the observation rule."""
         head = None if in_doubt else self._known_head()
         if head is None:
             return self._reread()
+        # The other half of the window is left for the commit and its answer.
         return head if head.seen.seconds_until(self._sent) <= OBSERVATION_SECONDS_MAX / 2 else self._reread()
 
     def _commit(self, plan: P, head: H) -> None:
@@ -221,7 +223,7 @@ class ConditionalAppend(ABC, Generic[H, P]):
         raise error from cause
 
     def _verdict(self, cause: StratalogError) -> StratalogError:
-        """``cause``, or OutcomeUnknown where an earlier try may stand or may still come to stand."""
+        """Return ``cause``, or OutcomeUnknown where an earlier try may have landed or may still land."""
         if self._in_doubt() or isinstance(cause, OutcomeUnknown):
             return OutcomeUnknown(f"{self.what} was not answered in time", **self._details())
         return cause

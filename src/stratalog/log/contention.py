@@ -1,7 +1,7 @@
-"""Contention: how contended a log is, as one process sees it, and what that means for its next try.
+"""Contention: one process's estimate of how contended a log is, which decides how its next try begins.
 
-A put that comes too late is billed like one that lands, and a read costs a fifth of it. So a writer whose head has
-probably been left behind reads before it puts; one who is alone never does.
+A put that loses its race costs as much as one that succeeds; a read costs a fifth of it. So a writer whose head is
+probably outdated reads before it puts. A lone writer never does.
 """
 
 from __future__ import annotations
@@ -13,53 +13,55 @@ from stratalog.log.environment import LogSettings
 __all__ = ["READ_SHARE", "Contention"]
 
 READ_SHARE = 0.2
-"""What a read of the head costs of a put, in DynamoDB's prices: reading first pays where more puts than that lose."""
+"""The cost of a read relative to a put, in DynamoDB's prices: reading first pays if more puts than that lose."""
 
-RETAINED = 7 / 8  # of what was seen before, each time something is seen
-FORGOTTEN = 1 / 16  # an entry counts for nothing once less than that is left of it
+RETAINED = 7 / 8  # the share of earlier observations that counts on at each new one
+FORGOTTEN = 1 / 16  # a remainder at or below this many entries is dropped
 BACKOFF_GROWTH = 2.0
 BACKOFF_DECAY = 0.8
 _QUIET = -math.log(1 - READ_SHARE)
 
 
 class Contention:
-    """Told what was seen of others and what became of own puts; asked whether to read first and how long to wait.
+    """Estimates contention from the entries of other writers and the fate of own puts.
 
-    It says what is probable and decides nothing that has to be right. Its numbers are of the last dozen tries, however
-    long these took: they suit a log that others write once an hour as well as one that they write 100 times a second.
+    It decides whether to read first and how long to wait. A wrong estimate costs time or money, never correctness. It
+    weighs the last dozen tries, whatever time they took, so it suits a log that others write once an hour as well as
+    one that they write 100 times a second.
     """
 
     __slots__ = ("_others", "_seconds", "backoff_seconds", "contended")
 
     def __init__(self) -> None:
         self.contended = False
-        """Whether others wrote of late; while nobody did there is nothing to ask here."""
+        """Whether other writers wrote recently; while none did, no estimate is needed."""
 
         self._others = 0.0
         self._seconds = 0.0
         self.backoff_seconds = 0.0
-        """How long the next wait after a lost put may be; remembered from one append to the next."""
+        """The limit of the next wait after a lost put; remembered from one append to the next."""
 
     def saw(self, others: int, seconds: float) -> None:
-        """The log holds so many entries of others more than so many seconds before."""
+        """Record that ``others`` entries of other writers appeared within ``seconds``."""
         retained = self._others * RETAINED
         self._others = others + (retained if retained > FORGOTTEN else 0)
         self._seconds = max(0.0, seconds) + self._seconds * RETAINED
         self.contended = self._others > 0
 
     def is_behind(self, age_seconds: float) -> bool:
-        """Whether a head seen so long ago is more likely left behind than reading it anew is dear.
+        """Return whether a head of this age is outdated with a probability that makes reading it the cheaper choice.
 
-        Others are taken to write at random at the rate at which they were seen to: 1 - e^(-rate · age).
+        Other writers are assumed to write at random at their observed rate: the probability is 1 - e^(-rate · age).
         """
+        # Multiplied out, since the observed time may be zero.
         return self._others * age_seconds > _QUIET * self._seconds
 
     def won(self) -> None:
-        """A put landed."""
+        """Record that a put succeeded."""
         self.backoff_seconds *= BACKOFF_DECAY
 
     def lost(self, settings: LogSettings) -> None:
-        """A put came too late."""
+        """Record that a put lost its race."""
         self.contended = True
         first, limit = settings.append_backoff_seconds_first, settings.append_backoff_seconds_max
         self.backoff_seconds = min(limit, max(first, self.backoff_seconds * BACKOFF_GROWTH))

@@ -1,10 +1,10 @@
-"""The directory: every log and record of an organisation, entered in the commit that creates it.
+"""The directory: every log and record of an organisation, listed in the commit that creates it.
 
 An organisation's logs are one partition, so that listing them is one paged read. Its records, which may be many
 millions and are created by many writers at once, are spread over shards and merged when listed.
 
-Names belong to an organisation. A line under the name alone, `!names/NAME`, says for each organisation that has it that
-it does. Every write of such a line is in one commit with a conditional write of the organisation's own name record.
+Names belong to an organisation. The partition `!names/NAME` holds one line for each organisation that has a log of that
+name. Every write of such a line shares its commit with a conditional write of the organisation's own name record.
 """
 
 from __future__ import annotations
@@ -52,26 +52,29 @@ class Listing(msgspec.Struct, frozen=True):
 
 
 def directory_put(organisation: str, shelf: str, id: str, kind: str, created_ms: int) -> Put:
-    """The write that enters ``id`` in a shelf (`LOGS` or `RECORDS`)."""
+    """Return the write that lists ``id`` on a shelf (`LOGS` or `RECORDS`)."""
     attributes: dict[str, Attribute] = {"k": kind, "c": created_ms}
     return Put(Item(_partition(organisation, shelf, id), id_sort(id), attributes))
 
 
 def directory_delete(organisation: str, shelf: str, id: str) -> Delete:
-    """The write that takes ``id`` out."""
+    """Return the write that removes ``id`` from its shelf."""
     return Delete(_partition(organisation, shelf, id), id_sort(id))
 
 
 def list_directory(
     index: Index, organisation: str, shelf: str, *, after: str = "", prefix: str = ""
 ) -> Iterator[Listing]:
-    """The lines of a shelf after the id ``after`` that begin with ``prefix``, in order of the ids' UTF-8, by pages."""
+    """Yield the lines of a shelf whose ids follow ``after`` and begin with ``prefix``.
+
+    They come in UTF-8 order of the ids, by pages.
+    """
     start = max(id_sort(text, what) if text else "" for text, what in ((after, "after"), (prefix, "prefix")))
     shards = [
         index.query(directory_partition(organisation, shelf, shard), after=start or None, before=_end(prefix))
         for shard in range(SHARDS[shelf])
     ]
-    # A query leaves out what it starts after, and the prefix may be an id as well.
+    # The queries exclude their start, but the prefix itself may be an id.
     own = index.get(_partition(organisation, shelf, prefix), prefix) if prefix > after else None
     for item in chain([own] if own else (), heapq.merge(*shards, key=lambda item: item.sort)):
         attributes: Any = item.attributes
@@ -79,15 +82,15 @@ def list_directory(
 
 
 def organisation_put(organisation: str) -> Put:
-    """The write that enters an organisation in the store's list; entering it again is fine."""
+    """Return the write that lists an organisation of the store. Listing it again is harmless."""
     return Put(Item(ORGANISATIONS_PARTITION, id_sort(organisation, "organisation"), {}))
 
 
 def organisation_missing(environment: Environment, organisation: str) -> list[Put]:
-    """The same where it is not entered yet, as far as a cheap read knows; else nothing.
+    """Return the write that lists the organisation, unless a cheap read finds it listed; then nothing.
 
-    An organisation is never taken out. Its one item must not be written with everything that it creates: creators
-    would meet there.
+    An organisation is never removed from the list. Its one item must not be part of every creation: concurrent creators
+    would contend for it.
     """
     put = organisation_put(organisation)
     if environment.entered_organisations.knows(organisation):
@@ -99,7 +102,7 @@ def organisation_missing(environment: Environment, organisation: str) -> list[Pu
 
 
 def list_organisations(index: Index) -> Iterator[str]:
-    """The organisations that ever created something, in order of the ids' UTF-8."""
+    """Yield the organisations that ever created something, in UTF-8 order of the ids."""
     for item in index.query(ORGANISATIONS_PARTITION):
         yield item.sort
 
@@ -112,19 +115,19 @@ class NameHolder(msgspec.Struct, frozen=True):
 
 
 def name_line_put(organisation: str, log: str, kind: str) -> Put:
-    """The write that says of ``organisation`` that it has a log of the name. Commit it with the name record."""
+    """Return the write that records that ``organisation`` has a log of the name. Commit it with the name record."""
     return Put(Item(names_partition(log), id_sort(organisation, "organisation"), {"k": kind}))
 
 
 def name_delete(organisation: str, log: str) -> Delete:
-    """The write that takes the line away. Commit it with the name record."""
+    """Return the write that removes that line. Commit it with the name record."""
     return Delete(names_partition(log), id_sort(organisation, "organisation"))
 
 
 def organisations_of(index: Index, log: str) -> Iterator[NameHolder]:
-    """The organisations that have a log of the name, in order of the ids' UTF-8, by pages; mostly one page.
+    """Yield the organisations that have a log of the name, in UTF-8 order of the ids, by pages; mostly one page.
 
-    A tenant must not see the others: whoever answers a tenant filters them.
+    A tenant must not see other tenants: the caller filters the result before it answers one.
     """
     for item in index.query(names_partition(log)):
         attributes: Any = item.attributes
@@ -132,10 +135,11 @@ def organisations_of(index: Index, log: str) -> Iterator[NameHolder]:
 
 
 def _end(prefix: str) -> str | None:
-    """What comes after all ids that begin with ``prefix``, and before all others; None where nothing does."""
+    """Return the smallest text after all ids that begin with ``prefix``; None where there is no upper bound."""
     start = prefix.rstrip(LAST_CHARACTER)
     if not start:
         return None
+    # Skip the surrogates, which no id can hold.
     following = ord(start[-1]) + 1
     return start[:-1] + chr(0xE000 if following == 0xD800 else following)
 

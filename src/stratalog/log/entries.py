@@ -1,4 +1,4 @@
-"""Entries and events, and the index items they are stored as. `formats/log.md` describes the bytes."""
+"""Entries and events, and the index items that store them. `formats/log.md` describes the bytes."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ class Event(msgspec.Struct, frozen=True, array_like=True, gc=False):
 
 
 class _PlainEvent(msgspec.Struct, frozen=True, array_like=True, gc=False):
-    """An event as msgspec accepts it only where it needs no closer look. A character has at most four bytes."""
+    """An event that msgspec alone can validate; others take a slower path. A character has at most four bytes."""
 
     type: Annotated[str, msgspec.Meta(max_length=EVENT_TYPE_BYTES_MAX // 4)]
     data: Plain
@@ -63,7 +63,7 @@ class _PlainEvent(msgspec.Struct, frozen=True, array_like=True, gc=False):
 
 
 class Entry(msgspec.Struct, frozen=True, gc=False):
-    """One atomic commit; its number is its version. ``created_ms`` never goes back along a log."""
+    """One atomic commit; its number is its version. ``created_ms`` never decreases along a log."""
 
     version: int
     created_ms: int
@@ -71,22 +71,22 @@ class Entry(msgspec.Struct, frozen=True, gc=False):
     write_id: str
     events: tuple[Event, ...]
     principal: str = ""
-    """The id of whoever asked for it; ``author`` is the name to show. Empty where nobody was identified."""
+    """The id of the principal who asked for the entry, empty where there was none; ``author`` is the name to show."""
 
     hash: bytes = b""
     """Names the history up to this entry; see `stratalog.log.chain`."""
 
     salt: bytes = b""
-    """Hides the body in the chain: without it a redacted body cannot be guessed."""
+    """Hides the body in the chain: without the salt a redacted body cannot be guessed."""
 
     redacted: bytes = b""
-    """The body's digest in the chain, once events and salt were erased; `events` is empty then. Else empty."""
+    """The body's digest in the chain, if events and salt were erased; `events` is then empty. Otherwise empty."""
 
 
 def encode_events(events: Sequence[Event], *, checked: bool = False) -> bytes:
-    """The canonical bytes of an entry's events; ``checked`` says that their data is canonical already.
+    """Return the canonical bytes of an entry's events. ``checked`` asserts that their data is canonical already.
 
-    Raises Invalid or LimitExceeded for what may not be stored.
+    Raises Invalid or LimitExceeded for events that may not be stored.
     """
     if not 1 <= len(events) <= ENTRY_EVENTS_MAX:
         raise LimitExceeded("an entry has too few or too many events", value=len(events), limit=ENTRY_EVENTS_MAX)
@@ -97,14 +97,14 @@ def encode_events(events: Sequence[Event], *, checked: bool = False) -> bytes:
 
 
 def inline_body(body: bytes) -> tuple[str, bytes]:
-    """The tag of a codec, which names the attribute, and ``body`` in it: compressed where that is smaller."""
+    """Return the tag of a codec, which names the attribute, and ``body`` in that codec: compressed if smaller."""
     if len(body) >= COMPRESS_BYTES_MIN and len(packed := compress(body)) < len(body):
         return ZSTD.tag, packed
     return PLAIN.tag, body
 
 
 def entry_from_item(item: Item, blobs: Blobs, owner: str, upcasters: Upcasters | None = None) -> Entry:
-    """The entry an item holds; opens its body where that lies in blobs. Raises Corrupt."""
+    """Return the entry that an item holds; read its body from the blobs where it is not inline. Raises Corrupt."""
     attributes: Mapping[str, Any] = item.attributes
     if "d" in attributes:
         return _redacted_entry(item, attributes)
@@ -143,9 +143,9 @@ def _redacted_entry(item: Item, attributes: Mapping[str, Any]) -> Entry:
 
 
 def inline_entries(items: Sequence[Item], first: int) -> list[Entry] | None:
-    """What `entry_from_item` makes of each, in half the time; None where one needs a closer look.
+    """Return the entries of ``items`` in half the time of `entry_from_item`; None where an item needs that function.
 
-    The last of the items, which are in order, tells whether they are the entries from ``first`` on without a gap.
+    ``items`` are in order, so the last one shows whether they are the entries from ``first`` on without a gap.
     """
     if parse_number(items[-1].sort) != first + len(items) - 1:
         return None
@@ -159,17 +159,17 @@ def inline_entries(items: Sequence[Item], first: int) -> list[Entry] | None:
 
 
 def check_author(author: str) -> str:
-    """``author``. Raises Invalid or LimitExceeded."""
+    """Return ``author``. Raises Invalid or LimitExceeded."""
     return _bounded(author, "author", AUTHOR_BYTES_MAX)
 
 
 def check_principal(principal: str) -> str:
-    """``principal``. Raises Invalid or LimitExceeded."""
+    """Return ``principal``. Raises Invalid or LimitExceeded."""
     return _bounded(principal, "principal", PRINCIPAL_BYTES_MAX)
 
 
 def check_write_id(write_id: str) -> str:
-    """``write_id``. Raises Invalid or LimitExceeded."""
+    """Return ``write_id``. Raises Invalid or LimitExceeded."""
     if not write_id:
         raise Invalid("a write id must have at least one character", value=write_id)
     return _bounded(write_id, "write id", WRITE_ID_BYTES_MAX)
@@ -191,7 +191,7 @@ def _stored_body(item: Item, blobs: Blobs, owner: str) -> bytes:
 def _checked_body(events: Sequence[Event]) -> bytes:
     body, plain = reread(events, _plain_events)
     if plain is not None:
-        # Most entries have one event. Comparing its data alone takes a fourth of comparing by iterators.
+        # Most entries have one event. Comparing its data directly takes a quarter of the time of the iterators.
         if len(events) == 1 and plain[0].data == events[0].data:
             return body
         if all(map(eq, map(_data_of, plain), map(_data_of, events))):

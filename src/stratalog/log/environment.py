@@ -32,43 +32,43 @@ class LogSettings(msgspec.Struct, frozen=True, kw_only=True):
     """Numbers that tune speed and cost; none of them is part of a stored format."""
 
     segment_entries_target: int = 10_000
-    """A segment is sealed once it holds this many entries; one with state waits for its snapshot up to twice that."""
+    """A segment is sealed at this many entries; in a log with state it waits for its snapshot up to twice that."""
 
     snapshot_entries_interval: int = 500
-    """A document is given a snapshot every so many versions."""
+    """A document gets a snapshot every so many versions."""
 
     body_inline_bytes_max: int = BODY_INLINE_BYTES_MAX
-    """An entry's events above this size go to a blob; below it the index is cheaper."""
+    """Larger bodies of events are stored as blobs. Up to this size the index is cheaper."""
 
     append_seconds_max: float = 10.0
-    """How long an append goes on trying under contention or while the index is unavailable."""
+    """How long an append retries under contention or while the index is unavailable."""
 
     append_backoff_seconds_first: float = 0.002
     append_backoff_seconds_max: float = 1.0
 
     follow_poll_seconds: float = 0.5
-    """How often a follower looks for new entries."""
+    """How often a follower polls for new entries."""
 
 
 class EnteredOrganisations:
-    """Organisations that a read found in the store's list. None is ever taken out of it, so this cannot be outdated."""
+    """Organisations that a read found in the store's list. None is ever removed from it, so this cannot be outdated."""
 
     def __init__(self) -> None:
         self._names: set[str] = set()
 
     def knows(self, organisation: str) -> bool:
-        """Whether it was found before."""
+        """Return whether the organisation was found before."""
         return organisation in self._names
 
     def learn(self, organisation: str) -> None:
-        """It was found."""
+        """Record that the organisation was found."""
         if len(self._names) >= ORGANISATIONS_REMEMBERED_MAX:
             self._names.clear()
         self._names.add(organisation)
 
 
 class Environment:
-    """Index, blobs and clock of one store, its settings, and counters of notable events."""
+    """The ports, clock, settings, caches, background tasks and counters that the logs of one store share."""
 
     def __init__(
         self,
@@ -94,16 +94,16 @@ class Environment:
         """The decoded chunks of all documents of the store."""
 
         self.admission: Admission | None = None
-        """What holds writers to quotas; None where nothing does: a server sets it, a worker and maintenance do not."""
+        """Enforces quotas; None where none are enforced. A server sets it, a worker and maintenance do not."""
 
         self.entered_organisations = EnteredOrganisations()
         self.reads = RecentReads()
         close_in_child(self, "index", "blobs")
 
     def report(self, what: str, **details: object) -> None:
-        """Count something that an operator must hear of, and log it. Alarms look for ``what`` in metrics and logs.
+        """Count and log an event that an operator must learn of. Alarms match ``what`` in metrics and logs.
 
-        ``details`` name things. They hold no content of documents and nothing that an exception says of it.
+        ``details`` name things. They must not hold content of documents, nor texts of exceptions that could quote it.
         """
         self.counters[what] += 1
         _log.error("%s: %s", what, " ".join(f"{name}={value}" for name, value in details.items()))
@@ -116,11 +116,11 @@ class Environment:
         document_clients: Callable[[], int] | None = None,
         principal: str = "",
     ) -> Reservation:
-        """Admit what a write adds, where quotas are held here; see `Admission.reserve`. Raises QuotaExceeded."""
+        """Admit the amounts of a write, where quotas are enforced; see `Admission.reserve`. Raises QuotaExceeded."""
         if self.admission is None:
             return UNBOUND
         return self.admission.reserve(organisation, amounts, document_clients=document_clients, principal=principal)
 
     def retry(self, since: Observation | None = None, *, pace: Pace | None = None) -> Retry:
-        """The retry of one write: within `LogSettings.append_seconds_max`, which begins now or with ``since``."""
+        """Return the retry of one write. Its budget of `LogSettings.append_seconds_max` begins now or at ``since``."""
         return Retry(self.clock, self._retry_policy, since, pace=pace)

@@ -1,4 +1,4 @@
-"""The head: where a log ends, and how that was learnt."""
+"""The head: the end of a log, and how a process reads it."""
 
 from __future__ import annotations
 
@@ -35,12 +35,12 @@ head_rank = attrgetter("version", "seen.boot_ms")
 
 
 def first_head(name: NameRecord, seen: Observation) -> Head:
-    """Where to look from, by a name record as it was when ``seen`` was taken: no entry of its segment is known."""
+    """Return where a search begins, by a name record read when ``seen`` was taken: its segment, not yet read."""
     return Head(name.segment - 1, name.segment, name.created_ms, name.hash, seen)
 
 
 def find_head(index: Index, clock: Clock, name: NameRecord) -> Head:
-    """The head of the incarnation ``name`` speaks of, from its name record: two reads. Raises NotFound."""
+    """Return the head of the incarnation of ``name``, from its name record: two reads. Raises NotFound."""
     while True:
         seen = Observation(clock)
         name = require_name(index, name.organisation, name.name, name.incarnation)
@@ -50,9 +50,10 @@ def find_head(index: Index, clock: Clock, name: NameRecord) -> Head:
 
 
 def follow_head(index: Index, clock: Clock, name: NameRecord, head: Head | None) -> Head:
-    """The head, from where it was last seen: one read, as long as that segment stands. Raises NotFound.
+    """Return the head, searched from where it was last seen: one read while that segment exists. Raises NotFound.
 
-    A segment seen longer ago than the observation rule allows may be freed, and a late write may have fallen into it.
+    After longer than the observation rule allows, that segment may have been freed and a late write may have landed in
+    it. The search then begins at the name record.
     """
     if head is not None and head.seen.age_seconds() <= OBSERVATION_SECONDS_MAX:
         current = _head_from(index, clock, name, head)
@@ -62,7 +63,7 @@ def follow_head(index: Index, clock: Clock, name: NameRecord, head: Head | None)
 
 
 def _head_from(index: Index, clock: Clock, name: NameRecord, head: Head) -> Head | None:
-    """The head now; None where ``head`` was seen too long ago by then, or names a segment whose entries are gone."""
+    """Return the head now; None where ``head`` is too old after the read, or its segment's entries are gone."""
     seen = Observation(clock)
     current = _walk(index, name, head.segment, seen)
     if current is None and head.version < head.segment:
@@ -71,7 +72,7 @@ def _head_from(index: Index, clock: Clock, name: NameRecord, head: Head) -> Head
 
 
 def _walk(index: Index, name: NameRecord, segment: int, seen: Observation) -> Head | None:
-    """The last entry from ``segment`` on, along the seals; None where the segment holds nothing."""
+    """Return the last entry from ``segment`` on, along the seals; None where the segment holds nothing."""
     while True:
         last = _last_item(index, name.prefix, segment)
         if last is None:
@@ -86,7 +87,7 @@ def _walk(index: Index, name: NameRecord, segment: int, seen: Observation) -> He
 
 
 def _facts(entry: Item) -> tuple[int, bytes]:
-    """The time and the hash of an entry."""
+    """Return the time and the hash of an entry."""
     created_ms, hash = entry.attributes.get("c"), entry.attributes.get("h")
     if not isinstance(created_ms, int) or not isinstance(hash, bytes):
         raise Corrupt("the last item is no entry", partition=entry.partition, sort=entry.sort)

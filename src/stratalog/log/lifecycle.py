@@ -1,4 +1,4 @@
-"""Logs come and go: creation and forking in one commit, deletion as an append, sweeping long after it."""
+"""The lifecycle of logs: creation and forking in one commit, deletion as an append."""
 
 from __future__ import annotations
 
@@ -55,9 +55,9 @@ def create_log(
 ) -> Log:
     """Create a log, in one commit with its first segment and its line in the directory.
 
-    ``origin`` is that of the history which an import repeats; another history gets a new one.
+    ``origin`` is the origin of the history that an import repeats; a new history gets a new one.
 
-    Raises Conflict where the organisation has one of that name, QuotaExceeded; NotFound never.
+    Raises Conflict where the organisation has a log of that name, QuotaExceeded: nothing is created. Never NotFound.
     """
     seen = Observation(environment.clock)
     return Log(environment, _create(environment, organisation, name, kind, origin=origin), upcasters, seen=seen)
@@ -71,9 +71,9 @@ def open_log(
     upcasters: Upcasters | None = None,
     known: Log | None = None,
 ) -> Log:
-    """The log that lives under the name now. One read. Raises NotFound.
+    """Return the log that has the name now. One read. Raises NotFound.
 
-    ``known`` is a handle made before, which is answered where it is of the same incarnation and history.
+    ``known`` is an earlier handle. It is returned if it is of the same incarnation and history.
     """
     seen = Observation(environment.clock)
     record = require_name(environment.index, organisation, name)
@@ -90,14 +90,16 @@ def fork_log(
     upcasters: Upcasters | None = None,
     require_state: Callable[[], object] = lambda: None,
 ) -> Log:
-    """A new log whose versions up to ``at`` are ``log``'s: one commit, whatever the length of the history.
+    """Create a log whose versions up to ``at`` are ``log``'s, in one commit, whatever the length of the history.
 
-    It pins the floor of the log that holds ``at``, in the same commit that creates it. It stays in the organisation,
-    whose blobs it shares; another one gets a copy. ``require_state`` raises where no state of ``at`` can be had from
-    storage. It is called where a version was ever redacted, after the name record was read: a later redaction changes
-    that record.
-    Raises NotFound (no such version), VersionForgotten (below the floor), Conflict (the name lives), QuotaExceeded,
-    Invalid.
+    The same commit pins ``at``, so the log that holds it cannot raise its floor above it. The fork belongs to the same
+    organisation and shares its blobs; another organisation gets a copy.
+
+    ``require_state`` raises where no state of ``at`` can be had from storage. It is called where a version was ever
+    redacted, after the name record was read: a later redaction changes that record, and the commit fails.
+
+    Raises NotFound (no such version), VersionForgotten (below the floor), Conflict (the name is in use), QuotaExceeded,
+    Invalid, LimitExceeded (forks nested too deeply), ContentionError (the source kept changing). Nothing is created.
     """
     environment, organisation = log.environment, log.record.organisation
     head = log.head()
@@ -127,13 +129,14 @@ def fork_log(
 
 
 def delete_log(log: Log) -> None:
-    """Delete the log: an end seal where the next entry would stand, and the name record flipped, in one commit.
+    """Delete the log: an end marker as entry n + 1 and a deleted name record, in one commit.
 
-    Its items go once nobody can rely on having seen them; see `sweep_deleted`. Deleting it again raises NotFound.
+    Its items are removed when no process can rely on having seen them; see `sweep_deleted`. A repeated call raises
+    NotFound.
     """
     environment, record = log.environment, log.record
     for _ in range(ATTEMPTS_MAX):
-        # The name first: its revision fences a roll-over, so that the segment of the head read after it is the current.
+        # Read the name first. Its revision fences a roll-over, so the head read after it lies in the current segment.
         record = require_name(environment.index, record.organisation, record.name, record.incarnation)
         head = log.head()
         seal = Item(
@@ -199,7 +202,7 @@ def _create(
         stored = read_name(environment.index, organisation, name)
         if stored is None or stored.incarnation == incarnation:
             return stored is not None
-        # Another log has the name. This one may have been created, found by others and deleted, before the answer came.
+        # Another log has the name. Ours may have been created, seen by others and deleted before the answer came.
         if environment.index.get(deleted_partition(organisation), record.prefix) is not None:
             return True
         if sent.age_seconds() > OBSERVATION_SECONDS_MAX and stored.revision > record.revision:
@@ -218,7 +221,10 @@ def _create(
 
 
 def _depth(environment: Environment, source: NameRecord | None) -> int:
-    """How many forks lie between a log and the first of its family: a log's references are read before its forks'."""
+    """Return how many forks separate a log from the first of its family.
+
+    The collector reads a log's references before those of its forks.
+    """
     if source is None:
         return 0
     item = environment.index.get(family_partition(source.owner), source.prefix)
@@ -226,7 +232,11 @@ def _depth(environment: Environment, source: NameRecord | None) -> int:
 
 
 def _creation(record: NameRecord, former: NameRecord | None, depth: int) -> list[Write]:
-    """The name record, which fences all else; the line under the name alone; the first segment; the directory."""
+    """Return the writes of a creation.
+
+    They are the name record, which fences all others; the line under the name alone; the first segment; the line in the
+    directory; the member of the family.
+    """
     return [
         name_put(record, None if former else Absent()),
         name_line_put(record.organisation, record.name, record.kind),
@@ -237,9 +247,9 @@ def _creation(record: NameRecord, former: NameRecord | None, depth: int) -> list
 
 
 def _holder(environment: Environment, record: NameRecord, at: int) -> NameRecord:
-    """The living log that holds version ``at``: the log itself, or the ancestor whose version that is.
+    """Return the living log that holds version ``at``: the log itself, or the ancestor that the version belongs to.
 
-    Raises NotFound where that ancestor was deleted: what its forks pin stays readable, but nothing new is pinned on it.
+    Raises NotFound where that ancestor was deleted. Its pinned versions stay readable, but no new fork may pin it.
     """
     for parent in record.lineage:
         if at < parent.version:
@@ -248,7 +258,7 @@ def _holder(environment: Environment, record: NameRecord, at: int) -> NameRecord
 
 
 def _lineage(source: NameRecord, at: int, hash: bytes) -> tuple[Parent, ...]:
-    """The ancestors of a fork of ``source`` at ``at``: its own, and itself where it has versions by then."""
+    """Return a fork's ancestors: those of ``source``, and ``source`` itself if it has versions of its own by ``at``."""
     if source.lineage and source.lineage[-1].version == at:
         return source.lineage
     if len(source.lineage) >= FORK_DEPTH_MAX:
@@ -257,10 +267,10 @@ def _lineage(source: NameRecord, at: int, hash: bytes) -> tuple[Parent, ...]:
 
 
 def _pin(source: NameRecord, record: NameRecord) -> list[Write]:
-    """Keep what the fork stands on: its pin at every ancestor, and the source unchanged since it was read.
+    """Return the writes that pin the fork's version at every ancestor, and fail if the source has changed.
 
-    The source's revision rises, so that a floor raised from an older look at its pins does not pass. Where an ancestor
-    is pinned, the source's own pin holds the same version of it.
+    The source's revision rises, so a floor decided from an older read of its pins cannot be committed. A pin of an
+    older ancestor needs no such fence: the source's own pin holds the same version there.
     """
     pins: list[Write] = [pin_put(parent.prefix, Pin(parent.version, record.prefix)) for parent in record.lineage]
     return [*pins, name_put(msgspec.structs.replace(source, revision=source.revision + 1))]

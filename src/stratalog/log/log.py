@@ -1,4 +1,4 @@
-"""Log: the handle through which one incarnation of a log is read and appended to."""
+"""The log: the handle through which one incarnation is read and appended to."""
 
 from __future__ import annotations
 
@@ -30,9 +30,9 @@ HASHES_KNOWN_MAX = 256
 class Log:
     """A gapless sequence of entries, numbered from 1; version 0 is empty.
 
-    Safe to share between threads, whose appends share commits. A handle speaks of one incarnation: once the
-    log is deleted, every call raises NotFound, also when another log has its name since. Made by `create_log`,
-    `open_log` and `fork_log`.
+    Safe to share between threads, whose appends share commits. A handle belongs to one incarnation: once the log is
+    deleted, every call raises NotFound, even if another log has its name by then. Made by `create_log`, `open_log` and
+    `fork_log`.
     """
 
     def __init__(
@@ -43,7 +43,7 @@ class Log:
         *,
         seen: Observation | None = None,
     ) -> None:
-        """``seen`` was taken before ``record`` was read or written, and spares reading it again."""
+        """``seen`` was taken before ``record`` was read or written. It saves the first append reading it again."""
         self.environment = environment
         self.record = record
         """The name record as it was when the handle was made."""
@@ -61,7 +61,7 @@ class Log:
 
     @property
     def first(self) -> int:
-        """The version below the log's own first entry: where it was forked from, or 0."""
+        """The version below the log's own first entry: the version it was forked at, or 0."""
         return self.record.lineage[-1].version if self.record.lineage else 0
 
     def append(
@@ -78,18 +78,22 @@ class Log:
     ) -> Entry:
         """Append ``events`` as one entry, durably, and return it.
 
-        With ``expected`` the entry is written only as version ``expected`` + 1. With a ``write_id`` of the caller's own
-        a repeated call with the same ``expected`` finds what it wrote the first time. It is bound to the events and the
-        principal, not to the time or the author's name. ``blob_batch`` holds the blobs that the events refer to, put
-        before the call; they are renewed where the answer was long in coming. ``checked`` says that the events' data is
-        canonical already, which spares looking at all of it. ``principal`` is the id of whoever asks, ``author`` the
-        name to show. An import passes the ``salt`` that the entry had before.
+        - ``expected``: write the entry only as version ``expected`` + 1.
+        - ``write_id``: an id of the caller's own. A repeated call with it and the same ``expected`` returns the entry
+          of the first call. The id is bound to the events and the principal, not to the time or the author's name.
+        - ``author``: the name to show. ``principal``: the id of the principal who asks for the entry.
+        - ``salt``: the salt that an imported entry had before.
+        - ``blob_batch``: the blobs that the events refer to, put before the call; put again where the answer comes
+          late.
+        - ``checked``: the events' data is canonical already, so it is not checked again.
 
         Raises, with the state after it:
-        VersionConflict — nothing written; the log is not at ``expected``. NotFound — nothing written; the log is gone.
-        KeyReused — nothing written; the write id stands for other events or another principal.
-        ContentionError, Unavailable — nothing written within the time budget. OutcomeUnknown — it may be written.
-        Invalid, LimitExceeded — nothing written. BlobsDeferred — nothing written; only where ``blob_batch`` defers.
+        VersionConflict: nothing written; the log is not at ``expected``. NotFound: nothing written; the log is deleted.
+        KeyReused: nothing written; the write id belongs to other events or another principal.
+        Redacted: nothing written now; the write id belongs to an entry that was redacted.
+        HistoryChanged: the store holds another history than this handle has seen; open the log again.
+        ContentionError, Unavailable: nothing written within the time budget. OutcomeUnknown: the entry may be written.
+        Invalid, LimitExceeded: nothing written. BlobsDeferred: nothing written; only where ``blob_batch`` defers.
         """
         wanted = [events] if isinstance(events, Event) else events
         pending = prepare_entry(
@@ -109,55 +113,58 @@ class Log:
         return self._appender.append(pending)
 
     def head(self) -> Head:
-        """Where the log ends, read consistently."""
+        """Return the end of the log, read consistently."""
         return self._appender.head()
 
     def known_head(self) -> Head | None:
-        """Where the log ended when this process last looked or wrote; None if it never did."""
+        """Return the end of the log as this process last read or wrote it; None if it never did."""
         return self._appender.known_head()
 
     def is_behind(self) -> bool:
-        """Whether others have probably appended since this process last looked or wrote; a guess, which reads nothing.
+        """Return whether other processes have probably appended since this process last read the head or wrote.
 
-        An append asks this itself. Who must read before it can say what to append spares a put that would be in vain.
+        This is a guess and reads nothing. `append` makes the same guess. A caller that must read before it knows the
+        events to append calls it to save a put that would lose.
         """
         return self._appender.is_behind()
 
     @property
     def is_lost(self) -> bool:
-        """Whether an append found another history in the store than this handle has seen. Open the log again then."""
+        """Whether an append found another history in the store than this handle has seen. Then open the log again."""
         return self._appender.branch_lost
 
     def turn(self) -> AbstractContextManager[bool]:
         """Hold off other writers of this log while the block reads and appends: a hint, see `Index.turn`.
 
-        For a caller that decides from what it has read, and lost the race for its version to another process.
+        For a caller that decides from state it has read, and that lost the race for its version to another process.
         """
         return self._appender.turn()
 
     def retry(self) -> Retry:
-        """The retry of a caller that appends until no other writer is first. Its waits grow with contention."""
+        """Return the retry of a caller that appends until it wins its race. Its waits grow with contention."""
         return self.environment.retry(pace=self._appender.contention)
 
     def floor(self) -> int:
-        """The oldest version kept, read now; 0 while all are."""
+        """Return the oldest version kept, read now; 0 while all are."""
         record = self.record
         floor = require_name(self.environment.index, record.organisation, record.name, record.incarnation).floor
         return self._floor.offer(floor)
 
     def entry(self, version: int) -> Entry:
-        """One entry. Raises NotFound, VersionForgotten."""
+        """Return one entry. Raises NotFound, VersionForgotten, Corrupt."""
         self._check_version(version, minimum=1)
         self._check_above_floor(version)
         reader, _ = self._reader_of(version)
         return reader.entry(version, self._appender.known_head() if reader is self._reader else None)
 
     def read(self, after: int = 0, upto: int | None = None, *, head: Head | None = None) -> Iterator[Entry]:
-        """Entries ``after`` + 1 to ``upto`` (the head, if None), in order, lazily.
+        """Yield the entries ``after`` + 1 to ``upto`` (the head, if None), in order, lazily.
 
-        The upper bound is fixed before the first page. A caller that has just read the head passes it as
-        ``head``; the log reads it again before it calls ``upto`` too high.
-        Raises NotFound for an ``upto`` beyond the head, VersionForgotten, Corrupt — while iterating.
+        The upper bound is fixed before the first page. A caller that has just read the head passes it as ``head``; the
+        log reads the head again before it rejects ``upto`` as too high.
+
+        Raises NotFound for an ``upto`` beyond the head and VersionForgotten for an ``after`` below the floor, at once.
+        Raises VersionForgotten and Corrupt while iterating.
         """
         self._check_version(after, minimum=0)
         self._check_above_floor(after + 1)
@@ -171,7 +178,7 @@ class Log:
         return self._read(after, last, head)
 
     def follow(self, after: int = 0) -> Iterator[Entry]:
-        """Entries after ``after``, for ever: waits at the head and goes on when there is more."""
+        """Yield the entries after ``after``, for ever: at the head, poll until there are more."""
         while True:
             for entry in self.read(after):
                 after = entry.version
@@ -181,9 +188,9 @@ class Log:
     def redact(self, version: int) -> list[int]:
         """Erase the events of a version for good; its time, author, principal, write id and hash stay.
 
-        The entry is read with ``redacted`` set and without events from then on. App snapshots of the version and later
-        ones are deleted, and their versions answered. Only for logs of the kind ``log``; a document has its own
-        `stratalog.redact`. Raises RedactionRefused (nothing was written), NotFound, VersionForgotten.
+        From then on the entry has ``redacted`` set and no events. App snapshots of this and later versions are deleted;
+        return their versions. Only for logs of the kind ``log``; a document has its own `stratalog.redact`. Raises
+        RedactionRefused (nothing was written), NotFound, VersionForgotten.
         """
         self.check_redactable(version)
         snapshots = redact_entry(self.environment, self.record, version)
@@ -191,15 +198,15 @@ class Log:
         return snapshots
 
     def check_redactable(self, version: int) -> None:
-        """Raise RedactionRefused where a fork holds the version or an ancestor does; NotFound, VersionForgotten."""
+        """Raise RedactionRefused where a fork needs the version or an ancestor holds it; NotFound, VersionForgotten."""
         check_redactable(self.environment, self.record, self.floor(), self.head().version, version)
 
     def forget_archived(self) -> None:
-        """Read archived entries anew, after some were redacted. Other handles remember one archived segment each."""
+        """Read archived entries anew, after a redaction. Other handles may still cache one archived segment each."""
         self._reader.forget_archived()
 
     def version_at(self, time_ms: int) -> int:
-        """The newest version created at ``time_ms`` or before; 0 when there is none. O(log n) reads.
+        """Return the newest version created at ``time_ms`` or before; 0 when there is none. O(log n) reads.
 
         Raises VersionForgotten where that version is no longer kept.
         """
@@ -219,38 +226,38 @@ class Log:
         return low
 
     def newest_version_at(self, time_ms: int) -> int:
-        """The same, but 0 also where that version is no longer kept."""
+        """Return the same as `version_at`, but 0 where that version is no longer kept."""
         try:
             return self.version_at(time_ms)
         except VersionForgotten:
             return 0
 
     def snapshot_at(self, version: int) -> Snapshot | None:
-        """The newest snapshot of ``version`` or below, an ancestor's included."""
+        """Return the newest snapshot of ``version`` or below, an ancestor's included; None where there is none."""
         snapshot = newest_snapshot(self.environment.index, self.record.prefix, version)
         for parent, _ in reversed(self._ancestors):
             snapshot = snapshot or newest_snapshot(self.environment.index, parent.prefix, min(version, parent.version))
         return snapshot
 
     def save_snapshot(self, version: int, parts: Sequence[bytes]) -> bool:
-        """Save an application's state of ``version`` as parts of at most 8 MiB; False where one exists.
+        """Save an application's state of ``version`` as parts of at most 8 MiB. Return False where it has a snapshot.
 
-        A part that the newest state at or below it has too is not written again, so cut the state such that a small
-        change leaves most parts alone. Raises NotFound for a version that is not there, LimitExceeded.
+        A part that the newest state at or below ``version`` has too is not written again, so cut the state so that a
+        small change leaves most parts unchanged. Raises NotFound for a version that does not exist, LimitExceeded.
         """
         hash = self.entry(version).hash
         return save_app_snapshot(self.environment, self.record, self.snapshot_at(version), version, hash, parts)
 
     def app_snapshot(self, at: int) -> AppSnapshot | None:
-        """The newest app snapshot of version ``at`` or below, an ancestor's included; see `read_snapshot`."""
+        """Return the newest app snapshot of version ``at`` or below, an ancestor's included; see `read_snapshot`."""
         return app_snapshot_at(self.snapshot_at(at))
 
     def read_snapshot(self, app_snapshot: AppSnapshot) -> Iterator[bytes]:
-        """The parts of an app snapshot in order, each verified. Raises Corrupt."""
+        """Yield the parts of an app snapshot in order, each verified. Raises Corrupt."""
         return read_app_snapshot(self.environment.blobs, self.record.owner, app_snapshot)
 
     def hash_at(self, version: int) -> bytes:
-        """The hash that names the history up to ``version``. At most two reads; none for version 0.
+        """Return the hash that names the history up to ``version``. At most two reads; none for version 0.
 
         Raises NotFound, VersionForgotten below the floor.
         """
@@ -266,7 +273,7 @@ class Log:
         return hash
 
     def note_hash(self, version: int, hash: bytes) -> None:
-        """Remember a hash that will be asked for again."""
+        """Remember the hash of a version for later calls of `hash_at`."""
         if len(self._hashes) >= HASHES_KNOWN_MAX:
             self._hashes = {}
         self._hashes[version] = hash
@@ -299,14 +306,14 @@ class Log:
         return self._reader_of(version)[0].entry_as_stored(version)
 
     def _segment_ready(self, head: Head) -> bool:
-        """Whether a log with state has a snapshot in its current segment, so that the segment may be sealed."""
+        """Return whether the current segment may be sealed: a log with state must have a snapshot in it."""
         if self.record.kind == "log":
             return True
         snapshot = newest_snapshot(self.environment.index, self.record.prefix, head.version)
         return snapshot is not None and snapshot.version >= head.segment
 
     def _check_above_floor(self, version: int) -> None:
-        """What lies below the floor is forgotten at once, also while its segment still stands."""
+        """Raise VersionForgotten below the floor: it forgets versions at once, even while their segment is stored."""
         floor = self._floor.require()
         if version < floor:
             raise VersionForgotten("the version is not kept", log=self.record.name, version=version, floor=floor)

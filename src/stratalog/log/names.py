@@ -1,4 +1,4 @@
-"""The name record of a log: which incarnation lives under the name, its current segment, its floor, its parent."""
+"""The name record of a log: the incarnation that has the name, its current segment, its floor, its ancestors."""
 
 from __future__ import annotations
 
@@ -16,23 +16,23 @@ __all__ = ["NameRecord", "Parent", "name_put", "read_name", "require_name"]
 
 
 class Parent(msgspec.Struct, frozen=True, array_like=True):
-    """One ancestor of a fork: versions up to ``version``, from where the ancestor before it ends, are that log's."""
+    """One ancestor of a fork. It holds the fork's versions from the end of the ancestor before it up to ``version``."""
 
     organisation: str
     name: str
     incarnation: str
     version: int
     hash: bytes
-    """The hash of that version: the fork's first own entry continues from it."""
+    """The hash of that version. The fork's first own entry continues from the last ancestor's."""
 
     @property
     def prefix(self) -> str:
-        """What the parent's partitions start with."""
+        """The prefix of the ancestor's partitions."""
         return log_prefix(self.organisation, self.name, self.incarnation)
 
 
 class NameRecord(msgspec.Struct, frozen=True, kw_only=True, dict=True):
-    """The one item of a log that changes: on roll-over, deletion, a raised floor and a fork."""
+    """The one item of a log that changes: on roll-over, deletion, redaction, a raised floor and a fork."""
 
     organisation: str
     name: str
@@ -40,19 +40,19 @@ class NameRecord(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     incarnation: str
     created_ms: int
     revision: int = 1
-    """Counts the changes of this record; each one is conditional on the last."""
+    """Counts the changes of this record; each change is conditional on the revision before it."""
 
     origin: str
-    """The random id that the history began with; forks, copies and imports keep it."""
+    """The random id of the beginning of the history; forks, copies and imports keep it."""
 
     hash: bytes
-    """The hash of the version before the segment below: what an empty segment continues from."""
+    """The hash of the version before the segment below: an empty segment continues from it."""
 
     segment: int = 1
     """The first version of the segment that was current when the record was last written; seals lead on from it."""
 
     floor: int = 0
-    """The oldest version kept. 0 while everything is."""
+    """The oldest version kept; 0 while all are."""
 
     floor_hash: bytes = b""
     """The hash of that version, from which the entries above it are verified; empty while everything is kept."""
@@ -66,22 +66,22 @@ class NameRecord(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     deleted_ms: int = 0
 
     redacted: bool = False
-    """Whether a version was ever redacted: then a fork looks whether storage has a state of its version."""
+    """Whether a version was ever redacted. A fork then checks that storage has a state of its version."""
 
     @cached_property
     def prefix(self) -> str:
-        """What the partitions of this incarnation start with."""
+        """The prefix of this incarnation's partitions."""
         return log_prefix(self.organisation, self.name, self.incarnation)
 
 
 def read_name(index: Index, organisation: str, name: str) -> NameRecord | None:
-    """The record as it stands, also that of a deleted log; None where the name was never used."""
+    """Return the current record, a deleted log's included; None where the name was never used."""
     item = index.get(name_partition(organisation, name), NAME_SORT)
     return None if item is None else _from_item(item, organisation, name)
 
 
 def require_name(index: Index, organisation: str, name: str, incarnation: str | None = None) -> NameRecord:
-    """The record of a living log, of the given incarnation if one is named. Raises NotFound."""
+    """Return the record of a living log, of the given incarnation if there is one. Raises NotFound."""
     record = read_name(index, organisation, name)
     if record is None or record.deleted_ms or incarnation not in (None, record.incarnation):
         raise NotFound("no such log", organisation=organisation, log=name)
@@ -89,7 +89,7 @@ def require_name(index: Index, organisation: str, name: str, incarnation: str | 
 
 
 def name_put(record: NameRecord, condition: Condition | None = None) -> Put:
-    """The write that stores ``record`` in place of the revision before it, or under ``condition``."""
+    """Return the write that stores ``record`` in place of the revision before it, or under ``condition``."""
     attributes: dict[str, Attribute] = {
         "k": record.kind,
         "i": record.incarnation,

@@ -1,4 +1,4 @@
-"""An entry on its way, from the caller who wants it written to the answer."""
+"""A pending entry: from the caller that wants it written to its outcome."""
 
 from __future__ import annotations
 
@@ -31,9 +31,9 @@ WRITE_ID_CHARACTERS = 16
 
 
 class PendingEntry:
-    """An entry on its way: what is to be written, and in the end its answer."""
+    """An entry to be written, and in the end its outcome: the committed entry or an error."""
 
-    # Defaults of the class, since most entries never look at them.
+    # Class attributes save setting these on each instance: most entries never use them.
     error: BaseException | None = None
     latch: Latch | None = None
     is_leader: bool | None = None
@@ -65,25 +65,28 @@ class PendingEntry:
 
     @property
     def settled(self) -> bool:
-        """Whether its answer is known."""
+        """Whether the outcome is known."""
         return (self.entry or self.error) is not None
 
     def hash_after(self, before: bytes, version: int, created_ms: int) -> bytes:
-        """The hash that it has as entry ``version``, after the entry whose hash is ``before``."""
+        """Return the hash that it has as entry ``version``, after the entry whose hash is ``before``."""
         return link(before, version, created_ms, self.principal, self.author, self.write_id, self.digest)
 
     def entry_at(self, version: int, created_ms: int, hash: bytes) -> Entry:
-        """The entry that it is once it is committed as ``version``."""
+        """Return the entry that it becomes once it is committed as ``version``."""
         return Entry(version, created_ms, self.author, self.write_id, self.events, self.principal, hash, self.salt)
 
     def settle(self, entry: Entry) -> None:
-        """It is committed as ``entry``. Raises OutcomeUnknown where its blobs could not be renewed."""
+        """Record that it is committed as ``entry``. Raises OutcomeUnknown where its blobs could not be renewed."""
         if self.blob_batch is not None:
             self.blob_batch.renew()
         self.entry = entry
 
     def fail(self, cause: BaseException) -> None:
-        """It was not written; or, where the log was deleted before that could be seen, it is not known whether."""
+        """Record that it was not written because of ``cause``.
+
+        If the log was deleted while the entry was in doubt, the outcome stays unknown: the error is OutcomeUnknown.
+        """
         self.error = cause
         if isinstance(cause, NotFound) and self.in_doubt:
             self.error = OutcomeUnknown("the log was deleted before an append was answered", write_id=self.write_id)
@@ -93,7 +96,7 @@ class PendingEntry:
                 self.blob_batch.renew()
 
     def answer(self) -> Entry:
-        """The entry as it stands. Raises what kept it from being written."""
+        """Return the committed entry, or raise the append's error."""
         if self.entry is None:
             raise self.error or OutcomeUnknown("an append ended without an answer", write_id=self.write_id)
         return self.entry
@@ -112,8 +115,8 @@ def prepare_entry(
     blob_batch: BlobBatch | None = None,
     checked: bool = False,
 ) -> PendingEntry:
-    """An entry ready to be written: checked, encoded, and its body in ``owner``'s blobs where it is large."""
-    # Drawn by one call for both, since each asks the kernel.
+    """Return an entry ready to be written: checked, encoded, and with a large body in ``owner``'s blobs."""
+    # One call draws both, since each call enters the kernel.
     drawn = environment.clock.random_bytes(SALT_BYTES + (WRITE_ID_CHARACTERS if write_id is None else 0))
     attributes: dict[str, Any] = {
         "w": check_write_id(write_id) if write_id is not None else id_from(drawn[SALT_BYTES:]),
@@ -137,8 +140,8 @@ def prepare_entry(
 
 
 def same_request(stored: Entry, asked: PendingEntry) -> bool:
-    """Whether ``stored``, read without upcasters, is what ``asked`` asks for: its events, of its principal.
+    """Return whether ``stored``, read without upcasters, fulfils ``asked``: the same events of the same principal.
 
-    Neither the time nor the author's display name counts. A retry may come later, and a person may be renamed.
+    The time and the author's display name do not count. A retry may come later, and a person may be renamed.
     """
     return stored.principal == asked.attributes.get("p", "") and encode(stored.events) == asked.body

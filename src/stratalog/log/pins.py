@@ -1,7 +1,7 @@
-"""Pins: which versions of a log its forks stand on. They are in order of version, so one read finds the lowest.
+"""Pins: the versions of a log that its forks need. They are in order of version, so one read finds the lowest.
 
-A fork pins the log it is made from, whose name record changes in that commit, and pins every ancestor of that log at
-the version where that log's own pin stands. So while a name record is unchanged its lowest pin can rise, never fall.
+A fork pins the log it is made from, whose name record changes in that commit. It also pins every ancestor of that log,
+at the version where that log's own pin is. So while a name record is unchanged its lowest pin can rise, never fall.
 `docs/decisions/0033` has the argument.
 """
 
@@ -22,40 +22,40 @@ SEPARATOR = " "
 
 
 class Pin(msgspec.Struct, frozen=True):
-    """The fork of this ``prefix`` stands on ``version``, which its ancestor must keep."""
+    """The fork with this ``prefix`` needs ``version``, which its ancestor must keep."""
 
     version: int
     prefix: str
 
     @property
     def sort(self) -> str:
-        """What it is listed under among the pins of the ancestor."""
+        """The sort key of the pin among the pins of the ancestor."""
         return f"{number(self.version)}{SEPARATOR}{self.prefix}"
 
 
 def lowest_pin(index: Index, ancestor: str) -> Pin | None:
-    """The pin of the oldest version of a log. One consistent read: a scan by pages could miss a pin that moved."""
+    """Return the pin of the oldest version of a log. One consistent read: a paged scan could miss a pin that moved."""
     return next((pin_of(item) for item in index.query(forks_partition(ancestor), limit=1)), None)
 
 
 def list_pins(index: Index, ancestor: str, *, first: int = 0) -> Iterator[Pin]:
-    """The pins of versions from ``first`` on, in order, by pages."""
+    """Yield the pins of versions from ``first`` on, in order, by pages."""
     for item in index.query(forks_partition(ancestor), after=number(first)):
         yield pin_of(item)
 
 
 def pin_put(ancestor: str, pin: Pin) -> Put:
-    """The write that pins."""
+    """Return the write that adds a pin."""
     return Put(Item(forks_partition(ancestor), pin.sort, {}))
 
 
 def pin_delete(ancestor: str, pin: Pin) -> Delete:
-    """The write that lets go."""
+    """Return the write that removes a pin."""
     return Delete(forks_partition(ancestor), pin.sort)
 
 
 def pin_of(item: Item) -> Pin:
-    """The pin that an item is. Raises Corrupt."""
+    """Return the pin that an item stores. Raises Corrupt."""
     version, _, prefix = item.sort.partition(SEPARATOR)
     if not is_decimal(version) or not prefix:
         raise Corrupt("a pin is not listed under a version and a log", partition=item.partition, sort=item.sort)

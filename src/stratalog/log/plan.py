@@ -1,4 +1,4 @@
-"""Plans: what one commit writes so that entries follow a head. Pure: nothing is read and nothing is written here."""
+"""Plans: the writes of one commit that appends entries after a head. Pure: this module reads and writes nothing."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class Plan(msgspec.Struct, frozen=True):
     segment: int
     created_ms: int
     hashes: Sequence[bytes]
-    """Of the batch's entries, in order."""
+    """The hashes of the batch's entries, in order."""
 
     blobs: Mapping[str, bytes] = NO_BLOBS
 
@@ -43,11 +43,12 @@ def plan_append(
     roll_over: bool = False,
     checks_head: bool = False,
 ) -> Plan:
-    """What to write so that ``batch`` follows ``head``: an item each, and on roll-over the seal and the new segment.
+    """Return the commit that appends ``batch`` after ``head``: an item each, and on roll-over a seal and a new segment.
 
-    With ``checks_head`` the commit stands only while the head's own entry does. The put alone does not show that: it
-    would land behind a gap in an index that was put back beneath an open handle.
+    With ``checks_head`` the commit succeeds only while the head's own entry exists unchanged. The put alone does not
+    prove that: in an index that was restored from a backup beneath an open handle it would succeed behind a gap.
     """
+    # Times never decrease along a log, even if this process's clock is behind the last writer's.
     created_ms = now_ms if now_ms > head.created_ms else head.created_ms
     version, before = head.version, head.hash
     segment = version + 1 if roll_over else head.segment
@@ -71,7 +72,10 @@ def plan_append(
 
 
 def _seal(name: NameRecord, head: Head, created_ms: int) -> list[Write]:
-    """The seal where the next entry would have stood, the next segment's record, the name record that leads there."""
+    """Return the writes of a roll-over.
+
+    They are the seal as item n + 1 of the old segment, the new segment's record, and the name record that points to it.
+    """
     version = head.version + 1
     seal = Item(entries_partition(name.prefix, head.segment), number(version), {"c": created_ms, "k": SEAL})
     return [

@@ -1,4 +1,4 @@
-"""Reading: every read is bounded by a version fixed first, so that pages never tear, and a gap is never skipped."""
+"""Bounded reads: a version fixed before the first page bounds each read, so pages never tear and no gap is skipped."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ Run = Generator[list[Entry], None, int]
 
 
 class Reader:
-    """Reads the entries of one incarnation of a log from wherever they lie: index or archive."""
+    """Reads the entries of one incarnation of a log from the index or the archive, wherever they are stored."""
 
     def __init__(self, environment: Environment, prefix: str, owner: str, upcasters: Upcasters | None) -> None:
         self._environment = environment
@@ -38,25 +38,29 @@ class Reader:
         self._archived = _Archived()
 
     def entry(self, version: int, head: Head | None = None) -> Entry:
-        """Entry ``version``. ``head`` is a head the caller has seen, which spares looking for the segment.
+        """Return entry ``version``. A ``head`` that the caller has seen saves looking up the segment.
 
-        Raises NotFound, VersionForgotten, Corrupt.
+        Raises NotFound, VersionForgotten, Corrupt, Unavailable.
         """
         item = self._item(version, head.segment) if head is not None and version >= head.segment else None
+        # An item from a segment that may be freed by now proves nothing, so look the segment up.
         if item is None or head is None or _outdated(head.seen):
             item = self._stored_item(version)
         return self._entry(item)
 
     def entry_as_stored(self, version: int) -> Entry:
-        """Entry ``version`` with the events that were appended, before any upcaster. Raises as `entry` does."""
+        """Return entry ``version`` with the events as they were appended, before any upcaster. Raises like `entry`."""
         return Reader(self._environment, self._prefix, self._owner, None).entry(version)
 
     def forget_archived(self) -> None:
-        """Read the archived segment that was read last anew: somebody has changed it."""
+        """Drop the cached archived segment: it was changed by a redaction."""
         self._archived.store(0, [])
 
     def read(self, after: int, upto: int, head: Head | None = None) -> Iterator[Entry]:
-        """Entries ``after`` + 1 to ``upto``, which the caller knows to exist. Raises Corrupt, VersionForgotten."""
+        """Yield the entries ``after`` + 1 to ``upto``, which the caller knows to exist.
+
+        Raises Corrupt, VersionForgotten, Unavailable.
+        """
         return chain.from_iterable(self._pages(after, upto, head))
 
     def _pages(self, after: int, upto: int, head: Head | None) -> Iterator[list[Entry]]:
@@ -65,7 +69,7 @@ class Reader:
             version = yield from self._run(version + 1, upto, head)
 
     def _run(self, first: int, upto: int, head: Head | None) -> Run:
-        """Entries from ``first`` on, as far as one segment holds them; at least one. Answers the last version."""
+        """Yield entries from ``first`` on, up to the end of their segment; at least one. Return the last version."""
         if head is not None and first >= head.segment and not _outdated(head.seen):
             return (yield from self._from_index(head.segment, first, upto, head.seen))
         seen = Observation(self._environment.clock)
@@ -80,7 +84,10 @@ class Reader:
         return (yield from self._from_index(segment.first, first, last, seen))
 
     def _from_index(self, segment: int, first: int, last: int, seen: Observation) -> Run:
-        """Entries of a segment that stood when ``seen`` was taken: what comes later may be a stray in a freed place."""
+        """Yield entries of a segment that was not freed when ``seen`` was taken.
+
+        Items read too long after that may be orphaned writes in a freed position.
+        """
         items = self._environment.index.query(
             entries_partition(self._prefix, segment), after=number(first - 1), before=number(last + 1)
         )
@@ -101,7 +108,7 @@ class Reader:
         return version + 1
 
     def _one_by_one(self, page: list[Item], version: int) -> Run:
-        """The entries of ``page`` as long as they follow ``version``, each opened when it is asked for."""
+        """Yield the entries of ``page`` while they follow ``version`` without a gap. Decode each one on demand."""
         for item in page:
             if "k" in item.attributes or (entry := self._entry(item)).version != version + 1:
                 break
@@ -110,7 +117,7 @@ class Reader:
         return version
 
     def _again(self, version: int) -> Entry:
-        """An entry that must exist and was not met where it was looked for: moved to the archive, or lost."""
+        """Return an entry that must exist but was not in its expected position: it was archived, or is lost."""
         try:
             return self._entry(self._stored_item(version))
         except VersionForgotten:
@@ -119,9 +126,10 @@ class Reader:
             raise Corrupt("an entry below the head is missing", prefix=self._prefix, version=version) from exc
 
     def _stored_item(self, version: int) -> Item:
-        """The item of an entry, wherever it lies now. Looks again, since a segment may be freed between two reads.
+        """Return the item of an entry, wherever it is stored now.
 
-        Raises Unavailable where every look took so long that what it saw proves nothing.
+        Retries, since a segment may be freed between two reads. Raises Unavailable where every try took so long that
+        its result proves nothing.
         """
         late = True
         for _ in range(LOOKS_MAX):
@@ -159,7 +167,7 @@ class Reader:
         yield from page if in_order else self._sought(items, first, last)
 
     def _sought(self, items: list[Item], first: int, last: int) -> Iterator[Item]:
-        """The items of these versions in an archive that has not all of them in order. Raises Corrupt at a gap."""
+        """Yield the items of these versions from an archive that is not in order. Raises Corrupt at a gap."""
         by_sort = {item.sort: item for item in items}
         for version in range(first, last + 1):
             item = by_sort.get(number(version))
@@ -179,7 +187,7 @@ class Reader:
         try:
             return entry_from_item(item, self._environment.blobs, self._owner, self._upcasters)
         except Corrupt as exc:
-            # What is forgotten, swept or redacted while it is read is not corrupt, but gone.
+            # The entry may have been forgotten, swept or redacted while it was read; then it is not corrupt.
             try:
                 present = self._stored_item(parse_number(item.sort))
             except VersionForgotten:
@@ -192,12 +200,12 @@ class Reader:
 
 
 def _outdated(seen: Observation) -> bool:
-    """Whether a segment that stood when ``seen`` was taken may be freed by now."""
+    """Return whether a segment that existed when ``seen`` was taken may be freed by now."""
     return seen.age_seconds() > OBSERVATION_SECONDS_MAX
 
 
 class _Archived:
-    """The archived segment read last: walks and binary searches stay within one for long."""
+    """Caches the archived segment read last: walks and binary searches stay within one segment for many reads."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()

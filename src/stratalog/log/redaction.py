@@ -1,6 +1,6 @@
-"""Redaction: the events and the salt of an entry are erased; the digest that stands for them in the chain stays.
+"""Redaction: the events and the salt of an entry are erased; the digest that represents them in the chain stays.
 
-The chain verifies as before, and nobody can find the events by trying. `formats/log.md` describes the item.
+The chain verifies as before, and the events cannot be found by trying. `formats/log.md` describes the item.
 """
 
 from __future__ import annotations
@@ -31,17 +31,17 @@ ATTEMPTS_MAX = 20
 
 
 def redact_entry(environment: Environment, record: NameRecord, version: int) -> list[int]:
-    """Erase an entry of a log without state, and its app snapshots from there on; answer the snapshots' versions.
+    """Erase an entry of a log without state, and its app snapshots from there on; return the snapshots' versions.
 
-    The caller has asked `check_redactable`. Erasing it again does no harm. Raises RedactionRefused, VersionForgotten,
-    ContentionError, Unavailable, OutcomeUnknown.
+    The caller has called `check_redactable`. Erasing an entry again is harmless. Raises RedactionRefused,
+    VersionForgotten, ContentionError, Unavailable, OutcomeUnknown.
     """
     if record.kind != "log":
         raise RedactionRefused(
             "a state is kept of the log; redact through its document or application", kind=record.kind
         )
     erase_entry(environment, record, version)
-    # After the entry, so that a state that is made of it meanwhile goes as well.
+    # List the snapshots after the erasure, so that a snapshot taken from the entry meanwhile is deleted too.
     while True:
         newest = require_name(environment.index, record.organisation, record.name, record.incarnation)
         if newest.floor >= version:
@@ -55,7 +55,7 @@ def redact_entry(environment: Environment, record: NameRecord, version: int) -> 
 
 
 def check_redactable(environment: Environment, record: NameRecord, floor: int, head: int, version: int) -> None:
-    """Raise RedactionRefused where a fork needs the version or the log does not hold it; NotFound, VersionForgotten."""
+    """Raise RedactionRefused where a fork needs the version or an ancestor holds it; NotFound, VersionForgotten."""
     if not 1 <= version <= head:
         raise NotFound("no such version", log=record.name, version=version)
     if parent := next((parent for parent in record.lineage if version <= parent.version), None):
@@ -68,17 +68,22 @@ def check_redactable(environment: Environment, record: NameRecord, floor: int, h
 
 
 def check_unpinned(environment: Environment, record: NameRecord, version: int) -> None:
-    """Raise RedactionRefused where a fork holds the version. It stays so while the name record is unchanged."""
+    """Raise RedactionRefused where a fork pins the version or a later one.
+
+    No fork can pin it later while the name record is unchanged.
+    """
     if pinned := [pin.prefix for pin in list_pins(environment.index, record.prefix, first=version)]:
         raise RedactionRefused("forks hold the version; delete them, and sweep, first", log=record.name, forks=pinned)
 
 
 def erase_entry(environment: Environment, record: NameRecord, version: int, checks: Sequence[Check] = ()) -> None:
-    """Erase the entry wherever it stands, while ``checks`` hold and no fork holds the version.
+    """Erase the entry wherever it is stored, while ``checks`` hold and no fork pins the version.
 
-    The segment's record changes in the same commit, so that an archive made of the old item is never named. So does the
-    name record: a fork that is made meanwhile, from what stood before, fails the erasure or is refused by it.
-    Raises ConditionFailed where one of the checks does not hold, RedactionRefused for a fork.
+    The segment's record changes in the same commit, so an archive made of the old item is never named. The name record
+    changes too, as it does for a fork: of an erasure and a concurrent fork only one commit succeeds.
+
+    Raises ConditionFailed where one of the checks does not hold, RedactionRefused for a fork, VersionForgotten,
+    ContentionError.
     """
     prefix = record.prefix
     for _ in range(ATTEMPTS_MAX):
@@ -88,7 +93,7 @@ def erase_entry(environment: Environment, record: NameRecord, version: int, chec
         if segment is None or (segment.marked_ms and segment.archive is None):
             raise VersionForgotten("the version is not kept", log=record.name, version=version)
         stored = environment.index.get(entries_partition(prefix, segment.first), number(version))
-        blob_batch = BlobBatch(environment, held_bytes_max=0)  # as for archives: it is there before anything names it
+        blob_batch = BlobBatch(environment, held_bytes_max=0)  # put at once, as for archives
         writes: list[Write] = list(checks)
         if stored is not None and "d" not in stored.attributes:
             writes.append(Put(_erased(environment, record, stored), Equals("s", stored.attributes["s"])))
@@ -96,6 +101,7 @@ def erase_entry(environment: Environment, record: NameRecord, version: int, chec
         if changed is not None and (len(writes) > len(checks) or changed is not segment):
             writes.append(segment_change(prefix, changed))
         if len(writes) == len(checks):
+            # The segment's items were freed between the two reads, so read again.
             if stored is None and not segment.marked_ms:
                 continue
             return
@@ -115,10 +121,10 @@ def erase_entry(environment: Environment, record: NameRecord, version: int, chec
 
 
 def retire_snapshots(environment: Environment, record: NameRecord, snapshots: Sequence[Snapshot]) -> None:
-    """Delete snapshots; the collector frees what only they held.
+    """Delete snapshots; the collector frees the blobs that only they used.
 
-    Raises ConditionFailed where the name record is another than ``record`` by now: a snapshot may be the base of a
-    floor, or a fork may stand on it. Some may be deleted then.
+    Raises ConditionFailed where the name record no longer is ``record``: a snapshot may have become the base of a floor
+    or of a fork. Some of the snapshots may be deleted then.
     """
     unchanged = Check(name_partition(record.organisation, record.name), NAME_SORT, Equals("r", record.revision))
     for snapshot in snapshots:
@@ -127,7 +133,7 @@ def retire_snapshots(environment: Environment, record: NameRecord, snapshots: Se
 
 
 def _erased(environment: Environment, record: NameRecord, item: Item) -> Item:
-    """The item without events and salt."""
+    """Return the item without events and salt."""
     entry = entry_from_item(item, environment.blobs, record.owner)
     digest = body_digest(entry.salt, sha256(encode(entry.events)))
     attributes = {name: value for name, value in item.attributes.items() if name not in ("s", "b", "z", "x")}
@@ -137,7 +143,7 @@ def _erased(environment: Environment, record: NameRecord, item: Item) -> Item:
 def _without(
     environment: Environment, record: NameRecord, segment: Segment, version: int, blob_batch: BlobBatch
 ) -> Segment | None:
-    """The segment with an archive in which the entry is erased; None where it is erased in this one."""
+    """Return the segment with an archive in which the entry is erased; None where its archive is already erased."""
     items = open_archive(environment, record.prefix, record.owner, segment)
     position = version - segment.first
     if "d" in items[position].attributes:

@@ -1,8 +1,8 @@
-"""Retention: what happens to segments nobody appends to any more — archived, forgotten, and freed long after the mark.
+"""Retention of sealed segments: archive or forget a segment, then free its entries long after it was marked.
 
-Marking is one conditional write on the segment's record and changes at once where readers look. Freeing follows it by
-the observation rule: no sooner than `OBSERVATION_SECONDS_MAX` and a grace after the mark, so that a writer who saw a
-place in the segment cannot write there any more when it becomes free.
+A mark is one conditional write of the segment's record. From then on readers use the archive, or report the versions as
+forgotten. By the observation rule the entries are freed `OBSERVATION_SECONDS_MAX` plus a grace after the mark at the
+earliest: no writer that saw a free position in the segment can still write there.
 """
 
 from __future__ import annotations
@@ -48,22 +48,22 @@ __all__ = [
 ]
 
 BASE_CHECK = 1
-"""Which of the writes that raise a floor is the condition that its base stands."""
+"""The index, among the writes that raise a floor, of the check that the base exists."""
 
 Stop = Callable[[], bool]
 Prove = Callable[[int], Snapshot | None]
 
 
 def never() -> bool:
-    """Go on to the end."""
+    """Return False: never stop."""
     return False
 
 
 def archive_segments(log: Log, upto: int | None = None, stop: Stop = never) -> int:
-    """Archive the sealed segments that end at ``upto`` or before (all sealed ones, if None); answer how many.
+    """Archive the sealed segments that end at ``upto`` or before (all sealed ones, if None); return their number.
 
-    Each is uploaded, read back, and then its record is flipped; from then on readers go to the archive. ``stop`` is
-    asked before each.
+    Each archive is stored and read back before the segment's record changes. From then on readers use the archive.
+    ``stop`` is called before each segment.
     """
     environment, prefix = log.environment, log.record.prefix
     archived = 0
@@ -89,15 +89,14 @@ def archive_segments(log: Log, upto: int | None = None, stop: Stop = never) -> i
 
 
 def raise_floor(log: Log, version: int) -> int:
-    """Forget history below ``version``, as far as no fork pins it; answer the floor as it stands then.
+    """Forget history below ``version`` and return the new floor. A pin of a fork holds the floor at its version.
 
-    A log of which states are kept begins with one of its application's snapshots: the newest at or below ``version``
-    that reads back from storage with all of its parts; where there is none the floor stays. Nothing takes the place of
-    what a log without states forgets.
+    A log with a state then begins with one of its application's snapshots: the newest at or below ``version`` that
+    reads back from storage with all of its parts. Without one the floor stays. A log without state needs no base.
 
     Raises NotFound for a version beyond the head, Invalid for a document, ContentionError and Unavailable: the floor is
-    as it was. OutcomeUnknown: it is as it was or rose, and the next call goes on from there. Corrupt where a snapshot
-    is damaged: the floor is as it was, or rose to an older one.
+    unchanged. OutcomeUnknown: it is unchanged or rose, and the next call resumes. Corrupt where a snapshot is damaged:
+    the floor is unchanged, or rose to an older snapshot.
     """
     if log.record.kind == "document":
         raise Invalid("a document is forgotten by Document.forget_below, which proves its base", log=log.record.name)
@@ -108,11 +107,12 @@ def raise_floor(log: Log, version: int) -> int:
 
 
 def raise_floor_onto(log: Log, version: int, prove: Prove | None) -> int:
-    """`raise_floor` onto the base that ``prove`` answers; for packages that keep states of their own on a log.
+    """Raise the floor onto a base from ``prove``, as `raise_floor` does. For packages that keep states of a log.
 
-    ``prove`` makes or finds a snapshot at or below the version it is given, and reads it back from storage. What it
-    proved stands while the floor and the pins stay, however often the log rolls over. It answers None where the floor
-    must stay; what it raises keeps the floor too, unless another process moved the floor meanwhile.
+    ``prove`` makes or finds a snapshot at or below the version it is given, and reads it back from storage. Its proof
+    is valid while the floor and the pins are unchanged, however often the log rolls over. It returns None where the
+    floor must stay. If it raises, the floor stays too; the error is dropped where another process moved the floor
+    meanwhile.
     """
     if version > log.head().version:
         raise NotFound("no such version", log=log.record.name, version=version)
@@ -120,7 +120,7 @@ def raise_floor_onto(log: Log, version: int, prove: Prove | None) -> int:
 
 
 class _Raising:
-    """One call: look at the floor and the pins, prove a base, commit. Only the last is repeated when others write."""
+    """One raise of the floor: read the floor and pins, prove a base, commit. A lost race repeats only the commit."""
 
     def __init__(self, log: Log, version: int, prove: Prove | None) -> None:
         self._log = log
@@ -140,7 +140,8 @@ class _Raising:
                     raise ContentionError(
                         "the log kept changing while its floor was raised", log=self._log.record.name
                     ) from self._lost
-                # Before the name record is read, so that little time is left in which it may change.
+                # Plan before reading the name record: the shorter the time from that read to the commit, the fewer
+                # commits lose.
                 plan = self._plan() if self._proven_for else None
                 record, wanted = self._look()
                 if wanted <= max(record.floor, self._log.first - 1):
@@ -154,20 +155,20 @@ class _Raising:
                 return self._log.floor()
 
     def _look(self) -> tuple[NameRecord, int]:
-        """The name record and, read after it, how far the floor may rise: what pins later changes the record."""
+        """Return the name record and the limit of the floor. Pins are read second: a later pin changes the record."""
         record = self._log.record
         record = require_name(self._log.environment.index, record.organisation, record.name, record.incarnation)
         return record, pinned_floor(self._log.environment.index, record.prefix, self._version)
 
     def _find_base(self, record: NameRecord, wanted: int) -> bool:
-        """Prove a base for ``wanted``, or have the caller look again. False where the floor must stay."""
+        """Prove a base for ``wanted``; True has the caller read again. Return False where the floor must stay."""
         self._retry = self._lost = None
         try:
             self._base = self._prove(wanted)
             self._floor = self._base.version if self._base else wanted
             self._hash = self._log.hash_at(self._floor)
         except (Corrupt, NotFound, Unavailable):
-            # What was read may be gone because another process forgot it: then its floor is the newer answer.
+            # Another process may have raised the floor and collected the snapshot being read. Then its floor decides.
             if self._look()[0].floor == record.floor:
                 raise
             return True
@@ -179,7 +180,7 @@ class _Raising:
         return _Plan(self._floor, self._hash, self._base, segment)
 
     def _commit(self, record: NameRecord, plan: _Plan) -> bool:
-        """Commit the floor. False, and look again: somebody else changed the log."""
+        """Commit the floor. Return False where another process changed the log: then read again."""
         try:
             _commit_floor(self._log.environment, record, plan)
         except ConditionFailed as exc:
@@ -190,7 +191,7 @@ class _Raising:
         return True
 
     def _end(self, floor: int) -> int:
-        """The floor stands. Nothing that fails from here on may be told as if it did not."""
+        """Finish after the commit. The floor is durable now, so no later failure may be reported as if it were not."""
         self._log.environment.counters["floor"] += 1
         try:
             _forget_below(self._log.environment, self._log.record.prefix, floor)
@@ -200,28 +201,29 @@ class _Raising:
 
 
 class _Plan(msgspec.Struct, frozen=True):
-    """What a floor is raised to."""
+    """The floor to commit, with its hash and base."""
 
     floor: int
     hash: bytes
     base: Snapshot | None
     segment: Segment | None
-    """The one that names the base."""
+    """The segment that is to name the base."""
 
 
 def pinned_floor(index: Index, prefix: str, version: int) -> int:
-    """How far the floor may rise towards ``version``, for all the forks that pin an older one."""
+    """Return how far the floor may rise towards ``version``: the oldest pin of a fork limits it."""
     pin = lowest_pin(index, prefix)
     return min(version, pin.version) if pin else version
 
 
 def free_segments(log: Log, stop: Stop = never) -> int:
-    """Delete from the index the entries of segments marked long enough ago; answer how many segments. Restartable.
+    """Delete from the index the entries of segments marked long enough ago; return how many segments. Restartable.
 
-    What takes their place is read back from storage first: an archive, or the base at the floor, since that may have
-    been damaged after the floor rose. ``stop`` is asked before each.
+    First the archive, or the base at the floor, is read back from storage: it may have been damaged since the mark. A
+    damaged archive is made anew. ``stop`` is called before each segment.
 
-    Raises Corrupt, with nothing more freed, where that does not read back; Invalid for a document, Unavailable.
+    Raises Corrupt where the base does not read back or an archive cannot be made anew: no further segment is freed.
+    Raises Invalid for a document, Unavailable.
     """
     if log.record.kind == "document":
         raise Invalid("a document's segments are freed by Document.free_segments", log=log.record.name)
@@ -229,9 +231,9 @@ def free_segments(log: Log, stop: Stop = never) -> int:
 
 
 def free_segments_below(log: Log, require_base: Callable[[], None], stop: Stop = never) -> int:
-    """`free_segments` after ``require_base``; for packages that keep states of their own on a log.
+    """Free segments as `free_segments` does, after ``require_base``. For packages that keep states of a log.
 
-    ``require_base`` is called once, before the first segment that was forgotten. It raises where the base at the floor
+    ``require_base`` is called once, before the first forgotten segment is freed. It raises where the base at the floor
     does not read back.
     """
     environment, prefix = log.environment, log.record.prefix
@@ -253,19 +255,19 @@ def free_segments_below(log: Log, require_base: Callable[[], None], stop: Stop =
 
 
 def is_due(clock: Clock, segment: Segment) -> bool:
-    """Whether a segment's entries may be freed, and are not."""
+    """Return whether a segment's entries may be freed and are still in the index."""
     return bool(segment.marked_ms) and not segment.freed and free_time_reached(clock, segment.marked_ms)
 
 
 def free_time_reached(clock: Clock, marked_ms: int) -> bool:
-    """Whether what was marked at ``marked_ms`` may be freed. The grace also covers clocks that disagree."""
+    """Return whether items marked at ``marked_ms`` may be freed. The grace also covers clocks that disagree."""
     return clock.wall_ms() - marked_ms > (OBSERVATION_SECONDS_MAX + GRACE_SECONDS) * 1000
 
 
 def delete_items(index: Index, partition: str, *, spared_kind: str | None = None) -> int:
-    """Delete a partition's items in ascending order, a seal last, so that a reader of a half-freed one sees its end.
+    """Delete a partition's items in ascending order. The seal goes last: a reader of the rest still finds the end.
 
-    One by one where a commit of many is a transaction, which costs twice as much for each of them.
+    Deletes them one by one where a joint commit is a transaction, which costs twice as much per item.
     """
     size = COMMIT_WRITES_MAX if index.joint_commits else 1
     deleted = 0
@@ -282,7 +284,7 @@ def delete_items(index: Index, partition: str, *, spared_kind: str | None = None
 
 
 def sealed_segments(index: Index, prefix: str) -> Iterator[tuple[Segment, int]]:
-    """The segments that another one follows, each with its last version."""
+    """Yield the segments that another one follows, each with its last version."""
     former: Segment | None = None
     for segment in list_segments(index, prefix):
         if former is not None:
@@ -291,8 +293,10 @@ def sealed_segments(index: Index, prefix: str) -> Iterator[tuple[Segment, int]]:
 
 
 def _prove_archive(log: Log, segment: Segment) -> bool:
-    """Read an archive once more before what it was made from goes, and put it again: a collection under way since
-    before it was named may have it in hand. False where the segment was forgotten meanwhile, and its archive with it.
+    """Read an archive back before its source is freed, and put it again, so that its blobs are young.
+
+    A collection that listed them before a record named the archive could delete them otherwise. A damaged archive is
+    made anew. Return False where the segment, and its archive, was forgotten meanwhile.
     """
     environment, prefix, owner = log.environment, log.record.prefix, log.record.owner
     if segment.archive is None:
@@ -310,15 +314,15 @@ def _prove_archive(log: Log, segment: Segment) -> bool:
 
 
 def _changed(index: Index, prefix: str, segment: Segment) -> bool:
-    """Whether somebody else archived, forgot or swept the segment since it was read."""
+    """Return whether another process archived, forgot or swept the segment since it was read."""
     return segment_holding(index, prefix, segment.first) != segment
 
 
 def _commit_floor(environment: Environment, record: NameRecord, plan: _Plan) -> None:
     """Raise the floor in the name record and name the base in the first segment above it. Raises ConditionFailed.
 
-    It stands only while the base does. A fork that now has its own base at or above where its own history starts lets
-    go of its ancestors.
+    The commit succeeds only while the base exists. A fork whose own base is at or above its fork version unpins its
+    ancestors.
     """
     own = bool(record.lineage) and record.lineage[-1].version <= plan.floor
     raised = msgspec.structs.replace(
@@ -345,17 +349,18 @@ def _commit_floor(environment: Environment, record: NameRecord, plan: _Plan) -> 
 
 
 def _segment_above(index: Index, prefix: str, floor: int) -> Segment | None:
-    """The segment that holds the first version above the floor, where another one follows it."""
+    """Return the segment of the first version above the floor, if another segment follows it."""
     holding = segment_holding(index, prefix, floor + 1)
     first = list(islice(list_segments(index, prefix, first=holding.first if holding else 0), 2))
     return first[0] if len(first) == 2 else None
 
 
 def _forget_below(environment: Environment, prefix: str, floor: int) -> None:
-    """Mark the segments that end at or below the floor, and drop the snapshots below the base."""
+    """Mark the segments that end at or below the floor, and delete the snapshots below the base."""
     for segment, last in sealed_segments(environment.index, prefix):
         if last > floor:
             break
+        # An archived segment is marked already, but not forgotten.
         if not segment.marked_ms or segment.archive:
             forget_segment(environment, prefix, msgspec.structs.replace(segment, last=last))
     for item in environment.index.query(snapshots_partition(prefix), before=fixed(floor)):
@@ -363,12 +368,12 @@ def _forget_below(environment: Environment, prefix: str, floor: int) -> None:
 
 
 def forget_segment(environment: Environment, prefix: str, segment: Segment) -> bool:
-    """Mark a segment so that readers are told its versions are not kept. False where its record changed."""
+    """Mark a segment, so that readers report its versions as forgotten. Return False where its record changed."""
     return _mark(environment, prefix, msgspec.structs.replace(segment, archive=None))
 
 
 def _mark(environment: Environment, prefix: str, segment: Segment) -> bool:
-    """Flip the record of a segment, unless somebody has."""
+    """Mark the segment's record, unless another process changed it."""
     marked = msgspec.structs.replace(
         segment, marked_ms=max(environment.clock.wall_ms(), segment.marked_ms + 1), freed=False
     )
@@ -380,7 +385,7 @@ def _mark(environment: Environment, prefix: str, segment: Segment) -> bool:
 
 
 def _settle_freed(environment: Environment, prefix: str, segment: Segment) -> None:
-    """An archived segment's record stays and says so; a forgotten one's goes."""
+    """Record that an archived segment is freed; delete the record of a forgotten one."""
     write: Write = (
         segment_change(prefix, msgspec.structs.replace(segment, freed=True))
         if segment.archive

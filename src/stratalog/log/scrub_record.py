@@ -1,6 +1,7 @@
-"""The scrub record: how far the scrub of a store's blobs came, and what the last round that came to its end showed.
+"""The scrub record: the position of the blob scrub, and the result of its last complete round.
 
-The scrub writes it. Code that forgets history reads it, to look an old value up where it would else read it again.
+A round reads every blob of the store once. The scrub writes the record. Code that forgets history reads it to skip
+reading old blobs that a recent round has verified.
 """
 
 from __future__ import annotations
@@ -19,29 +20,29 @@ SCRUB_SORT = "scrub"
 
 
 class ScrubRecord(msgspec.Struct, array_like=True):
-    """The position, and what the last whole round was."""
+    """The position of the current round, and the result of the last complete one."""
 
     after: str = ""
-    """The key of the blob that was read last; empty between two rounds."""
+    """The key of the blob read last; empty between two rounds."""
 
     began_ms: int = 0
     passed_ms: int = 0
-    """When the last pass ended."""
+    """The time at which the last pass ended."""
 
     bytes_read: int = 0
-    """In this round."""
+    """The bytes read in this round."""
 
     damaged: int = 0
-    """Blobs of this round that were damaged."""
+    """The number of damaged blobs in this round."""
 
     round_began_ms: int = 0
     round_bytes: int = 0
     round_damaged: int = 0
-    """Of the last round that came to its end."""
+    """The three ``round_`` fields describe the last complete round."""
 
 
 def load_scrub_record(environment: Environment) -> ScrubRecord:
-    """The record; an empty one where there is none or it cannot be read. Raises Unavailable."""
+    """Return the record; an empty one where it does not exist or cannot be read. Raises Unavailable."""
     item = environment.index.get(MAINTENANCE_PARTITION, SCRUB_SORT)
     if item is None or item.attributes.get("f") != FORMAT:
         return ScrubRecord()
@@ -58,10 +59,10 @@ def save_scrub_record(environment: Environment, record: ScrubRecord) -> None:
 
 
 def scrubbed_before_ms(environment: Environment) -> int:
-    """Blobs that were stored before this time, and stand, were read whole within `SCRUB_PROOF_SECONDS_MAX`. 0: none.
+    """Return a time: blobs stored before it that still exist were verified within `SCRUB_PROOF_SECONDS_MAX`. 0: none.
 
-    A round that met a damaged blob proves nothing of the others: what damaged one may have damaged more since. Blobs
-    are dated by the storage's clock and rounds by a process's, so the two may disagree by `SCRUB_CLOCKS_SECONDS_MAX`.
+    A round that met a damaged blob proves nothing about the others: the cause may have damaged more since. Blobs are
+    dated by the storage's clock and rounds by a process's, so the two may disagree by `SCRUB_CLOCKS_SECONDS_MAX`.
     """
     record, now_ms = load_scrub_record(environment), environment.clock.wall_ms()
     age_ms = now_ms - record.round_began_ms

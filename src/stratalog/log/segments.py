@@ -25,31 +25,31 @@ __all__ = [
 
 
 class Segment(msgspec.Struct, frozen=True, kw_only=True):
-    """One segment's record."""
+    """The record of one segment."""
 
     first: int
     created_ms: int
     revision: int = 1
-    """Counts the changes of this record; each one is conditional on the last."""
+    """Counts the changes of this record; each change is conditional on the revision before it."""
 
     last: int = 0
     """The last version, once the segment is marked; 0 before."""
 
     archive: BodyRef | None = None
-    """Where its entries lie, once it is archived."""
+    """The reference of its archive, once it is archived."""
 
     marked_ms: int = 0
-    """When its entries were marked for freeing: readers go to the archive, or are told that they are forgotten."""
+    """The time at which its entries were marked for freeing. Readers then use the archive or report it as forgotten."""
 
     freed: bool = False
-    """Whether its entries are gone from the index."""
+    """Whether its entries are deleted from the index."""
 
     base: int = 0
     """The version of the verified snapshot that history starts from, where this is the first kept segment."""
 
 
 def segment_put(prefix: str, segment: Segment, condition: Condition) -> Put:
-    """The write that stores the record."""
+    """Return the write that stores the record."""
     attributes: dict[str, Attribute] = {"c": segment.created_ms, "r": segment.revision, "m": segment.marked_ms}
     if segment.archive:
         attributes["a"] = encode(segment.archive)
@@ -60,24 +60,24 @@ def segment_put(prefix: str, segment: Segment, condition: Condition) -> Put:
 
 
 def segment_change(prefix: str, segment: Segment) -> Put:
-    """The write that stores a changed record in place of the revision it was made from."""
+    """Return the write that stores a changed record in place of the revision that it was made from."""
     changed = msgspec.structs.replace(segment, revision=segment.revision + 1)
     return segment_put(prefix, changed, segment_unchanged(segment))
 
 
 def segment_unchanged(segment: Segment) -> Condition:
-    """Holds while the record is the one that was read."""
+    """Return the condition that the record is still the one that was read."""
     return Equals("r", segment.revision)
 
 
 def segment_holding(index: Index, prefix: str, version: int) -> Segment | None:
-    """The segment whose run holds ``version``; None below the first one kept."""
+    """Return the segment whose run holds ``version``; None below the first one kept."""
     items = index.query(segments_partition(prefix), before=number(version + 1), reverse=True, limit=1)
     return next((segment_from_item(item) for item in items), None)
 
 
 def list_segments(index: Index, prefix: str, *, first: int = 0) -> Iterator[Segment]:
-    """The segments from the one whose first version is ``first`` or above, in order, by pages."""
+    """Yield the segments whose first version is ``first`` or above, in order, by pages."""
     after = number(first - 1) if first else None
     for item in index.query(segments_partition(prefix), after=after):
         yield segment_from_item(item)
@@ -87,7 +87,7 @@ _decode_ref = msgspec.msgpack.Decoder(BodyRef).decode
 
 
 def segment_from_item(item: Item) -> Segment:
-    """The segment that an item is the record of. Raises Corrupt."""
+    """Return the segment whose record the item is. Raises Corrupt."""
     attributes: Any = item.attributes
     try:
         return Segment(

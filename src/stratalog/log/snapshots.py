@@ -1,4 +1,4 @@
-"""Snapshots: a version with its state, under its own key, so that an older one never replaces a newer one."""
+"""Snapshots: a version and its state, under a key of their own, so an older one never replaces a newer one."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ __all__ = ["Snapshot", "latest_snapshots", "list_snapshots", "newest_snapshot", 
 
 
 class Snapshot(msgspec.Struct, frozen=True):
-    """A state at a version, as its model wrote it: the roots of a document's trees, another model's body reference."""
+    """A state at a version, encoded by its model: the roots of a document's trees, or another body's reference."""
 
     prefix: str
     version: int
@@ -40,10 +40,12 @@ def put_snapshot(
     base: Snapshot | None,
     blobs: Mapping[str, bytes] = NO_BLOBS,
 ) -> bool:
-    """Store a snapshot. False where one of that version stands. Its blobs stand already, but for ``blobs``.
+    """Store a snapshot and return True; return False where one of that version exists.
 
-    ``base`` is the snapshot whose blobs it reuses: the commit stands only while that one does, since its blobs are safe
-    no longer than its record. Raises ConditionFailed where it is gone, and what ``Index.commit`` raises.
+    Its blobs must be stored already, except ``blobs``. ``base`` is the snapshot whose blobs it reuses. The commit
+    succeeds only while the base exists, since its blobs are safe from the collector only as long as its record exists.
+
+    Raises ConditionFailed where the base is gone, and the errors of ``Index.commit``.
     """
     id = new_id(environment.clock)
     attributes: dict[str, Attribute] = {"c": environment.clock.wall_ms(), "w": id, PLAIN.tag: body, "h": hash}
@@ -59,6 +61,7 @@ def put_snapshot(
     try:
         commit_once(environment, writes, landed, blobs)
     except ConditionFailed as exc:
+        # The first write is the snapshot: its version is taken. Otherwise the base is gone.
         if 0 in exc.items:
             return False
         raise
@@ -67,24 +70,24 @@ def put_snapshot(
 
 
 def snapshot_check(snapshot: Snapshot) -> Check:
-    """Lets a commit stand only while the snapshot does."""
+    """Return the check that lets a commit succeed only while the snapshot exists."""
     return Check(snapshots_partition(snapshot.prefix), number(snapshot.version), Equals("w", snapshot.id))
 
 
 def newest_snapshot(index: Index, prefix: str, at: int) -> Snapshot | None:
-    """The newest snapshot of version ``at`` or below."""
+    """Return the newest snapshot of version ``at`` or below; None where there is none."""
     items = index.query(snapshots_partition(prefix), before=number(at + 1), reverse=True, limit=1)
     return next((_from_item(prefix, item) for item in items), None)
 
 
 def list_snapshots(index: Index, prefix: str, *, first: int = 0, limit: int | None = None) -> Iterator[Snapshot]:
-    """The snapshots of version ``first`` and above in order of version, by pages."""
+    """Yield the snapshots of version ``first`` and above in order of version, by pages."""
     for item in index.query(snapshots_partition(prefix), after=number(first - 1) if first else None, limit=limit):
         yield _from_item(prefix, item)
 
 
 def latest_snapshots(index: Index, prefix: str, before: int | None = None) -> Iterator[Snapshot]:
-    """The snapshots of versions below ``before``, or all of them, the newest first, by pages."""
+    """Yield the snapshots of versions below ``before``, or all of them, the newest first, by pages."""
     bound = None if before is None else number(before)
     for item in index.query(snapshots_partition(prefix), before=bound, reverse=True):
         yield _from_item(prefix, item)

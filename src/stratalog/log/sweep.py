@@ -1,4 +1,4 @@
-"""Sweeping: what a deleted log leaves goes once nobody can rely on having seen it. Row by row, never parsing a body."""
+"""Sweeping: remove the rows of a deleted log once no process can rely on having seen them. It never parses a body."""
 
 from __future__ import annotations
 
@@ -24,12 +24,12 @@ __all__ = ["sweep_deleted"]
 
 
 def sweep_deleted(environment: Environment, organisation: str, *, dry_run: bool = False, stop: Stop = never) -> int:
-    """Sweep the deleted incarnations of an organisation that are due; answer how many. Restartable.
+    """Sweep the deleted incarnations of an organisation that are due; return their number. Restartable.
 
-    A dry run only counts them. ``stop`` is asked before each.
+    A dry run only counts them. ``stop`` is called before each.
 
-    The end seal and the name record stay. An incarnation that a fork still pins waits. The family's blobs go with its
-    last member; until then they are the collector's.
+    The end marker and the name record stay. An incarnation that a fork still pins waits. The last member of a family
+    takes the family's blobs with it; until then they are the collector's.
     """
     swept = 0
     for item in environment.index.query(deleted_partition(organisation)):
@@ -48,7 +48,7 @@ def sweep_deleted(environment: Environment, organisation: str, *, dry_run: bool 
 def _sweep(environment: Environment, gone: Item) -> None:
     prefix, owner = gone.sort, str(gone.attributes["o"])
     for segment in list_segments(environment.index, prefix):
-        # Readers who come amid the sweep are told that the versions are gone, not that an entry is missing.
+        # Mark first: a reader during the sweep then reports forgotten versions, not a missing entry.
         forget_segment(environment, prefix, segment)
         delete_items(environment.index, entries_partition(prefix, segment.first), spared_kind=END)
     for partition_of in (segments_partition, snapshots_partition, checkpoints_partition, waiting_partition):

@@ -1,4 +1,4 @@
-"""Work beside the callers': in threads, or at once where it must be counted or looked at."""
+"""Background tasks: work outside the callers' threads, or inline where a test must count or observe it."""
 
 from __future__ import annotations
 
@@ -14,33 +14,33 @@ __all__ = ["BackgroundTasks", "InlineTasks", "Task", "Tasks"]
 
 
 class Task(Protocol):
-    """Work that was begun."""
+    """Work that has begun."""
 
     def join(self) -> None:
-        """Wait for its end."""
+        """Wait until the work has ended."""
         ...
 
 
 class Tasks(Protocol):
-    """Runs work beside the callers'. `BackgroundTasks` does it in threads, a simulation in actors of its own."""
+    """Runs background work. `BackgroundTasks` uses threads, a simulation its own actors."""
 
     def offer(self, work: Callable[[], None]) -> Task | None:
-        """Begin ``work``, which raises nothing, unless too much is under way. None: it was not begun, nor will be."""
+        """Begin ``work``, which must not raise. Return None where too much is under way: it will not be begun."""
         ...
 
     def wait(self) -> None:
-        """Wait for all that was begun."""
+        """Wait for all work that has begun."""
         ...
 
     def close(self) -> None:
-        """Take no more offers, and wait for all that was begun."""
+        """Accept no more offers, and wait for all work that has begun."""
         ...
 
 
 class BackgroundTasks:
-    """Work in short-lived threads of its own. Closing the store waits for all of it, and so does the program's end.
+    """Runs work in short-lived threads. Closing the store waits for all of it, and so does the end of the program.
 
-    A function on AWS Lambda is frozen between two calls, its threads too. They go on at the next call or never.
+    A function on AWS Lambda is frozen between two calls, with its threads. They continue at the next call or never.
     """
 
     def __init__(self, offers_max: int = BACKGROUND_OFFERS_MAX) -> None:
@@ -52,7 +52,7 @@ class BackgroundTasks:
         self._threads: list[threading.Thread] = []
 
     def offer(self, work: Callable[[], None]) -> Task | None:
-        """Begin ``work``, which raises nothing, unless too much is under way. None: it was not begun, nor will be."""
+        """Begin ``work``, which must not raise. Return None where too much is under way: it will not be begun."""
         with self._lock:
             if self._closed or self._offers >= self._offers_max:
                 return None
@@ -64,14 +64,14 @@ class BackgroundTasks:
             return None
 
     def wait(self) -> None:
-        """Wait for all that was begun."""
+        """Wait for all work that has begun."""
         with self._lock:
             threads, self._threads = self._threads, []
         for thread in threads:
             thread.join()
 
     def close(self) -> None:
-        """Take no more offers, and wait for all that was begun."""
+        """Accept no more offers, and wait for all work that has begun."""
         with self._lock:
             self._closed = True
         self.wait()
@@ -79,6 +79,7 @@ class BackgroundTasks:
     def _start(self, work: Callable[[], None]) -> threading.Thread:
         thread = threading.Thread(target=work, name="stratalog-background")
         with self._lock:
+            # Start it under the lock: `wait` can join only threads that have started.
             self._threads = [other for other in self._threads if other.is_alive()]
             thread.start()
             self._threads.append(thread)
@@ -96,10 +97,10 @@ class BackgroundTasks:
 
 
 class InlineTasks:
-    """Does all work at once, in the caller's thread, so that what is begun has ended."""
+    """Runs all work at once in the caller's thread: work that has begun has ended."""
 
     def offer(self, work: Callable[[], None]) -> Task:
-        """Do ``work``."""
+        """Run ``work``."""
         work()
         return _Ended()
 
@@ -112,4 +113,4 @@ class InlineTasks:
 
 class _Ended:
     def join(self) -> None:
-        """It has ended."""
+        """Return at once: the work has ended."""

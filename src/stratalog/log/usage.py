@@ -1,6 +1,6 @@
-"""Usage: how much an organisation stores, as it was last measured. The record is derived, and may be deleted.
+"""Usage: the storage of an organisation as it was last measured. The record is derived, and may be deleted.
 
-A measurement counts everything once. Nothing is counted along with commits: they would all write one item.
+A measurement counts everything anew. Commits do not update a counter: all of them would write one item.
 """
 
 from __future__ import annotations
@@ -31,9 +31,9 @@ MEASURED_SORT = "measured"
 
 
 class Amounts(msgspec.Struct, frozen=True, kw_only=True):
-    """How much of each kind. ``documents`` are logs and forks too, ``clients`` those of all documents together.
+    """An amount of each kind. ``documents`` include logs and forks. ``clients`` are those of all documents together.
 
-    ``stored_bytes`` are those of blobs, as they lie in storage, and of index items, as DynamoDB counts them.
+    ``stored_bytes`` are the bytes of blobs as stored and of index items as DynamoDB counts them.
     """
 
     stored_bytes: int = 0
@@ -42,7 +42,7 @@ class Amounts(msgspec.Struct, frozen=True, kw_only=True):
     clients: int = 0
 
     def plus(self, other: Amounts, sign: int = 1) -> Amounts:
-        """Both together; with a ``sign`` of -1 what is left without ``other``."""
+        """Return the sum of both; with a ``sign`` of -1 the difference."""
         return Amounts(
             stored_bytes=self.stored_bytes + sign * other.stored_bytes,
             documents=self.documents + sign * other.documents,
@@ -55,16 +55,16 @@ NOTHING = Amounts()
 
 
 class Quotas(msgspec.Struct, frozen=True, kw_only=True):
-    """How much an organisation may store. None is no bound. Reads and deletes are never bound."""
+    """The amounts that an organisation may store. None means no limit. Reads and deletes are never limited."""
 
     stored_bytes_max: int | None = None
-    """Bytes of blobs and index items, history and what waits to be collected included."""
+    """Bytes of blobs and index items, including history and garbage that is not collected yet."""
 
     documents_max: int | None = None
     """Documents, logs and forks."""
 
     records_max: int | None = None
-    """Records. A deleted one has its history and counts on."""
+    """Records. A deleted record still counts, since its history is stored."""
 
     clients_max: int | None = None
     """Clients of all documents together."""
@@ -75,24 +75,24 @@ class Quotas(msgspec.Struct, frozen=True, kw_only=True):
 
 UNLIMITED = Quotas()
 QuotasOf = Callable[[str], Quotas]
-"""The quotas of an organisation. Asked at each write, so it must not block."""
+"""Returns the quotas of an organisation. Called at each write, so it must not block."""
 
 
 class Measurement(msgspec.Struct, frozen=True, kw_only=True):
-    """What an organisation stored between ``began_ms`` and ``ended_ms``."""
+    """The amounts that an organisation stored between ``began_ms`` and ``ended_ms``."""
 
     began_ms: int
     ended_ms: int
     amounts: Amounts
     document_clients: int = 0
-    """The clients of the document that has most."""
+    """The clients of the document that has the most."""
 
     unreadable: int = 0
-    """Documents whose clients could not be counted, since something of them is damaged."""
+    """Documents whose clients could not be counted because of damage."""
 
 
 def load_measurement(index: Index, organisation: str, *, consistent: bool = True) -> Measurement | None:
-    """The newest measurement; None where there is none that can be read. Raises Unavailable."""
+    """Return the newest measurement; None where there is none or it cannot be read. Raises Unavailable."""
     try:
         item = index.get(usage_partition(organisation), MEASURED_SORT, consistent=consistent)
         return None if item is None else _measurement(item)
@@ -101,7 +101,7 @@ def load_measurement(index: Index, organisation: str, *, consistent: bool = True
 
 
 def save_measurement(index: Index, organisation: str, measurement: Measurement) -> None:
-    """Keep it, unless a newer one is kept. Raises what ``commit`` raises."""
+    """Store the measurement, unless a newer one is stored. Raises the errors of ``commit``."""
     amounts: dict[str, Any] = msgspec.structs.asdict(measurement.amounts)
     others = {"c": measurement.began_ms, "e": measurement.ended_ms}
     others |= {"document_clients": measurement.document_clients, "unreadable": measurement.unreadable}

@@ -1,7 +1,7 @@
-"""Verification of a hash chain: every hash is computed anew, and what does not fit is found by kind and version.
+"""Verification of a hash chain: compute every hash anew, and report each misfit by kind and version.
 
-Logs and records are verified by the same walk. Each gives its entries or versions as `Link` objects, and what it could
-not read as `Damage`.
+Logs and records are verified by the same walk. Each yields its entries or versions as `Link` objects, and those that it
+could not read as `Damage`.
 """
 
 from __future__ import annotations
@@ -23,33 +23,33 @@ __all__ = ["ChainReport", "Damage", "Finding", "FindingKind", "Link", "check_cha
 FindingKind = Literal["altered", "missing", "disordered"]
 
 SEARCHES_MAX = 20
-"""How often a misplaced link is looked for. Each search computes a hash for every link of the history."""
+"""The limit of searches for a misplaced link. Each search computes a hash for every link of the history."""
 
 
 class Finding(msgspec.Struct, frozen=True):
-    """What is wrong with the versions ``version`` to ``last``."""
+    """A fault of the versions ``version`` to ``last``."""
 
     kind: FindingKind
     version: int
     last: int
     reason: str
     key: str = ""
-    """The key of the blob that could not be read, where that is what is wrong."""
+    """The key of the blob that could not be read, if the fault is a blob."""
 
 
 class Damage(msgspec.Struct, frozen=True):
-    """A version that could not be read. ``hash`` is the one it stores, where at least that is known."""
+    """A version that could not be read. ``hash`` is the hash that it stores, if that much could be read."""
 
     version: int
     kind: FindingKind
     reason: str
     hash: bytes = b""
     key: str = ""
-    """The key of the blob that could not be read, where that is what is wrong."""
+    """The key of the blob that could not be read, if the fault is a blob."""
 
 
 class Link(msgspec.Struct, frozen=True, gc=False):
-    """One version as it is stored: its own facts, and the hash that it claims."""
+    """One version as stored: its own facts, and the hash that it claims."""
 
     version: int
     created_ms: int
@@ -57,31 +57,31 @@ class Link(msgspec.Struct, frozen=True, gc=False):
     author: str
     write_id: str
     digest: bytes
-    """What stands for the body, computed from the body itself; of a redacted one, as it is stored."""
+    """The digest of the body, computed from the body itself; for a redacted body, the stored digest."""
 
     hash: bytes
     redacted: bool = False
     extras: Any = None
 
     def hash_after(self, before: bytes, version: int) -> bytes:
-        """The hash that it has as ``version`` after ``before``."""
+        """Return the hash that it would have as ``version`` after ``before``."""
         who = self.principal, self.author, self.write_id
         return link(before, version, self.created_ms, *who, self.digest, self.extras)
 
 
 class ChainReport(msgspec.Struct, frozen=True, kw_only=True):
-    """What a verification found. Without findings each version after ``start`` fits the one before it."""
+    """The result of a verification. Without findings, each version after ``start`` fits the one before it."""
 
     origin: str
     start: int
-    """0, the floor, or where a fork begins whose ancestors' entries are forgotten."""
+    """0, the floor, or the fork version where the entries of the fork's ancestors are forgotten."""
 
     version: int
     hash: bytes
     """The hash that ``version`` stores."""
 
     redacted: tuple[int, ...] = ()
-    """The versions whose bodies were erased. Their digests are verified, and nothing else of them is known."""
+    """The versions whose bodies were erased. Only their digests are verified."""
 
     findings: tuple[Finding, ...] = ()
 
@@ -95,7 +95,8 @@ def verify_log(
 ) -> ChainReport:
     """Compute a log's chain anew, up to ``upto`` or the head. ``log`` must have no upcasters. Reads every entry.
 
-    ``visit`` is called with each entry that was read, in order; again where a fault is looked into.
+    ``visit`` is called with each entry read, in order, and again for entries that are read once more to explain a
+    fault.
 
     Raises NotFound, VersionForgotten where the floor rises meanwhile, Unavailable.
     """
@@ -120,7 +121,10 @@ def check_chain(
     links: Callable[[], Iterable[Link | Damage]],
     progress: Callable[[int], None] | None = None,
 ) -> ChainReport:
-    """Walk the versions after ``start``, whose hash is ``before``. ``links`` reads them in order, again if need be."""
+    """Verify the versions after ``start``, whose hash is ``before``.
+
+    ``links`` reads them in order. It is called again where a fault must be explained.
+    """
     walk = _Walk(start, before, links)
     for step in links():
         walk.take(step)
@@ -137,7 +141,7 @@ def check_chain(
 
 
 class _Walk:
-    """The walk along one history. After a fault it goes on from what is stored, so that it finds the next one too."""
+    """The walk along one history. After a fault it continues from the stored hash, so it finds later faults too."""
 
     def __init__(self, start: int, before: bytes, links: Callable[[], Iterable[Link | Damage]]) -> None:
         self.version = start
@@ -148,10 +152,10 @@ class _Walk:
         self._known: list[Link] | None = None
         self._searches = 0
         self._befores: tuple[bytes, ...] = (before,)
-        """The hashes that the next version may follow; none where anything fits."""
+        """The hashes that the next version may follow; empty where any is accepted."""
 
     def take(self, step: Link | Damage) -> None:
-        """The next version."""
+        """Verify the next version."""
         self.version = step.version
         if isinstance(step, Damage):
             self._find(step.kind, step.version, step.reason, step.key)
@@ -167,17 +171,17 @@ class _Walk:
             self._misfit(step, computed)
 
     def _misfit(self, step: Link, computed: list[bytes]) -> None:
-        """The stored hash does not follow: another version belongs here, or this one was altered."""
+        """Report a stored hash that does not follow: another version's content is here, or this one was altered."""
         if (right := self._belonging(step.version)) is not None:
             self._find("disordered", step.version, "another version's content stands here")
             self._befores = (right.hash,)
             return
         self._find("altered", step.version, "its hash does not follow from its content and the hash before it")
-        # The next one tells which of the two was altered, the hash or the content.
+        # The next version shows which of the two was altered, the hash or the content.
         self._befores = (step.hash, *computed)
 
     def _belonging(self, version: int) -> Link | None:
-        """The link that stands elsewhere and continues the history as ``version``."""
+        """Return the link stored elsewhere that continues the history as ``version``; None where none is found."""
         self._searches += 1
         if self._searches > SEARCHES_MAX:
             return None
@@ -197,7 +201,7 @@ class _Walk:
 
 
 def damage_of(version: int, error: Exception, hash: bytes = b"") -> Damage:
-    """What a version is that raised ``error`` when it was read."""
+    """Return the damage of a version whose read raised ``error``."""
     is_missing = isinstance(error, NotFound) or isinstance(error.__cause__, NotFound)
     reason = getattr(error, "message", "") or str(error)
     key = getattr(error, "details", {}).get("key", "")
@@ -205,7 +209,7 @@ def damage_of(version: int, error: Exception, hash: bytes = b"") -> Damage:
 
 
 def link_of(entry: Entry) -> Link:
-    """An entry's facts, with the digest of the events that were read."""
+    """Return an entry's facts, with the digest of the events that were read."""
     digest = entry.redacted or body_digest(entry.salt, sha256(encode(entry.events)))
     return Link(
         entry.version,
@@ -220,7 +224,7 @@ def link_of(entry: Entry) -> Link:
 
 
 def _start(log: Log) -> int:
-    """The version from which on entries are kept. Those of a fork's ancestors may be forgotten, of any of them."""
+    """Return the version after which all entries are kept. Those of any ancestor of a fork may be forgotten."""
     floor = log.floor()
     start, before = floor, 0
     for parent in log.record.lineage:
@@ -254,7 +258,7 @@ def _links(log: Log, after: int, upto: int, visit: Callable[[Entry], None]) -> I
 
 
 def _link_at(log: Log, version: int, visit: Callable[[Entry], None]) -> Link | Damage:
-    """One version by itself, where reading them in order met something wrong."""
+    """Read one version by itself, where reading them in order met a fault."""
     try:
         entry = log.entry(version)
         visit(entry)

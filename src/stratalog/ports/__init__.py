@@ -1,12 +1,12 @@
-"""The contracts that everything else depends on. Backends implement them; nothing here names a vendor.
+"""The contracts that everything else depends on. Backends implement them; no vendor is named here.
 
 Modules
 -------
 index  an ordered table of items with conditional commits
-commit_blobs  the blobs of a commit: put first, or taken along by the index
+commit_blobs  the blobs of a commit: put first, or stored by the index in the same commit
 blobs  immutable bytes under their own hash
-read_back  reads a blob from storage and names its damage
-blob_kinds  what a blob holds, for people who look at a folder or a bucket
+read_back  a blob's content from storage, or its damage
+blob_kinds  the content type of a blob, for people who browse a folder or a bucket
 queue  a FIFO queue in groups
-meter  counts requests and billed units
+meter  counts of requests and billed units
 """

@@ -1,4 +1,4 @@
-"""What a blob holds, as a file's name and an object's header say it: for people and their tools, never for a reader.
+"""The kind of a blob's content, for file names and object headers: for people and their tools, never for a reader.
 
 The kind follows from the key and the content alone. So one content under one key has one kind, and one name.
 """
@@ -13,7 +13,7 @@ __all__ = ["JSON", "MSGPACK", "OCTETS", "BlobKind", "kind_of", "kinds_of"]
 
 
 class BlobKind(NamedTuple):
-    """How the name of a blob's file goes on behind the key, before the suffix of its codec; its media type."""
+    """The end of a blob's file name, after the key and before the suffix of its codec, and its media type."""
 
     suffix: str
     media_type: str
@@ -24,11 +24,11 @@ JSON = BlobKind(".json", "application/json")
 OCTETS = BlobKind(".bin", "application/octet-stream")
 
 MSGPACK_FOLDERS = frozenset({"archive", "arguments", "bodies", "chunks", "collecting", "fields", "items"})
-"""Those of a family's owner in which everything is ours; `formats/keys.md` lists them."""
+"""The folders of a family's owner that hold only Stratalog's own formats; `formats/keys.md` lists them."""
 
 
 def kinds_of(key: str) -> tuple[BlobKind, ...]:
-    """The kinds that a blob under ``key`` may be of."""
+    """Return the possible kinds of a blob under ``key``."""
     components = key.split("/", 3)
     if len(components) == 4:
         _, owner, folder, _ = components
@@ -38,7 +38,7 @@ def kinds_of(key: str) -> tuple[BlobKind, ...]:
 
 
 def kind_of(key: str, body: bytes) -> BlobKind:
-    """The kind of a blob. What others gave us is JSON where it is one object or array in UTF-8."""
+    """Return the kind of a blob. A body from elsewhere is JSON if it is one object or array in UTF-8."""
     first, *others = kinds_of(key)
     return first if not others or _is_json(body) else OCTETS
 

@@ -15,7 +15,7 @@ __all__ = ["BlobStat", "Blobs", "check_put", "key_hash", "verified"]
 
 
 class BlobStat(msgspec.Struct, frozen=True):
-    """What a blob looks like from outside: ``stamp`` names this generation of it, ``modified_ms`` starts its age."""
+    """The metadata of a blob. ``stamp`` names this generation of it; its age counts from ``modified_ms``."""
 
     key: str
     stored_bytes: int
@@ -26,13 +26,13 @@ class BlobStat(msgspec.Struct, frozen=True):
 class Blobs(Protocol):
     """The contract. Safe to call from many threads and processes. A key is `/`-separated text ending in 64 hex digits.
 
-    *Atomicity*: a blob is there whole or not at all, also after a crash. *Bounds*: `BLOB_BYTES_MAX` of content; a
-    larger body is several blobs and a manifest. *Stored form*: one zstd frame on every backend, which names this codec.
-    Where people can look, the name or a header says the codec and what the blob holds (`blob_kinds.py`).
+    *Atomicity*: a blob exists completely or not at all, also after a crash. *Limits*: `BLOB_BYTES_MAX` of content; a
+    larger body is several blobs and a manifest. *Stored form*: one zstd frame on every backend, which records this
+    codec. Where people can browse, the name or a header states the codec and the kind of content (`blob_kinds.py`).
     """
 
     def put(self, key: str, body: bytes) -> None:
-        """Store ``body``, durably. Where it stands already, whole, its age starts anew. A damaged one is replaced.
+        """Store ``body``, durably. If it is stored already and intact, its age starts anew. A damaged one is replaced.
 
         Raises Invalid (the key does not end in the body's hash), LimitExceeded, Unavailable: nothing written.
         OutcomeUnknown: put it again, which is always safe.
@@ -40,31 +40,31 @@ class Blobs(Protocol):
         ...
 
     def get(self, key: str) -> bytes:
-        """The content, verified against the key's hash. Raises NotFound, Corrupt, Unavailable."""
+        """Return the content, verified against the key's hash. Raises NotFound, Corrupt, Unavailable."""
         ...
 
     def stat(self, key: str) -> BlobStat | None:
-        """How the blob looks, or None where there is none. Its content is not verified. Raises Unavailable."""
+        """Return the blob's metadata, or None where there is none. Its content is not verified. Raises Unavailable."""
         ...
 
     def list(self, prefix: str, *, after: str = "") -> Iterator[BlobStat]:
-        """Blobs whose key starts with ``prefix`` and is greater than ``after``, in order of key, lazily by pages."""
+        """Yield blobs whose key starts with ``prefix`` and is above ``after``, in order of key, lazily by pages."""
         ...
 
     def delete(self, key: str, stamp: str) -> bool:
-        """Remove the generation that ``stamp`` names. False, and nothing removed, where another generation stands.
+        """Delete the generation that ``stamp`` names. False, and nothing deleted, where another generation is stored.
 
-        True where it was removed or none stands. Raises Unavailable where the backend cannot tell generations apart.
+        True where it was deleted or none is stored. Raises Unavailable where the backend cannot tell generations apart.
         """
         ...
 
     def close(self) -> None:
-        """Let go of connections. Calls after it raise Closed; closing twice is fine."""
+        """Release connections. Later calls raise Closed; closing twice is harmless."""
         ...
 
 
 def key_hash(key: str) -> bytes:
-    """The hash a key ends in. Raises Invalid where it ends in none."""
+    """Return the hash at the end of a key. Raises Invalid where there is none."""
     tail = key.rpartition("/")[2]
     try:
         digest = bytes.fromhex(tail)
@@ -87,7 +87,7 @@ def check_put(key: str, body: bytes) -> None:
 
 
 def verified(key: str, body: bytes) -> bytes:
-    """``body`` if its hash is the key's. Raises Corrupt; every backend's get ends in it."""
+    """Return ``body`` if its hash is the key's. Raises Corrupt; the last step of every backend's get."""
     if sha256(body) != key_hash(key):
         raise Corrupt("a blob's bytes do not have the hash in its key", key=key)
     return body

@@ -1,4 +1,4 @@
-"""The blobs of a commit: the index takes small ones along where it can, and the others are put first."""
+"""The blobs of a commit: the index stores small ones in the same commit where it can; the others are put first."""
 
 from __future__ import annotations
 
@@ -12,15 +12,15 @@ from stratalog.ports.index import Index, Write
 
 __all__ = ["commit_with_blobs", "put_all", "put_first", "put_together"]
 
-# So many blobs are put at once, where there are more than one commit has in general: one alone mostly waits.
+# This many blobs are put in parallel, if there are more than a usual commit has: a single put mostly waits.
 TOGETHER = 16
 TOGETHER_MIN = 64
 
 
 def commit_with_blobs(index: Index, blobs: Blobs, writes: Sequence[Write], bodies: Mapping[str, bytes]) -> None:
-    """Commit ``writes``; no blob of ``bodies`` is durable later than they are.
+    """Commit ``writes``; no blob of ``bodies`` becomes durable later than they do.
 
-    Raises what `Index.commit` raises, with the same state after it; a blob that was put first may be an orphan then.
+    Raises like `Index.commit`, with the same state after each error. A blob that was put first may be an orphan then.
     """
     try:
         taken = put_first(index, blobs, bodies)
@@ -30,9 +30,9 @@ def commit_with_blobs(index: Index, blobs: Blobs, writes: Sequence[Write], bodie
 
 
 def put_first(index: Index, blobs: Blobs, bodies: Mapping[str, bytes]) -> dict[str, bytes]:
-    """Put what ``index`` does not take along, durably, and return the others for `Index.commit`.
+    """Put, durably, the blobs that ``index`` does not store, and return the others for `Index.commit`.
 
-    Raises what `Blobs.put` raises.
+    Raises like `Blobs.put`.
     """
     limit = index.blob_bytes_max
     if not limit:
@@ -43,16 +43,17 @@ def put_first(index: Index, blobs: Blobs, bodies: Mapping[str, bytes]) -> dict[s
 
 
 def put_all(index: Index, blobs: Blobs, bodies: Mapping[str, bytes]) -> None:
-    """Put many blobs ahead of the commit that names them, durably on return. Raises what `Blobs.put` raises.
+    """Put many blobs ahead of the commit that names them, durably on return. Raises like `Blobs.put`.
 
-    Those that ``index`` takes are written by slices of `BLOB_SLICE_BYTES`, so that other commits do not wait for all.
+    The blobs that ``index`` stores are written in slices of `BLOB_SLICE_BYTES`, so other commits wait for one slice
+    only.
     """
     for part in _slices(put_first(index, blobs, bodies)):
         index.commit((), part)
 
 
 def put_together(blobs: Blobs, bodies: Mapping[str, bytes]) -> None:
-    """Put many blobs, durably on return. They wait for the disk or the network together. Raises what `put` raises."""
+    """Put many blobs, durably on return. They wait for the disk or the network in parallel. Raises like `put`."""
     if len(bodies) < TOGETHER_MIN:
         for key, body in bodies.items():
             blobs.put(key, body)

@@ -53,18 +53,18 @@ class Item(msgspec.Struct, frozen=True, gc=False):
 
 
 class Absent(msgspec.Struct, frozen=True):
-    """Holds when no item stands at the key."""
+    """Holds when no item exists at the key."""
 
 
 class Equals(msgspec.Struct, frozen=True, gc=False):
-    """Holds when an item stands at the key and has this attribute with this value."""
+    """Holds when the item at the key exists and has this attribute with this value."""
 
     name: str
     value: Attribute
 
 
 class LessThan(msgspec.Struct, frozen=True, gc=False):
-    """Holds when an item stands at the key and its attribute is of the same type and smaller."""
+    """Holds when the item at the key exists and its attribute is of the same type and smaller."""
 
     name: str
     value: Attribute
@@ -74,14 +74,14 @@ Condition = Absent | Equals | LessThan
 
 
 class Put(msgspec.Struct, frozen=True, gc=False):
-    """Store ``item`` in place of whatever stands at its key."""
+    """Store ``item``, replacing any item at its key."""
 
     item: Item
     condition: Condition | None = None
 
 
 class Delete(msgspec.Struct, frozen=True, gc=False):
-    """Remove the item at the key; removing none is fine."""
+    """Remove the item at the key; it need not exist."""
 
     partition: str
     sort: str
@@ -89,7 +89,7 @@ class Delete(msgspec.Struct, frozen=True, gc=False):
 
 
 class Check(msgspec.Struct, frozen=True, gc=False):
-    """Write nothing, but let the commit stand only if the condition holds."""
+    """Write nothing, but let the commit succeed only if the condition holds."""
 
     partition: str
     sort: str
@@ -102,22 +102,24 @@ NO_BLOBS: Mapping[str, bytes] = MappingProxyType({})
 
 
 class Index(Protocol):
-    """The contract. Safe to call from many threads; several processes may share one place.
+    """The contract. Safe to call from many threads; several processes may share one database.
 
-    *Order*: commits are serializable and take effect one after another in real time. *Atomicity*: all writes of a
-    commit or none. *Bounds*: `ITEM_BYTES_MAX`, `COMMIT_WRITES_MAX`, `COMMIT_BYTES_MAX`; two writes of one commit may
-    not name the same key.
+    *Order*: commits are strictly serializable: they take effect one after another in real time. *Atomicity*: all writes
+    of a commit or none. *Limits*: `ITEM_BYTES_MAX`, `COMMIT_WRITES_MAX`, `COMMIT_BYTES_MAX`; two writes of one commit
+    may not name the same key.
     """
 
     joint_commits: bool
-    """Whether several puts in one commit cost no more than as many commits of one. True where a commit is a local
-    transaction; False where it is a transaction of a hosted service at twice the price."""
+    """Whether a commit of several puts costs no more than a commit for each of them.
+
+    True where a commit is a local transaction; False where it is a transaction of a hosted service at twice the price.
+    """
 
     blob_bytes_max: int
-    """The largest blob that `commit` takes along, in bytes. 0: none, so that blobs are put first. See `put_first`."""
+    """The largest blob that `commit` stores, in bytes. With 0 it stores none: put blobs first. See `put_first`."""
 
     def get(self, partition: str, sort: str, *, consistent: bool = True) -> Item | None:
-        """The item at the key, or None. A read that is not consistent may answer from a moment ago.
+        """Return the item at the key, or None. A read that is not consistent may return a state from a moment ago.
 
         Raises Unavailable, Closed, Corrupt.
         """
@@ -133,44 +135,46 @@ class Index(Protocol):
         limit: int | None = None,
         consistent: bool = True,
     ) -> Iterator[Item]:
-        """Items of one partition with ``after`` < sort < ``before``, in order of sort (or reversed), lazily by pages.
+        """Yield items of one partition with ``after`` < sort < ``before``, in order of sort or reversed, lazily.
 
-        Pages are not read at one moment: a commit between two pages may be seen half. A caller who minds bounds the
-        query by what it knows is complete. An empty page is not the end; the end of the iterator is.
+        It reads pages at different moments, so a query may see half of a commit made between two pages. A caller that
+        must not see that limits the query to items that it knows to be complete. An empty page is not the end; the end
+        of the iterator is.
 
-        Raises Unavailable, Closed, Corrupt — while iterating, too.
+        Raises Unavailable, Closed, Corrupt, also while iterating.
         """
         ...
 
     def commit(self, writes: Sequence[Write], blobs: Mapping[str, bytes] = NO_BLOBS) -> None:
-        """Do all writes or none. Once it returns, they are durable and every consistent read sees them.
+        """Do all writes or none. On return they are durable and every consistent read sees them.
 
-        ``blobs`` are stored in the same transaction, as `Blobs.put` stores them: one that stands starts its age anew.
-        They are there whenever a write of the commit is. Each has at most `blob_bytes_max` bytes, all together have
-        `COMMIT_BLOB_BYTES_MAX`. A commit of blobs alone needs no write.
+        ``blobs`` are stored in the same transaction, as `Blobs.put` stores them: the age of a stored one starts anew.
+        They exist whenever a write of the commit does. Each has at most `blob_bytes_max` bytes, all together have at
+        most `COMMIT_BLOB_BYTES_MAX`. A commit of blobs alone needs no write.
 
         Raises, with the state after it:
-        ConditionFailed — nothing written; carries the item behind each failed condition, read in the same moment.
-        Unavailable — nothing written. OutcomeUnknown — all or nothing was written, and which is not known.
-        LimitExceeded, Invalid, Closed — nothing written.
+        ConditionFailed: nothing written; carries the item behind each failed condition, read at the same moment.
+        Unavailable: nothing written. OutcomeUnknown: all or nothing was written, and it is not known which.
+        LimitExceeded, Invalid, Closed: nothing written.
         """
         ...
 
     def turn(self, partition: str) -> AbstractContextManager[bool]:
         """Hold off other writers of ``partition`` until the end of the block: a hint for fairness, never a fence.
 
-        A writer that lost a race reads and commits inside it, and so does not lose to the same busy writer again. The
-        value says whether the index sees to that, by holding others off or by a wait of its own as the block begins;
-        False costs nothing, and the caller backs off instead. A commit inside the block may still meet a failed
-        condition. Where others are held off, it waits `TURN_WAIT_MS_MAX` at most, and so do they for its end. Entering
-        it again inside the block is fine.
+        A writer that lost a race reads and commits inside the block, so it does not lose to the same busy writer again.
+        The block's value is True where the index ensures that, by holding others off or by a wait of its own at the
+        start of the block. It is False where it does not: then the call costs nothing, and the caller backs off
+        instead. A commit inside the block may still meet a failed condition. Where others are held off, the call waits
+        at most `TURN_WAIT_MS_MAX`, and they wait as long for the end of the block. Entering it again inside the block
+        is harmless.
 
         Raises Closed.
         """
         ...
 
     def close(self) -> None:
-        """Let go of files and connections. Calls after it raise Closed; closing twice is fine."""
+        """Release files and connections. Later calls raise Closed; closing twice is harmless."""
         ...
 
 
@@ -181,12 +185,12 @@ _NO_TURN = nullcontext(False)
 
 
 def no_turn() -> AbstractContextManager[bool]:
-    """What `Index.turn` answers where a backend cannot hold others off."""
+    """Return the result of `Index.turn` on a backend that cannot hold others off."""
     return _NO_TURN
 
 
 def holds(condition: Condition | None, item: Item | None) -> bool:
-    """Whether ``condition`` holds for what stands at the key: the one meaning of conditions, for backends in Python."""
+    """Return whether ``condition`` holds for the item at the key: the reference for backends in Python."""
     if condition is None:
         return True
     if isinstance(condition, Absent):
@@ -200,15 +204,16 @@ def holds(condition: Condition | None, item: Item | None) -> bool:
 
 
 def item_bytes(item: Item) -> int:
-    """The item's size as DynamoDB counts it: names and texts in UTF-8, a number at two digits a byte and one or two.
+    """Return the item's size as DynamoDB counts it.
 
-    DynamoDB leaves out zeros at a number's end, so that it may count some bytes fewer, never more.
+    Names and texts count in UTF-8, a number at two digits a byte and one or two more. DynamoDB drops trailing zeros of
+    a number, so it may count fewer bytes, never more.
 
     Raises Invalid for an attribute of another type.
     """
     size = _text_bytes(item.partition + item.sort) + 2
     for name, value in item.attributes.items():
-        # The kinds in the order of how often they come: every commit of every entry passes here.
+        # Test the types in the order of their frequency: every commit of every entry runs this.
         if isinstance(value, bytes):
             size += len(name) + len(value)
         elif isinstance(value, str):
@@ -230,10 +235,10 @@ def check_commit(
     blob_bytes_max: int = 0,
     encoded: Sequence[bytes] | None = None,
 ) -> None:
-    """Raise LimitExceeded or Invalid for a commit over the port's bounds; every backend calls it first.
+    """Raise LimitExceeded or Invalid for a commit over the port's limits; every backend calls it first.
 
-    ``encoded`` are the attributes of each write's item as a MessagePack map, by a backend that has them: most commits
-    are so small that these alone show it, which takes a third of the time that counting as DynamoDB does would take.
+    ``encoded`` holds the attributes of each write's item as a MessagePack map, from a backend that has them. Most
+    commits are so small that these prove it in a third of the time that DynamoDB's count takes.
     """
     if blobs:
         check_blobs(blobs, blob_bytes_max)
@@ -248,7 +253,7 @@ def check_commit(
 
 
 def check_blobs(blobs: Mapping[str, bytes], blob_bytes_max: int) -> None:
-    """Raise LimitExceeded or Invalid for blobs that no commit takes; a part of `check_commit`."""
+    """Raise LimitExceeded or Invalid for blobs that no commit stores; a part of `check_commit`."""
     total = sum(map(len, blobs.values()))
     if total > COMMIT_BLOB_BYTES_MAX:
         raise LimitExceeded("a commit's blobs are too large together", value=total, limit=COMMIT_BLOB_BYTES_MAX)
@@ -259,9 +264,10 @@ def check_blobs(blobs: Mapping[str, bytes], blob_bytes_max: int) -> None:
 
 
 def small_bytes(item: Item, encoded: bytes) -> int:
-    """No less than `item_bytes`; 0 where the item may not be within the bounds, which only `check_commit` says.
+    """Return an upper bound of `item_bytes`; 0 where only `check_commit` can decide on the item.
 
-    Names, texts and bytes take no less in MessagePack than `item_bytes` counts; an integer `INTEGER_SURPLUS` less.
+    Names, texts and bytes take at least as much in MessagePack as `item_bytes` counts; an integer at most
+    `INTEGER_SURPLUS` less.
     """
     attributes = item.attributes
     key = item.partition + item.sort
@@ -272,7 +278,7 @@ def small_bytes(item: Item, encoded: bytes) -> int:
 
 
 def _are_small(writes: Sequence[Write], encoded: Sequence[bytes]) -> bool:
-    """Whether the puts are certainly within all bounds. False where that is not seen at a glance."""
+    """Return whether the puts are certainly within all limits. False means that a full check must decide."""
     total = 0
     for write, body in zip(writes, encoded, strict=True):
         if type(write) is Put:
@@ -285,7 +291,7 @@ def _are_small(writes: Sequence[Write], encoded: Sequence[bytes]) -> bool:
 
 def _checked_bytes(item: Item) -> int:
     size = item_bytes(item)
-    if size > SORT_BYTES_MAX or not item.partition or not item.sort:  # else no part of the key can be too long
+    if size > SORT_BYTES_MAX or not item.partition or not item.sort:  # otherwise the key is short enough
         _check_key(item)
     if size > ITEM_BYTES_MAX:
         raise LimitExceeded("an item is too large", value=size, limit=ITEM_BYTES_MAX, partition=item.partition)

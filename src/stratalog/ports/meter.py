@@ -1,4 +1,4 @@
-"""The meter: counts what a workload asks of hosted services, in the units that they bill."""
+"""The meter: counts a workload's requests to hosted services, in the units that they bill."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ class Meter:
     """Sums by operation and unit, from many threads. The backends of one store may share one.
 
     Operations have the service's own names (`PutItem`, `PutObject`). Units are plain words: `requests` sent, whatever
-    their outcome; `write units` and `read units`; `wasted write units`, the part of them that was billed for a
-    condition that did not hold; and how often something stood in the way: `throttled`, `conflicts`, `lost`, `unsent`.
+    their outcome; `write units` and `read units`; `wasted write units`, the part of them billed for a failed condition;
+    and the number of hindrances: `throttled`, `conflicts`, `lost`, `unsent`.
     """
 
     def __init__(self) -> None:
@@ -24,15 +24,15 @@ class Meter:
         self._sums: defaultdict[tuple[str, str], float] = defaultdict(float)
 
     def add(self, operation: str, unit: str, amount: float = 1) -> None:
-        """Count ``amount`` more."""
+        """Add ``amount`` to a sum."""
         with self._lock:
             self._sums[operation, unit] += amount
 
     def read(self) -> dict[tuple[str, str], float]:
-        """The sum so far of each (operation, unit)."""
+        """Return the sum so far of each (operation, unit)."""
         with self._lock:
             return dict(self._sums)
 
     def total(self, unit: str) -> float:
-        """The sum so far of one unit over all operations."""
+        """Return the sum so far of one unit over all operations."""
         return sum(amount for (_, name), amount in self.read().items() if name == unit)

@@ -1,4 +1,4 @@
-"""Queue: messages in first-in, first-out order per group, each given to one receiver at a time, at least once."""
+"""Queue: messages in first-in, first-out order per group, each delivered to one receiver at a time, at least once."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ __all__ = ["DeadMessage", "Message", "Queue", "check_receive", "check_send"]
 
 
 class Message(msgspec.Struct, frozen=True):
-    """One message as given out: ``receipt`` is good for this giving-out only; ``receives`` counts them, from 1."""
+    """One delivery of a message. ``receipt`` is valid for it alone; ``receives`` counts deliveries, from 1."""
 
     id: str
     group: str
@@ -24,7 +24,7 @@ class Message(msgspec.Struct, frozen=True):
 
 
 class DeadMessage(msgspec.Struct, frozen=True):
-    """A message that was given out `receives_max` times and never acknowledged."""
+    """A message that was delivered `receives_max` times and never acknowledged."""
 
     id: str
     group: str
@@ -36,10 +36,10 @@ class DeadMessage(msgspec.Struct, frozen=True):
 class Queue(Protocol):
     """The contract. Safe to call from many threads and processes.
 
-    *Order*: within a group messages are given out in the order they were sent. While one of a group is in flight (given
-    out, not acknowledged, its visibility not run out) no later message of that group is given to another receive.
-    *At least once*: a message in flight whose time runs out is given out again. A message whose giving-out would exceed
-    the queue's `receives_max` is moved to the dead letters instead, and the group goes on.
+    *Order*: within a group messages are delivered in the order they were sent. While one message of a group is in
+    flight (delivered, not acknowledged, its visibility timeout not over) no later message of that group is delivered to
+    another receive. *At least once*: a message whose visibility timeout ends is delivered again. A message that would
+    exceed the queue's `receives_max` is moved to the dead letters instead, and the group continues.
     """
 
     def send(self, group: str, bodies: Sequence[bytes]) -> None:
@@ -50,31 +50,32 @@ class Queue(Protocol):
         ...
 
     def receive(self, limit: int = 10, *, visibility_seconds: float = 30) -> list[Message]:
-        """Up to ``limit`` messages, in order within each group, hidden from others for the given time; [] when none.
+        """Return up to ``limit`` messages, in order within each group; [] when there are none.
 
-        Several of one group may come together, and then none after them until all are settled.
+        They are hidden from other receivers for ``visibility_seconds``. Several of one group may come together; none
+        after them is delivered until all are settled.
         """
         ...
 
     def acknowledge(self, message: Message) -> bool:
-        """Remove the message for good. False, and nothing changed, where the receipt is no longer good."""
+        """Remove the message for good. False, and nothing changed, where the receipt is no longer valid."""
         ...
 
     def release(self, message: Message, *, after_seconds: float = 0) -> bool:
-        """Let the message be given out again that long from now; a long time extends the hold. False: receipt stale."""
+        """Deliver the message again after that time; a long time extends the timeout. False: the receipt is stale."""
         ...
 
     def dead_letters(self, *, after: str = "") -> Iterator[DeadMessage]:
-        """Messages moved aside, oldest first, those after the id ``after``."""
+        """Yield dead letters, oldest first, from those after the id ``after``."""
         ...
 
     def close(self) -> None:
-        """Let go of files and connections. Calls after it raise Closed; closing twice is fine."""
+        """Release files and connections. Later calls raise Closed; closing twice is harmless."""
         ...
 
 
 def check_send(group: str, bodies: Sequence[bytes]) -> None:
-    """Raise Invalid or LimitExceeded for a send over the port's bounds; every backend calls it first."""
+    """Raise Invalid or LimitExceeded for a send over the port's limits; every backend calls it first."""
     if not group or not bodies:
         raise Invalid("a send needs a group and at least one body", group=group)
     total = sum(map(len, bodies))
@@ -85,7 +86,7 @@ def check_send(group: str, bodies: Sequence[bytes]) -> None:
 
 
 def check_receive(limit: int, visibility_seconds: float) -> None:
-    """Raise LimitExceeded for a receive over the port's bounds; every backend calls it first."""
+    """Raise LimitExceeded for a receive over the port's limits; every backend calls it first."""
     if not 1 <= limit <= RECEIVE_MESSAGES_MAX:
         raise LimitExceeded("a receive asks for too few or too many", value=limit, limit=RECEIVE_MESSAGES_MAX)
     if not 0 < visibility_seconds <= VISIBILITY_SECONDS_MAX:

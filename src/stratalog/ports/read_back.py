@@ -1,7 +1,7 @@
-"""Reading back: a blob from storage itself, and what is wrong with it named instead of raised.
+"""Reading back: a blob's content from storage, with damage as a value instead of an error.
 
-What a caller wants to know of many blobs is which of them are damaged, so damage is a value here. Errors of the storage
-as a whole are raised, since they say nothing of a blob.
+A caller that reads many blobs must learn which of them are damaged, so damage is a value here. Errors of the whole
+storage are raised, since they prove nothing about a blob.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ __all__ = ["BlobDamage", "BlobReading", "read_blob_back", "require_intact"]
 
 
 class BlobDamage(msgspec.Struct, frozen=True):
-    """A blob that is missing, or that is not what its key or its parent says."""
+    """A blob that is missing, or whose content contradicts its key or its parent."""
 
     key: str
     """Its key. Empty for a chunk that a snapshot record holds inline."""
@@ -27,7 +27,7 @@ class BlobDamage(msgspec.Struct, frozen=True):
 
 
 class BlobReading(msgspec.Struct, frozen=True):
-    """One blob as storage gave it just now."""
+    """The result of reading one blob from storage."""
 
     key: str
     size: int
@@ -37,7 +37,7 @@ class BlobReading(msgspec.Struct, frozen=True):
 
 
 def read_blob_back(blobs: Blobs, key: str) -> bytes | BlobDamage:
-    """The verified content, or what is wrong with the blob. Raises Unavailable, Closed."""
+    """Return the verified content, or the blob's damage. Raises Unavailable, Closed."""
     try:
         return blobs.get(key)
     except NotFound:
@@ -47,7 +47,7 @@ def read_blob_back(blobs: Blobs, key: str) -> bytes | BlobDamage:
 
 
 def require_intact(damages: Iterable[BlobDamage | None]) -> None:
-    """Go through readings to the end. Raises Corrupt at the first damage, whose key is in the details."""
+    """Consume all readings. Raises Corrupt at the first damage, whose key is in the details."""
     for damage in damages:
         if damage is not None:
             raise Corrupt(damage.reason, key=damage.key)

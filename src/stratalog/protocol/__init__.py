@@ -1,10 +1,10 @@
-"""What servers and clients agree on: pure functions and messages, without I/O.
+"""The rules and messages that servers and clients share: pure functions, without I/O.
 
 Modules
 -------
 messages  mutations and their outcomes
 mutators  mutators by name, and the built-in ones
-draft     what a mutator reads and writes
+draft     the state that a mutator reads and changes
 rebase    pending mutations on top of a canonical state
 keys      keys of a document, and their collections
 sync      push, pull and the cookie

@@ -1,4 +1,4 @@
-"""Draft: what a mutator reads and writes. Its changes become the patch, or vanish when it is rejected."""
+"""Draft: the state that a mutator reads and changes. Its changes become the patch, or are dropped on a rejection."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ _NOTHING: Mapping[str, bytes | None] = {}
 
 
 class Draft:
-    """A state with changes on top. Values given out are copies: changing one changes nothing until it is put.
+    """A state with changes on top. Returned values are copies: a change to one has no effect until it is put.
 
-    ``load(key)`` gives the encoded value below the changes or None; ``keys(prefix)`` the keys below them, in order;
-    ``holds(key)``, where it is given, says quicker than ``keys`` whether there is one. ``below`` are changes to look at
-    before any of them, except ``keys``, which knows them.
+    ``load(key)`` returns the encoded value below the changes or None; ``keys(prefix)`` the keys below them, in order.
+    ``holds(key)``, if given, is a faster test than ``keys`` for one key. ``below`` are changes that apply over ``load``
+    and ``holds``; ``keys`` includes them already.
     """
 
     def __init__(
@@ -38,19 +38,19 @@ class Draft:
         """The encoded value of each changed key; None where it was deleted."""
 
     def get(self, key: str, default: Value = None) -> Value:
-        """The value of ``key``, or ``default``."""
+        """Return the value of ``key``, or ``default``."""
         stored = self.encoded(check_key(key))
         return default if stored is None else decode(stored)
 
     def put(self, key: str, value: Value) -> None:
-        """Set ``key``. Raises Invalid or LimitExceeded for what may not be stored."""
+        """Set ``key``. Raises Invalid or LimitExceeded for a value or key that may not be stored."""
         encoded = encode_checked(value)
         if len(encoded) > VALUE_BYTES_MAX:
             raise LimitExceeded("a value is too large", value=len(encoded), limit=VALUE_BYTES_MAX)
         self.changes[check_key(key)] = encoded
 
     def __contains__(self, key: str) -> bool:
-        """Whether there is a value; it is not opened."""
+        """Return whether the key has a value. The value is not decoded."""
         if key in self.changes:
             return self.changes[key] is not None
         if key in self._below:
@@ -58,35 +58,39 @@ class Draft:
         return self._holds(key) if self._holds else next(self._keys(key), None) == key
 
     def delete(self, key: str) -> bool:
-        """Remove ``key``; whether there was one. The value is not opened."""
+        """Remove ``key`` and return whether it had a value. The value is not decoded."""
         if check_key(key) not in self:
             return False
         self.changes[key] = None
         return True
 
     def scan(self, prefix: str = "") -> Iterator[tuple[str, Value]]:
-        """Keys that start with ``prefix`` and their values, in order, as they stand when the scan starts."""
+        """Yield the keys that start with ``prefix``, in order, with their values.
+
+        The set of keys is fixed when the scan starts.
+        """
         for key in list(self._present(prefix)):
             stored = self.encoded(key)
             if stored is not None:
                 yield key, decode(stored)
 
     def keys(self, prefix: str = "") -> Iterator[str]:
-        """Keys that start with ``prefix``, in order. Their values are not opened; change nothing meanwhile."""
+        """Yield the keys that start with ``prefix``, in order, without decoding values. Change nothing meanwhile."""
         return self._present(prefix)
 
     def child(self) -> Draft:
-        """A draft on top of this one: what it changes is not seen here until it is merged."""
+        """Return a draft on top of this one. Its changes are not visible here until it is merged."""
+        # A draft has one mapping below it, so a grandchild reads through its parent instead.
         if self._below is not _NOTHING:
             return Draft(self.encoded, self._present, self.__contains__)
         return Draft(self._load, self._present, self._holds or self.__contains__, self.changes)
 
     def merge(self, child: Draft) -> None:
-        """Take over what a child changed."""
+        """Apply the changes of a child."""
         self.changes.update(child.changes)
 
     def encoded(self, key: str) -> bytes | None:
-        """The encoded value of ``key``, or None."""
+        """Return the encoded value of ``key``, or None."""
         if key in self.changes:
             return self.changes[key]
         return self._below[key] if key in self._below else self._load(key)

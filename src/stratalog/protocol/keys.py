@@ -8,13 +8,13 @@ from stratalog.limits import ID_ESCAPED_BYTES_MAX, KEY_BYTES_MAX
 
 __all__ = ["check_key", "collection_of"]
 
-# A collection is a component of blob keys; up to these sizes it cannot be too long, whatever its escaping.
+# A collection is a component of blob keys. Up to these sizes it cannot be too long, however it is escaped.
 COLLECTION_UNCHECKED_BYTES = ID_ESCAPED_BYTES_MAX // 3
 COLLECTION_UNCHECKED_CHARACTERS = COLLECTION_UNCHECKED_BYTES // 4
 
 
 def check_key(key: str) -> str:
-    """``key``. Raises Invalid for an empty, reserved or unsayable one, LimitExceeded for a long one."""
+    """Return ``key``. Raises Invalid for an empty or reserved key or a lone surrogate, LimitExceeded for a long one."""
     if type(key) is not str or not key or key[0] in "\0/":
         raise Invalid("a key must be text that starts with neither a slash nor a zero character", value=key)
     try:
@@ -29,5 +29,5 @@ def check_key(key: str) -> str:
 
 
 def collection_of(key: str) -> str:
-    """The text before the first slash; empty for a field."""
+    """Return the text before the first slash; empty for a field."""
     return key[: max(key.find("/"), 0)]

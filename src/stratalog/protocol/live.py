@@ -1,6 +1,6 @@
-"""What is said on a live connection: hints that something is new, and who is here. Never any content of a document.
+"""The messages of a live connection: hints of new versions, and presence. Never any content of a document.
 
-A poke may be lost or come twice; pull is the truth. Every message is one JSON object with a ``type``.
+A poke may be lost or come twice; only a pull is authoritative. Every message is one JSON object with a ``type``.
 """
 
 from __future__ import annotations
@@ -28,20 +28,20 @@ __all__ = [
 ]
 
 ADDRESS_HEADER = "stratalog-live"
-"""The header of an answer that tells where live connections go, where that is not beside the document's own path."""
+"""The response header with the address for live connections, where it differs from the document's own path."""
 
 SILENCE_SECONDS_MAX = 60
-"""How long a server is silent at most, unless its `Ready` says otherwise; a client then hangs up."""
+"""The longest silence of a server, unless its `Ready` states another; after it a client disconnects."""
 
 SUBPROTOCOL = "stratalog.live.1"
-"""The WebSocket subprotocol. A client that cannot speak first offers ``bearer.<token>`` beside it."""
+"""The WebSocket subprotocol. A client that cannot send the first message offers ``bearer.<token>`` with it."""
 
 SUBPROTOCOLS = ("stratalog.live.2", SUBPROTOCOL)
-"""Those that a server knows, the newest first. In the second one `Here` comes once, and then `HereChanged`."""
+"""The subprotocols that a server supports, newest first. In the newest `Here` comes once, then `HereChanged`."""
 
 
 class Hello(msgspec.Struct, frozen=True, tag="hello", omit_defaults=True):
-    """A client's first message: its token, where one is asked for. Tokens are never in a URL, which logs keep.
+    """A client's first message: its token, where one is required. Tokens are never in a URL, which logs record.
 
     ``document`` is ``organisation/document``, each escaped, at an address that does not name it.
     """
@@ -51,13 +51,13 @@ class Hello(msgspec.Struct, frozen=True, tag="hello", omit_defaults=True):
 
 
 class Presence(msgspec.Struct, frozen=True, tag="presence"):
-    """What the others should see of this client, such as its cursor. Small; kept only while it is connected."""
+    """The state that other clients see of this client, such as its cursor. Small; kept only while it is connected."""
 
     state: Any = None
 
 
 class Ready(msgspec.Struct, frozen=True, tag="ready", omit_defaults=True):
-    """A server's first message: the connection listens from here on. ``id`` is its own among those who are here."""
+    """A server's first message: from here on the connection gets pokes. ``id`` is its own id in `Here`."""
 
     id: str
     version: int
@@ -65,22 +65,22 @@ class Ready(msgspec.Struct, frozen=True, tag="ready", omit_defaults=True):
 
 
 class Poke(msgspec.Struct, frozen=True, tag="poke"):
-    """There is something new; ``version`` is the newest one the server knew of."""
+    """A hint that there is a new version; ``version`` is the newest one that the server knew."""
 
     version: int
 
 
 class PresentPrincipal(msgspec.Struct, frozen=True, omit_defaults=True):
-    """Whom a connection speaks for, as the server knows it."""
+    """The principal of a connection, as the server knows it."""
 
     id: str
     name: str = ""
 
 
 class Here(msgspec.Struct, frozen=True, tag="here", omit_defaults=True):
-    """Everybody who says something of themselves, by connection: those gone are no longer among them.
+    """The presence of every connection that has sent one. Connections missing from it are gone.
 
-    ``principals`` holds those of connections whose principal is known. What a client says of itself may be untrue.
+    ``principals`` holds the known principals of connections. A client's own presence may be untrue.
     """
 
     present: dict[str, Any]
@@ -88,18 +88,18 @@ class Here(msgspec.Struct, frozen=True, tag="here", omit_defaults=True):
 
 
 class HereChanged(msgspec.Struct, frozen=True, tag="here-changed", omit_defaults=True):
-    """What changed since the last `Here` or `HereChanged`: None for a connection that shows nothing any more."""
+    """The changes since the last `Here` or `HereChanged`; None for a connection without presence from now on."""
 
     changed: dict[str, Any]
     principals: dict[str, PresentPrincipal] = {}
 
 
 class Heartbeat(msgspec.Struct, frozen=True, tag="heartbeat"):
-    """Nothing new; the connection lives."""
+    """Nothing new; the connection is alive."""
 
 
 class Gone(msgspec.Struct, frozen=True, tag="gone"):
-    """The document was deleted. The server closes after this."""
+    """The document was deleted. The server closes the connection after this."""
 
 
 FromClient = Hello | Presence

@@ -1,4 +1,4 @@
-"""Mutations and what became of them."""
+"""Mutations and their outcomes."""
 
 from __future__ import annotations
 
@@ -27,35 +27,35 @@ __all__ = [
 ]
 
 RESERVED_CLIENTS = ("replay/", "redrive/")
-"""How the client names begin under which the store itself commits: merges, and redriven dead letters."""
+"""The prefixes of the client names under which the store itself commits: merges, and redriven dead letters."""
 
 UNSTORABLE = "(not storable)"
-"""The name under which a mutation is committed as a rejection that no entry could hold as it came."""
+"""The name for a mutation that no entry could hold as it came: it is committed under this name as a rejection."""
 
 Status = Literal["applied", "rejected", "seen", "gap", "mismatch", "unknown-client", "wrong-group", "collected"]
 
 
 class Mutation(msgspec.Struct, frozen=True, kw_only=True):
-    """Intent, as data: client ``client``'s mutation number ``id``, to be run by the mutator ``name``."""
+    """An intent, as data: mutation number ``id`` of client ``client``, to be run by the mutator ``name``."""
 
     client: str
     name: str
     args: Any = None
     id: int = 0
-    """1, 2, 3 … within a client. 0 asks for the client's next number when it is applied."""
+    """1, 2, 3 … within a client. 0 takes the client's next number when it is applied."""
 
     origin: tuple[str, int] | None = None
-    """The client and id that it had where it was first applied, when it is a replay."""
+    """The client and id of the original mutation, when this is a replay."""
 
 
 class Outcome(msgspec.Struct, frozen=True, kw_only=True, gc=False):
-    """What became of one mutation.
+    """The outcome of one mutation.
 
-    applied, rejected — it is committed as part of ``version``; a rejection has its ``reason``.
-    seen — it was committed before. mismatch — another payload was committed under its number.
-    gap — the client's next number is ``expected``; nothing of this client was committed from here on.
-    unknown-client — a client nobody has seen starts above 1. wrong-group — the client is another group's.
-    collected — the client was collected; its mutations are acknowledged without effect.
+    applied, rejected: it is committed as part of ``version``; a rejection has its ``reason``.
+    seen: it was committed before. mismatch: another payload was committed under its number.
+    gap: the client's next number is ``expected``; nothing of this client was committed from here on.
+    unknown-client: an unknown client starts above 1. wrong-group: the client belongs to another group.
+    collected: the client was collected; its mutations are acknowledged without effect.
     """
 
     client: str
@@ -67,7 +67,7 @@ class Outcome(msgspec.Struct, frozen=True, kw_only=True, gc=False):
 
 
 def check_mutation(mutation: Mutation) -> Mutation:
-    """``mutation`` with canonical arguments. Raises Invalid or LimitExceeded for what may not be committed."""
+    """Return ``mutation`` with canonical arguments. Raises Invalid or LimitExceeded if it may not be committed."""
     _check_text(mutation.client, "client", CLIENT_ID_BYTES_MAX)
     _check_text(mutation.name, "mutator name", MUTATOR_NAME_BYTES_MAX)
     if type(mutation.id) is not int or not 0 <= mutation.id <= INTEGER_MAX:
@@ -78,16 +78,16 @@ def check_mutation(mutation: Mutation) -> Mutation:
 
 
 def check_identity(text: str, what: str, *, empty: bool = False) -> str:
-    """``text`` as a client, group or owner; the latter two may be empty. Raises Invalid or LimitExceeded."""
+    """Return ``text`` as a client, group or owner; the latter two may be empty. Raises Invalid or LimitExceeded."""
     if text != "" or not empty:
         _check_text(text, what, CLIENT_ID_BYTES_MAX)
     return text
 
 
 def check_unreserved(mutation: Mutation) -> Mutation:
-    """``mutation``, of a client that anybody may be. Raises ReservedName for one that only the store itself may be.
+    """Return ``mutation`` if its client and name are not reserved. Raises ReservedName for those of the store itself.
 
-    Anybody who may write could else take a merge's numbers, and make the merge a no-op.
+    Otherwise any writer could use up a merge's numbers and make the merge a no-op.
     """
     _check_free(mutation.client)
     if mutation.name == UNSTORABLE:
@@ -96,23 +96,23 @@ def check_unreserved(mutation: Mutation) -> Mutation:
 
 
 def check_client(client: str) -> str:
-    """``client``, as a client that anybody may be. Raises Invalid, LimitExceeded or ReservedName."""
+    """Return ``client`` if it is not reserved. Raises Invalid, LimitExceeded or ReservedName."""
     _check_free(check_identity(client, "client"))
     return client
 
 
 def payload_hash(name: str, args: bytes) -> bytes:
-    """What tells two payloads of one number apart: 16 bytes of the hash of name and canonical arguments."""
+    """Return the hash that distinguishes payloads of one number: 16 bytes, of the name and canonical arguments."""
     return sha256(encode(name) + check_payload(args)).digest()[:16]
 
 
 def same_payload(stored: bytes, asked: bytes) -> bool:
-    """Whether two payload hashes are of one payload. What was not storable has no payload, and is the same as any."""
+    """Return whether two payload hashes are of one payload. An unstorable mutation has no payload and matches any."""
     return stored == asked or _UNSTORABLE_HASH in (stored, asked)
 
 
 def check_payload(args: bytes) -> bytes:
-    """``args``, canonical arguments. Raises LimitExceeded for what may not be committed."""
+    """Return ``args``, which are canonical arguments. Raises LimitExceeded if they may not be committed."""
     if len(args) > VALUE_BYTES_MAX:
         raise LimitExceeded("a mutation's arguments are too large", value=len(args), limit=VALUE_BYTES_MAX)
     return args

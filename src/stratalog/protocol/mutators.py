@@ -19,8 +19,8 @@ Mutator = Callable[[Draft, Any], None]
 Mutators = Mapping[str, Mutator]
 
 
-class Rejected(Exception):  # no StratalogError: it never leaves a commit, it becomes an outcome
-    """Raised by a mutator: the mutation has no effect, and that is committed with the reason."""
+class Rejected(Exception):  # no StratalogError: it becomes an outcome and never reaches a caller
+    """Raised by a mutator: the mutation has no effect, and is committed as a rejection with the reason."""
 
     def __init__(self, reason: str) -> None:
         self.reason = reason
@@ -70,7 +70,7 @@ def put(draft: Draft, args: Any) -> None:
 
 
 def delete(draft: Draft, args: Any) -> None:
-    """``{key}``: remove the key; removing none is fine."""
+    """``{key}``: remove the key, if it exists."""
     (key,) = DELETE.read(args)
     draft.delete(key)
 

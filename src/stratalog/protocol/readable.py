@@ -1,7 +1,7 @@
 """Values as JSON that people can read, and back without loss.
 
-JSON has no bytes, so they are written ``{"$bytes": "<base64>"}``. An object that happens to have a single name that
-starts with ``$`` is written with one ``$`` more, so that reading gives back what was there.
+JSON has no bytes, so they are written ``{"$bytes": "<base64>"}``. An object whose only name starts with ``$`` is
+written with one more ``$``, so that reading restores the original.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ BYTES = "$bytes"
 
 
 def to_plain(value: Value) -> Any:
-    """``value`` in what JSON can say."""
+    """Return ``value`` in JSON's types."""
     if isinstance(value, bytes):
         return {BYTES: b64encode(value).decode()}
     if isinstance(value, list | tuple):
@@ -32,7 +32,7 @@ def to_plain(value: Value) -> Any:
 
 
 def from_plain(plain: Any) -> Value:
-    """The value behind :func:`to_plain`'s answer. Raises Invalid."""
+    """Return the value that `to_plain` converted. Raises Invalid."""
     if isinstance(plain, list):
         return [from_plain(item) for item in plain]
     if isinstance(plain, dict):
@@ -43,7 +43,7 @@ def from_plain(plain: Any) -> Value:
 
 
 def restore(plain: Any) -> Any:
-    """What `from_plain` gives, made in ``plain`` itself, which takes no second copy; in structs too. Raises Invalid."""
+    """Convert like `from_plain`, but in ``plain`` itself, without a second copy; also in structs. Raises Invalid."""
     if isinstance(plain, list):
         for position, item in enumerate(plain):
             plain[position] = restore(item)
@@ -59,12 +59,12 @@ def restore(plain: Any) -> Any:
 
 
 def to_json(value: Value) -> bytes:
-    """One line of JSON without its end."""
+    """Return one line of JSON without its end."""
     return msgspec.json.encode(to_plain(value))
 
 
 def from_json(text: str | bytes) -> Value:
-    """The canonical value a JSON text says. Raises Invalid, LimitExceeded."""
+    """Return the canonical value of a JSON text. Raises Invalid, LimitExceeded."""
     try:
         plain = msgspec.json.decode(text)
     except (msgspec.DecodeError, RecursionError, UnicodeError) as exc:

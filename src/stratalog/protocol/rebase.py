@@ -1,7 +1,7 @@
-"""Rebase: pending mutations run on top of the canonical state, so that a client shows what the server has not got yet.
+"""Rebase: run pending mutations on top of the canonical state, for a client's optimistic state.
 
-What is shown is always *canonical state, then the pending mutations in order*. When the canonical state changes, the
-draft is thrown away and they are run again.
+The optimistic state is always *canonical state, then the pending mutations in order*. When the canonical state changes,
+the draft is dropped and they are run again.
 """
 
 from __future__ import annotations
@@ -19,16 +19,16 @@ __all__ = ["Effect", "Intent", "rebase", "run_intent"]
 
 
 class Intent(msgspec.Struct, frozen=True):
-    """A mutation before it matters whose it is. ``args`` are canonical bytes, so that no mutator can change them."""
+    """A mutation without its client and number. ``args`` are canonical bytes, so that no mutator can change them."""
 
     name: str
     args: bytes
 
 
 class Effect(msgspec.Struct, frozen=True):
-    """What a mutation did on the state it was last run on: the encoded values of the keys it touched, None for none.
+    """The effect of a mutation on the state it last ran on: the encoded values of the touched keys, None for absent.
 
-    ``reason`` says why it did nothing; the server may come to another view.
+    ``reason`` says why it had no effect; the server may decide otherwise.
     """
 
     before: dict[str, bytes | None] = {}
@@ -37,7 +37,7 @@ class Effect(msgspec.Struct, frozen=True):
 
 
 def run_intent(draft: Draft, mutators: Mutators, intent: Intent) -> Effect:
-    """Run one mutation on ``draft``. Raises what the mutator raises, and Invalid for an unknown name: no change."""
+    """Run one mutation on ``draft``. Raises the mutator's error, and Invalid for an unknown name: no change."""
     mutator = mutators.get(intent.name)
     if mutator is None:
         raise Invalid("no such mutator", name=intent.name)
@@ -49,7 +49,7 @@ def run_intent(draft: Draft, mutators: Mutators, intent: Intent) -> Effect:
 
 
 def rebase(draft: Draft, mutators: Mutators, intents: Iterable[Intent]) -> list[Effect]:
-    """Run mutations in order. One that fails has no effect and stays: whether it is rejected is the server's to say."""
+    """Run mutations in order. One that fails has no effect and stays: only the server decides whether to reject it."""
     return [_attempt(draft, mutators, intent) for intent in intents]
 
 
@@ -59,6 +59,6 @@ def _attempt(draft: Draft, mutators: Mutators, intent: Intent) -> Effect:
     except Rejected as exc:
         return Effect(reason=exc.reason)
     except MemoryError:
-        raise  # it says nothing about the mutation
+        raise  # the machine's fault, not the mutation's
     except Exception as exc:  # noqa: BLE001 - the server rejects a mutation for whatever its mutator raises (DESIGN §7)
         return Effect(reason=f"{type(exc).__name__}: {exc}")

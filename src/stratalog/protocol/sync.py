@@ -1,7 +1,7 @@
-"""What a client and a server say to each other about one document: push, pull, and the cookie that orders pulls.
+"""The messages of a client and a server about one document: push, pull, and the cookie that orders pulls.
 
-A push carries mutations in order; a pull answers, from one version, what changed since the cookie and how far each
-client of the group has got. `formats/sync.md` describes the bytes and the rules.
+A push carries mutations in order. A pull returns, from one version, the changes since the cookie and the last applied
+number of each client of the group. `formats/sync.md` describes the bytes and the rules.
 """
 
 from __future__ import annotations
@@ -27,27 +27,27 @@ __all__ = [
 ]
 
 PATH_HEADER = "stratalog-path"
-"""The header in which a request says its path once more, still escaped, for a gateway that unescapes it."""
+"""The header in which a request repeats its path, still escaped, for a gateway that unescapes it."""
 
 
 class Cookie(msgspec.Struct, frozen=True):
-    """Where a client's canonical state stands: at which version of which history."""
+    """The position of a client's canonical state: a version of a history."""
 
     order: int
-    """Grows with each answer, also where the document is another, or went back to an older backup."""
+    """Grows with each response, even where the document is another or was restored from an older backup."""
 
     origin: str
-    """Where the document's history begins. Its clients' numbers belong to it: a fork begins another."""
+    """The origin of the document's history. Its clients' numbers belong to it: a fork begins another."""
 
     version: int
     hash: str = ""
-    """Names the history up to the version, in hexadecimal."""
+    """The hash that names the history up to the version, in hexadecimal."""
 
     group: str = ""
-    """The group that it was given to."""
+    """The group that received it."""
 
     last: dict[str, int] = {}
-    """The numbers that the group's clients were told, at most `COOKIE_CLIENTS_MAX`. A restored server may have less."""
+    """The last numbers reported to the group's clients, at most `COOKIE_CLIENTS_MAX`. A restored server may lag."""
 
 
 class PutKey(msgspec.Struct, frozen=True, tag="put", tag_field="op"):
@@ -58,13 +58,13 @@ class PutKey(msgspec.Struct, frozen=True, tag="put", tag_field="op"):
 
 
 class DeleteKey(msgspec.Struct, frozen=True, tag="del", tag_field="op"):
-    """Remove a key; removing none is fine."""
+    """Remove a key, if it exists."""
 
     key: str
 
 
 class Clear(msgspec.Struct, frozen=True, tag="clear", tag_field="op"):
-    """Remove every key: what follows is the whole state."""
+    """Remove every key: the operations after it are the whole state."""
 
 
 Operation = PutKey | DeleteKey | Clear
@@ -77,25 +77,25 @@ class Push(msgspec.Struct, frozen=True):
     mutations: list[Mutation]
 
     origin: str = ""
-    """That of the cookie the client holds, if any: what was meant for a deleted document does not touch its heir."""
+    """The origin in the client's cookie, if any: a push for a deleted document must not change its successor."""
 
 
 class Pushed(msgspec.Struct, frozen=True):
-    """What became of each mutation, in the push's order; ``queued`` where a worker will apply them later."""
+    """The outcome of each mutation, in the push's order; ``queued`` where a worker will apply them later."""
 
     outcomes: list[Outcome]
     queued: bool = False
 
 
 class Pull(msgspec.Struct, frozen=True):
-    """A group asks what is new since ``cookie``; None asks for everything."""
+    """A group's request for the changes since ``cookie``; None requests everything."""
 
     group: str
     cookie: Cookie | None = None
 
 
 class Rejection(msgspec.Struct, frozen=True):
-    """A mutation of the group that was committed without effect, and why."""
+    """A mutation of the group that was committed without effect, and the reason."""
 
     client: str
     id: int
@@ -105,8 +105,8 @@ class Rejection(msgspec.Struct, frozen=True):
 class Pulled(msgspec.Struct, frozen=True):
     """State and last mutation ids of one version, as changes since the cookie.
 
-    ``last`` holds the clients of the group whose last mutation id moved. A mutation at or below it that is not among
-    ``rejected`` was applied, or was rejected so long ago that the reason has to be asked for.
+    ``last`` holds the clients of the group whose last mutation id increased. A mutation at or below it that is not in
+    ``rejected`` was applied, or was rejected so long ago that the client must request the reason.
     """
 
     cookie: Cookie
@@ -114,4 +114,4 @@ class Pulled(msgspec.Struct, frozen=True):
     patch: list[Operation]
     rejected: list[Rejection] = []
     lost: dict[str, list[tuple[int, int]]] = {}
-    """Client → ranges (above, up to) of mutations that were confirmed, and that went with branches the server lost."""
+    """Client → ranges (above, up to) of mutations that were confirmed but lost with a branch that the server lost."""

@@ -2,12 +2,12 @@
 
 Modules
 -------
-nodes   shapes and bytes of chunks, and the rule where one ends
-chunks  reads and writes chunks, with a cache
-lookup  one key, or a range
-update  a tree with changes, or a tree from sorted rows
+nodes   shapes and bytes of chunks, and the rule for their ends
+chunks  chunk reads and writes, with a cache
+lookup  reads of one key, or a range
+update  a changed tree, or a tree from sorted rows
 diff    the keys that differ between two trees
 reach   every chunk that a tree refers to
 
-The caller decides what a value means and where it keeps the root.
+The caller decides the meaning of a value and where to store the root.
 """

@@ -1,4 +1,4 @@
-"""Reading and writing chunks: blobs below, a cache of decoded nodes above."""
+"""Chunk reads and writes: blobs below, a cache of decoded nodes above."""
 
 from __future__ import annotations
 
@@ -17,18 +17,18 @@ from stratalog.tree.nodes import Chunk, Inner, Node, Root, decode_node
 
 __all__ = ["Chunks"]
 
-# What a row of a decoded node weighs beyond its bytes: the heads of its objects in CPython.
+# The memory of a row of a decoded node beyond its bytes: object headers in CPython.
 ROW_OVERHEAD_BYTES = 128
 
 
 class Chunks:
     """The chunks of one owner. Safe to call from many threads.
 
-    ``reads``, ``writes`` and ``bytes_written`` count what was asked of the blobs since it was made. ``cache`` is the
-    store's, which the handles of all its documents share; None is one of its own.
+    ``reads``, ``writes`` and ``bytes_written`` count the use of the blobs since this was made. ``cache`` is the
+    store's, shared by the handles of all its documents; None makes a private one.
 
-    Reading raises NotFound for a chunk that is not there (collected, where nothing keeps its root any more), Corrupt,
-    Unsupported and what the blobs raise.
+    Reads raise NotFound for a missing chunk (collected, after its root was dropped), Corrupt, Unsupported and the
+    errors of the blobs.
     """
 
     def __init__(self, blobs: Blobs, owner: str, cache: ByteCache[Node] | None = None) -> None:
@@ -43,7 +43,7 @@ class Chunks:
         self._cache = ByteCache[Node](CHUNK_CACHE_BYTES_MAX) if cache is None else cache
 
     def top(self, root: Root) -> Node:
-        """The topmost node of a tree."""
+        """Return the topmost node of a tree."""
         if root.inline is None:
             return self.load(root.address)
         cached = self._cache.get((self._owner, root.address))
@@ -56,14 +56,14 @@ class Chunks:
         return node
 
     def child(self, node: Inner, position: int) -> Node:
-        """The child in row ``place``. It lies one level below, so every walk down a tree ends."""
+        """Return the child in row ``position``. It must be exactly one level below, so every walk down a tree ends."""
         child = self.load(node.addresses[position])
         if child.level != node.level - 1:
             raise Corrupt("a chunk is not one level below its parent", level=child.level, parent=node.level)
         return child
 
     def load(self, address: bytes) -> Node:
-        """The node of the chunk at ``address``."""
+        """Return the node of the chunk at ``address``."""
         cached = self._cache.get((self._owner, address))
         if cached is not None:
             return cached
@@ -73,36 +73,36 @@ class Chunks:
         return node
 
     def read(self, address: bytes) -> bytes:
-        """The bytes of the chunk at ``address``, from the blobs whatever the cache holds."""
+        """Return the bytes of the chunk at ``address``, from the blobs, not the cache."""
         with self._lock:
             self.reads += 1
         return self._blobs.get(self.key(address))
 
     def read_back(self, address: bytes) -> bytes | BlobDamage:
-        """As `read`, and what is wrong with the chunk's blob is answered, not raised."""
+        """Read like `read`, but return the damage of the chunk's blob instead of raising it."""
         with self._lock:
             self.reads += 1
         return read_blob_back(self._blobs, self.key(address))
 
     def key(self, address: bytes) -> str:
-        """The key of the blob of the chunk at ``address``."""
+        """Return the key of the blob of the chunk at ``address``."""
         return self._prefix + address.hex()
 
     def write(self, chunk: Chunk) -> None:
-        """Store the chunk, durably on return. Where it stands already, its age starts anew: it is never skipped."""
+        """Store the chunk, durably on return. A stored chunk is written again, so that its age starts anew."""
         self.write_all([chunk])
 
     def write_all(self, chunks: Collection[Chunk]) -> None:
-        """Store many, durably on return. They wait for the disk or the network together."""
+        """Store many chunks, durably on return. They wait for the disk or the network in parallel."""
         put_together(self._blobs, self.bodies(chunks))
         self.note_written(chunks)
 
     def bodies(self, chunks: Collection[Chunk]) -> dict[str, bytes]:
-        """The blobs of ``chunks``, for a caller that stores them itself, and then calls `note_written`."""
+        """Return the blobs of ``chunks``, for a caller that stores them itself and then calls `note_written`."""
         return {self.key(chunk.address): chunk.body for chunk in chunks}
 
     def note_written(self, chunks: Collection[Chunk]) -> None:
-        """Count ``chunks`` as written, and keep their nodes in the cache."""
+        """Count ``chunks`` as written, and cache their nodes."""
         with self._lock:
             self.writes += len(chunks)
             self.bytes_written += sum(len(chunk.body) for chunk in chunks)
@@ -110,5 +110,5 @@ class Chunks:
             self._remember(chunk.address, chunk.node, len(chunk.body))
 
     def _remember(self, address: bytes, node: Node, body_bytes: int) -> None:
-        """Found by its owner too, so that no owner sees what another one has."""
+        """Cache a node under its owner and address, so that no owner sees another's content."""
         self._cache.put((self._owner, address), node, body_bytes + ROW_OVERHEAD_BYTES * len(node.keys))

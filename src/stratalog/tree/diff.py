@@ -1,4 +1,4 @@
-"""What differs between two trees, found without reading what they share."""
+"""The differences between two trees, found without reading the chunks that they share."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ __all__ = ["diff"]
 
 
 def diff(chunks: Chunks, source: Root, target: Root) -> Iterator[tuple[str, Slot | None, Slot | None]]:
-    """Each key whose slot differs, in order, with its slot in ``source`` and in ``target``; None where there is none.
+    """Yield each key whose slot differs, in order, with its slot in ``source`` and in ``target``, None where absent.
 
-    Slots that differ in their version alone differ. Lazy; a chunk that both trees have is not read, so the cost
-    follows the change, also where ends of chunks moved and where the trees are not of one height.
+    Slots that differ only in their version differ. Lazy. A chunk in both trees is not read, so the cost follows the
+    size of the change, even where chunk ends moved and where the trees differ in height.
     """
     if source.address == target.address:
         return
@@ -35,7 +35,7 @@ def diff(chunks: Chunks, source: Root, target: Root) -> Iterator[tuple[str, Slot
 
 
 def _compare_slots(old: _Walk, new: _Walk) -> Iterator[tuple[str, Slot | None, Slot | None]]:
-    """Compare the slots both walks stand at, and move past the lesser key, or past both."""
+    """Compare the current slots of both walks, and advance the walk with the lesser key, or both."""
     old_key, new_key = old.key(), new.key()
     if old_key < new_key:
         yield old_key, old.slot(), None
@@ -51,7 +51,7 @@ def _compare_slots(old: _Walk, new: _Walk) -> Iterator[tuple[str, Slot | None, S
 
 
 class _Walk:
-    """A place in a tree, at any level: before a slot (level 0) or before a chunk that need not be opened."""
+    """A position in a tree, at any level: before a slot (level 0) or before a chunk that need not be read."""
 
     def __init__(self, chunks: Chunks, top: Node) -> None:
         self._chunks = chunks
@@ -75,7 +75,7 @@ class _Walk:
         return self._node.addresses[self._position]
 
     def advance(self) -> None:
-        """Go past the slot or chunk, and up where it was the last of its node."""
+        """Move past the slot or chunk, and up where it was the last of its node."""
         self._position += 1
         while self._position == len(self._node.keys) and self._path:
             self._node, position = self._path.pop()
@@ -83,7 +83,7 @@ class _Walk:
         self.level = self._node.level
 
     def descend(self) -> None:
-        """Open the chunk and stand before its first row."""
+        """Read the chunk and move before its first row."""
         assert isinstance(self._node, Inner)
         self._path.append((self._node, self._position))
         self._node = self._chunks.child(self._node, self._position)

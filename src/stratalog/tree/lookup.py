@@ -1,4 +1,4 @@
-"""Reading a tree: one key, a range of keys, or a place in the order."""
+"""Tree reads: one key, a range of keys, or a position in the order."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ __all__ = ["count", "get", "leaf_of", "nth", "scan"]
 
 
 def get(chunks: Chunks, root: Root, key: str) -> Slot | None:
-    """What ``key`` holds, or None. Reads one node per level."""
+    """Return the slot of ``key``, or None. Reads one node per level."""
     leaf = leaf_of(chunks, root, key)
     return leaf[1].slot(key) if leaf else None
 
 
 def leaf_of(chunks: Chunks, root: Root, key: str) -> tuple[str, Leaf] | None:
-    """The leaf that holds ``key`` if any does, and a key that lies before all of it; None for a key behind the last."""
+    """Return the leaf that would hold ``key``, and a key below all of its keys; None for a key above the last."""
     node, before = chunks.top(root), ""
     while not isinstance(node, Leaf):
         position = bisect_left(node.keys, key)
@@ -39,9 +39,10 @@ def scan(
     before: str | None = None,
     reverse: bool = False,
 ) -> Iterator[tuple[str, Slot]]:
-    """The keys that start with ``prefix`` and lie strictly between ``after`` and ``before``, in order, or from the end.
+    """Yield the keys that start with ``prefix`` and are strictly between ``after`` and ``before``, with their slots.
 
-    Lazy: a leaf is read when the walk comes to it, and none that lies outside the range but for one at its edge.
+    They come in order, or reversed. Lazy: a leaf is read when the walk reaches it. At most one leaf outside the range
+    is read, at its edge.
     """
     span = _Span(prefix, after, before)
     for leaf in _leaves(chunks, chunks.top(root), span, reverse):
@@ -50,14 +51,14 @@ def scan(
 
 
 def count(chunks: Chunks, root: Root, *, prefix: str = "") -> int:
-    """How many keys start with ``prefix``. Reads at most two nodes per level."""
+    """Return how many keys start with ``prefix``. Reads at most two nodes per level."""
     end = _end_of(prefix)
     stop = root.count if end is None else _rank(chunks, root, end)
     return stop - _rank(chunks, root, prefix)
 
 
 def nth(chunks: Chunks, root: Root, position: int) -> tuple[str, Slot] | None:
-    """The key that has ``place`` keys before it, or None where there are no more. Reads one node per level."""
+    """Return the key with ``position`` keys before it, or None where there are no more. Reads one node per level."""
     if not 0 <= position < root.count:
         return None
     node = chunks.top(root)
@@ -71,7 +72,7 @@ def nth(chunks: Chunks, root: Root, position: int) -> tuple[str, Slot] | None:
 
 
 class _Span:
-    """A range of keys, told as places in a node's keys."""
+    """A range of keys, as positions in a node's keys."""
 
     def __init__(self, prefix: str, after: str | None, before: str | None) -> None:
         self._prefix = prefix
@@ -90,7 +91,7 @@ def _leaves(chunks: Chunks, node: Node, span: _Span, reverse: bool) -> Iterator[
     if isinstance(node, Leaf):
         yield node
         return
-    # The child behind the last key below the end may begin below it too.
+    # The child after the last key below the end may also begin below it.
     stop = min(len(node.keys), span.stop(node.keys) + 1)
     for position in _walk(span.start(node.keys), stop, reverse):
         yield from _leaves(chunks, chunks.child(node, position), span, reverse)
@@ -101,7 +102,7 @@ def _walk(start: int, stop: int, reverse: bool) -> range:
 
 
 def _rank(chunks: Chunks, root: Root, key: str) -> int:
-    """How many keys are less than ``key``."""
+    """Return how many keys are less than ``key``."""
     node = chunks.top(root)
     rank = 0
     while not isinstance(node, Leaf):
@@ -114,7 +115,7 @@ def _rank(chunks: Chunks, root: Root, key: str) -> int:
 
 
 def _end_of(prefix: str) -> str | None:
-    """The least text above all that start with ``prefix``, or None where there is none. Only ever compared."""
+    """Return the least text above all that start with ``prefix``, or None. It may be invalid UTF-8: only compare it."""
     stem = prefix.rstrip(chr(sys.maxunicode))
     return stem[:-1] + chr(ord(stem[-1]) + 1) if stem else None
 

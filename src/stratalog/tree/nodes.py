@@ -1,4 +1,4 @@
-"""What a tree is made of: slots, nodes and roots, their bytes, and the rule that says where a chunk ends.
+"""The parts of a tree: slots, nodes and roots, their bytes, and the rule for the end of a chunk.
 
 The constants are part of the format: two programs that disagree on one of them disagree on every root.
 `formats/tree.md` describes the bytes.
@@ -43,23 +43,23 @@ FORMAT = 1
 
 # A key ends a chunk when its hash starts with this many zero bits, so a chunk holds 64 rows on average.
 LEVEL_BITS = 6
-# Four times the average: one run in 56 is longer and is cut by counting.
+# Four times the average: one run in 56 is longer and is cut by this count.
 CHUNK_ROWS_MAX = 256
 # A blob costs as much as 8 KB written to an index; three roots share a snapshot record.
 TREE_INLINE_BYTES_MAX = 4096
-# A full chunk of the longest keys and values stays below the bound of a blob.
+# A full chunk of the longest keys and values stays below the size limit of a blob.
 SLOT_BYTES_MAX = 32 * 1024
 
 
 class Slot(msgspec.Struct, frozen=True, gc=False):
-    """What a key holds: the value's canonical bytes, and the document version that last changed it."""
+    """The content of a key: the value's canonical bytes, and the document version that last changed it."""
 
     value: bytes
     version: int
 
 
 class Leaf(msgspec.Struct, frozen=True, gc=False, array_like=True, forbid_unknown_fields=True):
-    """A chunk of level 0: keys in order, each with its slot. A column each, since that is faster to read."""
+    """A chunk of level 0: keys in order, each with its slot. Stored in columns, which are faster to read."""
 
     format: int
     level: int
@@ -68,7 +68,7 @@ class Leaf(msgspec.Struct, frozen=True, gc=False, array_like=True, forbid_unknow
     versions: tuple[int, ...]
 
     def slot(self, key: str) -> Slot | None:
-        """What ``key`` holds here."""
+        """Return the slot of ``key`` in this leaf, or None."""
         position = bisect_left(self.keys, key)
         if position == len(self.keys) or self.keys[position] != key:
             return None
@@ -88,11 +88,11 @@ class Inner(msgspec.Struct, frozen=True, gc=False, array_like=True, forbid_unkno
 
 Node: TypeAlias = Leaf | Inner
 Row: TypeAlias = tuple[Any, ...]
-"""One line of a node, its key first: (key, value, version) or (last key, address, digest, count)."""
+"""One row of a node, its key first: (key, value, version) or (last key, address, digest, count)."""
 
 
 class Chunk(msgspec.Struct, frozen=True, gc=False):
-    """A node with its bytes and what its parent says of it."""
+    """A node with its bytes and the fields that its parent stores for it."""
 
     node: Node
     body: bytes
@@ -107,11 +107,11 @@ class Chunk(msgspec.Struct, frozen=True, gc=False):
 
 
 class Root(msgspec.Struct, frozen=True, gc=False):
-    """A tree: two trees with one ``address`` are one tree.
+    """A tree. Two roots of one ``address`` are one tree.
 
-    ``address`` is the SHA-256 of the topmost chunk. ``digest`` is that of the content, versions left out. ``count`` is
-    the number of keys. ``inline`` is the topmost chunk itself where it is a leaf of at most `TREE_INLINE_BYTES_MAX`
-    bytes; such a chunk need not stand as a blob.
+    ``address`` is the SHA-256 of the topmost chunk. ``digest`` is the hash of the content without versions. ``count``
+    is the number of keys. ``inline`` is the topmost chunk itself where it is a leaf of at most `TREE_INLINE_BYTES_MAX`
+    bytes; such a chunk need not be stored as a blob.
     """
 
     address: bytes
@@ -121,7 +121,10 @@ class Root(msgspec.Struct, frozen=True, gc=False):
 
 
 def key_level(key: str) -> int:
-    """How many levels of chunks end at ``key``, 0 to 10: a hash of the key alone decides, so history cannot."""
+    """Return how many levels of chunks end at ``key``, 0 to 10.
+
+    It depends on a hash of the key alone, so a tree's shape does not depend on its history.
+    """
     head = sha256(key.encode())[:8]
     if head[0] >> 8 - LEVEL_BITS:
         return 0
@@ -129,17 +132,17 @@ def key_level(key: str) -> int:
 
 
 def ends_chunk(key: str, level: int, rows: int) -> bool:
-    """Whether a chunk of ``level`` ends with ``key`` as its ``rows``-th row."""
+    """Return whether a chunk of ``level`` ends with ``key`` as its ``rows``-th row."""
     return rows >= CHUNK_ROWS_MAX or key_level(key) > level
 
 
 def ending(rows: Iterable[Row], level: int) -> list[Row]:
-    """Those of the rows of a level whose keys end a chunk wherever they stand. Most do not by the first byte."""
+    """Return the rows of a level whose keys always end a chunk. The first byte of the hash excludes most keys."""
     return [row for row in rows if not sha256(row[0].encode())[0] >> 8 - LEVEL_BITS and key_level(row[0]) > level]
 
 
 def check_slots(slots: Mapping[str, Slot | None]) -> None:
-    """Raise Invalid or LimitExceeded for what a tree does not hold, or not as a key."""
+    """Raise Invalid or LimitExceeded for slots or keys that a tree cannot hold."""
     if not all(map(str.isascii, slots)) or max(map(len, slots), default=0) > KEY_BYTES_MAX:
         for key in slots:
             check_key(key)
@@ -149,7 +152,7 @@ def check_slots(slots: Mapping[str, Slot | None]) -> None:
 
 
 def row_of(key: str, slot: Slot) -> Row:
-    """The leaf row of a key and its slot. Raises Invalid or LimitExceeded for what a tree does not hold."""
+    """Return the leaf row of a key and its slot. Raises Invalid or LimitExceeded for what a tree cannot hold."""
     check_key(key)
     if len(slot.value) > SLOT_BYTES_MAX:
         raise LimitExceeded("a slot's value is too large", value=len(slot.value), limit=SLOT_BYTES_MAX, key=key)
@@ -159,7 +162,7 @@ def row_of(key: str, slot: Slot) -> Row:
 
 
 def check_key(key: str) -> None:
-    """Raise Invalid for a key that UTF-8 cannot say and LimitExceeded for one that is too long."""
+    """Raise Invalid for a key with a lone surrogate and LimitExceeded for one that is too long."""
     if len(key) <= KEY_BYTES_MAX and key.isascii():
         return
     try:
@@ -171,20 +174,20 @@ def check_key(key: str) -> None:
 
 
 def rows_of(node: Node) -> list[Row]:
-    """The node, row by row."""
+    """Return the rows of a node."""
     if isinstance(node, Leaf):
         return list(zip(node.keys, node.values, node.versions, strict=True))
     return list(zip(node.keys, node.addresses, node.digests, node.counts, strict=True))
 
 
 def seal(level: int, rows: Sequence[Row]) -> Chunk:
-    """The chunk of ``level`` that holds these rows, of which there is at least one."""
+    """Return the chunk of ``level`` that holds these rows, of which there is at least one."""
     columns = zip(*rows, strict=True)
     return chunk_of(Inner(FORMAT, level, *columns) if level else Leaf(FORMAT, level, *columns))
 
 
 def chunk_of(node: Node) -> Chunk:
-    """The node with its bytes, address, digest and count."""
+    """Return the node with its bytes, address, digest and count."""
     body = encode(node)
     if isinstance(node, Leaf):
         return Chunk(node, body, sha256(body), sha256(encode((node.keys, node.values))), len(node.keys))
@@ -192,15 +195,15 @@ def chunk_of(node: Node) -> Chunk:
 
 
 def root_of(chunk: Chunk) -> Root:
-    """The tree whose topmost chunk this is."""
+    """Return the tree whose topmost chunk this is."""
     small = isinstance(chunk.node, Leaf) and len(chunk.body) <= TREE_INLINE_BYTES_MAX
     return Root(chunk.address, chunk.digest, chunk.count, chunk.body if small else None)
 
 
 def decode_node(body: bytes) -> Node:
-    """The node behind a chunk's bytes. Raises Unsupported for a newer format, Corrupt for another shape.
+    """Return the node that a chunk's bytes encode. Raises Unsupported for a newer format, Corrupt for another shape.
 
-    Only the shape is checked; :func:`stratalog.tree.reach.verify` checks the rest.
+    Only the shape is checked; `stratalog.tree.reach.verify` checks the rest.
     """
     if len(body) > 1 and body[0] & 0xF0 == _ARRAY_HEAD and FORMAT < body[1] < _FIXED_INTEGER_END:
         raise Unsupported("a chunk was written by a newer format", value=body[1], known=FORMAT)

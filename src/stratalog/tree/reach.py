@@ -1,4 +1,4 @@
-"""Every chunk of a tree: which there are, and whether each is what it should be."""
+"""Every chunk of a tree: its addresses, and whether each chunk is intact."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ __all__ = ["ChunkReading", "addresses", "read_tree_back", "verify"]
 
 
 class ChunkReading(msgspec.Struct, frozen=True):
-    """One chunk as storage gave it just now."""
+    """The result of reading one chunk from storage."""
 
     key: str
     """The key of its blob; empty for an inline root."""
@@ -28,14 +28,14 @@ class ChunkReading(msgspec.Struct, frozen=True):
     """None where the chunk is damaged: nothing below it is read."""
 
     damage: BlobDamage | None = None
-    """Without a key where the chunk is inline, or where the root is wrong and not the chunk."""
+    """Has no key where the chunk is inline, or where the root is wrong and not the chunk."""
 
 
 def addresses(chunks: Chunks, root: Root, seen: Container[bytes] = ()) -> Iterator[bytes]:
-    """The addresses of the chunks that stand as blobs, parents first; an inline root has none. Reads no leaf.
+    """Yield the addresses of the chunks stored as blobs, parents first; an inline root has none. Reads no leaf.
 
-    A chunk in ``seen`` is left out with all below it. It is asked as the walk goes, so a caller who adds each answer
-    to it gets every address of many trees once.
+    A chunk in ``seen`` is skipped with all below it. ``seen`` is read as the walk proceeds: a caller that adds each
+    address to it gets every address of many trees once.
     """
     if root.inline is None and root.address not in seen:
         yield root.address
@@ -45,12 +45,12 @@ def addresses(chunks: Chunks, root: Root, seen: Container[bytes] = ()) -> Iterat
 def read_tree_back(
     chunks: Chunks, root: Root, after: str | None = None, seen: set[bytes] | None = None
 ) -> Iterator[ChunkReading]:
-    """Every chunk of a tree from storage, past the cache, in the order of keys, a parent before its children.
+    """Read every chunk of a tree from storage, not the cache, in the order of keys, a parent before its children.
 
-    Bytes, order, ends, counts and digests are checked. Damage is answered, and the walk goes on behind it. Chunks whose
-    keys are all at or before ``after`` are passed over, so a walk may be resumed behind the last key of a leaf it read.
-    A chunk in ``seen`` is passed over with all below it, and each that is read is added: for who reads many trees.
-    Holds one path of the tree. Raises Unavailable, Unsupported.
+    Bytes, order, ends, counts and digests are checked. Damage is yielded, not raised, and the walk continues after it.
+    Chunks whose keys are all at or before ``after`` are skipped, so a walk can resume after the last key of a leaf that
+    it read. A chunk in ``seen`` is skipped with all below it, and each chunk read is added, for callers that read many
+    trees. Holds one path of the tree. Raises Unavailable, Unsupported.
     """
     if seen is not None and root.inline is None:
         if root.address in seen:
@@ -58,7 +58,7 @@ def read_tree_back(
         seen.add(root.address)
     top = _read(chunks, root.address, root.inline, _check_top)
     if top.node is not None and root_of(chunk_of(top.node)) != root:
-        # The chunk is what its address says, so it is the root that is wrong.
+        # The chunk matches its address, so the root is wrong, not the chunk.
         top = ChunkReading(top.key, top.size, None, BlobDamage("", False, "a root does not say what its chunk does"))
     yield top
     if top.node is not None:
@@ -66,7 +66,7 @@ def read_tree_back(
 
 
 def verify(chunks: Chunks, root: Root) -> None:
-    """Read every chunk again, past the cache, and check all of it. Raises Corrupt with what is wrong."""
+    """Read every chunk again from storage, not the cache, and check all of it. Raises Corrupt with the first damage."""
     require_intact(reading.damage for reading in read_tree_back(chunks, root))
 
 
@@ -84,7 +84,10 @@ def _below(chunks: Chunks, node: Node, seen: Container[bytes]) -> Iterator[bytes
 def _read_below(
     chunks: Chunks, node: Node, after: str | None, seen: set[bytes] | None, *, last: bool, before: str | None
 ) -> Iterator[ChunkReading]:
-    """The chunks below ``node``; ``last`` where no node of its level follows, ``before`` is the key before it."""
+    """Read the chunks below ``node``.
+
+    ``last`` is whether no node of its level follows; ``before`` is the key before its first.
+    """
     if not isinstance(node, Inner):
         return
     for position, row in enumerate(rows_of(node)):

@@ -1,4 +1,4 @@
-"""Writing a tree: a batch of changes to one that stands, or all of it from a sorted stream."""
+"""Tree writes: a batch of changes to a tree, or a whole tree from a sorted stream."""
 
 from __future__ import annotations
 
@@ -31,16 +31,16 @@ from stratalog.tree.nodes import (
 __all__ = ["Write", "build", "update"]
 
 Edits: TypeAlias = dict[str, Row | None]
-"""Keys of some level, in order, and the row each holds from now on, or None where it goes."""
+"""Keys of one level, in order, each with its new row, or None where it is removed."""
 
 Write: TypeAlias = Callable[[Collection[Chunk]], None]
 """Stores chunks, durably on return."""
 
 
 def build(chunks: Chunks, items: Iterable[tuple[str, Slot]]) -> Root:
-    """The tree of ``items``, which come in strictly ascending order of key.
+    """Return the tree of ``items``, which come in strictly ascending order of key.
 
-    Holds the open chunk of each level and no more. Raises Invalid for items out of order, and LimitExceeded.
+    Holds only the open chunk of each level in memory. Raises Invalid for items out of order, and LimitExceeded.
     """
     tower = _Tower(0, chunks.write)
     last = None
@@ -59,12 +59,12 @@ def build(chunks: Chunks, items: Iterable[tuple[str, Slot]]) -> Root:
 
 
 def update(chunks: Chunks, root: Root, patch: Mapping[str, Slot | None], write: Write | None = None) -> Root:
-    """The tree ``root`` with ``patch`` put in: a slot replaces or adds, None removes; removing what is absent is fine.
+    """Return the tree ``root`` with ``patch`` applied: a slot replaces or adds a key, None removes it if present.
 
-    Reads and writes only chunks on the way to a changed key and, where a chunk's end moved, those after it up to the
-    next end that stands. All chunks are stored on return; a patch that changes nothing answers ``root`` and writes
-    nothing. ``write`` stores them, `Chunks.write_all` if None. Raises Invalid and LimitExceeded before anything is
-    written.
+    Reads and writes only chunks on the path to a changed key and, where a chunk's end moved, the chunks after it up to
+    the next end that is unchanged. All chunks are stored on return. A patch without effect returns ``root`` and writes
+    nothing. ``write`` stores the chunks, `Chunks.write_all` if None. Raises Invalid and LimitExceeded before anything
+    is written.
     """
     edits = _edits(patch)
     top = chunks.top(root)
@@ -86,10 +86,10 @@ def _edits(patch: Mapping[str, Slot | None]) -> Edits:
 
 
 def _rewrite(cursor: _Cursor, level: int, edits: Edits) -> tuple[list[Node], list[Chunk]]:
-    """The nodes of ``level`` that the edits touch, and the chunks that take their place.
+    """Return the nodes of ``level`` that the edits touch, and the chunks that replace them.
 
-    The cut rule starts anew with each chunk. So it is enough to begin where a touched one begins, and to go on until
-    a new cut falls on an old end.
+    The cut rule starts anew with each chunk. So it is enough to start where a touched chunk begins, and to continue
+    until a new cut falls on an old end.
     """
     keys = list(edits)
     left = iter(edits.items())
@@ -112,9 +112,9 @@ def _rewrite(cursor: _Cursor, level: int, edits: Edits) -> tuple[list[Node], lis
 
 
 def _merge(node: Node, edits: Edits) -> tuple[list[Row], list[int]]:
-    """The node's rows with the edits put in, and after how many of them the hash of a key ends a chunk.
+    """Return the node's rows with the edits applied, and the positions after which a key's hash ends a chunk.
 
-    Before its last key a node has none whose hash does, or it would end there. So only that one and new ones are asked.
+    In an existing node only the last key can be a boundary, so only it and the new keys are tested.
     """
     old = [row for row in rows_of(node) if row[0] not in edits]
     new = [row for row in edits.values() if row is not None]
@@ -123,9 +123,9 @@ def _merge(node: Node, edits: Edits) -> tuple[list[Row], list[int]]:
 
 
 def _cut(level: int, rows: list[Row], more: list[Row], ends: Iterable[int], made: list[Chunk]) -> list[Row]:
-    """Add every chunk that ``rows`` and ``more`` fill to ``made``; the rows left over are the answer.
+    """Append every chunk that ``rows`` and ``more`` fill to ``made``; return the rows left over.
 
-    ``ends`` says after how many of ``more`` a chunk ends at the latest.
+    ``ends`` are the positions in ``more`` after which a chunk must end.
     """
     start, before = 0, len(rows)
     rows = rows + more
@@ -137,7 +137,7 @@ def _cut(level: int, rows: list[Row], more: list[Row], ends: Iterable[int], made
 
 
 def _count_off(level: int, rows: list[Row], start: int, stop: int, made: list[Chunk]) -> int:
-    """Add the chunks of ``rows[start:stop]`` that are full to ``made``; where the next one begins."""
+    """Append the chunks of ``rows[start:stop]`` that are full to ``made``; return where the next one begins."""
     while stop - start >= CHUNK_ROWS_MAX:
         made.append(seal(level, rows[start : start + CHUNK_ROWS_MAX]))
         start += CHUNK_ROWS_MAX
@@ -145,7 +145,7 @@ def _count_off(level: int, rows: list[Row], start: int, stop: int, made: list[Ch
 
 
 def _compare(gone: Iterable[Node], made: Iterable[Chunk]) -> tuple[Edits, list[Chunk]]:
-    """What the level above must change, and the chunks that were not there before."""
+    """Return the edits of the level above, and the chunks that did not exist before."""
     before = {node.keys[-1]: node for node in gone if node.keys}
     edits: Edits = dict.fromkeys(before)
     changed = []
@@ -160,7 +160,7 @@ def _compare(gone: Iterable[Node], made: Iterable[Chunk]) -> tuple[Edits, list[C
 
 
 def _crown(chunks: Chunks, level: int, made: Iterable[Chunk], fresh: dict[bytes, Chunk], write: Write) -> Root:
-    """The root over ``made``, which is all of ``level``; stores what is ``fresh`` and still part of the tree."""
+    """Return the root over ``made``, which is all of ``level``; store the ``fresh`` chunks that belong to the tree."""
     tower = _Tower(level, lambda chunk: fresh.update({chunk.address: chunk}))
     for chunk in made:
         tower.push(level, chunk)
@@ -176,7 +176,10 @@ def _crown(chunks: Chunks, level: int, made: Iterable[Chunk], fresh: dict[bytes,
 
 
 def _collapse(chunks: Chunks, top: Chunk, fresh: dict[bytes, Chunk]) -> Chunk:
-    """The topmost chunk that a tree built from nothing would have: the first from above with more than one row."""
+    """Return the top of the smallest tree: the first chunk from above that has more than one row.
+
+    A tree built from nothing would have the same top.
+    """
     while isinstance(top.node, Inner) and len(top.node.keys) == 1:
         del fresh[top.address]
         address = top.node.addresses[0]
@@ -193,7 +196,7 @@ def _collapse_old(chunks: Chunks, node: Node) -> Chunk:
 
 
 class _Tower:
-    """Levels of open chunks, each filled by the ends of the one below.
+    """Levels of open chunks, each filled by the finished chunks of the level below.
 
     The first chunk of a level is held back until there is a second: alone it is the topmost of the tree.
     """
@@ -223,7 +226,7 @@ class _Tower:
                 self.add(level + 1, part.row)
 
     def finish(self) -> Chunk | None:
-        """End every open chunk. The topmost, which is not written yet, or None where nothing was added."""
+        """Finish every open chunk. Return the topmost, which is not written yet, or None for an empty tree."""
         level = self._level
         while level in self._rows or level in self._held:
             if rows := self._rows.pop(level, None):
@@ -235,7 +238,7 @@ class _Tower:
 
 
 class _Cursor:
-    """A place among the nodes of one level, which only moves forward."""
+    """A position among the nodes of one level, which only moves forward."""
 
     def __init__(self, chunks: Chunks, top: Node, level: int) -> None:
         self._chunks = chunks
@@ -245,14 +248,14 @@ class _Cursor:
         self._top = top
 
     def seek(self, key: str) -> None:
-        """Go to the node that holds ``key`` or would, which is the last one for a key above all."""
+        """Move to the node that holds ``key`` or would; for a key above all keys, the last one."""
         while self._path and self._path[-1][0].keys[-1] < key:
             self._path.pop()
         node: Node = self._path.pop()[0] if self._path else self._top
         self._descend(node, key)
 
     def advance(self) -> bool:
-        """Go to the next node; False, and no move, where there is none."""
+        """Move to the next node. Return False, without a move, where there is none."""
         if self.is_last():
             return False
         node, position = self._path.pop()
