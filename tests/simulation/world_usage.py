@@ -32,9 +32,12 @@ from tests.simulation.places import Place, Process
 __all__ = ["MUTANTS", "UsageWorld"]
 
 ORGANISATION = "acme"
-SETTINGS = LogSettings(segment_entries_target=3, snapshot_entries_interval=4, body_inline_bytes_max=400)
+SETTINGS = LogSettings(
+    segment_entries_target=3, snapshot_entries_interval=4, body_inline_bytes_max=400, append_seconds_max=1
+)
 QUOTAS = Quotas(documents_max=9, records_max=7)
 THREADS = 3
+LOST_FACTOR = 5
 SKEW_MS_MAX = USAGE_CLOCKS_SECONDS_MAX * 1000 // 2
 STOP_RATE = 0.05
 FAILURES = (Unavailable, OutcomeUnknown, Conflict, NotFound, QuotaExceeded)
@@ -57,6 +60,8 @@ class UsageWorld:
         weather = draw_weather(scheduler.random)
         # A server that crashes forgets what it admitted: what it may pass its quotas by then is no fault.
         rates = dict.fromkeys((rate for rate in FAULT_RATES if rate.startswith("crash")), 0.0)
+        # A retry settles nearly every lost answer. So many are lost, or too few creations end in doubt.
+        rates |= {name: LOST_FACTOR * getattr(weather, name) for name in ("lost_request", "lost_answer", "late")}
         clocks = {name: min(getattr(weather, name), SKEW_MS_MAX) for name in ("skew_ms_max", "jump_ms_max")}
         self.place = Place(scheduler, msgspec.structs.replace(weather, **rates, **clocks))
         self.left = Turns({f"thread-{number}": 14 for number in range(THREADS)} | {"measurer-0": 8, "measurer-1": 8})
