@@ -95,6 +95,17 @@ class Store:
             raise Invalid("the log is no document", organisation=organisation, log=document)
         return self._remember(Document(log, self.rules))
 
+    def held_document(self, organisation: str, document: str) -> Document | None:
+        """The document as this process last opened it, without a read; None where it must be opened.
+
+        It may be deleted by now, and its name be another document's: a commit by the handle raises NotFound then. Only
+        an index that checks the head in the commit itself can promise that; with any other this is None.
+        """
+        if not self.environment.index.joint_commits:
+            return None
+        known = self._held(organisation, document)
+        return None if known is None or known.log.is_lost else known
+
     def create_log(self, organisation: str, log: str, kind: str = "log", *, upcasters: Upcasters | None = None) -> Log:
         """A new, empty log for an application's own events. Raises Conflict.
 
