@@ -133,6 +133,8 @@ REQUEST_DECODED_BYTES_MAX = REQUEST_COPIES * REQUEST_BYTES_MAX
 PUSH_PART_DECODED_BYTES = 32 * 1024 * 1024
 # A packed body has so many gzip members or zstd frames.
 PACKED_PARTS_MAX = 1000
+# How far back a zstd frame may refer: so much memory unpacks it.
+PACKED_WINDOW_BYTES_MAX = 8 * 1024 * 1024
 # What all bodies take in memory at once: as they arrive, and while they are decoded and applied. The latter is what the
 # largest body takes, and some room beside it for small ones, which never wait for a large one. Others wait so long.
 BODY_BYTES_IN_FLIGHT_MAX = 64 * 1024 * 1024
@@ -154,6 +156,7 @@ REQUEST_SILENCE_SECONDS_MAX = 60
 # How long a caller may be waited for: for the head of a request, for its body, which is given a second more for each so
 # many bytes, and for the next request.
 REQUEST_HEAD_SECONDS_MAX = 10
+REQUEST_HEAD_BYTES_MAX = 16 * 1024
 REQUEST_BODY_SECONDS_MAX = 60
 REQUEST_BODY_BYTES_PER_SECOND_MIN = 64 * 1024
 CONNECTION_IDLE_SECONDS_MAX = 5
@@ -190,6 +193,8 @@ LOG_LINE_SECONDS_MIN = 1
 PRINCIPAL_SHARE_MAX = 0.1
 ORGANISATION_SHARE_MAX = 0.5
 ADDRESS_SHARE_MAX = 0.25
+# Of all connections so many are left to requests, however many live ones there may be.
+REQUESTS_RESERVED_SHARE = 0.25
 PUSHES_WAITING_MAX = 256
 # So many calls of one kind run or wait in a server's process, and one waits so long for a thread.
 POOL_CALLS_MAX = 1024
@@ -207,6 +212,12 @@ RATE_REQUESTS_PER_SECOND = 200
 RATE_REQUESTS_BURST = 1000
 RATE_HOLDERS_MAX = 10_000
 TOKEN_BYTES_MAX = 8192
+# The keys of an issuer of web tokens: how long they are good, how often an unknown one is asked for, and how long and
+# large the issuer's answer may be.
+TOKEN_KEYS_SECONDS_MAX = 3600
+TOKEN_KEYS_REFETCH_SECONDS_MIN = 60
+TOKEN_KEYS_FETCH_SECONDS_MAX = 5
+TOKEN_KEYS_BYTES_MAX = 256 * 1024
 # Guesses at tokens from one address, and how many valid tokens are known by their digests.
 INVALID_TOKENS_PER_SECOND = 1
 INVALID_TOKENS_BURST = 50
@@ -241,6 +252,8 @@ AUDITED_PATH_BYTES_MAX = 512
 LIVE_CONNECTIONS_MAX = 5000
 LIVE_MESSAGE_BYTES_MAX = 4096
 LIVE_CLOSE_SECONDS_MAX = 10
+# Where a token is asked for, a connection that did not bring one says it within so long.
+LIVE_HELLO_SECONDS_MAX = 10
 PRESENCE_BYTES_MAX = 1024
 PRESENCE_CONNECTIONS_MAX = 200
 # Of those that one principal shows so many are seen.
@@ -252,3 +265,13 @@ PRESENCE_PAUSE_SECONDS_MIN = 0.1
 PRESENCE_PAUSE_SECONDS_MAX = 0.25
 PRESENCE_ROOM_BYTES_PER_SECOND = 2 * 1024 * 1024
 PRESENCE_BYTES_PER_SECOND = 8 * 1024 * 1024
+
+# Functions on AWS. Lambda's bound of 6 MB is on the answer as JSON, where a body is base64; 64 KB are left to the rest
+# of it. A compressed body is made within the function's time and memory.
+FUNCTION_ANSWER_BYTES_MAX = (6 * 1024 * 1024 - 64 * 1024) // 4 * 3
+FUNCTION_UNPACKED_BYTES_MAX = 64 * 1024 * 1024
+# So long after its hello a connection at API Gateway hears of something. Its right was asked then, with a token that is
+# not kept: nobody can ask again, so the connection ends and its client says hello anew.
+GATEWAY_CONNECTION_SECONDS_MAX = 900
+# How many connections of a document show themselves: a message to a WebSocket is at most 128 KB there.
+GATEWAY_SHOWN_MAX = 100

@@ -19,19 +19,12 @@ from stratalog.clock import Observation
 from stratalog.codec import Value, decode, encode
 from stratalog.errors import ConditionFailed, Corrupt, Forbidden, LimitExceeded, StratalogError
 from stratalog.keys import NAME_SORT, connection_partition, escape, listeners_partition, unescape
-from stratalog.limits import PRESENCE_BYTES_MAX
+from stratalog.limits import GATEWAY_CONNECTION_SECONDS_MAX, GATEWAY_SHOWN_MAX, PRESENCE_BYTES_MAX
 from stratalog.log import Environment
 from stratalog.ports.index import Absent, Attribute, Condition, Delete, Equals, Item, Put
 from stratalog.protocol.live import FromServer, Here
 
-__all__ = ["ANNOUNCE_SECONDS_MAX", "CONNECTION_SECONDS_MAX", "SHOWN_MAX", "Connections", "GatewayListener", "Listeners"]
-
-CONNECTION_SECONDS_MAX = 900
-"""So long after its hello a connection hears of something. Its right was asked then, with a token that is not kept:
-nobody can ask again, so the connection ends and its client says hello anew. API Gateway alone would allow 2 hours."""
-
-SHOWN_MAX = 100
-"""How many connections of a document show themselves: a message to a WebSocket is at most 128 KB there."""
+__all__ = ["ANNOUNCE_SECONDS_MAX", "Connections", "GatewayListener", "Listeners"]
 
 ANNOUNCE_SECONDS_MAX = 3.0
 """So long after the first was told nobody more is: who waits for the answer to a commit must not wait for all."""
@@ -99,7 +92,7 @@ class Listeners:
 
     def join(self, id: str, organisation: str, name: str, expires_ms: int | None) -> None:
         """Tell the connection of what is new from now on, until it expires. Raises Forbidden where it listens."""
-        latest_ms = self._clock.wall_ms() + CONNECTION_SECONDS_MAX * 1000
+        latest_ms = self._clock.wall_ms() + GATEWAY_CONNECTION_SECONDS_MAX * 1000
         try:
             self._index.commit(
                 [Put(Item(connection_partition(id), NAME_SORT, {"o": organisation, "d": name}), Absent())]
@@ -128,8 +121,8 @@ class Listeners:
         if name is None or item is None:
             raise Forbidden("a connection must say hello first")
         shown = [listener.id for listener in self._all(name, True) if listener.state is not None and listener.id != id]
-        if state is not None and len(shown) >= SHOWN_MAX:
-            raise Forbidden("too many show themselves in the document", limit=SHOWN_MAX)
+        if state is not None and len(shown) >= GATEWAY_SHOWN_MAX:
+            raise Forbidden("too many show themselves in the document", limit=GATEWAY_SHOWN_MAX)
         known = _listener(item)
         with suppress(ConditionFailed):  # it has left meanwhile
             self._put(name, msgspec.structs.replace(known, state=state), Equals("e", known.expires_ms))
