@@ -25,6 +25,27 @@ MODULES: tuple[ModuleType, ...] = (limits, stratalog_sheet.limits, stratalog_cat
 SETTINGS: tuple[type[msgspec.Struct], ...] = (ServerLimits, LogSettings, WorkerSettings)
 NAME = re.compile(r"`(\w+)`")
 TEST = re.compile(r"`([\w/]+\.py)::(\w+)`")
+FOLDERS = ("src/stratalog/server", "src/stratalog/sync", "src/stratalog/aws")
+BOUND = re.compile(r"^([A-Z_]+_(?:MAX|MIN))\b[^=\n]*=", re.MULTILINE)
+INNER = {
+    "ADDRESSES_REMEMBERED_MAX",  # three caches of parsed addresses
+    "ADDRESS_BYTES_MAX",  # a longer text is no address
+    "ANNOUNCE_SECONDS_MAX",  # who is told later finds the commit when it looks
+    "ARENAS_MAX",
+    "CHARACTER_BYTES_MAX",
+    "DEADLINE_CHECK_SECONDS_MAX",
+    "DEBT_SECONDS_MAX",  # follows from CALLER_PAUSE_SECONDS_MAX
+    "DOUBLE_MAX",  # what a number of Replicache's may be
+    "FREE_BYTES_MAX",
+    "LOADED_SHARE_MIN",
+    "LOOP_BYTES_MAX",
+    "MAPPED_BYTES_MIN",
+    "M_ARENA_MAX",  # a name of glibc
+    "SPOOL_BYTES_MAX",  # more of a body waits in a file
+    "WATCH_SHARE_MAX",
+}
+"""Constants of modules that refuse nothing to anybody, and are no limits of a caller."""
+
 HEADER = "| limit | default | unit | counted for | where it is reached | test |"
 
 
@@ -48,6 +69,13 @@ def test_every_limit_has_a_row() -> None:
 def test_every_row_is_of_a_limit_that_is_there() -> None:
     stale = [f"remove from {PAGE}: {name}" for row in rows(page()) for name in row.names if name not in known()]
     assert not stale, "\n".join(stale)
+
+
+def test_what_bounds_a_caller_is_a_constant_of_the_limits() -> None:
+    found = {
+        name for folder in FOLDERS for path in (ROOT / folder).glob("*.py") for name in BOUND.findall(path.read_text())
+    }
+    assert found == INNER
 
 
 def test_no_limit_has_two_rows() -> None:

@@ -136,6 +136,8 @@ REQUEST_DECODED_BYTES_MAX = REQUEST_COPIES * REQUEST_BYTES_MAX
 PUSH_PART_DECODED_BYTES = 32 * 1024 * 1024
 # The gzip members or zstd frames of a compressed body.
 PACKED_PARTS_MAX = 1000
+# How far back a zstd frame may refer: unpacking takes this much memory.
+PACKED_WINDOW_BYTES_MAX = 8 * 1024 * 1024
 # The memory of all bodies at once: on arrival, and while they are decoded and applied. The latter limit is the share of
 # the largest body plus some room for small ones, which never wait for a large one. Other bodies wait up to this long.
 BODY_BYTES_IN_FLIGHT_MAX = 64 * 1024 * 1024
@@ -157,6 +159,7 @@ REQUEST_SILENCE_SECONDS_MAX = 60
 # How long a server waits for a caller: for the head of a request, for its body (plus a second for each so many bytes),
 # and for the next request.
 REQUEST_HEAD_SECONDS_MAX = 10
+REQUEST_HEAD_BYTES_MAX = 16 * 1024
 REQUEST_BODY_SECONDS_MAX = 60
 REQUEST_BODY_BYTES_PER_SECOND_MIN = 64 * 1024
 CONNECTION_IDLE_SECONDS_MAX = 5
@@ -194,6 +197,8 @@ LOG_LINE_SECONDS_MIN = 1
 PRINCIPAL_SHARE_MAX = 0.1
 ORGANISATION_SHARE_MAX = 0.5
 ADDRESS_SHARE_MAX = 0.25
+# The share of all connections that is reserved for requests, however many live connections there are.
+REQUESTS_RESERVED_SHARE = 0.25
 PUSHES_WAITING_MAX = 256
 # The calls of one kind that run or wait in a server's process, and how long one waits for a thread.
 POOL_CALLS_MAX = 1024
@@ -212,6 +217,12 @@ RATE_REQUESTS_PER_SECOND = 200
 RATE_REQUESTS_BURST = 1000
 RATE_HOLDERS_MAX = 10_000
 TOKEN_BYTES_MAX = 8192
+# The keys of an issuer of web tokens: how long they are cached, how often an unknown key is fetched at most, how long
+# the fetch may take, and how large the issuer's answer may be.
+TOKEN_KEYS_SECONDS_MAX = 3600
+TOKEN_KEYS_REFETCH_SECONDS_MIN = 60
+TOKEN_KEYS_FETCH_SECONDS_MAX = 5
+TOKEN_KEYS_BYTES_MAX = 256 * 1024
 # Invalid tokens from one address, and the number of valid tokens that are cached by their digests.
 INVALID_TOKENS_PER_SECOND = 1
 INVALID_TOKENS_BURST = 50
@@ -246,6 +257,8 @@ AUDITED_PATH_BYTES_MAX = 512
 LIVE_CONNECTIONS_MAX = 5000
 LIVE_MESSAGE_BYTES_MAX = 4096
 LIVE_CLOSE_SECONDS_MAX = 10
+# Where tokens are required, a live connection without one must send it within this long.
+LIVE_HELLO_SECONDS_MAX = 10
 PRESENCE_BYTES_MAX = 1024
 PRESENCE_CONNECTIONS_MAX = 200
 # The connections of one principal whose presence is shown.
@@ -257,3 +270,13 @@ PRESENCE_PAUSE_SECONDS_MIN = 0.1
 PRESENCE_PAUSE_SECONDS_MAX = 0.25
 PRESENCE_ROOM_BYTES_PER_SECOND = 2 * 1024 * 1024
 PRESENCE_BYTES_PER_SECOND = 8 * 1024 * 1024
+
+# Functions on AWS. Lambda limits the response as JSON to 6 MB. The body is base64, and 64 KB are reserved for the rest
+# of the JSON. A compressed body is made within the function's time and memory.
+FUNCTION_ANSWER_BYTES_MAX = (6 * 1024 * 1024 - 64 * 1024) // 4 * 3
+FUNCTION_UNPACKED_BYTES_MAX = 64 * 1024 * 1024
+# A connection at API Gateway is closed this long after its hello. The token was checked then and is not stored, so the
+# permission cannot be checked again: the client must connect again.
+GATEWAY_CONNECTION_SECONDS_MAX = 900
+# The connections of a document that may show a state, since a WebSocket message there is at most 128 KB.
+GATEWAY_SHOWN_MAX = 100

@@ -109,6 +109,17 @@ class Store:
             raise Invalid("the log is no document", organisation=organisation, log=document)
         return self._remember(Document(log, self.rules))
 
+    def held_document(self, organisation: str, document: str) -> Document | None:
+        """Return the document as this process last opened it, without a read; None where it must be opened.
+
+        The document may have been deleted since, and its name given to another. A commit by the handle then raises
+        NotFound. Only an index that checks the head in the commit itself ensures that; others give None.
+        """
+        if not self.environment.index.joint_commits:
+            return None
+        known = self._held(organisation, document)
+        return None if known is None or known.log.is_lost else known
+
     def delete(self, document: Document) -> None:
         """Delete a document. Its forks keep what they need of it; its name may be used again, as another incarnation.
 

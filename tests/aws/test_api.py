@@ -15,10 +15,11 @@ import msgspec
 import pytest
 import zstandard
 
-from stratalog.aws.answers import ANSWER_BYTES_MAX, UNPACKED_BYTES_MAX, GatewayAnswer, packing_of
+from stratalog.aws.answers import GatewayAnswer, packing_of
 from stratalog.aws.api import Api
 from stratalog.aws.container import Container
 from stratalog.errors import Invalid, LimitExceeded
+from stratalog.limits import FUNCTION_ANSWER_BYTES_MAX, FUNCTION_UNPACKED_BYTES_MAX
 from stratalog.protocol.live import Poke
 from tests.aws.application import Held, app, container, event
 from tests.aws.template import TOKENS
@@ -144,14 +145,14 @@ def test_without_authentication_nobody_from_outside_is_served(made: Callable[[Co
 
 def test_an_answer_too_large_for_lambda_is_refused_by_name(api: Api) -> None:
     document = api._container.store.document("acme", "plan")
-    document.mutate("put", {"key": "notes/large", "value": "x" * (ANSWER_BYTES_MAX + 1)})
+    document.mutate("put", {"key": "notes/large", "value": "x" * (FUNCTION_ANSWER_BYTES_MAX + 1)})
     answer = api.answer(request("GET", f"{PLAN}/item", query="key=notes/large", origin="https://app.example"))
     assert (answer["statusCode"], said(answer)["code"], said(answer)["limit"]) == (
         422,
         "limit-exceeded",
-        ANSWER_BYTES_MAX,
+        FUNCTION_ANSWER_BYTES_MAX,
     )
-    assert said(answer)["value"] > ANSWER_BYTES_MAX
+    assert said(answer)["value"] > FUNCTION_ANSWER_BYTES_MAX
     assert "by a range or a limit" in said(answer)["message"]
     assert "accept zstd or gzip" in said(answer)["message"]
     assert "access-control-allow-origin" in answer["headers"]
@@ -159,20 +160,20 @@ def test_an_answer_too_large_for_lambda_is_refused_by_name(api: Api) -> None:
 
 def test_the_largest_answer_is_one_that_lambda_takes(api: Api) -> None:
     document = api._container.store.document("acme", "plan")
-    document.mutate("put", {"key": "notes/large", "value": "x" * (ANSWER_BYTES_MAX - 1000)})
+    document.mutate("put", {"key": "notes/large", "value": "x" * (FUNCTION_ANSWER_BYTES_MAX - 1000)})
     answer = api.answer(request("GET", f"{PLAN}/item", query="key=notes/large"))
     assert answer["statusCode"] == 200
-    assert ANSWER_BYTES_MAX < len(json.dumps(answer)) < 6 * 1024 * 1024
+    assert FUNCTION_ANSWER_BYTES_MAX < len(json.dumps(answer)) < 6 * 1024 * 1024
 
 
 def test_an_answer_too_large_for_lambda_goes_compressed_to_who_takes_that(api: Api) -> None:
     document = api._container.store.document("acme", "plan")
-    document.mutate("put", {"key": "notes/large", "value": "x" * (ANSWER_BYTES_MAX + 1)})
+    document.mutate("put", {"key": "notes/large", "value": "x" * (FUNCTION_ANSWER_BYTES_MAX + 1)})
     for packing, unpacked in UNPACKED.items():
         answer = api.answer(request("GET", f"{PLAN}/item", query="key=notes/large", accept_encoding=f"br, {packing}"))
         assert answer["statusCode"] == 200
         assert (answer["headers"]["content-encoding"], answer["headers"]["vary"]) == (packing, "accept-encoding")
-        assert json.loads(unpacked(b64decode(answer["body"])))["value"] == "x" * (ANSWER_BYTES_MAX + 1)
+        assert json.loads(unpacked(b64decode(answer["body"])))["value"] == "x" * (FUNCTION_ANSWER_BYTES_MAX + 1)
 
 
 def test_an_answer_that_fits_is_not_compressed(api: Api) -> None:
@@ -181,7 +182,7 @@ def test_an_answer_that_fits_is_not_compressed(api: Api) -> None:
 
 def test_an_answer_too_large_even_compressed_is_refused_by_name(api: Api) -> None:
     document = api._container.store.document("acme", "plan")
-    document.mutate("put", {"key": "notes/large", "value": random.Random(0).randbytes(ANSWER_BYTES_MAX).hex()})
+    document.mutate("put", {"key": "notes/large", "value": random.Random(0).randbytes(FUNCTION_ANSWER_BYTES_MAX).hex()})
     answer = api.answer(request("GET", f"{PLAN}/item", query="key=notes/large", accept_encoding="gzip"))
     assert (answer["statusCode"], said(answer)["code"]) == (422, "limit-exceeded")
     assert "by a range or a limit" in said(answer)["message"]
@@ -192,7 +193,7 @@ def test_an_answer_too_large_even_compressed_is_refused_by_name(api: Api) -> Non
 def test_an_answer_is_not_unpacked_to_more_than_a_bound() -> None:
     answer = GatewayAnswer("zstd")
     answer.status = 200
-    answer.add(bytes(UNPACKED_BYTES_MAX))
+    answer.add(bytes(FUNCTION_UNPACKED_BYTES_MAX))
     with pytest.raises(LimitExceeded):
         answer.add(b"1")
 
@@ -206,7 +207,7 @@ def test_a_large_record_goes_compressed_under_a_weak_tag_and_its_ranges_as_they_
     tag = whole["headers"]["etag"]
     assert tag.startswith('W/"')
     assert api.answer(request("GET", path, if_none_match=tag))["statusCode"] == 304
-    span = f"bytes=0-{ANSWER_BYTES_MAX}"
+    span = f"bytes=0-{FUNCTION_ANSWER_BYTES_MAX}"
     assert api.answer(request("GET", path, accept_encoding="gzip", range=span))["statusCode"] == 422
     part = api.answer(request("GET", path, accept_encoding="gzip", range="bytes=0-9"))
     assert (part["statusCode"], b64decode(part["body"])) == (206, body[:10])

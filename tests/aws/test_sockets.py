@@ -10,10 +10,12 @@ from typing import Any
 
 import pytest
 
-from stratalog.aws.listeners import ANNOUNCE_SECONDS_MAX, CONNECTION_SECONDS_MAX, THREADS, Listeners
+from stratalog.aws import listeners as gateway_listeners
+from stratalog.aws.listeners import ANNOUNCE_SECONDS_MAX, THREADS, Listeners
 from stratalog.aws.sockets import SILENCE_SECONDS, Sockets
 from stratalog.client import HttpTransport
 from stratalog.keys import listeners_partition
+from stratalog.limits import GATEWAY_CONNECTION_SECONDS_MAX
 from stratalog.ports.index import Item
 from stratalog.protocol.live import Here, Poke, Ready
 from stratalog.protocol.messages import Mutation
@@ -128,6 +130,15 @@ def test_what_is_shown_at_once_is_taken_though_reads_at_half_price_lag(room: Roo
     assert sorted(room.held.said, key=lambda one: one[0]) == [(id, Here({"b": 1})) for id in ("a", "b")]
 
 
+def test_so_many_connections_of_a_document_are_shown(room: Room, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(gateway_listeners, "GATEWAY_SHOWN_MAX", 1)
+    for id in ("a", "b"):
+        room.hello(id)
+        room.take("message", id, type="presence", state=id)
+    assert room.held.closed == ["b"]
+    assert [message for _, message in room.held.said if isinstance(message, Here)][-1] == Here({"a": "a"})
+
+
 def test_what_was_shown_by_one_that_went_without_a_word_is_taken_back(room: Room) -> None:
     for id in ("a", "b"):
         room.hello(id)
@@ -206,7 +217,7 @@ def test_a_listener_whose_time_is_over_is_told_nothing_more_and_hung_up_on() -> 
     environment.clock.sleep(2)
     listeners.announce("acme", "plan", Poke(1))
     assert (held.said, held.closed) == ([("gateway", Poke(1))], ["token"])
-    environment.clock.sleep(CONNECTION_SECONDS_MAX)
+    environment.clock.sleep(GATEWAY_CONNECTION_SECONDS_MAX)
     listeners.announce("acme", "plan", Poke(2))
     assert held.closed == ["token", "gateway"]
 

@@ -103,7 +103,7 @@ REMOVALS: tuple[Removal, ...] = (
     ),
     Removal(
         "B80",
-        (Edit(TOKENS, "id in self._keys else REFETCH_SECONDS_MIN\n", "id in self._keys else 0\n"),),
+        (Edit(TOKENS, "id in self._keys else TOKEN_KEYS_REFETCH_SECONDS_MIN\n", "id in self._keys else 0\n"),),
         (f"{API_SECURITY}::test_unknown_keys_are_fetched_once_a_minute_at_most",),
     ),
     Removal(
@@ -347,5 +347,26 @@ REMOVALS: tuple[Removal, ...] = (
             ),
         ),
         (f"{TEST_POOLS}::test_a_call_that_waits_too_long_is_refused_and_never_runs",),
+    ),
+    Removal(
+        "B286",
+        (
+            Edit(
+                "src/stratalog/server/service.py",
+                "self.store.held_document(organisation, document) if self._applies_pushes else None",
+                "None",
+            ),
+        ),
+        ("tests/server/test_api_documents.py::test_a_push_to_a_document_that_is_held_reads_nothing",),
+    ),
+    Removal(
+        "B287",
+        (Edit(THREAD_POOL, "if self._woken is not call.loop:", "if call.is_running:"),),
+        (f"{TEST_POOLS}::test_calls_that_end_while_the_loop_is_busy_wake_it_once",),
+    ),
+    Removal(
+        "B288",
+        (Edit(THREAD_POOL, "if not call.loop.is_closed():", "if call.is_running:"),),
+        (f"{TEST_POOLS}::test_a_call_that_ended_after_its_loop_leaves_its_thread_to_the_next_loop",),
     ),
 )

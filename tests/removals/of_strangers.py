@@ -61,9 +61,9 @@ REMOVALS: tuple[Removal, ...] = (
         "B191",
         (
             Edit(
-                "src/stratalog/aws/listeners.py",
-                "CONNECTION_SECONDS_MAX = 900",
-                "CONNECTION_SECONDS_MAX = 2 * 3600 + 300",
+                "src/stratalog/limits.py",
+                "GATEWAY_CONNECTION_SECONDS_MAX = 900",
+                "GATEWAY_CONNECTION_SECONDS_MAX = 2 * 3600 + 300",
             ),
         ),
         (

@@ -19,7 +19,7 @@ from stratalog.errors import Invalid, LimitExceeded
 from stratalog.limits import REQUEST_DEPTH_MAX
 from stratalog.server import records
 from stratalog.server.application import Application, ServerLimits
-from stratalog.server.bodies import decode_body
+from stratalog.server.bodies import JSON, decode_body
 from stratalog.server.decoded_sizes import JsonSize, msgpack_size
 from stratalog.server.packed_bodies import PackedBody
 from stratalog.server.security import Principal, StaticTokens
@@ -84,6 +84,15 @@ def test_no_piece_of_a_bomb_is_large(encoding: str, pack: Pack) -> None:
 def test_a_body_of_very_many_members_is_refused(encoding: str, pack: Pack) -> None:
     with pytest.raises(LimitExceeded, match="too many members"):
         list(PackedBody(encoding).unpack(pack(b"") * 1001))
+
+
+def test_a_frame_that_refers_too_far_back_is_refused(client: Client) -> None:
+    client.put(BUDGET)
+    far = zstandard.ZstdCompressionParameters(window_log=24, write_content_size=False)
+    packed = zstandard.ZstdCompressor(compression_params=far).compressobj()
+    body = packed.compress(b"{}") + packed.flush()
+    answer = client.post(f"{BUDGET}/pull", content=body, headers={"Content-Encoding": "zstd", "Content-Type": JSON})
+    assert problem(answer) == (400, "invalid")
 
 
 @pytest.mark.parametrize(("method", "path"), [("GET", "/health"), ("GET", "/web/client/stratalog.js"), ("GET", "/x")])

@@ -2,7 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+from typing import Any
+
 import msgspec
+import pytest
 from litestar.testing import TestClient
 
 from stratalog.documents import Document
@@ -11,7 +17,7 @@ from stratalog.protocol.sync import Push, Pushed
 from stratalog.server.app import create_app
 from stratalog.server.application import Application
 from stratalog.store import open_store
-from tests.server.api import BUDGET, HOST, Client, mutation, problem, push
+from tests.server.api import BUDGET, HOST, Client, mutation, problem, push, serving
 
 MSGPACK = "application/msgpack"
 
@@ -52,6 +58,55 @@ def test_a_push_tells_what_became_of_each_mutation(client: Client) -> None:
     assert [outcome["status"] for outcome in outcomes] == ["applied", "rejected"]
     again = push(client, mutation("ada", 1, key="a", value=1), mutation("ada", 9, key="a", value=1))
     assert [(outcome["status"], outcome["expected"]) for outcome in again] == [("seen", None), ("gap", 3)]
+
+
+def test_a_push_to_a_document_that_is_held_reads_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    store, read = open_store("memory:"), list[object]()
+    with serving(store=store) as client:
+        client.put(BUDGET)
+        push(client, mutation("ada", 1, key="a", value=1))
+        for name in ("get", "query"):
+            unwatched = getattr(store.environment.index, name)
+            monkeypatch.setattr(store.environment.index, name, partial(_noted, read, unwatched))
+        push(client, mutation("ada", 2, key="a", value=2))
+    assert read == []
+
+
+@pytest.mark.parametrize(
+    "mutations", [[mutation("ada", 2, key="a", value=2)], [mutation("ada", 1, key="a", value=1)], []]
+)
+def test_a_push_to_a_held_document_that_another_process_deleted_is_not_found(
+    tmp_path: Path, mutations: list[dict[str, Any]]
+) -> None:
+    with open_store(tmp_path) as other, open_store(tmp_path) as store, serving(store=store) as client:
+        client.put(BUDGET)
+        push(client, mutation("ada", 1, key="a", value=1))
+        other.document("acme", "budget").delete()
+        answer = client.post(f"{BUDGET}/push", json={"group": "g", "mutations": mutations})
+        assert problem(answer) == (404, "not-found")
+
+
+@pytest.mark.parametrize(("meant_for", "status"), [("old", "unknown-client"), ("new", "applied"), ("any", "applied")])
+def test_a_push_to_a_held_document_that_has_an_heir_goes_to_the_heir(
+    tmp_path: Path, meant_for: str, status: str
+) -> None:
+    with open_store(tmp_path) as other, open_store(tmp_path) as store, serving(store=store) as client:
+        client.put(BUDGET)
+        push(client, mutation("ada", 1, key="a", value=1))
+        old = other.document("acme", "budget")
+        old.delete()
+        heir = other.create("acme", "budget")
+        origin = {"old": old.origin, "new": heir.origin, "any": ""}[meant_for]
+        body = {"group": "g", "mutations": [mutation("ada", 1, key="a", value=2)], "origin": origin}
+        assert [outcome["status"] for outcome in client.post(f"{BUDGET}/push", json=body).json()["outcomes"]] == [
+            status
+        ]
+        assert heir.get("a") == (2 if status == "applied" else None)
+
+
+def _noted(calls: list[object], call: Callable[..., Any], *arguments: Any, **options: Any) -> Any:
+    calls.append(arguments)
+    return call(*arguments, **options)
 
 
 def test_a_push_that_is_queued_is_answered_202_and_replicache_200() -> None:

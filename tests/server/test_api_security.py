@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import logging
+import socket
 from collections.abc import Iterator, Mapping
 from http.server import BaseHTTPRequestHandler, HTTPServer
 from threading import Thread
@@ -16,6 +17,8 @@ from jwt.algorithms import ECAlgorithm, RSAAlgorithm
 from litestar.exceptions import WebSocketDisconnect
 
 from stratalog.errors import Invalid, Unavailable
+from stratalog.server import live
+from stratalog.server import web_tokens as tokens_module
 from stratalog.server.application import Application
 from stratalog.server.security import Action, Principal, StaticTokens
 from stratalog.server.web_tokens import WebTokens
@@ -166,6 +169,24 @@ def test_a_live_connection_without_a_good_token_is_closed(guarded: Client, first
     assert closed.value.code == 4401
 
 
+def test_a_live_connection_that_says_no_hello_is_closed(guarded: Client, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(live, "LIVE_HELLO_SECONDS_MAX", 0.01)
+    with guarded.websocket_connect(f"{BUDGET}/live") as silent, pytest.raises(WebSocketDisconnect) as closed:
+        silent.receive_json()
+    assert closed.value.code == 4401
+
+
+def test_two_principals_of_one_name_are_told_apart_in_the_history() -> None:
+    tokens = {f"{name}-token": Principal(id=name, name="Ada Lovelace") for name in ("ada", "mallory")}
+    with serving(Application(authenticate=StaticTokens(tokens))) as client:
+        client.put(BUDGET, headers=ADA)
+        for name in ("ada", "mallory"):
+            push(client, mutation(name, 1, key="a", value=name), group=name, Authorization=f"Bearer {name}-token")
+        versions = client.get(f"{BUDGET}/versions", headers=ADA).json()["versions"]
+    told = [(row["version"]["author"], row["version"]["principal"]) for row in versions]
+    assert told == [("Ada Lovelace", "ada"), ("Ada Lovelace", "mallory")]
+
+
 def test_no_token_is_written_to_the_log(guarded: Client, caplog: pytest.LogCaptureFixture) -> None:
     with caplog.at_level(logging.DEBUG):
         guarded.get(BUDGET, headers=ADA)
@@ -286,6 +307,24 @@ def test_keys_come_straight_from_their_address_and_by_no_detour() -> None:
         with pytest.raises(Unavailable):
             web_tokens(keys=f"{address}/moved")(token())
         issuer.shutdown()
+
+
+def test_keys_of_too_many_bytes_are_not_used(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(tokens_module, "TOKEN_KEYS_BYTES_MAX", 100)
+    with HTTPServer(("127.0.0.1", 0), Issuer) as issuer:
+        Thread(target=issuer.serve_forever, daemon=True).start()
+        tokens = web_tokens(keys=f"http://127.0.0.1:{issuer.server_port}/keys")
+        with pytest.raises(Unavailable):
+            tokens(token())
+        issuer.shutdown()
+
+
+def test_an_issuer_that_does_not_answer_is_not_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(tokens_module, "TOKEN_KEYS_FETCH_SECONDS_MAX", 0.01)
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        tokens = web_tokens(keys=f"http://127.0.0.1:{silent.getsockname()[1]}/keys")
+        with pytest.raises(Unavailable):
+            tokens(token())
 
 
 def test_unknown_keys_are_fetched_once_a_minute_at_most() -> None:

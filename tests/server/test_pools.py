@@ -6,6 +6,7 @@ import asyncio
 import itertools
 import threading
 from collections.abc import Callable, Coroutine
+from functools import partial
 from typing import Any
 
 import anyio
@@ -19,7 +20,7 @@ from stratalog.server.errors import Refused
 from stratalog.server.paces import Paces
 from stratalog.server.pools import LoopThreads, Pools
 from stratalog.server.shares import Holder
-from stratalog.server.thread_pool import Pool, PoolSettings
+from stratalog.server.thread_pool import Pool, PoolSettings, ThreadCounts
 from tests.server.api import run_in_time
 
 SECONDS_MAX = 20
@@ -408,6 +409,38 @@ def test_one_who_goes_away_while_it_waits_is_never_called() -> None:
         assert gate.order == ["first"]
 
     tell(story, threads=1)
+
+
+def test_calls_that_end_while_the_loop_is_busy_wake_it_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def story(pool: Pool) -> None:
+        loop, woken = asyncio.get_running_loop(), list[object]()
+        wake = loop.call_soon_threadsafe
+        monkeypatch.setattr(loop, "call_soon_threadsafe", lambda *given: (woken.append(given), wake(*given)))
+        calls = [pool.submit(partial(str, number)) for number in range(4)]
+        # The loop is busy with this, until all threads have ended.
+        pool.close()
+        assert [await call.future for call in calls] == ["0", "1", "2", "3"]
+        assert len(woken) == 1
+        assert await pool.run(lambda: "later") == "later"
+
+    tell(story, threads=4)
+
+
+def test_a_call_that_ended_after_its_loop_leaves_its_thread_to_the_next_loop() -> None:
+    pool, gate = Pool("work", PoolSettings(threads=2)), Gate()
+
+    async def leave() -> None:
+        pool.submit(gate.call()).future.add_done_callback(lambda _: pytest.fail("its loop is closed"))
+        await gate.has_let_in(1)
+
+    async def go_on() -> None:
+        assert await pool.run(lambda: "next") == "next"
+
+    run_in_time(leave())
+    gate.open()
+    run_in_time(go_on())
+    assert pool.counts() == ThreadCounts(busy=0, waiting=0, refused=0)
+    pool.close()
 
 
 @pytest.mark.parametrize(("error", "raised"), [(ValueError("no"), ValueError), (StopIteration(), RuntimeError)])

@@ -18,7 +18,7 @@ import pytest
 from websockets.sync.client import connect as connect_websocket
 
 from stratalog.cli.serve import listening_at
-from stratalog.limits import ANSWER_PIECE_BYTES
+from stratalog.limits import ANSWER_PIECE_BYTES, REQUEST_HEAD_BYTES_MAX
 from stratalog.server.acceptor import Acceptor
 from stratalog.server.app import create_app
 from stratalog.server.application import ServerLimits
@@ -176,6 +176,12 @@ def test_a_head_that_can_be_read_in_two_ways_is_refused_and_the_connection_close
         answer = running.answer(b"POST /v1/x HTTP/1.1\r\n" + HOST + head + b"\r\n0\r\n\r\nGET /health HTTP/1.1\r\n\r\n")
     assert answer.count(b"HTTP/1.1 ") == 1
     assert answer.split()[1] in (b"400", b"501")
+
+
+def test_a_head_that_is_too_large_is_refused_and_the_connection_closed() -> None:
+    with web_server() as running:
+        answer = running.answer(b"GET /health HTTP/1.1\r\n" + HOST + b"X: " + b"a" * REQUEST_HEAD_BYTES_MAX)
+    assert answer.startswith(b"HTTP/1.1 400 ")
 
 
 def test_a_flood_of_what_is_no_http_writes_a_line_a_second() -> None:

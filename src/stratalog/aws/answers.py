@@ -16,17 +16,12 @@ from urllib.parse import urlsplit
 import zstandard
 
 from stratalog.errors import LimitExceeded, StratalogError
+from stratalog.limits import FUNCTION_ANSWER_BYTES_MAX, FUNCTION_UNPACKED_BYTES_MAX
 from stratalog.protocol.live import ADDRESS_HEADER
 from stratalog.server.errors import encoded_problem, status_of
 from stratalog.server.pages import OWN_CONNECTIONS
 
-__all__ = ["ANSWER_BYTES_MAX", "UNPACKED_BYTES_MAX", "GatewayAnswer", "packing_of"]
-
-ANSWER_BYTES_MAX = (6 * 1024 * 1024 - 64 * 1024) // 4 * 3
-"""Lambda limits the response as JSON to 6 MB. The body is base64, and 64 KB are reserved for the rest of the JSON."""
-
-UNPACKED_BYTES_MAX = 64 * 1024 * 1024
-"""The uncompressed size limit of a compressed body, since the function makes it within its time and memory."""
+__all__ = ["GatewayAnswer", "packing_of"]
 
 TOO_LARGE = "the answer is too large for a function: ask for less at once, by a range or a limit, or ask a server"
 TOO_LARGE_PLAIN = f"{TOO_LARGE}; or accept zstd or gzip"
@@ -57,7 +52,12 @@ class GatewayAnswer:
         """Append a piece of the body. Raises LimitExceeded: call `refuse`."""
         self._size += len(piece)
         self._body += piece if self._packer is None else self._packer.compress(piece)
-        if self._packer is None and len(self._body) > ANSWER_BYTES_MAX and self._packing and self._is_packable():
+        if (
+            self._packer is None
+            and len(self._body) > FUNCTION_ANSWER_BYTES_MAX
+            and self._packing
+            and self._is_packable()
+        ):
             self._packer = _PACKERS[self._packing]()
             self._body[:] = self._packer.compress(self._body)
         self._check()
@@ -101,7 +101,7 @@ class GatewayAnswer:
         return self.status == 200 and not names & {b"content-range", b"content-encoding"}
 
     def _check(self) -> None:
-        for size, limit in ((len(self._body), ANSWER_BYTES_MAX), (self._size, UNPACKED_BYTES_MAX)):
+        for size, limit in ((len(self._body), FUNCTION_ANSWER_BYTES_MAX), (self._size, FUNCTION_UNPACKED_BYTES_MAX)):
             if size > limit:
                 may_shrink = not self._packing and self._is_packable()
                 raise LimitExceeded(TOO_LARGE_PLAIN if may_shrink else TOO_LARGE, value=size, limit=limit)

@@ -19,19 +19,12 @@ from stratalog.clock import Observation
 from stratalog.codec import Value, decode, encode
 from stratalog.errors import ConditionFailed, Corrupt, Forbidden, LimitExceeded, StratalogError
 from stratalog.keys import NAME_SORT, connection_partition, escape, listeners_partition, unescape
-from stratalog.limits import PRESENCE_BYTES_MAX
+from stratalog.limits import GATEWAY_CONNECTION_SECONDS_MAX, GATEWAY_SHOWN_MAX, PRESENCE_BYTES_MAX
 from stratalog.log import Environment
 from stratalog.ports.index import Absent, Attribute, Condition, Delete, Equals, Item, Put
 from stratalog.protocol.live import FromServer, Here
 
-__all__ = ["ANNOUNCE_SECONDS_MAX", "CONNECTION_SECONDS_MAX", "SHOWN_MAX", "Connections", "GatewayListener", "Listeners"]
-
-CONNECTION_SECONDS_MAX = 900
-"""A connection gets no message this long after its hello and is closed. The token was checked at the hello and is not
-stored, so the permission cannot be checked again: the client must connect again. API Gateway alone allows 2 hours."""
-
-SHOWN_MAX = 100
-"""The number of connections of a document that may show a state, since a WebSocket message there is at most 128 KB."""
+__all__ = ["ANNOUNCE_SECONDS_MAX", "Connections", "GatewayListener", "Listeners"]
 
 ANNOUNCE_SECONDS_MAX = 3.0
 """No further listener is sent a message this long after the first, so that a commit's caller is answered in time."""
@@ -100,9 +93,9 @@ class Listeners:
     def join(self, id: str, organisation: str, name: str, expires_ms: int | None) -> None:
         """Add a connection to the listeners of a document until it expires. Raises Forbidden if it is one already.
 
-        ``expires_ms`` is the expiry of its principal, or None. Expires after `CONNECTION_SECONDS_MAX` at the latest.
+        ``expires_ms`` is the expiry of its principal, or None. `GATEWAY_CONNECTION_SECONDS_MAX` ends it at the latest.
         """
-        latest_ms = self._clock.wall_ms() + CONNECTION_SECONDS_MAX * 1000
+        latest_ms = self._clock.wall_ms() + GATEWAY_CONNECTION_SECONDS_MAX * 1000
         try:
             self._index.commit(
                 [Put(Item(connection_partition(id), NAME_SORT, {"o": organisation, "d": name}), Absent())]
@@ -131,8 +124,8 @@ class Listeners:
         if name is None or item is None:
             raise Forbidden("a connection must say hello first")
         shown = [listener.id for listener in self._all(name, True) if listener.state is not None and listener.id != id]
-        if state is not None and len(shown) >= SHOWN_MAX:
-            raise Forbidden("too many show themselves in the document", limit=SHOWN_MAX)
+        if state is not None and len(shown) >= GATEWAY_SHOWN_MAX:
+            raise Forbidden("too many show themselves in the document", limit=GATEWAY_SHOWN_MAX)
         known = _listener(item)
         with suppress(ConditionFailed):  # the connection has left meanwhile
             self._put(name, msgspec.structs.replace(known, state=state), Equals("e", known.expires_ms))

@@ -15,6 +15,7 @@ deadlines       how slowly a body may come and an answer be read
 descriptors     how many connections the process has room for
 log_throttle    one line a second of each kind
 request_bodies  request bodies within bounds, unpacked
+request_headers  the headers of a request, decoded once
 packed_bodies   gzip and zstd, unpacked piece by piece
 decoded_sizes   the memory that a body may take once decoded
 byte_budgets    what requests hold of memory and temporary files

@@ -12,6 +12,7 @@ from typing import Any, TypeVar
 import msgspec
 from litestar import Request, Response
 from litestar.concurrency import sync_to_thread
+from litestar.datastructures import MutableScopeHeaders
 from litestar.response.base import ASGIResponse
 from litestar.types import Empty
 
@@ -24,6 +25,7 @@ from stratalog.server.decoded_sizes import JsonSize, msgpack_size, too_deep
 from stratalog.server.errors import Refused
 from stratalog.server.push_parts import PARTS, RawArguments
 from stratalog.server.request_bodies import body_pieces
+from stratalog.server.request_headers import headers_of
 
 __all__ = [
     "JSON",
@@ -46,6 +48,8 @@ LOOP_BYTES_MAX = 64 * 1024
 PLAIN = "plain"
 """The option of a handler whose JSON knows nothing of our way to write bytes."""
 
+# A MessagePack list or object begins with one of the other bytes.
+_NO_CONTAINERS = bytes(byte for byte in range(256) if not (0x80 <= byte <= 0x9F or 0xDC <= byte <= 0xDF))
 MSGPACK_NAMES = frozenset({MSGPACK, "application/x-msgpack", "application/vnd.msgpack"})
 T = TypeVar("T")
 
@@ -58,22 +62,19 @@ class Question(Request[Any, Any, Any]):
 
     async def stream(self) -> AsyncGenerator[bytes, None]:
         """The body as it arrives, unpacked. Raises Refused, Invalid."""
-        limits = self._limits
-        encoding = self.headers.get("content-encoding", "identity").strip().lower()
-        bytes_max = self.route_handler.resolve_request_max_body_size() or limits.request_bytes_max
-        async for piece in body_pieces(self.receive, encoding, self.content_length or 0, bytes_max, limits):
+        async for piece in self._pieces():
             yield piece
 
     async def body(self) -> bytes:
         """The whole body, which is counted while the request lasts. Raises what `stream` does, and LimitExceeded."""
         if self._body is Empty:
             taken, size, pieces, received = bytes_of(self.scope), self._json_size(), list[bytes](), 0
-            async for piece in self.stream():
+            async for piece in self._pieces():
                 taken.take_body(len(piece))
                 received += len(piece)
                 if size is not None:
                     await _run_sized(received, partial(size.add, piece))
-                    self._check_size(size.decoded_bytes)
+                    self._check_size(size.decoded_bytes, self._decoded_bytes_max)
                 pieces.append(piece)
             if size is not None and size.is_too_deep:
                 raise too_deep()
@@ -86,18 +87,17 @@ class Question(Request[Any, Any, Any]):
 
         Where a push is large, its arguments are `RawArguments`, which are decoded part by part.
         """
-        body, handler, kind = await self.body(), self.route_handler, self.content_type[0]
+        body, handler, kind, limit = await self.body(), self.route_handler, self._kind, self._decoded_bytes_max
         size = self._decoded_bytes
         if kind in MSGPACK_NAMES:
-            limit = self._decoded_bytes_max
             size = await _run_sized(len(body), lambda: msgpack_size(body, limit))
         size = max(size, len(body) * REQUEST_COPIES)
-        self._check_size(size)
+        self._check_size(size, limit)
         taken, is_plain = bytes_of(self.scope), PLAIN in handler.opt
-        await taken.take_decoded(min(size, self._decoded_bytes_max))
+        await taken.take_decoded(min(size, limit))
         parts = handler.opt.get(PARTS)
-        if parts is not None and size > min(PUSH_PART_DECODED_BYTES, self._decoded_bytes_max):
-            checked = ArgumentsCheck(kind, self._decoded_bytes_max, plain=is_plain)
+        if parts is not None and size > min(PUSH_PART_DECODED_BYTES, limit):
+            checked = ArgumentsCheck(kind, limit, plain=is_plain)
             return await sync_to_thread(lambda: decode_body(body, kind, parts, plain=True).opened(checked.open))
         field = handler.parsed_data_field
         shape = Any if field is None else field.annotation
@@ -105,6 +105,24 @@ class Question(Request[Any, Any, Any]):
         # The request lives on until it is answered, and the body in it would be one copy more than is counted.
         self._body = Empty
         return decoded
+
+    def _pieces(self) -> AsyncGenerator[bytes, None]:
+        limits = self._limits
+        encoding = headers_of(self.scope).get("content-encoding", "identity").strip().lower()
+        bytes_max = self.route_handler.resolve_request_max_body_size() or limits.request_bytes_max
+        return body_pieces(self.receive, encoding, self._announced_bytes, bytes_max, limits)
+
+    @property
+    def _announced_bytes(self) -> int:
+        header = headers_of(self.scope).get("content-length", "0")
+        try:
+            return int(header)
+        except ValueError as exc:
+            raise Invalid("a Content-Length must be a number", value=header) from exc
+
+    @property
+    def _kind(self) -> str:
+        return headers_of(self.scope).get("content-type", "").partition(";")[0].strip().lower()
 
     @property
     def _limits(self) -> ServerLimits:
@@ -118,11 +136,10 @@ class Question(Request[Any, Any, Any]):
         return min(limits.request_decoded_bytes_max, *in_flight)
 
     def _json_size(self) -> JsonSize | None:
-        is_decoded = self.content_type[0] == JSON and self.route_handler.parsed_data_field is not None
+        is_decoded = self._kind == JSON and self.route_handler.parsed_data_field is not None
         return JsonSize() if is_decoded else None
 
-    def _check_size(self, size: int) -> None:
-        limit = self._decoded_bytes_max
+    def _check_size(self, size: int, limit: int) -> None:
         # Of a push each mutation is checked.
         if size > limit and PARTS not in self.route_handler.opt:
             raise LimitExceeded("the body takes too much memory once decoded", limit=limit, value=size)
@@ -169,7 +186,10 @@ class Answer(Response[T]):
 
     def to_asgi_response(self, app: Any, request: Request[Any, Any, Any], **options: Any) -> ASGIResponse:
         if self.content is not None and not isinstance(self.content, bytes | str):
-            self.media_type = accepted(request.headers.get("accept", ""))
+            self.media_type = accepted(headers_of(request.scope).get("accept", ""))
+            status = self.status_code or options.get("status_code", 200)
+            if not (self.headers or self.cookies or self.background or any(map(options.get, _ADDITIONS))):
+                return _EncodedAnswer(status, self.media_type, self.render(self.content, self.media_type))
         return super().to_asgi_response(app, request, **options)
 
     def render(self, content: Any, media_type: str, enc_hook: Any = None) -> bytes:
@@ -178,9 +198,28 @@ class Answer(Response[T]):
         return encode_body(content, media_type)
 
 
+_ADDITIONS = ("headers", "cookies", "background", "is_head_response")
+"""What a handler's declaration may add to its answers."""
+
+
+class _EncodedAnswer(ASGIResponse):
+    """An answer that is there in bytes. Litestar would look for cookies and headers of many kinds in it."""
+
+    def __init__(self, status: int, kind: str, body: bytes) -> None:
+        self.background = None
+        self.body = body
+        self.content_length = len(body)
+        self.encoding = "utf-8"
+        self.headers = MutableScopeHeaders()
+        self.headers.headers += [(b"content-type", kind.encode()), (b"content-length", b"%d" % len(body))]
+        self.is_head_response = False
+        self.status_code = status
+        self._encoded_cookies = ()
+
+
 def encoded(request: Request[Any, Any, Any], content: T) -> Response[T]:
     """An answer that may be large, encoded here and now: on the worker thread that calls this, not the event loop."""
-    kind = accepted(request.headers.get("accept", ""))
+    kind = accepted(headers_of(request.scope).get("accept", ""))
     body: Any = encode_body(content, kind)
     bytes_of(request.scope).settle_answer(len(body))
     return Response(body, media_type=kind)
@@ -208,7 +247,8 @@ def decode_body(body: bytes, kind: str, shape: Any = Any, *, plain: bool = False
         raise Invalid("the body does not decode", reason=str(exc)) from exc
     except RecursionError as exc:
         raise too_deep() from exc
-    check_depth(value)
+    if _brackets_max(body, kind) > REQUEST_DEPTH_MAX:
+        check_depth(value)
     # Only a name that begins with "$" stands for something else, and most bodies have none.
     is_marked = kind == JSON and not plain and (b'"$' in body or b"\\u0024" in body)
     return restore(value) if is_marked else value
@@ -219,6 +259,13 @@ def encode_body(content: Any, kind: str) -> bytes:
     if kind == MSGPACK:
         return msgspec.msgpack.encode(content)
     return msgspec.json.encode(to_plain(msgspec.to_builtins(content, builtin_types=(bytes,))))
+
+
+def _brackets_max(body: bytes, kind: str) -> int:
+    """How many lists and objects a body has at most: so deeply they are nested at most."""
+    if kind == JSON:
+        return body.count(b"{") + body.count(b"[")
+    return len(body.translate(None, _NO_CONTAINERS))
 
 
 def check_depth(value: Any) -> None:

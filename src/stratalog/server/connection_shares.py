@@ -15,13 +15,11 @@ from typing import Any, Self
 
 from litestar.types import Scope
 
+from stratalog.limits import REQUESTS_RESERVED_SHARE
 from stratalog.server.application import ServerLimits
 from stratalog.server.shares import Allocation, Budget, Holder, HolderKind
 
 __all__ = ["SOCKET", "CallerConnection", "ConnectionBudgets", "address_of", "connection_of", "network_of"]
-
-REQUESTS_RESERVED_SHARE = 0.25
-"""Of all connections so many are left to requests, however many live ones there may be."""
 
 _KEY = "stratalog.connection"
 SOCKET = "stratalog.socket"

@@ -14,7 +14,7 @@ from litestar.response import Stream
 from litestar.types import Scope
 
 from stratalog.errors import Invalid, StratalogError
-from stratalog.limits import LIVE_MESSAGE_BYTES_MAX, PRESENCE_SECONDS_MIN
+from stratalog.limits import LIVE_HELLO_SECONDS_MAX, LIVE_MESSAGE_BYTES_MAX, PRESENCE_SECONDS_MIN
 from stratalog.protocol.live import SUBPROTOCOLS, FromClient, Gone, Hello, Presence
 from stratalog.server.audit import note_refusal
 from stratalog.server.bodies import check_depth
@@ -31,7 +31,6 @@ __all__ = ["LIVE", "message_of"]
 
 Asked = Request[Principal, Any, Any]
 Socket = WebSocket[Any, Any, Any]
-HELLO_SECONDS_MAX = 10.0
 BEARER = "bearer."
 EVENT_STREAM = "text/event-stream"
 SERVICE_RESTART = 1012
@@ -91,7 +90,7 @@ async def _token(service: Service, socket: Socket, offered: list[str]) -> str:
     token = next((protocol.removeprefix(BEARER) for protocol in offered if protocol.startswith(BEARER)), "")
     if not token:
         try:
-            with anyio.fail_after(HELLO_SECONDS_MAX):
+            with anyio.fail_after(LIVE_HELLO_SECONDS_MAX):
                 first = message_of(await socket.receive_data(mode="text"))
         except TimeoutError as exc:
             raise Refused(401, "unauthenticated", "the first message did not come") from exc

@@ -22,6 +22,7 @@ from stratalog.server.home import OPEN_PATHS
 from stratalog.server.metrics import Metrics
 from stratalog.server.pages import WEB
 from stratalog.server.rates import Rates
+from stratalog.server.request_headers import Headers, headers_of
 from stratalog.server.security import ANONYMOUS, Principal, bearer_token
 from stratalog.server.trusted_proxies import TrustedProxies
 
@@ -39,7 +40,6 @@ _CORS_SECONDS = "600"
 _ALWAYS = ((b"cache-control", b"no-store"), (b"x-content-type-options", b"nosniff"))
 # Where no page of another origin may read an answer, none may embed it either.
 _OWN_PAGES_ONLY = ((b"cross-origin-resource-policy", b"same-origin"),)
-Headers = dict[str, str]
 
 
 class Middleware:
@@ -134,7 +134,7 @@ class _Passing:
         self.status = 0
         self._closes = False
         self.is_source_checked = False
-        self.headers: Headers = {name.decode("latin-1"): value.decode("latin-1") for name, value in scope["headers"]}
+        self.headers = headers_of(scope)
         self._scope = scope
         self._send = send
         self._application = application

@@ -9,12 +9,11 @@ from typing import Any
 import zstandard
 
 from stratalog.errors import Invalid, LimitExceeded
-from stratalog.limits import PACKED_PARTS_MAX
+from stratalog.limits import PACKED_PARTS_MAX, PACKED_WINDOW_BYTES_MAX
 
 __all__ = ["ENCODINGS", "PackedBody"]
 
 PIECE_BYTES = 64 * 1024
-ZSTD_WINDOW_BYTES_MAX = 8 * 1024 * 1024
 ZSTD_SLICE_BYTES = 128
 """zstd has no bound on what one call answers. So many bytes hold at most 33 blocks, and a block unpacks to 128 KiB."""
 
@@ -69,7 +68,7 @@ def _begin_gzip() -> Any:
 
 
 def _begin_zstd() -> Any:
-    unpacker = zstandard.ZstdDecompressor(max_window_size=ZSTD_WINDOW_BYTES_MAX)
+    unpacker = zstandard.ZstdDecompressor(max_window_size=PACKED_WINDOW_BYTES_MAX)
     return unpacker.decompressobj(write_size=ZSTD_WRITE_BYTES)
 
 

@@ -37,6 +37,7 @@ from stratalog.server.rates import Rates
 from stratalog.server.security import Action, Principal, permit
 from stratalog.server.shares import Holder
 from stratalog.store import Store
+from stratalog.sync.push import push as apply_push
 
 __all__ = ["Pushing", "Served", "Service", "allowed", "deleting", "enter", "posting", "putting", "reading"]
 
@@ -63,6 +64,7 @@ class Service:
         clock, limits = store.environment.clock, application.limits
         self.store = store
         self.push = push
+        self._applies_pushes = push is apply_push
         self.application = application
         limits = application.limits
         self.pools = Pools(
@@ -91,6 +93,13 @@ class Service:
     def document(self, organisation: str, document: str) -> Document:
         """The document of that name. Raises NotFound, Invalid."""
         return self.store.document(organisation, document)
+
+    def held_document(self, organisation: str, document: str) -> Document | None:
+        """The document of that name as this process last opened it, for a push that is applied here; else None.
+
+        What only waits in a queue would not find out that the document was deleted.
+        """
+        return self.store.held_document(organisation, document) if self._applies_pushes else None
 
     def log(self, organisation: str, log: str) -> Log:
         """The log of that name, where it is an application's own. Raises NotFound, Invalid for a document's."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from contextlib import suppress
 from functools import partial
 from typing import Any
 
@@ -10,6 +11,8 @@ import msgspec
 from litestar import Request, Response, Router, post
 from litestar.params import JSONBody
 
+from stratalog.documents import Document
+from stratalog.errors import NotFound
 from stratalog.limits import PULL_START_BYTES_MAX
 from stratalog.protocol.sync import Pull, Pulled, Push, Pushed
 from stratalog.server.bodies import JSON, PLAIN, accepted, encode_body, encoded
@@ -135,14 +138,20 @@ async def _pushed(
     check_count(len(data.mutations))
     author = who.author or next((mutation.client for mutation in data.mutations), "")
 
-    def run() -> Pushed:
-        opened = service.document(organisation, document)
-
+    def push_to(opened: Document) -> Pushed:
         def apply(part: Push) -> Pushed:
             return service.push(opened, part, who.id, author)
 
         # A loop would hold one part while the next is decoded.
         return _joined(map(apply, parts_of(data, read)))
+
+    def run() -> Pushed:
+        held = service.held_document(organisation, document) if data.mutations else None
+        if held is not None and data.origin in ("", held.origin):
+            # A commit finds out whether the document was deleted. To look before would cost a read for each push.
+            with suppress(NotFound):
+                return push_to(held)
+        return push_to(service.document(organisation, document))
 
     pushed = await service.in_turn(organisation, document, run)
     service.note_outcomes(organisation, document, pushed.outcomes)

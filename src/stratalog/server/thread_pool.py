@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections import Counter
+from collections import Counter, deque
 from collections.abc import Callable, Hashable
 from contextlib import suppress
 from contextvars import Context, copy_context
@@ -90,6 +90,9 @@ class Pool:
         self._refused = 0
         self._threads: list[Thread] = []
         self._given: SimpleQueue[Call | None] = SimpleQueue()
+        # Calls that ended on a thread. To wake the loop is a system call, so it is made once for all of them.
+        self._ended: deque[tuple[Call, Any, BaseException | None]] = deque()
+        self._woken: asyncio.AbstractEventLoop | None = None
 
     def counts(self) -> ThreadCounts:
         """How it does now."""
@@ -218,9 +221,18 @@ class Pool:
         began = self._thread_seconds()
         answer, error = call.answer()
         call.computed_seconds = self._thread_seconds() - began
-        # A loop that was closed meanwhile has nobody left who waits.
-        with suppress(RuntimeError):
-            call.loop.call_soon_threadsafe(self._finish, call, answer, error)
+        self._ended.append((call, answer, error))
+        if self._woken is not call.loop:
+            self._woken = call.loop
+            # A loop that was closed meanwhile has nobody left who waits.
+            with suppress(RuntimeError):
+                call.loop.call_soon_threadsafe(self._finish_all)
+
+    def _finish_all(self) -> None:
+        # In this order: who ends a call after this look has the loop woken again.
+        self._woken = None
+        while self._ended:
+            self._finish(*self._ended.popleft())
 
     def _finish(self, call: Call, answer: Any, error: BaseException | None) -> None:
         self._busy -= 1
@@ -231,7 +243,8 @@ class Pool:
             self._paces.charge(call.caller, call.computed_seconds, call.loop.time())
         self._leave(call)
         self._give_threads()
-        call.settle(answer, error)
+        if not call.loop.is_closed():
+            call.settle(answer, error)
 
     def _leave(self, call: Call) -> None:
         """Give back what the call had, its thread excepted, and pass its grant on to the next of its key."""

@@ -15,7 +15,7 @@ from typing import Any
 import uvicorn
 from litestar import Litestar
 
-from stratalog.limits import ANSWER_UNSENT_BYTES_MAX, LIVE_MESSAGE_BYTES_MAX
+from stratalog.limits import ANSWER_UNSENT_BYTES_MAX, LIVE_MESSAGE_BYTES_MAX, REQUEST_HEAD_BYTES_MAX
 from stratalog.server.acceptor import Acceptor
 from stratalog.server.allocator import give_memory_back
 from stratalog.server.connections import HttpProtocol, OpenConnections, WebSocketProtocol, in_pieces
@@ -82,6 +82,7 @@ class WebServer(uvicorn.Server):
             uvicorn.Config(
                 in_pieces(app),
                 access_log=False,
+                h11_max_incomplete_event_size=REQUEST_HEAD_BYTES_MAX,
                 http=HttpProtocol,
                 lifespan="on",
                 log_level="warning",

@@ -17,16 +17,18 @@ import msgspec
 
 from stratalog.clock import Clock, SystemClock
 from stratalog.errors import Invalid, Unavailable
+from stratalog.limits import (
+    TOKEN_KEYS_BYTES_MAX,
+    TOKEN_KEYS_FETCH_SECONDS_MAX,
+    TOKEN_KEYS_REFETCH_SECONDS_MIN,
+    TOKEN_KEYS_SECONDS_MAX,
+)
 from stratalog.process_fork import close_in_child
 from stratalog.server.security import Principal
 
 __all__ = ["WebTokens", "principal_from_claims"]
 
 ALGORITHMS_KNOWN = frozenset({"RS256", "RS384", "RS512", "PS256", "PS384", "PS512", "ES256", "ES384", "ES512", "EdDSA"})
-FETCH_SECONDS_MAX = 5.0
-FETCH_BYTES_MAX = 256 * 1024
-KEYS_SECONDS_MAX = 3600
-REFETCH_SECONDS_MIN = 60
 Fetch = Callable[[], Mapping[str, Any]]
 
 
@@ -114,7 +116,7 @@ class _Keys:
         return key if key is not None and key.algorithm_name == algorithm else None
 
     def _is_due(self, id: str) -> bool:
-        seconds = KEYS_SECONDS_MAX if id in self._keys else REFETCH_SECONDS_MIN
+        seconds = TOKEN_KEYS_SECONDS_MAX if id in self._keys else TOKEN_KEYS_REFETCH_SECONDS_MIN
         return self._fetched_ms is None or self._clock.boot_ms() - self._fetched_ms >= seconds * 1000
 
     def _refresh(self) -> None:
@@ -138,8 +140,8 @@ def _fetch_from(address: str) -> Fetch:
     opener = urllib.request.build_opener(_Straight)
 
     def fetch() -> Mapping[str, Any]:
-        with opener.open(address, timeout=FETCH_SECONDS_MAX) as answer:
-            return msgspec.json.decode(answer.read(FETCH_BYTES_MAX), type=dict[str, Any])
+        with opener.open(address, timeout=TOKEN_KEYS_FETCH_SECONDS_MAX) as answer:
+            return msgspec.json.decode(answer.read(TOKEN_KEYS_BYTES_MAX), type=dict[str, Any])
 
     return fetch
 
