@@ -34,8 +34,8 @@ REMOVALS: tuple[Removal, ...] = (
     Removal(
         "B194",
         (
-            Edit(BODIES, "                    self._check_size(size.decoded_bytes)\n", ""),
-            Edit(BODIES, "        self._check_size(size)\n", ""),
+            Edit(BODIES, "                    self._check_size(size.decoded_bytes, self._decoded_bytes_max)\n", ""),
+            Edit(BODIES, "        self._check_size(size, limit)\n", ""),
         ),
         (f"{API_BODIES}::test_a_small_packed_body_of_very_many_elements_is_refused",),
     ),
@@ -62,7 +62,7 @@ REMOVALS: tuple[Removal, ...] = (
         (
             Edit(
                 BODIES,
-                "if parts is not None and size > min(PUSH_PART_DECODED_BYTES, self._decoded_bytes_max):",
+                "if parts is not None and size > min(PUSH_PART_DECODED_BYTES, limit):",
                 "if False:",
             ),
         ),

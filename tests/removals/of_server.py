@@ -164,7 +164,7 @@ REMOVALS: tuple[Removal, ...] = (
             ),
             Edit(
                 "src/stratalog/server/request_bodies.py",
-                '        if message["type"] != "http.request":\n',
+                '        if event["type"] != "http.request":\n',
                 "        if False:\n",
             ),
         ),

@@ -81,7 +81,7 @@ def test_a_push_to_a_held_document_that_another_process_deleted_is_not_found(
     with open_store(tmp_path) as other, open_store(tmp_path) as store, serving(store=store) as client:
         client.put(BUDGET)
         push(client, mutation("ada", 1, key="a", value=1))
-        other.document("acme", "budget").delete()
+        other.delete(other.document("acme", "budget"))
         answer = client.post(f"{BUDGET}/push", json={"group": "g", "mutations": mutations})
         assert problem(answer) == (404, "not-found")
 
@@ -94,7 +94,7 @@ def test_a_push_to_a_held_document_that_has_an_heir_goes_to_the_heir(
         client.put(BUDGET)
         push(client, mutation("ada", 1, key="a", value=1))
         old = other.document("acme", "budget")
-        old.delete()
+        other.delete(old)
         heir = other.create("acme", "budget")
         origin = {"old": old.origin, "new": heir.origin, "any": ""}[meant_for]
         body = {"group": "g", "mutations": [mutation("ada", 1, key="a", value=2)], "origin": origin}
