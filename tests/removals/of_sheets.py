@@ -363,4 +363,34 @@ REMOVALS: tuple[Removal, ...] = (
         (Edit(f"{WEB}/plugins.js", 'registries.featurePluginRegistry.replace("sort", SortPlugin);\n', ""),),
         (story("aSortAsksBeforeItTakesTheFirstRowAlong"),),
     ),
+    Removal(
+        "B286",
+        (
+            Edit(
+                f"{SHEET}/comparison.py",
+                "        changes = self._from_entries(low, high)\n",
+                "        changes: Iterable[CellChange] | None = None\n",
+            ),
+        ),
+        (
+            f"{TESTS}/test_comparison.py::test_many_changes_of_a_large_sheet_are_compared_without_an_engine",
+            story("changedCellsStandOut"),
+        ),
+    ),
+    Removal(
+        "B287",
+        (
+            Edit(
+                f"{SHEET}/comparison.py",
+                "        common = self._common(low, high)\n",
+                "        common = self._common(low, high)\n        if common < low:\n            return None\n",
+            ),
+        ),
+        (f"{TESTS}/test_comparison.py::test_cells_stay_the_same_across_a_restore",),
+    ),
+    Removal(
+        "B288",
+        (Edit(f"{SHEET}/writes.py", '    elif kind == "ADD_MERGE":', '    elif kind == "":'),),
+        (f"{TESTS}/test_comparison.py::test_what_a_merge_hides_is_gone",),
+    ),
 )

@@ -35,6 +35,7 @@ STORIES = [
     "darkIsFollowedAndChosen",
     "theSliderShowsEveryVersion",
     "changedCellsStandOut",
+    "historyOpensOnHistory",
     "playRunsToNow",
     "blameTellsWhoWhenAndFromWhat",
     "aVersionIsRestoredAsANewOne",
