@@ -393,4 +393,20 @@ REMOVALS: tuple[Removal, ...] = (
         (Edit(f"{SHEET}/writes.py", '    elif kind == "ADD_MERGE":', '    elif kind == "":'),),
         (f"{TESTS}/test_comparison.py::test_what_a_merge_hides_is_gone",),
     ),
+    Removal(
+        "B289",
+        (
+            Edit(
+                f"{WEB}/workbook.js",
+                "      this.#watch.carry(moves, this.version, (message) => this.#transport.emit(message));\n",
+                "",
+            ),
+        ),
+        (story("whatWaitsFollowsItsCellThroughARestore"),),
+    ),
+    Removal(
+        "B290",
+        (Edit(f"{WEB}/engine.js", "  rebaseInOrder(model);\n", ""),),
+        (f"{TESTS}/test_rebase.py::test_texts_that_wait_stay_in_rows_and_columns_that_come_and_go",),
+    ),
 )

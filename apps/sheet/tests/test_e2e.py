@@ -61,6 +61,7 @@ STORIES = [
     "anUndoOfflineIsOneClickAwayOnReturn",
     "aRefusedChangeIsListedWithItsReason",
     "whatIsTypedOutlivesARestore",
+    "whatWaitsFollowsItsCellThroughARestore",
     "aSortAsksBeforeItTakesTheFirstRowAlong",
 ]
 

@@ -44,6 +44,7 @@ formulas         the tokens of a formula
 csv_files        CSV
 http             routes
 commits          commits of the routes, and their announcement
+load_response    what a browser loads a sheet from
 wire             messages of the routes
 pages            the page and its files
 warm_sheets      handles, engines and waiting requests of a server

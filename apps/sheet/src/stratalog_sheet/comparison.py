@@ -55,6 +55,7 @@ class Comparison:
     def between(self, source: int, target: int) -> list[CellChange]:
         """The cells whose content differs, in order of where they are in the later version.
 
+        A formula counts as it was written: one that only follows rows or columns that came and went does not differ.
         Where entries do not tell, the two states are compared cell by cell.
         """
         low, high = sorted((source, target))
@@ -65,6 +66,17 @@ class Comparison:
         if source <= target:
             return ordered
         return [msgspec.structs.replace(change, before=change.after, after=change.before) for change in ordered]
+
+    def moves(self, source: int, target: int) -> list[dict[str, Any]]:
+        """Commands that move the cells of one version to where another has them, and delete those that it has not.
+
+        Of contents they say nothing. Raises VersionForgotten where the state that both come from is not kept.
+        """
+        common = self._common(*sorted((source, target)))
+        load_plan = self._load_plans.plan(common)
+        sheets = read_sheets(load_plan.base.data)
+        old, new = (self._followed(sheets, self._runs(load_plan, common, version)) for version in (source, target))
+        return [command for sheet, tab in old.tabs.items() for command in _moves(sheet, tab, new.tabs.get(sheet))]
 
     def _from_entries(self, low: int, high: int) -> Iterable[CellChange] | None:
         """None where a pivot table was inserted, or the state that both come from is forgotten."""
@@ -147,6 +159,23 @@ def _counting(run: list[Message]) -> Iterator[dict[str, Any]]:
 def _commands(run: list[Message]) -> Iterator[dict[str, Any]]:
     for message in run:
         yield from message.get("commands", ())
+
+
+def _moves(sheet: str, old: Tab, new: Tab | None) -> Iterator[dict[str, Any]]:
+    """What leads from the lines of a sheet to those that it has elsewhere."""
+    if new is None:
+        yield {"type": "DELETE_SHEET", "sheetId": sheet, "sheetName": old.name}
+        return
+    for dimension, lines, wanted in (("COL", old.columns, new.columns), ("ROW", old.rows, new.rows)):
+        of = {"sheetId": sheet, "sheetName": old.name, "dimension": dimension}
+        gone = lines.missing(wanted)
+        if gone:
+            elements = [position for position, line in enumerate(lines) if line in gone]
+            yield {"type": "REMOVE_COLUMNS_ROWS", **of, "elements": elements}
+        for at, quantity in wanted.runs(wanted.missing(lines)):
+            # The engine takes no insertion before the first line that there is not.
+            where = {"base": at - 1, "position": "after"} if at else {"base": 0, "position": "before"}
+            yield {"type": "ADD_COLUMNS_ROWS", **of, **where, "quantity": quantity}
 
 
 def _differences(low: Contents, high: Contents) -> Iterator[CellChange]:

@@ -7,6 +7,7 @@ cell, wherever it goes, and whichever messages are left out as undone.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
+from itertools import groupby
 from typing import Any
 
 import msgspec
@@ -83,6 +84,13 @@ class _Lines:
         if self._lines is None and other._lines is None:
             return set()
         return set(self) - set(other)
+
+    def runs(self, lines: set[Line]) -> Iterator[tuple[int, int]]:
+        """Where these lines are: the first position of each run, and how many follow each other, from the first on."""
+        positions = [position for position, line in enumerate(self) if line in lines] if lines else []
+        for _, run in groupby(enumerate(positions), key=lambda pair: pair[1] - pair[0]):
+            following = [position for _, position in run]
+            yield following[0], len(following)
 
     def __iter__(self) -> Iterator[Line]:
         return iter(range(self._count) if self._lines is None else self._lines)

@@ -247,12 +247,13 @@ class Sheet:
     # History
 
     def changes(self, source: int, target: int) -> list[history.CellChange]:
-        """The cells whose content differs between two versions, where they are in the later one.
+        """The cells whose content differs between two versions; see `Comparison.between`."""
+        return self.comparison.between(self._version(source), self._version(target))
 
-        A formula counts as it was written: one that only follows rows or columns that came and went does not differ.
-        """
-        comparison = Comparison(self.log, self._load_plans, self._executed, self.state)
-        return comparison.between(self._version(source), self._version(target))
+    @property
+    def comparison(self) -> Comparison:
+        """Which cells differ between versions that are there, and where their rows and columns are."""
+        return Comparison(self.log, self._load_plans, self._executed, self.state)
 
     def blame(self, cell: str, *, sheet: str | None = None, limit: int = 100) -> list[CellHistory]:
         """The changes of one cell, newest first, followed through rows and columns that came and went."""
