@@ -363,4 +363,50 @@ REMOVALS: tuple[Removal, ...] = (
         (Edit(f"{WEB}/plugins.js", 'registries.featurePluginRegistry.replace("sort", SortPlugin);\n', ""),),
         (story("aSortAsksBeforeItTakesTheFirstRowAlong"),),
     ),
+    Removal(
+        "B289",
+        (
+            Edit(
+                f"{SHEET}/comparison.py",
+                "        changes = self._from_entries(low, high)\n",
+                "        changes: Iterable[CellChange] | None = None\n",
+            ),
+        ),
+        (
+            f"{TESTS}/test_comparison.py::test_many_changes_of_a_large_sheet_are_compared_without_an_engine",
+            story("changedCellsStandOut"),
+        ),
+    ),
+    Removal(
+        "B290",
+        (
+            Edit(
+                f"{SHEET}/comparison.py",
+                "        common = self._common(low, high)\n",
+                "        common = self._common(low, high)\n        if common < low:\n            return None\n",
+            ),
+        ),
+        (f"{TESTS}/test_comparison.py::test_cells_stay_the_same_across_a_restore",),
+    ),
+    Removal(
+        "B291",
+        (Edit(f"{SHEET}/writes.py", '    elif kind == "ADD_MERGE":', '    elif kind == "":'),),
+        (f"{TESTS}/test_comparison.py::test_what_a_merge_hides_is_gone",),
+    ),
+    Removal(
+        "B292",
+        (
+            Edit(
+                f"{WEB}/workbook.js",
+                "      this.#watch.carry(moves, this.version, (message) => this.#transport.emit(message));\n",
+                "",
+            ),
+        ),
+        (story("whatWaitsFollowsItsCellThroughARestore"),),
+    ),
+    Removal(
+        "B293",
+        (Edit(f"{WEB}/engine.js", "  rebaseInOrder(model);\n", ""),),
+        (f"{TESTS}/test_rebase.py::test_texts_that_wait_stay_in_rows_and_columns_that_come_and_go",),
+    ),
 )

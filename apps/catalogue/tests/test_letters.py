@@ -174,7 +174,7 @@ def test_a_file_is_ingested_by_its_own_name_and_deletes_no_other(catalogue: Cata
         list(poll_file(source, catalogue.folder))
 
 
-def test_letters_are_looked_at_and_dismissed_and_sources_paused_and_removed(shell: Shell) -> None:
+def test_letters_are_looked_at_and_dismissed_and_sources_paused_renamed_and_removed(shell: Shell) -> None:
     (shell.folder / "in" / "broken").write_bytes(b"no: field\xff\n")
     shell("poll", "acme")
     (letter,) = shell("dead-letters", "acme")
@@ -185,6 +185,7 @@ def test_letters_are_looked_at_and_dismissed_and_sources_paused_and_removed(shel
     assert shell("pause", "acme/debian")[0]["paused"] is True
     assert shell("poll", "acme") == []
     assert shell("resume", "acme/debian")[0]["paused"] is False
-    shell("remove", "acme/debian")
+    assert shell("rename", "acme/debian", "packages")[0]["records"] == 1
+    shell("remove", "acme/packages")
     assert (shell("sources", "acme"), shell("poll", "acme"), shell.code) == ([], [], 0)
     assert os.listdir(shell.folder / "in")

@@ -119,9 +119,10 @@ class ServedRun(Run):
         self._answer("GET", "/cells/A1")
 
     def _load(self) -> Any:
-        loaded = self._ask("GET", "/load")
-        messages = [entry["message"] for entry in loaded["entries"] if entry["message"]]
-        return {"version": loaded["version"], "data": loaded["data"], "messages": messages}
+        return self._ask("GET", "/load")
+
+    def _moves(self, source: int, target: int) -> Any:
+        return self._ask("GET", "/moves", params={"source": source, "target": target})
 
     def _append(self, message: dict[str, Any]) -> Any:
         return self._or_code("POST", "/append", json={"message": message})

@@ -35,6 +35,7 @@ STORIES = [
     "darkIsFollowedAndChosen",
     "theSliderShowsEveryVersion",
     "changedCellsStandOut",
+    "historyOpensOnHistory",
     "playRunsToNow",
     "blameTellsWhoWhenAndFromWhat",
     "aVersionIsRestoredAsANewOne",
@@ -60,6 +61,7 @@ STORIES = [
     "anUndoOfflineIsOneClickAwayOnReturn",
     "aRefusedChangeIsListedWithItsReason",
     "whatIsTypedOutlivesARestore",
+    "whatWaitsFollowsItsCellThroughARestore",
     "aSortAsksBeforeItTakesTheFirstRowAlong",
 ]
 

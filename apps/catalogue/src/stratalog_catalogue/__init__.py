@@ -3,6 +3,7 @@
 Modules
 -------
 sources          sources and how they are read
+source_rename    another name for a source, and for all it has
 names            ids of a catalogue's records
 folder           the adapter of a folder
 feed             the adapter of an HTTP feed

@@ -25,7 +25,7 @@ from stratalog.cli import (
 )
 from stratalog_catalogue.letter_commands import dead_letters, dismiss, letter
 from stratalog_catalogue.serve import serve
-from stratalog_catalogue.source_commands import pause, remove, resume, sources
+from stratalog_catalogue.source_commands import pause, remove, rename, resume, sources
 
 __all__ = ["catalogue"]
 
@@ -333,8 +333,8 @@ def _side(value: Any) -> str:
 
 
 _ALL: tuple[Callable[..., Any], ...] = (
-    add, poll, ingest, reprocess, redrive, dead_letters, letter, dismiss, sources, pause, resume, remove, stats, search,
-    versions, diff, migrate, serve,
+    add, poll, ingest, reprocess, redrive, dead_letters, letter, dismiss, sources, pause, resume, remove, rename, stats,
+    search, versions, diff, migrate, serve,
 )  # fmt: skip
 for _command in _ALL:
     catalogue.add_command(_command)  # type: ignore[arg-type]

@@ -28,6 +28,8 @@ ASKED_SECONDS_MAX = 300.0
 
 WITHHELD = "a complete state lacks so many records that none was deleted; poll with --allow-deletions if it is right"
 
+RENAMED = "a rename of the source was cut off; run it again"
+
 Connect = Callable[[], Any]
 """Makes the client that HTTP is spoken with."""
 
@@ -72,6 +74,9 @@ def poll(
             yield Polled(source=name, taken=IngestCounts(), reason=str(exc))
             continue
         if source.paused and not named:
+            continue
+        if source.renamed_to:
+            yield Polled(source=name, taken=IngestCounts(), reason=f"{RENAMED} to={source.renamed_to}")
             continue
         if dry_run:
             yield preview_source(records, source, connect, progress, allow_deletions)

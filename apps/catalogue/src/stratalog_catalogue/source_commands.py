@@ -1,12 +1,12 @@
-"""Commands on the sources of a catalogue: listed, paused, removed."""
+"""Commands on the sources of a catalogue: listed, paused, removed, renamed."""
 
 from __future__ import annotations
 
 import click
 
-from stratalog.cli import Session, command, split_name
+from stratalog.cli import Session, command, progress, split_name
 
-__all__ = ["pause", "remove", "resume", "sources"]
+__all__ = ["pause", "remove", "rename", "resume", "sources"]
 
 of_source = click.argument("source", metavar="ORGANISATION/SOURCE")
 
@@ -47,6 +47,20 @@ def remove(session: Session, source: str) -> None:
     organisation, name = split_name(source)
     remove_source(session.open().records(organisation), name)
     session.answer({"source": name}, f"{source} is no longer read")
+
+
+@command("rename", example="stratalog catalogue rename acme/books volumes")
+@of_source
+@click.argument("name")
+def rename(session: Session, source: str, name: str) -> None:
+    """Call a source something else: its records move with all versions. Goes on where it was broken off."""
+    from stratalog_catalogue.source_rename import rename_source
+
+    organisation, old = split_name(source)
+    with progress("moving records", None) as step:
+        done = rename_source(session.open().records(organisation), old, name, step)
+    moved = f"{done.records:,} records, {done.versions:,} versions and {done.letters:,} dead letters are moved"
+    session.answer(done, f"{source} is called {name}: {moved}; the next poll makes their works")
 
 
 def _pause(session: Session, source: str, paused: bool) -> None:

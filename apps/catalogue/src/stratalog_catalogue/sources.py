@@ -74,6 +74,9 @@ class Source(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     paused: bool = False
     """Whether polls leave it out unless they name it."""
 
+    renamed_to: str | msgspec.UnsetType = msgspec.UNSET
+    """The name that its records are on the way to; until then it is not polled. Older programs refuse it."""
+
     deletions_percent_max: float = CATALOGUE_DELETIONS_PERCENT
     """A complete state that lacks more of the records there are deletes nothing unless the poll allows it."""
 

@@ -18,8 +18,11 @@ engine_files     finds and fetches the engine's files
 pool             the engines of this process
 failed_versions  versions that an engine could not open
 settings         settings of sheets and limits of engines
-history          versions in words, and the cells that differ
+history          versions in words
+comparison       the cells that differ between two versions, told from entries
+contents         what cells hold, followed without an engine
 blame            who wrote a cell
+writes           the ranges that commands write
 moves            where a cell was in earlier versions
 cells            names of cells
 titles           the title of a sheet at any version
@@ -41,6 +44,7 @@ formulas         the tokens of a formula
 csv_files        CSV
 http             routes
 commits          commits of the routes, and their announcement
+load_response    what a browser loads a sheet from
 wire             messages of the routes
 pages            the page and its files
 warm_sheets      handles, engines and waiting requests of a server
@@ -53,10 +57,11 @@ See `docs/concepts/sheet.md`; `formats/sheet.md` describes what is stored.
 
 from stratalog_sheet.answers import Cell, Loaded, Since
 from stratalog_sheet.blame import CellHistory
+from stratalog_sheet.comparison import CellChange
 from stratalog_sheet.engine import Engine
 from stratalog_sheet.events import SheetChange
 from stratalog_sheet.file_reports import FileFinding, FileReport
-from stratalog_sheet.history import Activity, CellChange, NamedVersion
+from stratalog_sheet.history import Activity, NamedVersion
 from stratalog_sheet.pool import EnginePool
 from stratalog_sheet.settings import EngineSettings, SheetSettings
 from stratalog_sheet.sheet import Sheet

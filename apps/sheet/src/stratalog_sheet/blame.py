@@ -8,15 +8,16 @@ the messages beside them took effect. A formula is shown as it was written, not 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import msgspec
 
 from stratalog import Entry, Log
-from stratalog_sheet.cells import Position, cell_name, parse_range
+from stratalog_sheet.cells import cell_name
 from stratalog_sheet.events import REDONE, Created, Imported, Restored, Revision, fact_of, target_of
 from stratalog_sheet.moves import Born, Inserted, Removed, Shift, Spot, before, shifts_of
+from stratalog_sheet.writes import CellWrite, writes_of
 
 __all__ = ["Blame", "CellHistory"]
 
@@ -38,11 +39,9 @@ class CellHistory(msgspec.Struct, frozen=True):
 
 
 class _Put(msgspec.Struct):
-    """A range that a command writes: where, and which command."""
+    """A range that a command writes: where and what, and which command."""
 
-    sheet: str
-    first: Position
-    last: Position
+    written: CellWrite
     command: int
 
 
@@ -173,21 +172,8 @@ class Blame:
 
 def _effects(commands: list[dict[str, Any]]) -> Iterator[_Put | Shift]:
     for number, command in enumerate(commands):
-        yield from _puts(number, command)
+        yield from (_Put(written, number) for written in writes_of(command))
         yield from shifts_of(command)
-
-
-def _puts(number: int, command: Mapping[str, Any]) -> Iterator[_Put]:
-    """The ranges whose content a command writes or clears."""
-    kind, sheet = command["type"], command.get("sheetId", "")
-    if kind == "SQUISHED_UPDATE_CELL" and "content" in command:
-        yield _Put(sheet, *parse_range(command["targetRange"]), number)
-    elif kind == "CLEAR_CELL" or (kind == "UPDATE_CELL" and command.get("content") is not None):
-        position = (command["col"], command["row"])
-        yield _Put(sheet, position, position, number)
-    elif kind in ("CLEAR_CELLS", "DELETE_CONTENT"):
-        for zone in command["target"]:
-            yield _Put(sheet, (zone["left"], zone["top"]), (zone["right"], zone["bottom"]), number)
 
 
 def _runs_to_settle(steps: list[_Step]) -> Iterator[tuple[int, int]]:
@@ -214,8 +200,9 @@ def _closed(run: tuple[int, int], undone: list[tuple[int, int]]) -> tuple[int, i
 
 
 def _holds(put: _Put, spot: Spot) -> bool:
-    (left, top), (right, bottom), (column, row) = put.first, put.last, spot.position
-    return put.sheet == spot.sheet and left <= column <= right and top <= row <= bottom
+    written = put.written
+    (left, top), (right, bottom), (column, row) = written.first, written.last, spot.position
+    return written.sheet == spot.sheet and left <= column <= right and top <= row <= bottom
 
 
 def _history_of(writes: list[_Write], base: str) -> list[CellHistory]:

@@ -1,4 +1,4 @@
-"""What a sheet's entries say of its past, in words: what was done, which cells differ, which versions have a name."""
+"""What a sheet's entries say of its past, in words: what was done, and which versions have a name."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import msgspec
 
 from stratalog import Entry, Log
 from stratalog.process_fork import close_in_child
-from stratalog_sheet.cells import cell_name, column_name, parse_cell, parse_range
+from stratalog_sheet.cells import cell_name, column_name, parse_range
 from stratalog_sheet.events import (
     Created,
     Forked,
@@ -24,20 +24,10 @@ from stratalog_sheet.events import (
     target_of,
 )
 
-__all__ = ["Activity", "CellChange", "Labels", "NamedVersion", "activity", "cell_changes", "compare"]
+__all__ = ["Activity", "Labels", "NamedVersion", "activity"]
 
 CELLS_LISTED_MAX = 100
 _CELL_COMMANDS = ("UPDATE_CELL", "CLEAR_CELL", "SQUISHED_UPDATE_CELL")
-
-
-class CellChange(msgspec.Struct, frozen=True):
-    """A cell whose content differs between two versions."""
-
-    sheet_id: str
-    sheet: str
-    cell: str
-    before: str
-    after: str
 
 
 class Activity(msgspec.Struct, frozen=True):
@@ -94,36 +84,6 @@ def activity(log: Log, before: int | None, limit: int) -> list[Activity]:
     last = log.head().version if before is None else before - 1
     entries = list(log.read(max(last - limit, 0), max(last, 0)))
     return [_activity_of(entry) for entry in reversed(entries)]
-
-
-def cell_changes(differences: Iterable[Mapping[str, Any]], *, backwards: bool) -> list[CellChange]:
-    """What the engine or `compare` found, in order of position; turned round where the later version came first."""
-    changes = [
-        CellChange(cell["sheet"], cell["name"], cell_name(cell["col"], cell["row"]), cell["before"], cell["after"])
-        for cell in sorted(differences, key=lambda cell: (cell["name"], cell["row"], cell["col"]))
-    ]
-    if not backwards:
-        return changes
-    return [msgspec.structs.replace(change, before=change.after, after=change.before) for change in changes]
-
-
-def compare(source: bytes, target: bytes) -> Iterator[dict[str, Any]]:
-    """The cells whose content differs between two states, cell by cell."""
-    old, new = _contents(source), _contents(target)
-    for position in old.keys() | new.keys():
-        before, after = old.get(position, ("", ""))[1], new.get(position, ("", ""))[1]
-        if before != after:
-            sheet, cell = position
-            column, row = parse_cell(cell)
-            name = (new.get(position) or old[position])[0]
-            yield {"sheet": sheet, "name": name, "col": column, "row": row, "before": before, "after": after}
-
-
-def _contents(state: bytes) -> dict[tuple[str, str], tuple[str, str]]:
-    sheets = msgspec.json.decode(state)["sheets"]
-    return {
-        (sheet["id"], cell): (sheet["name"], content) for sheet in sheets for cell, content in sheet["cells"].items()
-    }
 
 
 def _activity_of(entry: Entry) -> Activity:

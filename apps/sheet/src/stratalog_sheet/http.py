@@ -32,19 +32,31 @@ from stratalog.server import (
     bytes_of,
     reading,
 )
-from stratalog_sheet.branches import Standing
+from stratalog_sheet.branches import Standing, check_standing
 from stratalog_sheet.commits import announce, commit, compute
 from stratalog_sheet.events import SheetChange
 from stratalog_sheet.file_reports import FileReport
 from stratalog_sheet.file_responses import CSV, XLSX, file_response
 from stratalog_sheet.files import import_bytes
+from stratalog_sheet.load_response import load_response
 from stratalog_sheet.pages import page_files
 from stratalog_sheet.pool import EngineNeeded
 from stratalog_sheet.settings import EngineSettings
 from stratalog_sheet.sheet import Sheet
 from stratalog_sheet.sheets import Sheets, snapshots_due
 from stratalog_sheet.warm_sheets import EngineTurns, WarmSheets
-from stratalog_sheet.wire import Facts, ListedSheet, Moment, NewFork, NewMessage, NewRows, NewSheet, NewText, Title
+from stratalog_sheet.wire import (
+    Facts,
+    ListedSheet,
+    Moment,
+    NewFork,
+    NewMessage,
+    NewRows,
+    NewSheet,
+    NewText,
+    Title,
+    facts_of,
+)
 
 __all__ = ["app", "application"]
 
@@ -87,7 +99,7 @@ def create(
     request: Asked, sheets: Warm, organisation: Name, log: Name, signer: Signer, data: JSONBody[NewSheet]
 ) -> Facts:
     """An empty one. 409 where there is one of that name."""
-    return _facts(request, sheets.create(organisation, log, title=data.title, author=signer))
+    return facts_of(request.user, sheets.create(organisation, log, title=data.title, author=signer))
 
 
 @post("/import", opt={"action": "create"}, status_code=201, responses=PROBLEMS, summary="Make a sheet of a file")
@@ -111,7 +123,7 @@ async def import_file(
 
     def run() -> Facts:
         made = sheets.import_file(organisation, log, xlsx, file_name=file, title=title, author=signer)
-        return _facts(request, made)
+        return facts_of(request.user, made)
 
     return await turns.run((organisation, log), run)
 
@@ -119,7 +131,7 @@ async def import_file(
 @reading("/", opt={"action": "read"}, summary="A sheet as it is now")
 def show(request: Asked, sheet: Opened) -> Facts:
     """Its title and newest version; whether the one who asks may change it."""
-    return _facts(request, sheet)
+    return facts_of(request.user, sheet)
 
 
 @writing("/rename", summary="Call a sheet something else")
@@ -160,7 +172,7 @@ async def load(
     """
 
     def find() -> Response[bytes]:
-        return _loaded(sheet, at, known, after, hash)
+        return load_response(sheet, at, known, after, hash)
 
     def find_without_engine() -> Response[bytes]:
         with sheets.engines.without():
@@ -241,6 +253,21 @@ async def changes(turns: Turns, sheet: Opened, source: Version, target: Version)
     return await compute(turns, sheet, lambda: sheet.changes(source, target))
 
 
+@computing("/moves", summary="How cells moved between two versions")
+async def moves(turns: Turns, sheet: Opened, source: Version, target: Version, hash: Text = "") -> Any:
+    """Commands of the engine that take cells from where the first version has them to where the second has them.
+
+    What waits in a browser for a sheet that was restored is moved by these. 409 with the code `version-lost` where the
+    sheet has no version ``source``, or one with another hash.
+    """
+
+    def find() -> list[dict[str, Any]]:
+        check_standing(sheet.log, sheet.version, Standing(source, hash))
+        return sheet.comparison.moves(source, min(target, sheet.version))
+
+    return await compute(turns, sheet, find)
+
+
 @computing("/blame", summary="Who changed a cell, when, from what")
 async def blame(turns: Turns, sheet: Opened, cell: Key, tab: Text = "", limit: Count = 100) -> Any:
     """Newest first; a cell is followed through rows and columns that were inserted and removed."""
@@ -280,7 +307,7 @@ async def fork(
     await service.permit(request.user, "create", organisation, data.name)
 
     def run() -> Facts:
-        return _facts(request, sheet.fork(data.version, data.name, title=data.title, author=signer))
+        return facts_of(request.user, sheet.fork(data.version, data.name, title=data.title, author=signer))
 
     return await service.run(run)
 
@@ -318,40 +345,11 @@ def original(sheet: Opened) -> Response[bytes]:
     return file_response(body, file_name or f"{sheet.name}.xlsx")
 
 
-def _loaded(sheet: Sheet, at: int | None, known: int | None, after: int | None, hash: str) -> Response[bytes]:
-    if at is None and known is not None and after is not None:
-        new = sheet.since(after, hash)
-        if not new.reload:
-            return _json({"base": known, "data": None, "entries": new.entries, "version": new.version, "hash": ""})
-    loaded = sheet.load(at)
-    answer = {"base": loaded.base_version, "data": msgspec.Raw(loaded.data), "entries": loaded.entries}
-    base_hash = sheet.log.hash_at(loaded.base_version).hex()
-    return _json({**answer, "version": loaded.version, "hash": base_hash})
-
-
-def _facts(request: Asked, sheet: Sheet) -> Facts:
-    who = request.user
-    return Facts(
-        organisation=sheet.organisation,
-        name=sheet.name,
-        title=sheet.title,
-        incarnation=sheet.log.record.incarnation,
-        first=max(1, sheet.log.floor()),
-        version=sheet.version,
-        author=who.author,
-        read_only=who.read_only,
-    )
-
-
-def _json(answer: dict[str, Any]) -> Response[bytes]:
-    return Response(msgspec.json.encode(answer), media_type=JSON)
-
-
 ALL = [listing]
 SHEET_HANDLERS = [
     create, show, rename, remove, import_file, load, entries, append, state, read_cell, write_cell, insert_rows,
-    changes, blame, activity, versions, name_version, restore, fork, export, export_report, export_csv, import_report,
-    original,
+    changes, moves, blame, activity, versions, name_version, restore, fork, export, export_report, export_csv,
+    import_report, original,
 ]  # fmt: skip
 
 

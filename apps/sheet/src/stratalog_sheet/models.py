@@ -78,15 +78,7 @@ class Models:
 
     def confirm(self, model: Model, message: dict[str, Any], version: int) -> None:
         """A message that the model made was committed as ``version``."""
-        self._follow(model, version, "apply", [message])
-
-    def changes(self, model: Model, log: Log, version: int) -> Any:
-        """Bring a model to ``version``; answer the cells that differ, None where it cannot follow."""
-        messages = self._messages(model, log, version)
-        if messages is None:
-            return None
-        self._unopenable.check(model.owner, version)
-        return self._follow(model, version, "changes", messages)
+        self._follow(model, version, [message])
 
     def _advance(self, model: Model, log: Log, version: int) -> bool:
         """Go forward to ``version``. False where the model cannot: a state was given whole, or an undo reaches back."""
@@ -95,7 +87,7 @@ class Models:
         messages = self._messages(model, log, version)
         if messages is None or model.messages + len(messages) > MESSAGES_MAX:
             return False
-        self._follow(model, version, "apply", messages)
+        self._follow(model, version, messages)
         return True
 
     def _messages(self, model: Model, log: Log, version: int) -> list[dict[str, Any]] | None:
@@ -110,15 +102,14 @@ class Models:
                 messages.append(fact.message)
         return messages
 
-    def _follow(self, model: Model, version: int, call: str, messages: Sequence[dict[str, Any]]) -> Any:
+    def _follow(self, model: Model, version: int, messages: Sequence[dict[str, Any]]) -> None:
         try:
-            answer = self._guarded(model.owner, version, OPENING, call, key=model.key, messages=messages)
+            self._guarded(model.owner, version, OPENING, "apply", key=model.key, messages=messages)
         except BaseException:
             self.drop(model)
             raise
         model.version = version
         model.messages += len(messages)
-        return msgspec.json.decode(answer)
 
     def _open(self, owner: str, load_plans: LoadPlans, version: int) -> Model:
         load_plan = load_plans.plan(version)

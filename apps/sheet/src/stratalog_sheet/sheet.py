@@ -19,6 +19,7 @@ from stratalog_sheet.blame import Blame, CellHistory
 from stratalog_sheet.bounds import check_added_rows
 from stratalog_sheet.branches import ANYWHERE, Standing, check_standing
 from stratalog_sheet.cells import parse_cell
+from stratalog_sheet.comparison import Comparison
 from stratalog_sheet.events import (
     MESSAGES,
     Fact,
@@ -246,13 +247,13 @@ class Sheet:
     # History
 
     def changes(self, source: int, target: int) -> list[history.CellChange]:
-        """The cells whose content differs between two versions, where they are in the later one."""
-        low, high = sorted((self._version(source), self._version(target)))
-        with self._lent() as models:
-            differences = models.changes(self._model(models, low), self.log, high)
-        if differences is None:
-            differences = history.compare(self.state(low), self.state(high))
-        return history.cell_changes(differences, backwards=source > target)
+        """The cells whose content differs between two versions; see `Comparison.between`."""
+        return self.comparison.between(self._version(source), self._version(target))
+
+    @property
+    def comparison(self) -> Comparison:
+        """Which cells differ between versions that are there, and where their rows and columns are."""
+        return Comparison(self.log, self._load_plans, self._executed, self.state)
 
     def blame(self, cell: str, *, sheet: str | None = None, limit: int = 100) -> list[CellHistory]:
         """The changes of one cell, newest first, followed through rows and columns that came and went."""

@@ -6,6 +6,9 @@ from typing import Annotated, Any
 
 import msgspec
 
+from stratalog.server import Principal
+from stratalog_sheet.sheet import Sheet
+
 __all__ = [
     "Facts",
     "ListedSheet",
@@ -16,6 +19,7 @@ __all__ = [
     "NewSheet",
     "NewText",
     "Title",
+    "facts_of",
 ]
 
 Number = Annotated[int, msgspec.Meta(ge=0)]
@@ -92,3 +96,17 @@ class NewFork(msgspec.Struct, frozen=True):
     name: str
     version: Number
     title: str = ""
+
+
+def facts_of(who: Principal, sheet: Sheet) -> Facts:
+    """What is told of a sheet as it is now."""
+    return Facts(
+        organisation=sheet.organisation,
+        name=sheet.name,
+        title=sheet.title,
+        incarnation=sheet.log.record.incarnation,
+        first=max(1, sheet.log.floor()),
+        version=sheet.version,
+        author=who.author,
+        read_only=who.read_only,
+    )

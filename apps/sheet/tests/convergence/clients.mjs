@@ -1,14 +1,19 @@
 // A few real engines share one sheet, in an order that a seed decides. They ask the server over stdio, a line each way.
-// node clients.mjs ENGINE_FOLDER SEED CLIENTS STEPS
+// Each does with its model what the page does: the page's own modules keep what waits and what was lost.
+// node clients.mjs ENGINE_FOLDER PAGE_FOLDER SEED CLIENTS STEPS
 import { readFileSync } from "node:fs";
 import { createInterface } from "node:readline";
 import vm from "node:vm";
 
-const [folder, seed, count, steps] = process.argv.slice(2);
+const [folder, page, seed, count, steps] = process.argv.slice(2);
 console.debug = console.warn = console.info = () => {};
 globalThis.owl = { Component: class {}, markRaw: (it) => it, toRaw: (it) => it, whenReady() {}, xml: String.raw };
 vm.runInThisContext(readFileSync(`${folder}/o-spreadsheet/dist/o_spreadsheet.iife.js`, "utf8"));
-const { Model } = globalThis.o_spreadsheet;
+const { makeModel, noteHistory, pendingOf, dropWaitingUndo } = await import(`${page}/engine.js`);
+const { Conflicts } = await import(`${page}/conflicts.js`);
+const { ConflictWatch } = await import(`${page}/conflictWatch.js`);
+const { Tracker } = await import(`${page}/tracker.js`);
+await import(`${page}/plugins.js`);
 
 const lines = createInterface({ input: process.stdin })[Symbol.asyncIterator]();
 async function request(name, values = {}) {
@@ -31,27 +36,70 @@ const cell = () => String.fromCharCode(65 + below(6)) + (1 + below(12));
 
 class Client {
   generation = 0;
+  typed = [];
+  conflicts = new Conflicts();
+  tracker = new Tracker(this.conflicts, () => null);
+  watch = new ConflictWatch(this.conflicts, () => this.model, (model, deliver) => this.tracker.across(model, deliver));
   constructor(name) {
     this.name = name;
+    this.page = {
+      onMoved: (command) => this.tracker.move(command),
+      refusesUndo: () => this.offline > 0,
+      onUndoRefused: (isRedo) => this.watch.missUndo(isRedo),
+    };
   }
 
-  async load() {
+  /** Load the sheet, and do again what waits. */
+  async load(without = "") {
     const loaded = await request("load");
+    if (this.model?.session.pendingMessages.length) {
+      this.watch.noteDropped(dropWaitingUndo(this.model, () => {}));
+      const moves = await request("moves", { source: this.version, target: loaded.version });
+      this.watch.carry(moves, this.version, (message) => this.receive(message));
+    }
+    const waiting = this.model ? pendingOf(this.model).filter(({ nextRevisionId }) => nextRevisionId !== without) : [];
+    this.cached = { data: JSON.stringify(loaded.data), version: loaded.base, entries: loaded.entries };
+    this.make(loaded.entries.length, []);
+    const known = new Set(loaded.entries.map(({ message }) => message?.nextRevisionId));
+    for (const message of waiting) if (!known.has(message.nextRevisionId)) this.watch.redo(message);
+  }
+
+  /** End and begin anew, as a page does that is closed or whose browser crashes: only what it stored is left. */
+  reopen() {
+    const stored = JSON.parse(JSON.stringify([pendingOf(this.model), this.conflicts.stored, this.version]));
+    const [waiting, conflicts, version] = stored;
+    this.conflicts.load(conflicts);
+    this.make(version - this.cached.version, waiting);
+  }
+
+  /** A model of what is cached, up to so many entries, with what waits. */
+  make(count, waiting) {
     this.outbox = [];
     this.offline = 0;
-    this.version = loaded.version;
+    const entries = this.cached.entries.slice(0, count);
+    this.version = this.cached.version + count;
     // A tab that loads again is somebody new to the engine.
     const id = `${this.name}-${this.generation++}`;
-    const line = { onNewMessage: (_, receive) => (this.receive = receive), leave() {}, sendMessage: async (message) => {
+    const transport = { onNewMessage: (_, receive) => (this.receive = receive), leave() {}, sendMessage: async (message) => {
       if (message.type.startsWith("RE")) this.outbox.push(JSON.parse(JSON.stringify(message)));
     } };
-    this.model = new Model(loaded.data, { transportService: line, client: { id, name: id } }, loaded.messages);
+    const messages = entries.flatMap(({ message }) => message ?? []);
+    const options = { client: { id, name: id }, transport, page: this.page };
+    this.model = makeModel(JSON.parse(this.cached.data), messages, options);
     this.lost = false;
     this.model.on("unexpected-revision-id", this, () => (this.lost = true));
+    for (const message of waiting) this.watch.redo(message);
   }
 
+  /** A command, with what it types: where, and what the model stood on. */
   do(type, payload = {}) {
-    return this.model.dispatch(type, payload);
+    const before = pendingOf(this.model).map(({ nextRevisionId: id, commands }) => ({ id, commands }));
+    const copied = JSON.parse(JSON.stringify({ version: this.version, before, command: { type, ...payload } }));
+    const { isSuccessful } = this.model.dispatch(type, payload);
+    this.watch.date(this.version);
+    const newest = this.model.session.pendingMessages.at(-1);
+    const isNew = isSuccessful && newest?.type === "REMOTE_REVISION" && before.every(({ id }) => id !== newest.nextRevisionId);
+    if (isNew) this.typed.push({ ...copied, revision: newest.nextRevisionId });
   }
 
   edit() {
@@ -67,7 +115,7 @@ class Client {
     };
     /** @type {[number, () => any][]} */
     const edits = [
-      [30, () => this.do("UPDATE_CELL", { sheetId, ...position(), content: String(below(1000)) })],
+      [30, () => this.do("UPDATE_CELL", { sheetId, ...position(), content: `${this.name} ${this.typed.length}` })],
       [12, () => this.do("UPDATE_CELL", { sheetId, ...position(), content: `=SUM(${cell()}:${cell()})+${cell()}` })],
       [6, () => this.do("CLEAR_CELL", { sheetId, ...position() })],
       [8, () => this.do("ADD_COLUMNS_ROWS", {
@@ -94,15 +142,16 @@ class Client {
 
   async send() {
     const message = this.outbox.shift();
-    const answer = await request("append", { message });
-    if (answer.error === "limit-exceeded") {
-      const { session } = this.model;
-      session.dropPendingHistoryMessages();
-      session.waitingAck = false;
-      session.sendPendingMessage();
-    }
+    const answer = await request("append", { message: this.watch.dated(message, this.version) });
+    if (answer.error && answer.error !== "version-conflict") await this.refuse(message, answer);
     // What was refused for its revision is sent again by the engine, rebased, once it has what it missed.
     return answer.error;
+  }
+
+  async refuse(message, error) {
+    this.watch.noteRefused(message, { message: "", ...error });
+    if (message.type === "REMOTE_REVISION") return this.load(message.nextRevisionId);
+    this.watch.noteDropped(dropWaitingUndo(this.model, () => {}));
   }
 
   async receive_some(limit) {
@@ -110,7 +159,10 @@ class Client {
     if (since.reload) return this.load();
     for (const entry of since.entries.slice(0, limit)) {
       this.version = entry.version;
-      if (entry.message) this.receive(entry.message);
+      this.cached.entries[entry.version - this.cached.version - 1] = entry;
+      if (!entry.message) continue;
+      noteHistory(this.model, entry.message);
+      this.watch.give(entry, (message) => this.receive(message));
     }
     if (this.lost) throw new Error(`${this.name} lost its way at version ${this.version}`);
   }
@@ -137,8 +189,9 @@ for (let step = 0; step < Number(steps); step++) {
   } else if (roll < 0.92 && !client.offline) {
     await client.receive_some(1 + below(6));
   } else if (roll < 0.94) client.offline = below(30);
-  else if (roll < 0.955 && !client.pending) {
-    await client.load();
+  else if (roll < 0.955) {
+    if (chance() < 0.5) client.reopen();
+    else await client.load();
     counts.reloads++;
   } else if (roll < 0.965) await request("snapshot");
   else if (roll < 0.975) await request("restart");
@@ -157,5 +210,11 @@ for (let cycle = 0; cycle < 10_000; cycle++) {
   if (clients.every((client) => !client.pending && client.version === version)) break;
 }
 const pending = clients.map((client) => client.pending);
-await request("end", { counts, pending, states: clients.map((client) => client.model._exportData(false)) });
+await request("end", {
+  counts,
+  pending,
+  states: clients.map((client) => client.model._exportData(false)),
+  typed: clients.flatMap(({ name, typed }) => typed.map((each) => ({ name, ...each }))),
+  listed: clients.flatMap(({ conflicts }) => conflicts.items),
+});
 process.exit(0);

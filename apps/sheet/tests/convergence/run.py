@@ -16,6 +16,7 @@ from typing import Any
 import msgspec
 
 import stratalog
+from apps.sheet.tests.convergence.keystrokes import Keystrokes
 from stratalog.errors import StratalogError
 from stratalog.testing.emulators import describe_status
 from stratalog_sheet import EnginePool, Sheet, Sheets, SheetSettings
@@ -26,6 +27,7 @@ from stratalog_sheet.load_plan import with_revision
 from tests.node import node_program
 
 CLIENTS = Path(__file__).with_name("clients.mjs")
+PAGE = Path(__file__).parents[2] / "src/stratalog_sheet/web"
 SECONDS_MAX = 300
 
 
@@ -55,7 +57,8 @@ class Run:
         """Let the clients play to the end. Raises Diverged."""
         ended = False
         asked: dict[str, Any] = {}
-        command = [node_program(), str(CLIENTS), str(engine_folder()), *map(str, (self.seed, clients, steps))]
+        folders = str(engine_folder()), str(PAGE)
+        command = [node_program(), str(CLIENTS), *folders, *map(str, (self.seed, clients, steps))]
         with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as node:
             assert node.stdin is not None
             assert node.stdout is not None
@@ -80,7 +83,11 @@ class Run:
 
     def _load(self) -> Any:
         loaded = self._sheet.load()
-        return {"version": loaded.version, "data": json.loads(loaded.data), "messages": loaded.messages}
+        state = {"base": loaded.base_version, "data": json.loads(loaded.data)}
+        return {**state, "version": loaded.version, "entries": loaded.entries}
+
+    def _moves(self, source: int, target: int) -> Any:
+        return self._sheet.comparison.moves(source, target)
 
     def _append(self, message: dict[str, Any]) -> Any:
         return {"version": self._sheet.append(message).version}
@@ -123,6 +130,7 @@ class Run:
             pass
         if {self._sheet.title, self._fresh().title} != {self._title}:
             raise Diverged(f"the sheet is called something else: seed={self.seed}")
+        self._check_typed(end)
         version = self._sheet.version
         held = {f"client {position}": json.dumps(state) for position, state in enumerate(end["states"])}
         held |= self._states_elsewhere()
@@ -133,6 +141,13 @@ class Run:
         for who, state in held.items():
             if readable(json.loads(state)) != wanted:
                 raise Diverged(f"{who} and a replay from the first entry differ: seed={self.seed}")
+
+    def _check_typed(self, end: dict[str, Any]) -> None:
+        keystrokes = Keystrokes(self._sheet, end["typed"], end["listed"])
+        lost = list(keystrokes.lost())
+        self.counts |= keystrokes.counts
+        if lost:
+            raise Diverged("\n".join([f"{len(lost)} texts are lost or in other cells: seed={self.seed}", *lost]))
 
     def _states_elsewhere(self) -> dict[str, Any]:
         """What others hold who should agree, by who they are."""

@@ -268,6 +268,23 @@ export const away = ({ url, story, two }) => ({
     await agree(url, story, ada, bob);
   },
 
+  async whatWaitsFollowsItsCellThroughARestore(browser) {
+    const [ada, bob] = await two(browser, { A1: "first", A5: "fifth" });
+    await send(url, story, "POST", "/rows", { row: 1 });
+    await shows(ada, "A6", "fifth");
+    await goOffline(ada);
+    await type(ada, "B6", "beside the fifth");
+    await type(ada, "B1", "in the row that came");
+    await send(url, story, "POST", "/restore?author=Program", { version: 3 });
+    await send(url, story, "POST", "/rows", { row: 1, count: 2 });
+    await shows(bob, "A7", "fifth");
+    await goOnline(ada);
+    await shows(bob, "B7", "beside the fifth");
+    await isListed(ada, "deleted", "in the row that came");
+    await agree(url, story, ada, bob);
+    assert.equal(await textOf(bob, "B1"), "");
+  },
+
   async aSortAsksBeforeItTakesTheFirstRowAlong(browser) {
     const people = { A1: "Name", A2: "Zoe", A3: "Bob", B1: "Town", B2: "Ulm", B3: "Bonn" };
     const [ada, bob] = await two(browser, { ...people, D4: "Fruit", D5: "Pear", D6: "Fig" });

@@ -197,6 +197,7 @@ const stories = {
     console.log("open");
     await shows(page, "B2", "by command");
     await page.click("#history");
+    await page.click("#tab-cell");
     await choose(page, "B2");
     await page.waitForSelector(".entries li");
     assert.match(await page.textContent(".entries"), /Clerk/);

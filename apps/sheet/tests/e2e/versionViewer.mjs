@@ -59,6 +59,29 @@ export const versionViewer = ({ url, story, two }) => ({
     );
     assert.equal(await evaluate(page, ([{ versionViewer }]) => versionViewer.marks.count), 1);
     assert.match(await page.textContent("#timeline .when"), /1 cell changed/);
+    // Rows and columns that came since move nothing in the version that is shown, and a cell in them is not in it.
+    await send(url, story, "POST", "/rows", { row: 1 });
+    await write(url, story, "A1", "in the new row");
+    await hasVersion(page, 6);
+    await page.click('[data-do="compare"]');
+    await page.click('[data-do="compare"]');
+    await page.waitForFunction(() => /2 cells changed/.test(document.querySelector("#timeline .when").textContent));
+    const marked = await evaluate(page, ([{ versionViewer }]) => versionViewer.marks.in("sheet1"));
+    assert.deepEqual(
+      marked.map(({ top, left }) => [top, left]),
+      [[2, 0]],
+    );
+  },
+
+  async historyOpensOnHistory(browser) {
+    const [page] = await two(browser, { A1: "one", A2: "two" });
+    await page.click("#history");
+    await page.waitForFunction(() => document.querySelectorAll("#panel .entries li").length === 3);
+    const entries = await page.locator("#panel .entries li").allInnerTexts();
+    assert.match(entries[0], /wrote A2/);
+    assert.match(entries[2], /created the sheet/);
+    await page.click('[aria-label="Look at version 2"]');
+    await until(page, ([{ versionViewer }]) => versionViewer.version === 2);
   },
 
   async playRunsToNow(browser) {
@@ -85,6 +108,7 @@ export const versionViewer = ({ url, story, two }) => ({
     const page = await person(browser, "Ada Lace");
     await open(page, url, story);
     await page.click("#history");
+    await page.click("#tab-cell");
     await choose(page, "B3");
     await page.waitForFunction(() => document.querySelectorAll("#panel .entries li").length === 2);
     const entries = await page.locator("#panel .entries li").allInnerTexts();

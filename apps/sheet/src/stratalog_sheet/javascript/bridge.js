@@ -77,41 +77,6 @@ globalThis.bridge = (() => {
     };
   }
 
-  // What every cell holds, by the engine's own number of it, which stays when rows above it come and go.
-  function contents({ model }) {
-    const { getters } = model;
-    const cells = new Map();
-    for (const sheet of getters.getSheetIds()) {
-      const name = getters.getSheetName(sheet);
-      for (const cell of getters.getCells(sheet)) {
-        const content = cell.isFormula ? cell.compiledFormula.toFormulaString(getters) : cell.content;
-        if (content === "") continue;
-        const { col, row } = getters.getCellPosition(cell.id);
-        cells.set(cell.id, { sheet, name, col, row, content });
-      }
-    }
-    return cells;
-  }
-
-  // The cells whose content differs, where they are now, or were. One that only moved does not differ.
-  function compare(before, after) {
-    const changed = new Map();
-    const note = ({ sheet, name, col, row, content }, side) => {
-      const key = `${sheet} ${col} ${row}`;
-      const change = changed.get(key) ?? { sheet, name, col, row, before: "", after: "" };
-      changed.set(key, { ...change, [side]: content });
-    };
-    for (const [id, former] of before) {
-      const now = after.get(id);
-      if (now && now.content === former.content) continue;
-      note(now ? { ...now, content: former.content } : former, "before");
-    }
-    for (const [id, now] of after) {
-      if (before.get(id)?.content !== now.content) note(now, "after");
-    }
-    return [...changed.values()].filter((change) => change.before !== change.after);
-  }
-
   const calls = {
     open({ key, data, messages, client }) {
       models.set(key, make(data, messages, client));
@@ -124,12 +89,6 @@ globalThis.bridge = (() => {
     apply({ key, messages }) {
       apply(openModel(key), messages);
       return null;
-    },
-    changes({ key, messages }) {
-      const entry = openModel(key);
-      const before = contents(entry);
-      apply(entry, messages);
-      return compare(before, contents(entry));
     },
     export({ key }) {
       return exported(openModel(key));

@@ -34,6 +34,17 @@ export class ConflictWatch {
     if (target) this.#conflicts.remove((item) => item.target === target);
   }
 
+  /**
+   * Move what waits to where another version has its cells. `commands` lead there from the version of the model, which
+   * is not to be used but for what waits then.
+   */
+  carry(commands, version, emit) {
+    const { serverRevisionId } = this.#model().session;
+    const revision = { serverRevisionId, nextRevisionId: crypto.randomUUID(), clientId: "another" };
+    const message = { type: "REMOTE_REVISION", version: 1, ...revision, commands };
+    if (commands.length) this.give({ version, author: "", created_ms: Date.now(), message }, emit);
+  }
+
   /** Do a message again. What the model does not take has lost its place, which was there before a restore, say. */
   redo(message) {
     const model = this.#model();

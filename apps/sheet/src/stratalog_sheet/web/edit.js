@@ -122,10 +122,10 @@ const does = {
     if (timeline.at !== version) return;
     if (isNew || find("#then").hidden) await showVersion();
     chooseCell();
-    const { changed, entry } = await changedAt(version);
+    const { changed, count, entry } = await changedAt(version);
     if (timeline.at !== version) return;
     marks.set(changed);
-    timeline.facts = { ...entry, changed: changed.length };
+    timeline.facts = { ...entry, changed: count };
     timeline.shown();
   },
 
@@ -171,12 +171,19 @@ const does = {
 /** The cells that differ: from the version before it, or from now where that is asked for. */
 async function changedAt(version) {
   const [entry] = await entryOf(version);
-  if (!timeline.isComparing) return { entry, changed: zonesOf(entry.message) };
+  if (!timeline.isComparing) {
+    const changed = zonesOf(entry.message);
+    return { entry, changed, count: changed.length };
+  }
   const differences = await server.get(server.path(name, "/changes"), { source: version, target: workbook.version });
   if (differences.length > COMPARED_CELLS_MAX)
     toast(`${differences.length} cells differ; the first ${COMPARED_CELLS_MAX} are marked.`);
-  const zones = differences.slice(0, COMPARED_CELLS_MAX).map(({ sheet_id, cell }) => zoneOf(sheet_id, cell));
-  return { entry, changed: zones };
+  // What is shown is the earlier version: a cell that it has not cannot be marked in it.
+  const changed = differences
+    .slice(0, COMPARED_CELLS_MAX)
+    .filter(({ earlier_cell }) => earlier_cell)
+    .map(({ sheet_id, earlier_cell }) => zoneOf(sheet_id, earlier_cell));
+  return { entry, changed, count: differences.length };
 }
 
 async function entryOf(version) {

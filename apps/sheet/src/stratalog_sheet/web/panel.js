@@ -1,15 +1,15 @@
-// Panel: what there is to know beside the sheet. The cell that is chosen, with all it ever held; what was done and by
-// whom; the versions that have a name.
+// Panel: what there is to know beside the sheet. What was done and by whom; the cell that is chosen, with all it ever
+// held; the versions that have a name.
 
 import { ago, find, make, moment, sentence } from "./dom.js";
 
-const TABS = { cell: "Cell", activity: "Activity", versions: "Versions", away: "Away" };
+const TABS = { activity: "Activity", cell: "Cell", versions: "Versions", away: "Away" };
 const SETTLE_MS = 150;
 
 export class Panel extends EventTarget {
   #element;
   #queries;
-  #tab = "cell";
+  #tab = "activity";
   #cell = null;
   #at = null;
   #turn = 0;
@@ -112,6 +112,8 @@ export class Panel extends EventTarget {
           "aria-controls": "panel-body",
           tabindex: tab === this.#tab ? 0 : -1,
           onclick: () => this.choose(tab),
+          // Who points at a tab goes on typing where they were.
+          onmousedown: (event) => event.preventDefault(),
         },
         text,
       ),

@@ -268,8 +268,11 @@ export class Workbook extends EventTarget {
     try {
       await this.#fetchFacts();
       const loaded = await this.#fetch({ snapshot: null, entries: [], pending: null });
+      const moves = await this.#movesTo(loaded);
       this.#announce("reload");
-      // What was typed while that took is among these.
+      this.#dropWaitingUndo();
+      // What was typed while that took is moved, too.
+      this.#watch.carry(moves, this.version, (message) => this.#transport.emit(message));
       const messages = pendingOf(this.model).filter(({ nextRevisionId }) => nextRevisionId !== without);
       this.model.off("update", this);
       this.model.session.leave();
@@ -280,6 +283,13 @@ export class Workbook extends EventTarget {
     } finally {
       this.#isReloading = false;
     }
+  }
+
+  /** How cells move from what is shown to what was loaded; nowhere, where the server does not know what is shown. */
+  async #movesTo({ snapshot, entries }) {
+    const target = entries.at(-1)?.version ?? snapshot.version;
+    const asked = { source: this.version, target, hash: this.#transport.hash };
+    return this.#server.get(this.#server.path(this.#sheet, "/moves"), asked).catch(() => []);
   }
 
   /** The server went back to an older history, as after a restore. What waits is done again on it. */

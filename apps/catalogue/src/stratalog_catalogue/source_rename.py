@@ -1,0 +1,160 @@
+"""Another name for a source: its records move with all their versions, its dead letters, settings and checkpoint too.
+
+A record's id begins with its source's name, so each record is written anew under the other name, and the old one is
+deleted. A run that was cut off goes on: the write id of a version says which version it is a copy of.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+
+import msgspec
+
+from stratalog import Conflict, DeadLetter, Invalid, NotFound, Records, RecordVersion
+from stratalog_catalogue.ingest import IngestFailure, fail
+from stratalog_catalogue.names import CHECKPOINTS, SETTINGS, SOURCES, SUMMARIES, TITLES, WORKS, check_source
+from stratalog_catalogue.sources import Source, add_source, read_source, remove_source
+
+__all__ = ["RenameCounts", "rename_source"]
+
+
+class RenameCounts(msgspec.Struct):
+    """What a rename moved: records, deleted ones too, their versions, and dead letters."""
+
+    records: int = 0
+    versions: int = 0
+    letters: int = 0
+
+
+def rename_source(
+    records: Records, name: str, other: str, progress: Callable[[int], None] = lambda count: None
+) -> RenameCounts:
+    """Call a source ``other``. Run it again after it was cut off: it goes on. Until it ends no poll reads the source.
+
+    Versions keep their bytes, times of the source and metadata, and are numbered from 1. Works are made by the next
+    scan. Raises NotFound, Invalid, and Conflict where ``other`` is a source or has records.
+    """
+    source = read_source(records, name)
+    _check_free(records, source, check_source(other))
+    add_source(records, msgspec.structs.replace(source, renamed_to=other))
+    counts = RenameCounts()
+    # A poll that had begun before may still have written, so the source is looked through until nothing is left of it.
+    while moved := _move_records(records, name, other, progress):
+        counts.records += moved.records
+        counts.versions += moved.versions
+    counts.letters = _move_letters(records, name, other)
+    for prefix in (SUMMARIES, TITLES):
+        with suppress(NotFound):
+            records.delete(prefix + name)
+    with suppress(NotFound):
+        records.put(CHECKPOINTS + other, records.get(CHECKPOINTS + name).body)
+    add_source(records, msgspec.structs.replace(source, name=other, renamed_to=msgspec.UNSET))
+    remove_source(records, name)
+    return counts
+
+
+def _check_free(records: Records, source: Source, other: str) -> None:
+    """Raise Conflict where something else has the name, and Invalid for the source's own."""
+    if other == source.name:
+        raise Invalid("the source has that name already", source=other)
+    with suppress(NotFound):
+        if source.renamed_to != other and not records.stat(SETTINGS + other).deleted:
+            raise Conflict("another source has that name", source=other)
+    for line in records.list(prefix=f"{SOURCES}{other}/"):
+        newest = records.stat(line.id)
+        if _is_copy(newest, source.name):
+            return
+        if not newest.deleted:
+            raise Conflict("records of another source have that name", source=other, record=line.id)
+
+
+def _move_records(records: Records, name: str, other: str, progress: Callable[[int], None]) -> RenameCounts | None:
+    """Move what there is; None where there was nothing."""
+    counts = RenameCounts()
+    prefix = f"{SOURCES}{name}/"
+    for line in records.list(prefix=prefix):
+        newest = records.stat(line.id)
+        if newest.write_id == _moved(other):
+            continue
+        id = line.id.removeprefix(prefix)
+        copied = _copy(records, line.id, f"{SOURCES}{other}/{id}", name)
+        if newest.deleted and not copied:
+            continue
+        if not newest.deleted:
+            # Its newest version says that it was moved. One that a poll changed meanwhile raises VersionConflict.
+            given = {"source_time_ms": newest.source_time_ms, "write_id": _moved(other)}
+            records.delete(line.id, expected=newest.version, **given)
+        with suppress(NotFound):
+            records.delete(f"{WORKS}{name}/{id}")
+        counts.records += 1
+        counts.versions += copied
+        progress(1)
+    return counts if counts.records else None
+
+
+def _copy(records: Records, source_id: str, target_id: str, name: str) -> int:
+    """Write the versions of a record under another id, from the first that is not there yet; answer how many."""
+    newest = _newest(records, target_id)
+    latest, copied = (newest.version, _copied(newest, name)) if newest else (0, 0)
+    count = 0
+    for version in records.versions(source_id):
+        # Of a version that was redacted there is no body, and of a deletion before all else no record.
+        if version.version <= copied or version.redacted or (version.deleted and not latest):
+            continue
+        # Two runs at once cannot mix their versions: the second one's number is not the expected one.
+        given = {
+            "expected": latest,
+            "source_time_ms": version.source_time_ms,
+            "write_id": f"rename/{name}/{version.version}",
+            "principal": version.principal,
+        }
+        if version.deleted:
+            latest = records.delete(target_id, **given).version
+        else:
+            body = records.open(source_id, version.version)
+            latest = records.put(target_id, body, metadata=version.metadata, **given).version
+        count += 1
+    return count
+
+
+def _move_letters(records: Records, name: str, other: str) -> int:
+    """Move the dead letters of records. Those of works go, since the next scan writes them anew."""
+    count = 0
+    for letter in list(_letters(records, f"{WORKS}{name}/")):
+        records.resolve_dead_letter(letter.id)
+    prefix = f"{SOURCES}{name}/"
+    for letter in list(_letters(records, prefix)):
+        body = None if letter.size is None else records.open_dead_letter(letter.id)
+        failure = msgspec.json.decode(letter.pointer, type=IngestFailure)
+        fail(records, f"{SOURCES}{other}/{letter.id.removeprefix(prefix)}", letter.reason, failure, body)
+        records.resolve_dead_letter(letter.id)
+        count += 1
+    return count
+
+
+def _letters(records: Records, prefix: str) -> Iterator[DeadLetter]:
+    for letter in records.dead_letters(prefix):
+        if not letter.id.startswith(prefix):
+            return
+        yield letter
+
+
+def _newest(records: Records, record_id: str) -> RecordVersion | None:
+    try:
+        return records.stat(record_id)
+    except NotFound:
+        return None
+
+
+def _is_copy(version: RecordVersion, name: str) -> bool:
+    return version.write_id.startswith(f"rename/{name}/")
+
+
+def _copied(version: RecordVersion, name: str) -> int:
+    """Which version of the old record it is a copy of; 0 for a version that is none."""
+    return int(version.write_id.rpartition("/")[2]) if _is_copy(version, name) else 0
+
+
+def _moved(other: str) -> str:
+    return f"renamed/{other}"

@@ -1,0 +1,150 @@
+"""A source that is renamed: nothing of it is lost, however often the rename is cut off."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from apps.catalogue.tests.helpers import Catalogue
+from stratalog import Conflict, Invalid, NotFound, Records, Unavailable
+from stratalog_catalogue.queries import show_versions
+from stratalog_catalogue.source_rename import rename_source
+from stratalog_catalogue.sources import read_source, source_names
+
+VERSIONS = {"ant": ["1", "2", "3"], "bee": ["1"], "cow": ["1", "2"]}
+"""Packages of debian by their versions; cow is deleted in the end."""
+
+
+@pytest.fixture
+def debian(catalogue: Catalogue) -> Catalogue:
+    catalogue.add()
+    for day in range(1, 4):
+        catalogue.write_packages({name: has[day - 1] for name, has in VERSIONS.items() if len(has) >= day}, day=day)
+        catalogue.poll()
+        catalogue.write_packages({name: has[min(day, len(has)) - 1] for name, has in VERSIONS.items()}, day=day)
+    catalogue.write_packages({"ant": "3", "bee": "1"}, day=5)
+    catalogue.poll()
+    catalogue.write("no: field\n" + "x" * 10, name="broken", day=5)
+    catalogue.poll()
+    catalogue.scan()
+    return catalogue
+
+
+def history_of(catalogue: Catalogue, source: str) -> dict[str, list[tuple[Any, ...]]]:
+    """Each record with its versions: what must be the same under another name."""
+    prefix, found = f"source/{source}/", {}
+    for line in catalogue.records.list(prefix=prefix):
+        versions = [
+            (
+                version.deleted,
+                version.source_time_ms,
+                dict(version.metadata),
+                b"" if version.deleted else catalogue.records.get(line.id, version.version).body,
+            )
+            for version in catalogue.records.versions(line.id)
+        ]
+        found[line.id.removeprefix(prefix)] = versions
+    return found
+
+
+def letters_of(catalogue: Catalogue) -> list[tuple[str, bytes]]:
+    letters = list(catalogue.records.dead_letters())
+    return [(letter.id, b"".join(catalogue.records.open_dead_letter(letter.id))) for letter in letters]
+
+
+def test_a_renamed_source_has_its_records_versions_letters_works_and_checkpoint(debian: Catalogue) -> None:
+    before, works, letters = history_of(debian, "debian"), debian.ids("works/debian/"), letters_of(debian)
+    assert (len(before), len(letters)) == (3, 1)
+    done = rename_source(debian.records, "debian", "packages")
+    assert (done.records, done.versions, done.letters) == (3, sum(map(len, before.values())), 1)
+    assert history_of(debian, "packages") == before
+    assert (debian.ids("source/debian/"), debian.ids("works/debian/")) == ([], [])
+    assert letters_of(debian) == [(letters[0][0].replace("/debian/", "/packages/"), letters[0][1])]
+    assert list(source_names(debian.records)) == ["packages"]
+    assert debian.poll().taken.read == 0  # its checkpoint came along
+    debian.scan()
+    assert debian.ids("works/packages/") == works
+    with pytest.raises(NotFound):
+        debian.poll("debian")
+    debian.write_packages({"ant": "4", "bee": "1"}, day=9)
+    assert (debian.poll().taken.new, debian.poll().taken.deleted) == (1, 0)
+    assert next(version.version for version in show_versions(debian.records, "packages", "ant/amd64")) == 4
+
+
+class CutOff(Records):
+    """Records that cannot be written after so many writes."""
+
+    left = 0
+
+    def put(self, *args: Any, **given: Any) -> Any:
+        return self._write(super().put, *args, **given)
+
+    def delete(self, *args: Any, **given: Any) -> Any:
+        return self._write(super().delete, *args, **given)
+
+    def _write(self, write: Callable[..., Any], *args: Any, **given: Any) -> Any:
+        if not self.left:
+            raise Unavailable("the store is away")
+        self.left -= 1
+        return write(*args, **given)
+
+
+def test_a_rename_that_is_cut_off_anywhere_goes_on_and_writes_nothing_twice(debian: Catalogue) -> None:
+    before, letters = history_of(debian, "debian"), letters_of(debian)
+    records, cuts = CutOff(debian.records.environment, "acme"), 0
+    while True:
+        # Each run may write once more than the last one, so that they are cut off at different places.
+        records.left = cuts + 1
+        try:
+            rename_source(records, "debian", "packages")
+            break
+        except Unavailable:
+            cuts += 1
+            assert cuts < 100
+            if "debian" in source_names(debian.records) and read_source(debian.records, "debian").renamed_to:
+                assert "run it again" in debian.poll("debian").reason
+    assert cuts > 3
+    assert history_of(debian, "packages") == before
+    assert len(letters_of(debian)) == len(letters)
+    assert list(source_names(debian.records)) == ["packages"]
+
+
+def test_what_a_poll_that_had_begun_still_writes_is_moved_too(debian: Catalogue) -> None:
+    class Written(Records):
+        is_late = True
+
+        def delete(self, id: str, **given: Any) -> Any:
+            done = super().delete(id, **given)
+            if self.is_late and id.startswith("source/debian/bee"):
+                self.is_late = False
+                super().put("source/debian/late", b"late", source_time_ms=1)
+                super().put("source/debian/ant/amd64", b"later", source_time_ms=2)
+            return done
+
+    rename_source(Written(debian.records.environment, "acme"), "debian", "packages")
+    assert "late" in debian.ids("source/packages/")
+    assert debian.records.get("source/packages/ant/amd64").body == b"later"
+    assert debian.ids("source/debian/") == []
+
+
+def test_a_name_that_something_else_has_is_refused(debian: Catalogue) -> None:
+    debian.add("other")
+    with pytest.raises(Conflict):
+        rename_source(debian.records, "debian", "other")
+    with pytest.raises(Invalid):
+        rename_source(debian.records, "debian", "debian")
+    with pytest.raises(Invalid):
+        rename_source(debian.records, "debian", "No Name")
+    debian.records.put("source/gone/1", b"of a source that was removed")
+    with pytest.raises(Conflict):
+        rename_source(debian.records, "debian", "gone")
+    assert len(debian.ids("source/debian/")) == 2
+
+
+def test_a_source_may_have_its_old_name_back(debian: Catalogue) -> None:
+    before = {id: versions[-1] for id, versions in history_of(debian, "debian").items()}
+    for name, other in (("debian", "packages"), ("packages", "debian"), ("debian", "packages")):
+        rename_source(debian.records, name, other)
+    assert {id: versions[-1] for id, versions in history_of(debian, "packages").items()} == before

@@ -1,0 +1,214 @@
+"""What the cells of a workbook hold, followed through commands: a model of contents alone, without an engine.
+
+Each row and column is known by where it was at first, or by the message that inserted it. So a cell stays the same
+cell, wherever it goes, and whichever messages are left out as undone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from itertools import groupby
+from typing import Any
+
+import msgspec
+
+from stratalog_sheet.cells import Position, cell_name, parse_cell
+from stratalog_sheet.moves import CopiedSheet, Inserted, Removed, shifts_of
+from stratalog_sheet.writes import CellWrite, writes_of
+
+__all__ = ["CellId", "Contents", "StateSheet", "Tab", "read_sheets"]
+
+ROWS_NEW, COLUMNS_NEW = 100, 26
+"""Of a sheet that was made without a size, as the engine makes it."""
+ZONE_CELLS_MAX = 10_000
+"""Of a larger zone that is cleared, the cells that hold something are looked for."""
+DIGITS = "0123456789"
+
+Line = int | tuple[str, int, int]
+"""A row or column: its number in the state that all began with, or message, insertion within it, and which of these."""
+CellId = tuple[Line, Line]
+"""A cell wherever it goes: its column and its row."""
+
+
+class StateSheet(msgspec.Struct):
+    """A sheet of the engine's JSON."""
+
+    id: str
+    name: str = ""
+    colNumber: int = COLUMNS_NEW  # noqa: N815 - the engine's own name
+    rowNumber: int = ROWS_NEW  # noqa: N815
+    cells: dict[str, Any] = {}
+
+
+class _State(msgspec.Struct):
+    sheets: list[StateSheet] = []
+
+
+def read_sheets(data: bytes) -> list[StateSheet]:
+    """The sheets that the engine's JSON holds."""
+    return msgspec.json.decode(data, type=_State).sheets
+
+
+class _Lines:
+    """The rows or the columns of a sheet in order. Until one comes or goes, each is its own number."""
+
+    def __init__(self, count: int, lines: list[Line] | None = None) -> None:
+        self._count = count
+        self._lines = lines
+        self._positions: dict[Line, int] | None = None
+
+    def copy(self) -> _Lines:
+        return _Lines(self._count, None if self._lines is None else list(self._lines))
+
+    def at(self, position: int) -> Line:
+        return position if self._lines is None else self._lines[position]
+
+    def position(self, line: Line) -> int | None:
+        """Where a line is; None where it is not there."""
+        if self._lines is None:
+            return line if isinstance(line, int) and line < self._count else None
+        if self._positions is None:
+            self._positions = {line: position for position, line in enumerate(self._lines)}
+        return self._positions.get(line)
+
+    def insert(self, at: int, lines: list[Line]) -> None:
+        self._all()[at:at] = lines
+
+    def remove(self, positions: Iterable[int]) -> None:
+        lines = self._all()
+        for position in sorted(positions, reverse=True):
+            del lines[position]
+
+    def missing(self, other: _Lines) -> set[Line]:
+        """The lines that are here, and not in another."""
+        if self._lines is None and other._lines is None:
+            return set()
+        return set(self) - set(other)
+
+    def runs(self, lines: set[Line]) -> Iterator[tuple[int, int]]:
+        """Where these lines are: the first position of each run, and how many follow each other, from the first on."""
+        positions = [position for position, line in enumerate(self) if line in lines] if lines else []
+        for _, run in groupby(enumerate(positions), key=lambda pair: pair[1] - pair[0]):
+            following = [position for _, position in run]
+            yield following[0], len(following)
+
+    def __iter__(self) -> Iterator[Line]:
+        return iter(range(self._count) if self._lines is None else self._lines)
+
+    def __len__(self) -> int:
+        return self._count if self._lines is None else len(self._lines)
+
+    def _all(self) -> list[Line]:
+        if self._lines is None:
+            self._lines = list(range(self._count))
+        self._positions = None
+        return self._lines
+
+
+class Tab:
+    """One sheet: its name, its lines, what it held at first by names of cells, and what was written by cells."""
+
+    def __init__(self, name: str, columns: _Lines, rows: _Lines, base: Mapping[str, Any]) -> None:
+        self.name = name
+        self.columns = columns
+        self.rows = rows
+        self.written: dict[CellId, str] = {}
+        self._base = base
+
+    def copy(self, name: str) -> Tab:
+        """A sheet with the same contents in the same cells."""
+        made = Tab(name, self.columns.copy(), self.rows.copy(), self._base)
+        made.written = dict(self.written)
+        return made
+
+    def position(self, cell: CellId) -> Position | None:
+        """Where a cell is; None where it is gone, or was never there."""
+        column, row = self.columns.position(cell[0]), self.rows.position(cell[1])
+        return None if column is None or row is None else (column, row)
+
+    def content(self, cell: CellId) -> str:
+        """What a cell holds, whether it is there or not."""
+        if cell in self.written:
+            return self.written[cell]
+        column, row = cell
+        return self._at_first(cell_name(column, row)) if isinstance(column, int) and isinstance(row, int) else ""
+
+    def write(self, written: CellWrite) -> None:
+        """Set the content of a range."""
+        (left, top), (right, bottom) = written.first, written.last
+        right, bottom = min(right, len(self.columns) - 1), min(bottom, len(self.rows) - 1)
+        content = str(written.content).replace("\r\n", "\n").replace("\r", "\n")
+        if not content and (right - left + 1) * (bottom - top + 1) > ZONE_CELLS_MAX:
+            cells = [cell for cell in self.filled() if self._is_within(cell, left, top, right, bottom)]
+        else:
+            columns = [self.columns.at(column) for column in range(left, right + 1)]
+            cells = [(column, self.rows.at(row)) for row in range(top, bottom + 1) for column in columns]
+        for cell in cells:
+            self.written[cell] = content
+
+    def filled(self) -> Iterator[CellId]:
+        """The cells that hold something or did; some of them may be gone."""
+        yield from self.written
+        for name in self._base:
+            if (cell := parse_cell(name)) not in self.written:
+                yield cell
+
+    def on_lines(self, columns: set[Line], rows: set[Line]) -> Iterator[CellId]:
+        """The cells of the first state on some of its lines."""
+        if not columns and not rows:
+            return
+        letters = {cell_name(column, 0).rstrip(DIGITS) for column in columns if isinstance(column, int)}
+        numbers = {str(row + 1) for row in rows if isinstance(row, int)}
+        for name in self._base:
+            column = name.rstrip(DIGITS)
+            if column in letters or name[len(column) :] in numbers:
+                yield parse_cell(name)
+
+    def _at_first(self, name: str) -> str:
+        return str(self._base.get(name) or "")
+
+    def _is_within(self, cell: CellId, left: int, top: int, right: int, bottom: int) -> bool:
+        position = self.position(cell)
+        return position is not None and left <= position[0] <= right and top <= position[1] <= bottom
+
+
+class Contents:
+    """The sheets of a workbook by their ids."""
+
+    def __init__(self, sheets: Iterable[StateSheet]) -> None:
+        self.tabs = {
+            sheet.id: Tab(sheet.name, _Lines(sheet.colNumber), _Lines(sheet.rowNumber), sheet.cells) for sheet in sheets
+        }
+
+    def apply(self, message: str, commands: Iterable[Mapping[str, Any]]) -> None:
+        """Follow the commands of one message, which has an id of its own."""
+        insertions = 0
+        for command in commands:
+            for shift in shifts_of(command):
+                self._shift(shift, command, message, insertions)
+                insertions += isinstance(shift, Inserted)
+            for written in writes_of(command):
+                if written.sheet in self.tabs:
+                    self.tabs[written.sheet].write(written)
+            if command["type"] == "DELETE_SHEET":
+                self.tabs.pop(command["sheetId"], None)
+            elif command["type"] == "RENAME_SHEET" and command["sheetId"] in self.tabs:
+                self.tabs[command["sheetId"]].name = str(command.get("newName", ""))
+
+    def _shift(
+        self, shift: Inserted | Removed | CopiedSheet, command: Mapping[str, Any], message: str, number: int
+    ) -> None:
+        if isinstance(shift, CopiedSheet):
+            name = str(command.get("sheetNameTo") or command.get("name") or "")
+            if shift.source in self.tabs:
+                self.tabs[shift.sheet] = self.tabs[shift.source].copy(name)
+            else:
+                size = _Lines(command.get("cols") or COLUMNS_NEW), _Lines(command.get("rows") or ROWS_NEW)
+                self.tabs[shift.sheet] = Tab(name, *size, {})
+        elif shift.sheet in self.tabs:
+            tab = self.tabs[shift.sheet]
+            lines = tab.rows if shift.axis else tab.columns
+            if isinstance(shift, Inserted):
+                lines.insert(shift.at, [(message, number, each) for each in range(shift.count)])
+            else:
+                lines.remove(shift.lines)

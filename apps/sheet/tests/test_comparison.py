@@ -1,0 +1,127 @@
+"""Versions are compared by their entries: cells are the same cells wherever they went, and no model is made."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+import pytest
+
+from apps.sheet.tests.helpers import put, revision, rows, undo
+from stratalog_sheet import Sheet, Sheets
+from stratalog_sheet.cells import cell_name
+from stratalog_sheet.events import Created
+from stratalog_sheet.state import BLANK
+
+ROWS, COLUMNS = 4000, 23
+LINES = {"sheetId": "sheet1", "sheetName": "Sheet1"}
+
+
+def compared(sheet: Sheet, source: int, target: int) -> list[tuple[str, str, str, str]]:
+    return [(one.cell, one.earlier_cell, one.before, one.after) for one in sheet.changes(source, target)]
+
+
+def removed(sheet: Sheet, dimension: str, *elements: int) -> dict[str, Any]:
+    command = {"type": "REMOVE_COLUMNS_ROWS", **LINES, "dimension": dimension, "elements": list(elements)}
+    return revision(sheet, command)
+
+
+@pytest.fixture
+def large(sheets: Sheets) -> Sheet:
+    """A sheet of 92,000 cells with 4,000 formulas."""
+    cells = {cell_name(column, row): str(row * column) for row in range(ROWS) for column in range(COLUMNS - 1)}
+    cells |= {cell_name(COLUMNS - 1, row): f"=SUM(A{row + 1}:V{row + 1})" for row in range(ROWS)}
+    (blank,) = BLANK["sheets"]  # type: ignore[misc]
+    state = {**BLANK, "revisionId": "r", "sheets": [{**blank, "rowNumber": ROWS + 100, "cells": cells}]}
+    return sheets._make("acme", "large", Created("Large", "r", msgspec.json.encode(state)), "ann")
+
+
+def test_many_changes_of_a_large_sheet_are_compared_without_an_engine(large: Sheet, sheets: Sheets) -> None:
+    on = "r"
+    for number in range(600):
+        message = revision(large, rows(0) if number % 100 == 50 else put(number % 20, number, f"new {number}"), on=on)
+        on = message["nextRevisionId"]
+        large.append(message)
+    with sheets.engines.without():
+        changes = large.changes(1, large.version)
+    # Six rows were inserted above all formulas, which nobody changed.
+    assert len(changes) == 594
+    assert all(change.after.startswith("new ") for change in changes)
+    assert {change.after for change in changes if not change.earlier_cell} == set()
+    assert changes[0].cell == "A7"
+    assert changes[0].earlier_cell == "A1"
+
+
+def test_a_cell_that_went_is_named_as_it_was_and_one_that_came_as_it_is(sheet: Sheet) -> None:
+    for row, content in enumerate("abcd", 1):
+        sheet.set(f"A{row}", content)
+    sheet.append(removed(sheet, "ROW", 1))
+    sheet.append(revision(sheet, rows(0)))
+    sheet.set("A1", "new")
+    assert compared(sheet, 5, 8) == [("A1", "", "", "new"), ("A2", "A2", "b", "")]
+    assert compared(sheet, 8, 5) == [("A1", "", "new", ""), ("A2", "A2", "", "b")]
+
+
+def test_a_column_that_went_takes_along_what_a_workbook_had_in_it(large: Sheet) -> None:
+    large.append(removed(large, "COL", 1))
+    changes = large.changes(1, 2)
+    assert len(changes) == ROWS
+    assert (changes[5].cell, changes[5].before, changes[5].after) == ("B6", "5", "")
+
+
+def test_an_undone_insertion_moved_nothing(sheet: Sheet) -> None:
+    sheet.set("A3", "x")
+    inserted = revision(sheet, rows(0, 2))
+    sheet.append(inserted)
+    sheet.append(revision(sheet, put(0, 4, "y")))
+    sheet.append(undo(sheet, inserted["nextRevisionId"]))
+    assert compared(sheet, 2, 5) == [("A3", "A3", "x", "y")]
+    assert compared(sheet, 4, 5) == []
+    assert compared(sheet, 3, 4) == [("A5", "A5", "x", "y")]
+
+
+def test_cells_stay_the_same_across_a_restore(sheet: Sheet) -> None:
+    sheet.set("A2", "x")
+    sheet.append(revision(sheet, rows(0)))
+    sheet.set("A3", "y")
+    sheet.set("C1", "in the row that came")
+    sheet.restore(2)
+    sheet.set("B2", "z")
+    assert compared(sheet, 3, 6) == []
+    assert compared(sheet, 4, 7) == [("A2", "A3", "y", "x"), ("B2", "B3", "", "z")]
+    assert compared(sheet, 5, 6) == [("C1", "C1", "in the row that came", ""), ("A2", "A3", "y", "x")]
+
+
+def test_what_a_merge_hides_is_gone(sheet: Sheet) -> None:
+    for cell in ("A1", "B1", "A2"):
+        sheet.set(cell, cell)
+    zone = {"left": 0, "right": 1, "top": 0, "bottom": 1}
+    sheet.append(revision(sheet, {"type": "ADD_MERGE", "sheetId": "sheet1", "target": [zone]}))
+    assert compared(sheet, 4, 5) == [("B1", "B1", "B1", ""), ("A2", "A2", "A2", "")]
+    assert [one.after for one in sheet.blame("B1")] == ["", "B1"]
+
+
+def test_sheets_that_came_and_went_are_told_whole(sheet: Sheet) -> None:
+    sheet.set("A1", "x")
+    copied = {"type": "DUPLICATE_SHEET", "sheetId": "sheet1", "sheetIdTo": "copy", "sheetNameTo": "Copy"}
+    sheet.append(revision(sheet, copied))
+    assert [(one.sheet, one.cell, one.after) for one in sheet.changes(2, 3)] == [("Copy", "A1", "x")]
+    sheet.append(revision(sheet, {"type": "DELETE_SHEET", "sheetId": "copy", "sheetName": "Copy"}))
+    assert [(one.sheet, one.before, one.after) for one in sheet.changes(3, 4)] == [("Copy", "x", "")]
+    assert compared(sheet, 2, 4) == []
+
+
+def test_a_formula_is_shown_as_it_was_written(sheet: Sheet) -> None:
+    sheet.set("B1", "=A1")
+    sheet.append(revision(sheet, rows(0)))
+    sheet.set("B2", "=A2*2")
+    assert compared(sheet, 2, 4) == [("B2", "B1", "=A1", "=A2*2")]
+
+
+def test_cells_that_were_filled_together_are_told_by_the_engine(sheet: Sheet) -> None:
+    filled = [
+        {"type": "SQUISHED_UPDATE_CELL", "sheetId": "sheet1", "targetRange": "A1:A1", "content": "=B1"},
+        {"type": "SQUISHED_UPDATE_CELL", "sheetId": "sheet1", "targetRange": "A2:A3", "content": {"R": "+R1"}},
+    ]
+    sheet.append(revision(sheet, *filled))
+    assert [(one.cell, one.after) for one in sheet.changes(1, 2)] == [("A1", "=B1"), ("A2", "=B2"), ("A3", "=B3")]
