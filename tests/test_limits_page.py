@@ -72,10 +72,10 @@ def test_every_row_is_of_a_limit_that_is_there() -> None:
 
 
 def test_what_bounds_a_caller_is_a_constant_of_the_limits() -> None:
-    found = {
+    bounds = {
         name for folder in FOLDERS for path in (ROOT / folder).glob("*.py") for name in BOUND.findall(path.read_text())
     }
-    assert found == INNER
+    assert bounds == INNER
 
 
 def test_no_limit_has_two_rows() -> None:

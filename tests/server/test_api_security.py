@@ -183,8 +183,8 @@ def test_two_principals_of_one_name_are_told_apart_in_the_history() -> None:
         for name in ("ada", "mallory"):
             push(client, mutation(name, 1, key="a", value=name), group=name, Authorization=f"Bearer {name}-token")
         versions = client.get(f"{BUDGET}/versions", headers=ADA).json()["versions"]
-    told = [(row["version"]["author"], row["version"]["principal"]) for row in versions]
-    assert told == [("Ada Lovelace", "ada"), ("Ada Lovelace", "mallory")]
+    authors = [(row["version"]["author"], row["version"]["principal"]) for row in versions]
+    assert authors == [("Ada Lovelace", "ada"), ("Ada Lovelace", "mallory")]
 
 
 def test_no_token_is_written_to_the_log(guarded: Client, caplog: pytest.LogCaptureFixture) -> None:
