@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import suppress
+from typing import Any
 
 import msgspec
 
@@ -83,8 +84,9 @@ def _move_records(records: Records, name: str, other: str, progress: Callable[[i
             continue
         if not newest.deleted:
             # Its newest version says that it was moved. One that a poll changed meanwhile raises VersionConflict.
-            given = {"source_time_ms": newest.source_time_ms, "write_id": _moved(other)}
-            records.delete(line.id, expected=newest.version, **given)
+            records.delete(
+                line.id, expected=newest.version, source_time_ms=newest.source_time_ms, write_id=_moved(other)
+            )
         with suppress(NotFound):
             records.delete(f"{WORKS}{name}/{id}")
         counts.records += 1
@@ -103,7 +105,7 @@ def _copy(records: Records, source_id: str, target_id: str, name: str) -> int:
         if version.version <= copied or version.redacted or (version.deleted and not latest):
             continue
         # Two runs at once cannot mix their versions: the second one's number is not the expected one.
-        given = {
+        given: dict[str, Any] = {
             "expected": latest,
             "source_time_ms": version.source_time_ms,
             "write_id": f"rename/{name}/{version.version}",
