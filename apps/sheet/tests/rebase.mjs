@@ -14,11 +14,14 @@ const sheetId = "sheet1";
 /** A model and what it would send; `receive` is how it is given what was committed. */
 function made(data, name) {
   const sent = [];
-  const transport = { onNewMessage: (_, receive) => (made.receive = receive), leave() {} };
-  transport.sendMessage = async (message) => message.type.startsWith("RE") && sent.push(message);
+  let give;
+  const transport = {
+    onNewMessage: (_, receive) => (give = receive),
+    sendMessage: async (message) => message.type.startsWith("RE") && sent.push(message),
+    leave() {},
+  };
   const model = makeModel(structuredClone(data), [], { client: { id: name, name }, transport });
-  const { receive } = made;
-  return { model, sent, receive: (message) => receive(prepared(model, structuredClone(message))) };
+  return { model, sent, receive: (message) => give(prepared(model, structuredClone(message))) };
 }
 
 const name = (dimension, index) => `${dimension} ${index}`;
