@@ -21,6 +21,11 @@ def test_the_snippet_shows_who_changed_the_cell(tmp_path: Path) -> None:
     assert "ada" in history
 
 
+def test_the_snippet_runs_again_in_the_same_folder(tmp_path: Path) -> None:
+    first, second = (run(snippet(), tmp_path).splitlines() for _ in range(2))
+    assert (first[:2], first[-1]) == (second[:2], second[-1]) == (["105", "100"], "150")
+
+
 def snippet() -> str:
     """The README's one Python block."""
     blocks = re.findall(r"```python\n(.*?)```", README.read_text(), re.DOTALL)
