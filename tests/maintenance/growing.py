@@ -13,6 +13,7 @@ from stratalog.errors import StratalogError
 from stratalog.log import delete_log
 from stratalog.log.retention import archive_segments, free_segments
 from stratalog.log.sweep import sweep_deleted
+from stratalog.protocol import Mutation
 
 __all__ = ["FREE", "SETTINGS", "grow", "told"]
 
@@ -102,7 +103,8 @@ def _mutate(store: stratalog.Store, chance: Random) -> object:
         size = chance.choice((5, 5, LARGE))
         value = {"n": chance.randrange(9), "text": chance.randbytes(size).hex()}
         document.mutate("put", {"key": f"items/{chance.randrange(6)}", "value": value}, client=chance.choice(CLIENTS))
-    return document.mutate(chance.choice(("del", "no such mutator")), {"key": "items/1"})
+    name = chance.choice(("del", "no such mutator"))
+    return document.apply([Mutation(client="local", name=name, args={"key": "items/1"})])
 
 
 def _fork(store: stratalog.Store, chance: Random) -> object:

@@ -9,6 +9,7 @@ import stratalog
 from stratalog.documents import Document, redact
 from stratalog.errors import NotFound, Redacted, RedactionRefused
 from stratalog.log.retention import archive_segments, free_segments_below, raise_floor
+from stratalog.protocol import Mutation
 from stratalog.testing.clock import ManualClock
 from tests.inline_store import open_inline
 
@@ -58,7 +59,7 @@ def _mutate(store: stratalog.Store, draw: Random, document: Document, count: int
         key, author = f"cells/{draw.randrange(4)}", draw.choice(("Ada", "Bob", ""))
         value = draw.randbytes(draw.choice((3, 30, LARGE)))
         name, args = draw.choice((("put", {"key": key, "value": value}), ("del", {"key": key}), ("no such", key)))
-        document.mutate(name, args, client=draw.choice(("ada", "bob")), author=author)
+        document.apply([Mutation(client=draw.choice(("ada", "bob")), name=name, args=args)], author=author)
 
 
 def _redact(draw: Random, document: Document) -> None:
