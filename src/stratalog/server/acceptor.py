@@ -1,4 +1,4 @@
-"""Acceptor: takes connections from a listening socket, and turns away those above the bound at once."""
+"""Acceptor: accepts connections from a listening socket, and refuses connections above the limit at once."""
 
 from __future__ import annotations
 
@@ -27,10 +27,10 @@ Protocol = Callable[[Allocation], asyncio.Protocol]
 
 
 class Acceptor:
-    """The connections of one listening socket.
+    """The accept loop of one listening socket.
 
-    asyncio's own server accepts as many connections as wait, before any protocol may refuse one. Where descriptors run
-    out it logs a traceback for each.
+    It replaces asyncio's own server, which accepts every pending connection before a protocol can refuse one, and logs
+    a traceback for each when descriptors run out.
     """
 
     def __init__(
@@ -49,7 +49,7 @@ class Acceptor:
         self._connecting: set[asyncio.Task[None]] = set()
 
     async def accept(self) -> None:
-        """Accept connections, for ever."""
+        """Accept connections until cancelled."""
         self._listening.setblocking(False)
         while True:
             try:
@@ -57,7 +57,7 @@ class Acceptor:
             except OSError as exc:
                 if exc.errno in _EXHAUSTED:
                     _log.error("no connection can be accepted: %s", exc.strerror)
-                # The next try would fail at once, and the socket stays readable: this waits, or the loop would spin.
+                # The socket stays readable, so the next try would fail at once. Without a pause this loop would spin.
                 await asyncio.sleep(ACCEPT_RETRY_SECONDS)
 
     async def _accept_some(self) -> None:
@@ -66,22 +66,24 @@ class Acceptor:
             with suppress(ConnectionAbortedError):
                 connection, address = await loop.sock_accept(self._listening)
                 self._begin(connection, address)
-        # A connection that waits is accepted without a pause, so this lets the others have their turn.
+        # `sock_accept` does not yield to the event loop while connections are pending. Let other tasks run.
         await asyncio.sleep(0)
 
     def _begin(self, connection: socket.socket, address: Any) -> None:
+        # Count the socket before its protocol exists: connections that are still being set up take room too.
         try:
             allocation = self._connections.budget.take(*self._holders(address))
         except Refused as exc:
             self._refuse(connection, exc)
             return
         task = asyncio.get_running_loop().create_task(self._connect(connection, allocation))
+        # The event loop keeps only a weak reference to a task.
         self._connecting.add(task)
         task.add_done_callback(self._connecting.discard)
 
     def _holders(self, address: Any) -> tuple[Holder, ...]:
         peer = address[0] if isinstance(address, tuple) else ""
-        # A trusted proxy has one address for all of its callers, and bounds their sockets itself.
+        # All callers of a trusted proxy share its address, so it has no share. The proxy limits their sockets itself.
         return () if self._proxies.trusts(peer) else (("address", network_of(peer)),)
 
     async def _connect(self, connection: socket.socket, allocation: Allocation) -> None:
@@ -94,14 +96,14 @@ class Acceptor:
             _log.warning("an accepted connection could not be served: %s", exc.strerror)
 
     def _refuse(self, connection: socket.socket, refused: Refused) -> None:
-        """Answer where that takes no waiting, and close."""
+        """Send the error as a response, as far as that needs no waiting, and close the socket."""
         self._metrics.connections_refused.inc()
         _log.warning("a connection was refused: %s", refused)
         with connection, suppress(OSError):
             connection.setblocking(False)
             connection.send(_answer(refused))
             connection.shutdown(socket.SHUT_WR)
-            # A request that is not read would make the system reset the connection, and take the answer back.
+            # Closing a socket with unread bytes makes the system reset it, and the caller would lose the response.
             connection.recv(_REQUEST_BYTES_READ)
 
 

@@ -1,6 +1,7 @@
-"""Bodies on the wire: JSON for everybody, MessagePack for those who want bytes and speed. Both say the same.
+"""Request and response bodies: JSON for every client, MessagePack for clients that need bytes and speed.
 
-In JSON bytes are ``{"$bytes": base64}``; `stratalog.protocol.readable` says how that stays without loss.
+Both forms carry the same values. JSON writes bytes as ``{"$bytes": base64}``; `stratalog.protocol.readable` describes
+how that mapping loses nothing.
 """
 
 from __future__ import annotations
@@ -43,36 +44,40 @@ __all__ = [
 JSON = "application/json"
 MSGPACK = "application/msgpack"
 LOOP_BYTES_MAX = 64 * 1024
-"""A body up to this size is read on the event loop, which costs less than changing threads."""
+"""A body of up to this size is decoded on the event loop, which costs less than a switch to a worker thread."""
 
 PLAIN = "plain"
-"""The option of a handler whose JSON knows nothing of our way to write bytes."""
+"""The option of a handler whose JSON does not use ``{"$bytes": base64}``: its objects are taken literally."""
 
-# A MessagePack list or object begins with one of the other bytes.
+# The bytes that do not begin a MessagePack list or object.
 _NO_CONTAINERS = bytes(byte for byte in range(256) if not (0x80 <= byte <= 0x9F or 0xDC <= byte <= 0xDF))
 MSGPACK_NAMES = frozenset({MSGPACK, "application/x-msgpack", "application/vnd.msgpack"})
 T = TypeVar("T")
 
 
 class Question(Request[Any, Any, Any]):
-    """A request whose body is read as its content type says, straight into the handler's type, strictly.
+    """A request whose body is decoded by its content type, strictly, straight into the handler's type.
 
-    Nothing is read or unpacked until a handler that may be called asks for the body.
+    The body is read and unpacked only when a handler that the caller may call reads it.
     """
 
     async def stream(self) -> AsyncGenerator[bytes, None]:
-        """The body as it arrives, unpacked. Raises Refused, Invalid."""
+        """Yield the unpacked body as it arrives. Raises Refused, Invalid."""
         async for piece in self._pieces():
             yield piece
 
     async def body(self) -> bytes:
-        """The whole body, which is counted while the request lasts. Raises what `stream` does, and LimitExceeded."""
+        """Return the whole body, which counts against the budget of bodies until the request ends.
+
+        Raises the errors of `stream`, and LimitExceeded.
+        """
         if self._body is Empty:
             taken, size, pieces, received = bytes_of(self.scope), self._json_size(), list[bytes](), 0
             async for piece in self._pieces():
                 taken.take_body(len(piece))
                 received += len(piece)
                 if size is not None:
+                    # Check each piece: a body that would decode too large is refused before the rest is received.
                     await _run_sized(received, partial(size.add, piece))
                     self._check_size(size.decoded_bytes, self._decoded_bytes_max)
                 pieces.append(piece)
@@ -83,9 +88,9 @@ class Question(Request[Any, Any, Any]):
         return self._body
 
     async def json(self) -> Any:
-        """The body as the struct that the handler asks for. Raises Invalid, LimitExceeded, Refused.
+        """Return the body decoded to the handler's struct. Raises Invalid, LimitExceeded, Refused.
 
-        Where a push is large, its arguments are `RawArguments`, which are decoded part by part.
+        A large push keeps its arguments as `RawArguments`, which are decoded part by part.
         """
         body, handler, kind, limit = await self.body(), self.route_handler, self._kind, self._decoded_bytes_max
         size = self._decoded_bytes
@@ -94,6 +99,7 @@ class Question(Request[Any, Any, Any]):
         size = max(size, len(body) * REQUEST_COPIES)
         self._check_size(size, limit)
         taken, is_plain = bytes_of(self.scope), PLAIN in handler.opt
+        # Only a push may exceed the limit here. It is decoded in parts, so that it needs no more memory at once.
         await taken.take_decoded(min(size, limit))
         parts = handler.opt.get(PARTS)
         if parts is not None and size > min(PUSH_PART_DECODED_BYTES, limit):
@@ -102,7 +108,7 @@ class Question(Request[Any, Any, Any]):
         field = handler.parsed_data_field
         shape = Any if field is None else field.annotation
         decoded = await _run_sized(len(body), lambda: decode_body(body, kind, shape, plain=is_plain))
-        # The request lives on until it is answered, and the body in it would be one copy more than is counted.
+        # The request object lives until it is answered. A body kept in it would be one more copy than is counted.
         self._body = Empty
         return decoded
 
@@ -140,13 +146,13 @@ class Question(Request[Any, Any, Any]):
         return JsonSize() if is_decoded else None
 
     def _check_size(self, size: int, limit: int) -> None:
-        # Of a push each mutation is checked.
+        # A push may exceed the limit as a whole: `ArgumentsCheck` checks each of its mutations.
         if size > limit and PARTS not in self.route_handler.opt:
             raise LimitExceeded("the body takes too much memory once decoded", limit=limit, value=size)
 
 
 class ArgumentsCheck:
-    """Checks the arguments of a push's mutations one after the other, and leaves them as they arrived."""
+    """A check of the arguments of a push's mutations, one mutation at a time. The arguments stay encoded."""
 
     def __init__(self, kind: str, limit: int, *, plain: bool) -> None:
         self._kind = kind
@@ -154,7 +160,10 @@ class ArgumentsCheck:
         self._is_plain = plain
 
     def open(self, raw: msgspec.Raw) -> RawArguments | None:
-        """The arguments, which can be decoded. Raises Invalid, LimitExceeded for too large ones."""
+        """Return the arguments once they are known to decode; None for no arguments.
+
+        Raises Invalid for arguments that do not decode, LimitExceeded for arguments that are too large.
+        """
         body = bytes(raw)
         if not body:
             return None
@@ -162,6 +171,7 @@ class ArgumentsCheck:
         if size > self._limit:
             text = "the arguments of a mutation take too much memory once decoded"
             raise LimitExceeded(text, limit=self._limit, value=size)
+        # Decode and discard: later, an argument that does not decode would fail after earlier parts were applied.
         self._decode(raw)
         return RawArguments(raw, size, self._decode)
 
@@ -177,12 +187,12 @@ class ArgumentsCheck:
 
 
 async def _run_sized(size: int, function: Callable[[], T]) -> T:
-    """Run what takes as long as the body is large: of a small one here, of a large one on a worker thread."""
+    """Run work whose time grows with ``size`` in bytes: on the event loop for a small body, else on a worker thread."""
     return function() if size <= LOOP_BYTES_MAX else await sync_to_thread(function)
 
 
 class Answer(Response[T]):
-    """An answer in the form that the request's Accept header asks for."""
+    """A response encoded in the form that the request's Accept header names."""
 
     def to_asgi_response(self, app: Any, request: Request[Any, Any, Any], **options: Any) -> ASGIResponse:
         if self.content is not None and not isinstance(self.content, bytes | str):
@@ -199,11 +209,11 @@ class Answer(Response[T]):
 
 
 _ADDITIONS = ("headers", "cookies", "background", "is_head_response")
-"""What a handler's declaration may add to its answers."""
+"""The options by which a handler's declaration adds to its responses. Litestar builds a response with any of them."""
 
 
 class _EncodedAnswer(ASGIResponse):
-    """An answer that is there in bytes. Litestar would look for cookies and headers of many kinds in it."""
+    """A response that is already encoded. It skips Litestar's constructor, which merges headers and cookies."""
 
     def __init__(self, status: int, kind: str, body: bytes) -> None:
         self.background = None
@@ -218,7 +228,10 @@ class _EncodedAnswer(ASGIResponse):
 
 
 def encoded(request: Request[Any, Any, Any], content: T) -> Response[T]:
-    """An answer that may be large, encoded here and now: on the worker thread that calls this, not the event loop."""
+    """Return a response that may be large, encoded now: on the calling worker thread, not on the event loop.
+
+    The request then holds only the encoded size of its budget of answers.
+    """
     kind = accepted(headers_of(request.scope).get("accept", ""))
     body: Any = encode_body(content, kind)
     bytes_of(request.scope).settle_answer(len(body))
@@ -226,15 +239,15 @@ def encoded(request: Request[Any, Any, Any], content: T) -> Response[T]:
 
 
 def accepted(header: str) -> str:
-    """The form to answer in: MessagePack where it is named, else JSON."""
+    """Return the content type of the response: MessagePack where the Accept header names it, else JSON."""
     kinds = {part.partition(";")[0].strip() for part in header.split(",")}
     return MSGPACK if kinds & MSGPACK_NAMES else JSON
 
 
 def decode_body(body: bytes, kind: str, shape: Any = Any, *, plain: bool = False) -> Any:
-    """The ``shape`` that a body says; ``plain`` JSON is taken as it is, also where it looks like bytes.
+    """Return a body decoded to ``shape``. ``plain`` JSON is taken literally: ``{"$bytes": …}`` stays an object.
 
-    Raises Invalid, LimitExceeded for one nested too deeply, Refused for an unknown kind.
+    Raises Invalid, LimitExceeded for a body nested too deeply, Refused (415) for an unknown content type.
     """
     if kind not in MSGPACK_NAMES and kind != JSON:
         raise Refused(415, "unsupported-media-type", "a body must be JSON or MessagePack", value=kind)
@@ -249,27 +262,27 @@ def decode_body(body: bytes, kind: str, shape: Any = Any, *, plain: bool = False
         raise too_deep() from exc
     if _brackets_max(body, kind) > REQUEST_DEPTH_MAX:
         check_depth(value)
-    # Only a name that begins with "$" stands for something else, and most bodies have none.
+    # Only names that begin with "$" need restoring. Most bodies have none, and skip the walk.
     is_marked = kind == JSON and not plain and (b'"$' in body or b"\\u0024" in body)
     return restore(value) if is_marked else value
 
 
 def encode_body(content: Any, kind: str) -> bytes:
-    """An answer's bytes."""
+    """Return ``content`` encoded as JSON or MessagePack."""
     if kind == MSGPACK:
         return msgspec.msgpack.encode(content)
     return msgspec.json.encode(to_plain(msgspec.to_builtins(content, builtin_types=(bytes,))))
 
 
 def _brackets_max(body: bytes, kind: str) -> int:
-    """How many lists and objects a body has at most: so deeply they are nested at most."""
+    """Return an upper bound of the number of lists and objects in a body, which also bounds their nesting."""
     if kind == JSON:
         return body.count(b"{") + body.count(b"[")
     return len(body.translate(None, _NO_CONTAINERS))
 
 
 def check_depth(value: Any) -> None:
-    """Raise LimitExceeded where lists and objects are nested too deeply. Level by level: depth costs no stack."""
+    """Raise LimitExceeded where lists and objects are nested too deeply. It walks by level, so depth uses no stack."""
     level = [value]
     for _ in range(REQUEST_DEPTH_MAX):
         level = [

@@ -1,4 +1,4 @@
-"""Waiting for room in a budget: a caller whose turn would come in a moment is not refused at once."""
+"""Queue for room in a full budget: callers wait for a short time before they are refused."""
 
 from __future__ import annotations
 
@@ -12,10 +12,11 @@ __all__ = ["BudgetQueue"]
 
 
 class BudgetQueue:
-    """The callers that wait for room in one budget, in the order in which they came. Used on one event loop.
+    """The callers that wait for room in one budget, in order of arrival. Used on one event loop.
 
-    A small amount is taken past those that wait, where there is room. A caller that waits for its own share lets others
-    pass. At most ``waits_of_holder_max`` of one holder wait, so that callers take turns; each for ``seconds_max``.
+    An amount of up to ``small_max`` bypasses the queue where the budget has room. A caller that waits only for its own
+    share does not block the callers behind it. Each caller waits for ``seconds_max``. At most ``waits_of_holder_max``
+    callers of one holder wait at once; the next one is refused. Without shares a queue has no such limit.
     """
 
     def __init__(self, *, seconds_max: float, waits_of_holder_max: int, small_max: int) -> None:
@@ -25,7 +26,12 @@ class BudgetQueue:
         self._waiting: deque[_Waiting] = deque()
 
     async def add(self, allocation: Allocation, amount: int) -> None:
-        """Take more, once there is room. Raises Refused as `Allocation.add` does, after a while."""
+        """Add ``amount`` to the allocation as soon as there is room.
+
+        Raises Refused as `Allocation.add` does: after ``seconds_max``, or at once where the holder has too many callers
+        in the queue. Nothing is added then.
+        """
+        # A large amount must not bypass the callers that already wait, even where it would fit now.
         if amount <= self._small_max or not self._waiting:
             try:
                 return allocation.add(amount)
@@ -37,7 +43,7 @@ class BudgetQueue:
         return None
 
     def wake(self) -> None:
-        """Something was released: give it to those that wait."""
+        """Admit waiting callers, in order, after an amount was released."""
         is_full = False
         for waiting in tuple(self._waiting):
             if is_full and waiting.amount > self._small_max:
@@ -46,7 +52,8 @@ class BudgetQueue:
                 waiting.allocation.add(waiting.amount)
             except Refused as exc:
                 waiting.refused = exc
-                # What is left is for the first that waits, or a stream of smaller ones would keep it waiting.
+                # Reserve the rest for the first caller that the process has no room for: callers behind it with
+                # smaller amounts would otherwise starve it. A caller that only lacks its share reserves nothing.
                 is_full = is_full or exc.details.get("scope") == "process"
             else:
                 self._waiting.remove(waiting)
@@ -64,13 +71,14 @@ class BudgetQueue:
         except TimeoutError:
             raise waiting.refused from None
         finally:
+            # Still in the queue after a timeout or a cancellation. Callers behind it may fit into what it reserved.
             if waiting in self._waiting:
                 self._waiting.remove(waiting)
                 self.wake()
 
 
 class _Waiting:
-    """One that waits, with the error that it ends with if it waits too long."""
+    """One caller in the queue, with the error that it raises when its time is over."""
 
     def __init__(self, allocation: Allocation, amount: int, refused: Refused) -> None:
         self.allocation = allocation

@@ -1,4 +1,4 @@
-"""Byte budgets: what requests hold of a process's memory and of its temporary files, with a share for each caller."""
+"""Byte budgets: memory and temporary files that the requests of one process hold, with a share for each caller."""
 
 from __future__ import annotations
 
@@ -31,13 +31,14 @@ _STATE = "stratalog_bytes"
 
 
 class ByteBudgets:
-    """The budgets of one process. Without authentication there is one caller, and only the process bounds it."""
+    """The budgets of one process. Without authentication there are no shares: only the process's limits apply."""
 
     def __init__(self, application: Application) -> None:
         limits = application.limits
         has_shares = application.authenticate is not None
 
         def budget(resource: str, limit: int, principal: int) -> Budget:
+            # The rest stays free for other organisations, however many principals one organisation has.
             organisation = max(principal, limit * 3 // 4)
             shares: dict[HolderKind, int] = {"principal": principal, "organisation": organisation}
             return Budget(resource, limit, {**shares, "address": principal} if has_shares else {})
@@ -60,7 +61,7 @@ class ByteBudgets:
 
 
 class RequestBytes:
-    """What one request has taken of each budget. As a context manager all of it is released at the end."""
+    """The amounts that one request holds of each budget, in bytes. As a context manager it releases all of them."""
 
     def __init__(self, budgets: ByteBudgets, scope: Scope) -> None:
         self._budgets = budgets
@@ -68,13 +69,13 @@ class RequestBytes:
         self._allocations: dict[Budget, Allocation] = {}
 
     def take_body(self, amount: int) -> None:
-        """Take memory for a body that arrives. Raises Refused."""
+        """Take memory for bytes of a body as they arrive. Raises Refused and takes nothing then."""
         self._take(self._budgets.bodies, amount)
 
     async def take_decoded(self, amount: int) -> None:
-        """Take memory to decode and apply a body, once there is room.
+        """Wait for the memory that decoding and applying a body needs, and take it.
 
-        Raises Refused where there is none for long, and LimitExceeded for a body that takes more than the share.
+        Raises Refused when no room becomes free in time, and LimitExceeded for a body that exceeds the caller's share.
         """
         allocation = self._allocation(self._budgets.decoded)
         if amount > allocation.amount_max:
@@ -83,18 +84,18 @@ class RequestBytes:
         await self._budgets.decoded_queue.add(allocation, amount)
 
     def take_file(self, amount: int) -> None:
-        """Take room in a temporary file. Raises Refused."""
+        """Take room in a temporary file, in addition to room taken before. Raises Refused."""
         self._take(self._budgets.files, amount)
 
     def cover_file(self, amount: int) -> None:
-        """Take room for a temporary file that has that size, beyond what was taken before. Raises Refused."""
+        """Take the room that the request still lacks for a temporary file of ``amount`` bytes. Raises Refused."""
         allocation = self._allocation(self._budgets.files)
         allocation.add(max(0, amount - allocation.amount))
 
     def cover_answer(self, amount: int) -> None:
-        """Take what an answer of that size needs and has not yet.
+        """Take the memory that the request still lacks for a response of ``amount`` bytes.
 
-        Raises Refused, and LimitExceeded for an answer that is larger than the caller's share.
+        Raises Refused, and LimitExceeded for a response larger than the caller's share.
         """
         allocation = self._allocation(self._budgets.answers)
         if amount > allocation.amount_max:
@@ -105,18 +106,20 @@ class RequestBytes:
         allocation.add(max(0, amount - allocation.amount))
 
     def room_for_row(self, row_bytes: int) -> AbstractContextManager[object]:
-        """Hold while a row that reads so many bytes is decoded and encoded, which takes many times as much memory.
+        """Return a context to enter while a row of ``row_bytes`` is decoded and encoded.
 
-        Of large rows few are held at once. That costs little: they compute, and the interpreter runs one thread.
+        A row takes many times its size in memory then, so at most `LARGE_ROWS_MAX` large rows are processed at once:
+        entering blocks the thread until one has ended. That costs little: the work is computation, and the interpreter
+        runs one thread at a time.
         """
         return self._budgets.large_rows if row_bytes > LARGE_ROW_BYTES_MIN else nullcontext()
 
     def settle_answer(self, amount: int) -> None:
-        """An answer was made, and has that size: give back the rest."""
+        """Release the memory beyond the ``amount`` bytes of a finished response; for a small response, all of it."""
         self._allocation(self._budgets.answers).reduce(amount if amount >= ANSWER_BYTES_COUNTED_MIN else 0)
 
     def release(self) -> None:
-        """Give all of it back."""
+        """Release everything, and admit callers that wait for memory to decode."""
         for allocation in self._allocations.values():
             allocation.release()
         if self._budgets.decoded in self._allocations:
@@ -134,12 +137,13 @@ class RequestBytes:
     def _allocation(self, budget: Budget) -> Allocation:
         allocation = self._allocations.get(budget)
         if allocation is None:
+            # Bind the holders at the first use, not earlier: only then is the organisation among them.
             allocation = self._allocations[budget] = budget.take(*_holders(self._scope), amount=0)
         return allocation
 
 
 def bounded(app: ASGIApp, budgets: ByteBudgets) -> ASGIApp:
-    """The application with its bodies and answers counted, until each request has been answered."""
+    """Wrap an application: the bodies and responses of a request count against ``budgets`` until it is answered."""
 
     async def call(scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != ScopeType.HTTP:
@@ -154,14 +158,14 @@ def bounded(app: ASGIApp, budgets: ByteBudgets) -> ASGIApp:
 
 
 def bytes_of(scope: Scope) -> RequestBytes:
-    """What the request of this scope has taken."""
+    """Return the amounts that the request of this scope holds."""
     state: Any = scope["state"]
     request_bytes: RequestBytes = state[_STATE]
     return request_bytes
 
 
 class _CountedAnswer:
-    """Holds an answer's head back until its body is counted, so that a refusal can still take its place."""
+    """A sender that holds back a response's head until its body is counted, so that a refusal can replace it."""
 
     def __init__(self, request_bytes: RequestBytes, send: Send) -> None:
         self._bytes = request_bytes
@@ -179,7 +183,8 @@ class _CountedAnswer:
             start, self._start = self._start, None
             size = len(message.get("body", b""))
             try:
-                # Most answers are small; a stream's pieces come one after the other.
+                # Most responses are small, and not counted. The pieces of a stream are held one after the other, so
+                # its first piece is counted for all.
                 if size >= ANSWER_BYTES_COUNTED_MIN:
                     self._bytes.cover_answer(size)
             except (Refused, LimitExceeded) as exc:
@@ -198,6 +203,6 @@ class _CountedAnswer:
 
 
 def _holders(scope: Scope) -> tuple[Holder, ...]:
-    """Whom the connection counts for: by now the organisation is among them, if the principal was let into one."""
+    """Return the holders of the connection: the organisation too, once the principal was admitted to it."""
     connection = connection_of(scope)
     return (("address", address_of(scope)),) if connection is None else connection.holders

@@ -1,8 +1,8 @@
-"""Connections: what each connection holds of the process, and for whom it counts.
+"""Shares of connections: the amount that each request or live connection holds of the process, and its holders.
 
-A connection begins as nobody's. It counts for its address while nobody is known, for its principal once there is one,
-and for an organisation as well once the principal was let into it: nobody can use up the share of an organisation that
-is closed to them. What it holds is given back when it ends, however it ends.
+A connection begins without a holder. It counts for its address while no principal is known, for its principal once
+authentication succeeds, and also for an organisation once the principal is admitted to it. So no caller can use up the
+share of an organisation that it may not enter. A connection releases its amounts when it ends, whatever ended it.
 """
 
 from __future__ import annotations
@@ -23,13 +23,13 @@ __all__ = ["SOCKET", "CallerConnection", "ConnectionBudgets", "address_of", "con
 
 _KEY = "stratalog.connection"
 SOCKET = "stratalog.socket"
-"""Where a scope has what its socket has taken, if it has one."""
+"""The key of a scope under which it has the `Allocation` of its socket. It is missing where no socket is counted."""
 
 ADDRESSES_REMEMBERED_MAX = 1024
 
 
 class ConnectionBudgets:
-    """The connections of one process. Without authentication everybody is one user, and nobody has a share."""
+    """The connections of one process. Without authentication all callers are one user, and no shares apply."""
 
     def __init__(self, limits: ServerLimits, *, is_shared: bool) -> None:
         self._limits = limits
@@ -37,14 +37,17 @@ class ConnectionBudgets:
         self.bound(limits.connections_max)
 
     def bound(self, connections_max: int) -> None:
-        """Bound them by what the process has room for, before any is open: shares are parts of that."""
+        """Set the limit of connections. Call it before any is open: it replaces the budgets and their shares.
+
+        Live connections last long, so `REQUESTS_RESERVED_SHARE` of the connections is reserved for requests.
+        """
         limits, reserved = self._limits, int(connections_max * REQUESTS_RESERVED_SHARE)
         live_max = min(limits.live_connections_max, connections_max - reserved)
         self.connections = _budget("connections", connections_max, limits, self._is_shared)
         self.live = _budget("live connections", live_max, limits, self._is_shared)
 
     def open(self, scope: Scope) -> CallerConnection:
-        """A connection that begins, and whose parts find it by `connection_of`. Raises Refused."""
+        """Open a connection and store it in ``scope`` for `connection_of`. Raises Refused where the process is full."""
         data: Any = scope
         connection = CallerConnection(self, address_of(scope), data.get(SOCKET))
         data[_KEY] = connection
@@ -52,7 +55,7 @@ class ConnectionBudgets:
 
 
 class CallerConnection:
-    """One connection in progress. Used from the event loop only."""
+    """One connection in progress. As a context manager it is closed at the end. Used from the event loop only."""
 
     def __init__(self, budgets: ConnectionBudgets, address: str, socket: Allocation | None = None) -> None:
         self.address = address
@@ -61,40 +64,44 @@ class CallerConnection:
         self._budgets = budgets
         self._holders: tuple[Holder, ...] = ()
         self._live: Allocation | None = None
+        # Without holders: the process's limit applies before the caller is known, its share after that.
         self._own = budgets.connections.take()
 
     @property
     def holders(self) -> tuple[Holder, ...]:
-        """Whose shares it counts for: none before it is known who asks."""
+        """The holders whose shares it counts for: none until `count_for_address` or `count_for_principal` is called."""
         return self._holders
 
     @property
     def holder(self) -> Holder:
-        """Whom it counts for: its principal, else its address."""
+        """Its principal, or its address where no principal is known."""
         return ("principal", self.principal) if self.principal else ("address", self.address)
 
     def count_for_address(self) -> None:
-        """Count it for the address, since nobody is known. Raises Refused."""
+        """Count it for its address, because no principal is known. Raises Refused; its holders stay then."""
         self._assign(("address", self.address))
 
     def count_for_principal(self, principal: str) -> None:
-        """Count it for the principal, and for the address no more. Raises Refused."""
+        """Count it for the principal instead of the address, and its socket for no holder. Raises Refused."""
         self.principal = principal
         self._assign(("principal", principal))
         if self._socket is not None:
             self._socket.assign()
 
     def enter(self, organisation: str) -> None:
-        """Count it for the organisation too, which the principal was let into. Raises Refused."""
+        """Count it also for the organisation that the principal was admitted to, in place of an earlier organisation.
+
+        Raises Refused; its holders stay then.
+        """
         others = tuple(holder for holder in self._holders if holder[0] != "organisation")
         self._assign(*others, ("organisation", organisation))
 
     def become_live(self) -> None:
-        """Count it as a live connection too, until it ends. Raises Refused."""
+        """Count it also as a live connection, until it ends. A second call does nothing. Raises Refused."""
         self._live = self._live or self._budgets.live.take(*self._holders)
 
     def close(self) -> None:
-        """Give back what it holds."""
+        """Release its amounts. The socket's allocation stays: one socket serves many requests."""
         self._own.release()
         if self._live is not None:
             self._live.release()
@@ -111,21 +118,21 @@ class CallerConnection:
 
 
 def connection_of(scope: Scope) -> CallerConnection | None:
-    """The connection of a request; None where no middleware opened it."""
+    """Return the connection of a request; None where no middleware opened one."""
     data: Any = scope
     connection: CallerConnection | None = data.get(_KEY)
     return connection
 
 
 def address_of(scope: Scope) -> str:
-    """The caller's network address. Of IPv6 the first 64 bits: whoever has one address there has all that follow."""
+    """Return the caller's network address; for IPv6 its /64 network, because one caller usually has all of a /64."""
     client = scope.get("client")
     return network_of(client[0] if client else "")
 
 
 @lru_cache(ADDRESSES_REMEMBERED_MAX)
 def network_of(text: str) -> str:
-    """What an address counts for: itself, or the network of one caller."""
+    """Return an IPv4 address as it is, an IPv6 address as its /64 network, and any other text unchanged."""
     try:
         parsed = ipaddress.ip_address(text)
     except ValueError:
@@ -142,7 +149,7 @@ def _budget(resource: str, limit: int, limits: ServerLimits, is_shared: bool) ->
 
 
 def _shares(limit: int, limits: ServerLimits) -> Mapping[HolderKind, int]:
-    """At least one: a share of nothing would keep everybody out of a small process."""
+    """Return the shares of ``limit``, each at least 1: with a share of 0 a small process would refuse all callers."""
     return {
         "principal": max(1, int(limit * limits.principal_share_max)),
         "organisation": max(1, int(limit * limits.organisation_share_max)),

@@ -1,7 +1,7 @@
-"""Connections: uvicorn's protocols, with deadlines and bounds that uvicorn does not have.
+"""Connections: uvicorn's protocols, with deadlines and limits that uvicorn lacks.
 
-A `Connection` stands between a protocol and its transport for as long as the socket is open, also when HTTP becomes a
-WebSocket. It counts what is written, and `OpenConnections` drops it where its caller misses a deadline.
+A `Connection` wraps the transport of a socket while the socket is open, also after HTTP became a WebSocket. It counts
+the bytes written, and `OpenConnections` drops it when its caller misses a deadline.
 """
 
 from __future__ import annotations
@@ -28,9 +28,9 @@ __all__ = ["Connection", "HttpProtocol", "OpenConnections", "WebSocketProtocol",
 class OpenConnections:
     """The sockets that callers hold open. Used from the event loop only.
 
-    ``budget`` is how many there may be. A connection begins with an allocation of it and ends with its release. Where
-    callers have shares it counts for its address until a request on it is recognised: half a head and an idle socket
-    ask for nothing that could be counted otherwise.
+    ``budget`` limits their number. A connection begins with an allocation of it, and releases that at its end. Where
+    callers have shares, the connection counts for its address until a request on it is authenticated. An idle socket
+    or half a request head sends nothing that names another holder.
     """
 
     def __init__(
@@ -43,20 +43,20 @@ class OpenConnections:
         self._open: set[Connection] = set()
 
     def begin(self, transport: asyncio.Transport, allocation: Allocation, now: float) -> Connection:
-        """A socket was accepted."""
+        """Register an accepted socket, and return its connection."""
         connection = Connection(self, transport, allocation, now)
         self._open.add(connection)
         self._metrics.connections.inc()
         return connection
 
     def end(self, connection: Connection) -> None:
-        """A socket was closed."""
+        """Unregister a closed socket, and release its allocation."""
         self._open.discard(connection)
         self._metrics.connections.dec()
         connection.allocation.release()
 
     def drop_overdue(self, now: float) -> None:
-        """Close, without another word, each connection whose caller has missed a deadline."""
+        """Abort each connection whose caller has missed a deadline. The caller is sent no response."""
         for connection in list(self._open):
             reason = connection.missed_deadline(now)
             if reason is not None:
@@ -65,38 +65,39 @@ class OpenConnections:
 
 
 class Connection:
-    """The transport of one socket, as its protocol sees it."""
+    """The transport of one socket, as its protocol sees it. Other attributes are those of the wrapped transport."""
 
     def __init__(
         self, connections: OpenConnections, transport: asyncio.Transport, allocation: Allocation, now: float
     ) -> None:
         self.allocation = allocation
         self.head_began: float | None = now
-        """Since when the head of a request is waited for; None while no head is."""
+        """The start of the wait for a request's head, on the event loop's clock in seconds; None outside of a wait."""
         self._connections = connections
         self._transport = transport
         self._written_bytes = 0
         self._progress = AnswerProgress(connections.limits)
 
     def write(self, data: bytes) -> None:
-        """Hand bytes to the transport, and count them."""
+        """Write bytes to the transport, and count them."""
         self._written_bytes += len(data)
         self._transport.write(data)
 
     def missed_deadline(self, now: float) -> str | None:
-        """Which deadline the caller has missed."""
+        """Return the deadline that the caller has missed at ``now``: ``head``, ``answer`` or None."""
         if self.head_began is not None and now - self.head_began >= self._connections.limits.request_head_seconds_max:
             return "head"
         waiting = self._transport.get_write_buffer_size()
         return "answer" if self._progress.is_overdue(now, self._written_bytes - waiting, waiting) else None
 
     def abort(self) -> None:
-        """Close at once; what was not sent is lost."""
+        """Close the socket at once. Bytes in the write buffer are lost."""
+        # The transport reports its end only later. Without a deadline `drop_overdue` does not count it again.
         self.head_began = None
         self._transport.abort()
 
     def end(self) -> None:
-        """The socket was closed."""
+        """Report to `OpenConnections` that the socket was closed."""
         self._connections.end(self)
 
     def __getattr__(self, name: str) -> Any:
@@ -122,6 +123,7 @@ class HttpProtocol(H11Protocol):
         super().connection_lost(exc)
 
     def data_received(self, data: bytes) -> None:
+        # The first bytes after an idle time begin the next head.
         if self._connection.head_began is None and not self._is_answering():
             self._connection.head_began = self.loop.time()
         super().data_received(data)
@@ -129,11 +131,12 @@ class HttpProtocol(H11Protocol):
             self._connection.head_began = None
 
     def on_response_complete(self) -> None:
-        # Whoever does not read one answer is not given the next: pipelined requests would run, and hold their answers.
+        # Do not begin the next pipelined request before the caller reads this response: each further request would
+        # run, and hold its response in memory. `resume_writing` continues.
         if self.flow.write_paused and not self.transport.is_closing():
             self._is_unread = True
             return
-        # An answer that came before the end of its request: the rest must come as soon as a head would have to.
+        # The response ended before its request did. The rest of the request gets the deadline of a head.
         is_cut = self.conn.their_state is h11.SEND_BODY
         self._connection.head_began = self.loop.time() if is_cut else None
         super().on_response_complete()
@@ -169,18 +172,20 @@ class WebSocketProtocol(WebSocketsSansIOProtocol):
 
     def data_received(self, data: bytes) -> None:
         super().data_received(data)
-        # Each ping is answered by a pong. A caller that pings and does not read would fill the memory.
+        # Each ping is answered by a pong. The pongs of a caller that pings and does not read would fill the memory, so
+        # stop reading from it.
         if not self.writable.is_set():
             self.transport.pause_reading()
 
     def resume_writing(self) -> None:
         super().resume_writing()
+        # The protocol has its own reason to pause, as a full queue of messages.
         if not self.read_paused:
             self.transport.resume_reading()
 
 
 def _on_socket(app: Any, allocation: Allocation) -> Any:
-    """The application, which is told on which socket a request came."""
+    """Wrap an application so that each scope has the allocation of its socket, under `SOCKET`."""
 
     async def call(scope: Any, receive: Any, send: Any) -> None:
         scope[SOCKET] = allocation
@@ -190,7 +195,10 @@ def _on_socket(app: Any, allocation: Allocation) -> Any:
 
 
 def in_pieces(app: ASGIApp) -> ASGIApp:
-    """Send an answer's body in pieces: uvicorn waits for a slow reader before a message, never within one."""
+    """Wrap an application so that large bodies are sent in pieces of `ANSWER_PIECE_BYTES`.
+
+    uvicorn waits for a slow reader before it writes a message, never within one.
+    """
 
     async def call(scope: Scope, receive: Receive, send: Send) -> None:
         async def send_pieces(message: Message) -> None:

@@ -1,6 +1,6 @@
-"""Deadlines of callers: how slowly a body may come, and how slowly an answer may be read.
+"""Deadlines of callers: the slowest allowed rate of a request's body and of reading a response.
 
-Both take the time as an argument or from the event loop, and count only time in which the caller is waited for.
+The time is an argument or the event loop's. Only time in which the server waits for the caller counts.
 """
 
 from __future__ import annotations
@@ -20,10 +20,12 @@ PROGRESS_WINDOW_SECONDS = 60.0
 
 
 def within_deadline(receive: Receive, limits: ServerLimits) -> Receive:
-    """The same, for a request with a body: raises Refused where its caller goes away, falls silent or is too slow.
+    """Wrap the ``receive`` of a request with a body so that it enforces the deadlines of the body.
 
-    The whole body may be waited for `request_body_seconds_max`, and a second longer for each
-    `request_body_bytes_per_second_min` that came. Time in which nobody reads the body does not count.
+    It raises Refused: 400 where the caller disconnects, 408 where the caller is silent for
+    `REQUEST_SILENCE_SECONDS_MAX` or too slow. The server waits for the whole body for `request_body_seconds_max`, and
+    one second longer for each `request_body_bytes_per_second_min` bytes received. Time in which the handler does not
+    read the body does not count.
     """
     complete = False
     loop = asyncio.get_running_loop()
@@ -32,6 +34,7 @@ def within_deadline(receive: Receive, limits: ServerLimits) -> Receive:
 
     async def give() -> Any:
         nonlocal complete, waited_seconds, received_bytes
+        # After the body only a disconnect can come, for which there is no deadline.
         if complete:
             return await receive()
         allowed_seconds = limits.request_body_seconds_max + received_bytes / limits.request_body_bytes_per_second_min
@@ -53,7 +56,7 @@ def within_deadline(receive: Receive, limits: ServerLimits) -> Receive:
 
 
 class AnswerProgress:
-    """Whether a caller reads what it asked for. It is looked at now and then, with the time and what was read."""
+    """The progress with which a caller reads its responses, sampled from time to time by `is_overdue`."""
 
     def __init__(self, limits: ServerLimits) -> None:
         self._limits = limits
@@ -63,10 +66,12 @@ class AnswerProgress:
         self._window_read_bytes = 0
 
     def is_overdue(self, now: float, read_bytes: int, waiting_bytes: int) -> bool:
-        """Whether bytes have waited too long: none was read for a while, or too few within a minute.
+        """Return whether the caller reads too slowly: no byte for `answer_silence_seconds_max`, or too few in a minute.
 
-        ``read_bytes`` is how many the caller has taken since it connected, ``waiting_bytes`` how many wait for it.
+        ``now`` is in seconds. ``read_bytes`` counts the bytes sent to the caller since it connected, ``waiting_bytes``
+        the bytes that wait to be sent. Too few are less than `answer_bytes_per_second_min`.
         """
+        # The caller has read everything: a later wait begins with a new window.
         if not waiting_bytes:
             self._window_began = None
             return False

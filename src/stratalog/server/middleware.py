@@ -1,4 +1,8 @@
-"""The edge: everything a request must pass before the core sees it. Whatever is in doubt is turned away."""
+"""Middleware: the checks that every request passes before a handler runs. A request in doubt is refused.
+
+The checks run in this order: framing, CORS preflight, room for the connection, source (address, site, host, origin),
+principal, shares and rates.
+"""
 
 from __future__ import annotations
 
@@ -36,14 +40,14 @@ _CORS_HEADERS = (
 )
 _CORS_EXPOSED = "etag, retry-after, content-range, stratalog-version, stratalog-live"
 _CORS_SECONDS = "600"
-# Unless an answer says otherwise: it is of this moment, and no browser may guess that it is something else.
+# Defaults of every response. A response is current only now, and no browser may guess another media type.
 _ALWAYS = ((b"cache-control", b"no-store"), (b"x-content-type-options", b"nosniff"))
-# Where no page of another origin may read an answer, none may embed it either.
+# Added when no page of another origin may read a response: no such page may embed it either.
 _OWN_PAGES_ONLY = ((b"cross-origin-resource-policy", b"same-origin"),)
 
 
 class Middleware:
-    """Wraps the application. Counts what passes; keeps no state about a request once it is answered."""
+    """Wraps the application and counts its requests. Keeps no state of a request after its response."""
 
     def __init__(
         self,
@@ -69,12 +73,13 @@ class Middleware:
         metrics.watch(self._connections, self._audit)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """One connection."""
+        """Check a request or WebSocket, pass it to the application, then record it in metrics and audit."""
         if scope["type"] not in ("http", "websocket"):
             return await self._inner(scope, receive, send)
-        # First, so that whatever looks at the address sees the caller's: shares, logs, and who is of this machine.
+        # First: shares, logs and the check for a local caller must all see the caller's address, not a proxy's.
         self._proxies.restore_caller(scope)
         passing = _Passing(scope, send, self._application)
+        # Before anything reads the body: its end is in doubt.
         if {"transfer-encoding", "content-length"} <= passing.headers.keys():
             return await passing.refuse_framing()
         if passing.is_preflight:
@@ -95,8 +100,12 @@ class Middleware:
         return None
 
     async def _admit(self, scope: Scope, receive: Receive, passing: _Passing, connection: CallerConnection) -> Receive:
-        """The request's body to be read from, once everything else is found in order. Raises Refused."""
+        """Check the request and return the function that receives its body. Raises Refused.
+
+        A WebSocket is counted for its address here; its principal becomes known with its first message.
+        """
         passing.check_source()
+        # Route by the escaped path, so that an escaped slash stays within its name; `decoded_names` unescapes later.
         scope["path"] = _raw_path(scope)
         if scope["type"] == ScopeType.WEBSOCKET:
             connection.count_for_address()
@@ -108,10 +117,11 @@ class Middleware:
         return receive
 
     async def _recognise(self, scope: Scope, headers: Headers, connection: CallerConnection) -> None:
-        """Say who asks, and count the request for them. Raises Refused."""
+        """Set the request's principal, and count the request for it or else for the address. Raises Refused."""
         try:
             principal = scope["user"] = await self._principal(scope, headers, connection.address)
         except StratalogError:
+            # Count failed sign-ins too, or a caller could try tokens without limit.
             self._rates.take(("address", connection.address))
             raise
         if principal.id:
@@ -128,7 +138,7 @@ class Middleware:
 
 
 class _Passing:
-    """One connection on its way through: its headers, and the answer that goes back with CORS headers on it."""
+    """One request in the middleware: its headers, its source check, and its response with the added headers."""
 
     def __init__(self, scope: Scope, send: Send, application: Application) -> None:
         self.status = 0
@@ -144,7 +154,7 @@ class _Passing:
 
     @property
     def is_preflight(self) -> bool:
-        """Whether a browser asks whether it may ask."""
+        """Whether this is a CORS preflight request of a browser."""
         return (
             self._scope["type"] == ScopeType.HTTP
             and self._scope["method"] == "OPTIONS"
@@ -152,7 +162,7 @@ class _Passing:
         )
 
     def check_source(self) -> None:
-        """Raise Refused for a host, origin or address that may not come in."""
+        """Raise Refused for a host, an origin, an address or a site that may not call the server."""
         host = _host_name(self.headers.get("host", ""))
         hosts = self._application.hosts
         if self._application.authenticate is None:
@@ -167,15 +177,19 @@ class _Passing:
         self.is_source_checked = True
 
     def _check_address(self) -> None:
-        """Without authentication only this machine is served, however the server was bound."""
+        """Raise Refused for a caller on another machine, whatever address the server listens on.
+
+        Called only without authentication.
+        """
         client = self._scope.get("client")
         if client is not None and not _is_local(client[0]):
             raise Refused(403, "forbidden", "without authentication only this machine is served")
 
     def _check_site(self) -> None:
-        """Without authentication no page of another site may use the server, in ways that carry no Origin either.
+        """Raise Refused for a request of another site's page. Called only without authentication.
 
-        A browser says in Sec-Fetch-Site whose page asks. Links to our own pages may be followed from anywhere.
+        Some requests of pages carry no Origin, so this reads Sec-Fetch-Site, in which a browser sends the relation of
+        the calling page's site to ours. A link on any site may lead to our own pages.
         """
         site = self.headers.get("sec-fetch-site", "none")
         if site in ("none", "same-origin") or self._cors or self._scope["type"] != ScopeType.HTTP:
@@ -190,12 +204,12 @@ class _Passing:
             raise Refused(403, "forbidden", "pages of other sites may not call the server", value=site)
 
     def _is_own(self, origin: str) -> bool:
-        """Whether a page came from here. The scheme is left out: behind a proxy with TLS ours is not the page's."""
+        """Whether this server served the page. Ignores the scheme: behind a TLS proxy ours differs from the page's."""
         scheme, _, host = origin.partition("://")
         return scheme in ("http", "https") and host == self.headers.get("host")
 
     async def send(self, message: Message) -> None:
-        """Pass a message on; an answer's start gets the headers that every answer has."""
+        """Send a message of the application. The start of a response gets the headers that every response has."""
         if message["type"] == "http.response.start":
             self.status = message["status"]
             headers = list(message.get("headers", ()))
@@ -207,19 +221,22 @@ class _Passing:
         await self._send(message)
 
     async def refuse(self, error: StratalogError) -> None:
-        """Answer that the request is turned away."""
+        """Send the error as the response; a WebSocket is closed with code 1008."""
         if self._scope["type"] == ScopeType.WEBSOCKET:
             await self._send({"type": "websocket.close", "code": 1008, "reason": error.message})
             return
         await self._answer(status_of(error), *encoded_problem(error))
 
     async def refuse_framing(self) -> None:
-        """Answer a request with two lengths, and close. A proxy may have read the other: what follows is in doubt."""
+        """Refuse a request with two lengths, and close the connection.
+
+        A proxy may have used the other length, so the bytes that follow may be a smuggled request.
+        """
         self._closes = True
         await self.refuse(Invalid("a request may not have both Transfer-Encoding and Content-Length"))
 
     async def answer_preflight(self) -> None:
-        """Answer a browser; without the headers it takes that for a no."""
+        """Answer a preflight request. Without CORS headers, as for an origin not allowed, the browser refuses."""
         allowed = {
             "access-control-allow-methods": _CORS_METHODS,
             "access-control-allow-headers": _CORS_HEADERS,
@@ -243,7 +260,7 @@ class _Passing:
 
 
 def decoded_names(app: ASGIApp) -> ASGIApp:
-    """Unescape the names in a path once it is cut into them, so that a name may hold a slash."""
+    """Wrap a handler so that path parameters are unescaped after routing: a name may contain an escaped slash."""
 
     async def call(scope: Scope, receive: Receive, send: Send) -> None:
         scope["path_params"] = {name: _decoded(value) for name, value in scope["path_params"].items()}
@@ -273,7 +290,7 @@ def _host_name(header: str) -> str:
 
 @lru_cache(ADDRESSES_REMEMBERED_MAX)
 def _is_local(address: str) -> bool:
-    """Whether an address is this machine's. A test client has none that is one: there is no network then."""
+    """Whether the address is this machine's. Text that is no IP address comes from a test client, and is local."""
     try:
         parsed = ipaddress.ip_address(address)
     except ValueError:

@@ -1,6 +1,7 @@
-"""Paces: beside others, the calls of one principal compute a part of a busy process's time only.
+"""Paces: limit the share of a busy process's computing time that one principal's calls may use.
 
-All threads of a process wait for one interpreter, and so does the event loop: who computes all the time delays all.
+All threads of a process and its event loop share one interpreter. A caller that computes all the time delays the
+others.
 """
 
 from __future__ import annotations
@@ -20,40 +21,45 @@ from stratalog.server.shares import Holder
 __all__ = ["Paces", "RecentCallers"]
 
 RECENT_SECONDS = 1.0
-"""A caller is beside others for so long after their calls."""
+"""A caller counts as recent for this long after its last call."""
 
 LOAD_SECONDS = 0.25
 LOADED_SHARE_MIN = 0.7
-"""The load is looked at so often. From this part of one core on there is too little left for others."""
+"""The load is measured at most once per `LOAD_SECONDS`.
 
+From `LOADED_SHARE_MIN` of one core on, the process is loaded: the remaining time is too little for other callers."""
+
+# The bucket may fall this far below zero. At the smallest share the debt is repaid within CALLER_PAUSE_SECONDS_MAX.
 DEBT_SECONDS_MAX = CALLER_PAUSE_SECONDS_MAX * CALLER_COMPUTED_SHARE_MAX
 
 
 class RecentCallers:
-    """The callers of late."""
+    """The callers of the last `RECENT_SECONDS`."""
 
     def __init__(self) -> None:
         self._called: OrderedDict[Holder, float] = OrderedDict()
 
     def note(self, caller: Holder, now: float) -> None:
-        """The caller calls."""
+        """Record a call of the caller."""
         self._called[caller] = now
         self._called.move_to_end(caller)
 
     def count(self, now: float) -> int:
-        """How many they are."""
+        """Return the number of recent callers; forget older ones."""
         while self._called and next(iter(self._called.values())) < now - RECENT_SECONDS:
             self._called.popitem(last=False)
         return len(self._called)
 
 
 class Paces:
-    """When the next call of each principal may begin, by what the earlier ones computed.
+    """Decides when the next call of each principal may begin, by the computing time of its earlier calls.
 
-    A principal has a bucket of seconds, which fills by its share of the time: `CALLER_COMPUTED_SHARE_MAX`, or more
-    where fewer principals call. While others call too and the process has little time left, a call begins where the
-    bucket is not empty. Used from the event loop only, whose times these are. ``process_seconds`` says how long the
-    process has computed.
+    Each principal has a token bucket of seconds. It fills at the principal's share of the time:
+    `CALLER_COMPUTED_SHARE_MAX`, or more while fewer principals call. While other principals call too and the process is
+    loaded, a call begins only when the bucket is not below zero. Otherwise a call begins at once.
+
+    Used from the event loop only; all times are the loop's, in seconds. ``process_seconds`` returns the computing time
+    of the process so far.
     """
 
     def __init__(self, process_seconds: Callable[[], float] = time.process_time) -> None:
@@ -64,21 +70,22 @@ class Paces:
         self._load = 0.0
 
     def note(self, caller: Holder, now: float) -> None:
-        """The caller calls."""
+        """Record a call of the caller. Only principals count."""
         if caller[0] == "principal":
             self._recent.note(caller, now)
 
     def charge(self, caller: Holder, seconds: float, now: float) -> None:
-        """A call of the caller computed for so long."""
+        """Take the computing time of an ended call from the caller's bucket. Only principals have buckets."""
         if caller[0] != "principal":
             return
         self._buckets[caller] = (max(self._left(caller, now) - seconds, -DEBT_SECONDS_MAX), now)
         self._buckets.move_to_end(caller)
+        # Forget the bucket that had the longest time to fill since its last charge.
         if len(self._buckets) > RATE_HOLDERS_MAX:
             self._buckets.popitem(last=False)
 
     def may_begin_at(self, caller: Holder, now: float) -> float:
-        """When the caller's next call may begin: now, or later."""
+        """Return when the caller's next call may begin: ``now``, or later."""
         if caller not in self._buckets or self._recent.count(now) < 2 or not self.is_loaded(now):
             return now
         return now + max(0.0, -self._left(caller, now) / self._share(now))
@@ -91,7 +98,7 @@ class Paces:
         return max(CALLER_COMPUTED_SHARE_MAX, 1 / max(1, self._recent.count(now)))
 
     def is_loaded(self, now: float) -> bool:
-        """Whether the process computes most of the time: else nobody gains by another's pause."""
+        """Whether the process computes most of the time. In an idle one a caller's pause would help no other."""
         then, computed = self._looked
         if now - then >= LOAD_SECONDS:
             self._looked = now, self._process_seconds()

@@ -1,6 +1,6 @@
 """Pools: the threads on which synchronous code runs for the event loop, a bounded pool for each kind of work.
 
-A call that blocks takes a thread of its own pool only: whatever one kind of work does, the others go on.
+A call that blocks occupies a thread of its own pool only, so one kind of work never stops the others.
 """
 
 from __future__ import annotations
@@ -28,13 +28,13 @@ from stratalog.server.thread_pool import Pool, PoolSettings
 __all__ = ["LoopThreads", "PoolName", "Pools", "PresentWork", "present_work"]
 
 PoolName = Literal["reads", "writes", "applications", "bodies", "identity", "health", "pages", "polling"]
-"""What a handler's ``pool`` in its ``opt`` may be. One that names none runs among the applications."""
+"""The values of ``pool`` in a handler's ``opt``. A handler without one runs in the pool of applications."""
 
 T = TypeVar("T")
 
 
 class PresentWork(msgspec.Struct, frozen=True):
-    """Where the present request's synchronous code runs, and for whom."""
+    """The pool, key and caller of the present request's synchronous code."""
 
     pool: Pool
     loop: Any
@@ -46,7 +46,7 @@ _present: ContextVar[PresentWork | None] = ContextVar("stratalog_work", default=
 
 
 def present_work() -> PresentWork | None:
-    """That of the present request, also on its threads; None outside of requests."""
+    """Return the work of the present request, also on a thread that runs its code; None outside of requests."""
     return _present.get()
 
 
@@ -66,10 +66,10 @@ class Pools:
             return PoolSettings(threads=count, **given)
 
         pool = partial(Pool, paces=Paces())
-        # Changes of one document are made one after the other: two threads would only wait for each other.
+        # One thread per document: its changes are serial, so a second thread would only wait for the first.
         pushes = {"threads_of_key_max": 1, "calls_of_key_max": pushes_waiting_max}
         self.reads = pool("reads", settings(threads))
-        # One caller's share in all documents is less than a document's, so that others have room in each document.
+        # One caller has fewer calls in all documents than one document allows: each keeps room for other callers.
         self.writes = pool("writes", settings(threads, calls_of_caller_max=max(1, pushes_waiting_max // 2), **pushes))
         self.bodies = pool("bodies", settings(min(threads, BODY_THREADS_MAX)))
         self.applications = pool("applications", settings(threads))
@@ -84,33 +84,33 @@ class Pools:
         yield from (self.identity, self.health, self.pages, self.polling)
 
     def begin(self, name: PoolName | None, key: Hashable, caller: Holder | None) -> None:
-        """Say where the rest of the present request runs. A name that is none of a pool's is the applications'."""
+        """Set the pool for the rest of the present request. An unknown name selects the pool of applications."""
         pool = self._by_name.get(name or "", self.applications)
         _present.set(PresentWork(pool, asyncio.get_running_loop(), key, caller))
 
     async def run(self, function: Callable[[], T]) -> T:
-        """Run a function of the present request in its pool; outside of requests among the reads."""
+        """Run a function of the present request in its pool, or outside of requests in the pool of reads."""
         work = _present.get()
         if work is None:
             return await self.reads.run(function)
         return await work.pool.run(function, key=work.key, caller=work.caller)
 
     async def in_turn(self, organisation: str, name: str, function: Callable[[], T]) -> T:
-        """Run a function that changes a document or log, after those before it. Raises Refused as `Pool.run` does."""
+        """Run a change of a document or log after the earlier changes of it. Raises Refused as `Pool.run` does."""
         work = _present.get()
         return await self.writes.run(function, key=(organisation, name, False), caller=work.caller if work else None)
 
     def close(self) -> None:
-        """Wait for the calls that run, and end all threads. Not from the event loop."""
+        """Wait for the running calls, and end all threads. Not for the event loop, which the calls may need."""
         for pool in self:
             pool.close()
 
 
 class LoopThreads(ThreadPoolExecutor):
-    """The default executor of the server's event loop: passes each call on to the pool of the request that makes it.
+    """The default executor of the server's event loop: submits each call to the pool of the request that makes it.
 
-    Litestar runs plain handlers, dependencies and iterators by it, those of an application too. asyncio calls `submit`
-    on the loop, and takes a future of its own kind as it is.
+    Litestar runs synchronous handlers, dependencies and iterators on it, also an application's. asyncio calls `submit`
+    on the loop and accepts the asyncio future that it returns, although the base class returns a concurrent one.
     """
 
     def __init__(self, pools: Pools) -> None:
@@ -118,7 +118,7 @@ class LoopThreads(ThreadPoolExecutor):
         self._pools = pools
 
     def submit(self, fn: Callable[..., T], /, *args: Any, **kwargs: Any) -> Any:
-        """Have it called by the pool. Raises Refused."""
+        """Submit the call to the present request's pool, or else to the pool of applications. Raises Refused."""
         work = _present.get()
         function = (lambda: fn(*args, **kwargs)) if args or kwargs else fn
         if work is None:

@@ -1,8 +1,9 @@
-"""Presence: who is here in one document, told to its listeners as what changed, and no faster than its bytes allow.
+"""Presence: the connections that show themselves in one document, sent to its listeners as changes.
 
-Changes are gathered for a pause that grows with the listeners and with what was sent last. Each message is encoded
-once for all who get it. A listener that has not taken the last one gets the whole again when it has: what waits for it
-is one message, which it shares with the others.
+Changes are gathered for a pause that grows with the number of listeners and with the bytes of the last message, which
+bounds the traffic. Each message is encoded once for all its receivers. At most one presence message waits for a
+listener. A listener that still has one waiting misses the next; it gets the full presence after it has taken the
+first.
 """
 
 from __future__ import annotations
@@ -32,14 +33,14 @@ __all__ = ["Frame", "PresenceBoard", "PresenceListener"]
 
 
 class Frame:
-    """A message on its way to listeners, encoded when the first of them needs it."""
+    """A message to listeners, encoded once, when the first listener needs it."""
 
     def __init__(self, message: FromServer) -> None:
         self.message = message
 
     @cached_property
     def json(self) -> bytes:
-        """The message's one text."""
+        """The message as JSON."""
         return msgspec.json.encode(self.message)
 
 
@@ -47,22 +48,22 @@ class PresenceListener(Protocol):
     """A receiver of presence."""
 
     takes_changes: bool
-    """Whether it knows `HereChanged`; others get the whole each time."""
+    """Whether it understands `HereChanged`. If not, it gets the full presence each time."""
 
     needs_all: bool
-    """Whether changes alone would not tell it everything."""
+    """Whether it missed a message and so needs the full presence instead of changes."""
 
     def offer(self, frame: Frame) -> bool:
-        """Have the message of presence sent. False where the last one still waits."""
+        """Queue the presence message. Return False, and queue nothing, while the last one still waits."""
         ...
 
 
 class PresenceBoard:
-    """What the connections of one document show, by their ids."""
+    """The states that the connections of one document show, by connection id."""
 
     def __init__(self) -> None:
         self.due_ms = 0.0
-        """Before this nothing more is told."""
+        """No message is sent before this time of the clock."""
 
         self._shown: dict[str, tuple[Value, Principal]] = {}
         self._changed: set[str] = set()
@@ -74,9 +75,10 @@ class PresenceBoard:
         return bool(self._shown)
 
     def show(self, id: str, principal: Principal, state: Value) -> bool:
-        """Show this of a connection; None takes it back. Whether anything changed. Raises LimitExceeded.
+        """Show the state of a connection, or hide the connection for None. Return whether anything changed.
 
-        One that comes when too many are shown is not shown itself: nobody is hung up on for that.
+        When too many connections are shown, or too many of the principal, a new one is silently not shown: its
+        connection continues. Raises LimitExceeded for a state that is too large; the earlier state stays.
         """
         if state is None:
             return self._hide(id)
@@ -94,11 +96,12 @@ class PresenceBoard:
         return True
 
     def tell(self, listeners: Collection[PresenceListener], now_ms: float) -> int:
-        """Send changes to the listeners that know the rest, and the whole to the others. The bytes sent in all."""
+        """Send changes to the listeners that have the rest, full presence to the others. Return the bytes sent."""
         all_of_it, changes, size = Frame(self._everybody()), Frame(self._changes()), 0
         for listener in listeners:
             needs_all = listener.needs_all or not listener.takes_changes
             frame = all_of_it if needs_all else changes
+            # A listener that does not take this frame lacks its changes, which are cleared below.
             is_taken = listener.offer(frame)
             listener.needs_all = not is_taken
             size += len(frame.json) if is_taken else 0
@@ -121,12 +124,12 @@ class PresenceBoard:
         return HereChanged(states, self._principals(id for id in states if id in self._shown))
 
     def _principals(self, ids: Iterable[str]) -> dict[str, PresentPrincipal]:
-        """As the server knows them, whatever a client shows of itself."""
+        """Return the principals as the server authenticated them, not as their clients describe themselves."""
         known = {id: self._shown[id][1] for id in ids}
         return {id: PresentPrincipal(who.id, who.name) for id, who in known.items() if who.id}
 
 
 def _pause_seconds(listeners: int) -> float:
-    """The more listen, the more each pause saves."""
+    """Return a pause that grows with the listeners: with more of them, each message not sent saves more."""
     share = min(1.0, listeners / PRESENCE_CONNECTIONS_MAX)
     return PRESENCE_PAUSE_SECONDS_MIN + share * (PRESENCE_PAUSE_SECONDS_MAX - PRESENCE_PAUSE_SECONDS_MIN)

@@ -1,7 +1,7 @@
-"""Pushes in parts: a large push is decoded and applied some mutations at a time.
+"""Push parts: decode and apply a large push a few mutations at a time.
 
-The values of a push may take many times its size in memory. So of a large one only names and numbers are decoded at
-once, and of its arguments as much as one part takes. Everything is checked before anything is applied.
+Decoded values may take many times the memory of the push's bytes. Of a large push only names and numbers are therefore
+decoded at once, and its arguments one part at a time. The whole push is checked before its first part is applied.
 """
 
 from __future__ import annotations
@@ -20,11 +20,11 @@ from stratalog.sync.push import check_push
 __all__ = ["PARTS", "RawArguments", "RawPush", "RawReplicachePush", "check_count", "parts_of"]
 
 PARTS = "parts"
-"""The option of a handler that names the struct to which a large push is decoded."""
+"""The handler option with the struct to which a large push is decoded."""
 
 
 class RawArguments:
-    """A mutation's arguments as they arrived. ``decoded_bytes`` is what they take at most once decoded."""
+    """A mutation's arguments, still encoded. ``decoded_bytes`` bounds the memory that they take when decoded."""
 
     __slots__ = ("_decode", "_raw", "decoded_bytes")
 
@@ -34,12 +34,12 @@ class RawArguments:
         self.decoded_bytes = decoded_bytes
 
     def decode(self) -> Any:
-        """The arguments."""
+        """Return the decoded arguments."""
         return self._decode(self._raw)
 
 
 Open = Callable[[msgspec.Raw], RawArguments | None]
-"""Checks arguments that arrived; None for none. Raises Invalid, LimitExceeded."""
+"""Checks encoded arguments; returns None where a mutation has none. Raises Invalid, LimitExceeded."""
 
 
 class _RawMutation(msgspec.Struct, frozen=True, gc=False):
@@ -58,7 +58,7 @@ class RawPush(msgspec.Struct, frozen=True):
     origin: str = ""
 
     def opened(self, open_arguments: Open) -> Push:
-        """The push with its arguments checked. Raises Invalid, LimitExceeded."""
+        """Return the push with checked, still encoded arguments. Raises Invalid, LimitExceeded."""
         check_count(len(self.mutations))
         return Push(
             self.group,
@@ -85,7 +85,7 @@ class RawReplicachePush(msgspec.Struct, frozen=True, rename={"version": "pushVer
     mutations: list[_RawReplicacheMutation]
 
     def opened(self, open_arguments: Open) -> dict[str, Any]:
-        """The body with its arguments checked. Raises Invalid, LimitExceeded."""
+        """Return the body with checked, still encoded arguments. Raises Invalid, LimitExceeded."""
         check_count(len(self.mutations))
         mutations = [
             {"clientID": raw.client, "id": raw.id, "name": raw.name, "args": open_arguments(raw.args)}
@@ -101,14 +101,15 @@ def check_count(count: int) -> None:
 
 
 def parts_of(push: Push, read: Callable[[Any], Any] = lambda value: value) -> Iterator[Push]:
-    """The push in parts that can be applied one after the other, each decoded when it is asked for.
+    """Yield the push in parts, to be applied in order. Each part is decoded only when the caller takes it.
 
-    ``read`` makes arguments of what was decoded. Raises Invalid for names and numbers that cannot be, before any part.
+    A part takes at most `PUSH_PART_DECODED_BYTES` or holds one mutation. ``read`` converts decoded arguments to those
+    of the mutation. Raises Invalid for a wrong name or number anywhere in the push, before the first part.
     """
     if not any(isinstance(mutation.args, RawArguments) for mutation in push.mutations):
         yield push
         return
-    # A part that is refused as a whole would leave those before it applied.
+    # Check the whole push first: a later part that is refused would leave the earlier parts applied.
     check_push(push)
     part: list[Mutation] = []
     size = 0

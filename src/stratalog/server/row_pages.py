@@ -1,7 +1,7 @@
-"""Pages of rows: an answer that lists something ends at so many rows or bytes, and says where to go on.
+"""Row pages: a list response ends after a limit of rows or bytes, and names the row at which the next page begins.
 
-Rows are read one after the other and encoded at once. So a request holds one row and the bytes of its page, whatever
-the store has. Those bytes are taken of the budget of answers before the first row is read.
+Each row is encoded as soon as it is read. A request therefore holds one row and the bytes of its page, however many
+rows the store has. The page's bytes are taken from the budget of responses before the first row is read.
 """
 
 from __future__ import annotations
@@ -25,17 +25,17 @@ Asked = Request[Any, Any, Any]
 
 
 class RowPage(Generic[Row]):
-    """The rows of one page, encoded as the request asks."""
+    """The rows of one page, encoded in the media type that the request accepts."""
 
     def __init__(self) -> None:
         self.rows: list[Any] = []
-        """Each is a `msgspec.Raw`."""
+        """The encoded rows, each a `msgspec.Raw`."""
 
         self.last: Row | None = None
-        """The last row that is in the page."""
+        """The last row of the page; None for an empty page."""
 
         self.following: Row | None = None
-        """The first row that is not in the page; None where the rows end with it."""
+        """The first row after the page; None where no row follows."""
 
     @property
     def has_more(self) -> bool:
@@ -50,11 +50,12 @@ def page_of(
     shape: Callable[[Row], Any],
     size: Callable[[Row], int] | None = None,
 ) -> RowPage[Row]:
-    """The first of the ``rows``: at most ``limit``, and `ServerLimits.page_bytes_max` bytes; one where there is any.
+    """Return the first page of ``rows``: at most ``limit`` rows and `page_bytes_max` bytes, but at least one row if any.
 
-    ``shape`` makes what a row is answered with. ``size`` is how many bytes that reads; the row that would go beyond the
-    page is then not read. No row after that is asked for. Raises Refused where the budget of answers is full, and
-    LimitExceeded for one row that is larger than the caller's share of it.
+    ``shape`` converts a row to its form in the response. ``size``, if given, returns the bytes that ``shape`` will
+    read: a row that exceeds the page is then not read. The function takes at most one row beyond the page from
+    ``rows``. Raises Refused when the budget of responses is full, and LimitExceeded for a single row larger than the
+    caller's share of it.
     """
     kind = accepted(request.headers.get("accept", ""))
     taken, left = bytes_of(request.scope), page_bytes_max(request)
@@ -65,7 +66,7 @@ def page_of(
         if len(page.rows) == limit or (page.rows and row_bytes > left):
             page.following = row
             break
-        # The first row is answered however large it is, if there is room for it.
+        # The first row is returned whatever its size, if the budget has room: else a large row would end every listing.
         taken.cover_answer(row_bytes)
         with taken.room_for_row(row_bytes):
             body = encode_body(shape(row), kind)
@@ -80,10 +81,14 @@ def page_of(
 
 
 def answer_page(request: Asked, shape: type[Shape], **fields: Any) -> Response[Shape]:
-    """The answer that has these ``fields`` of ``shape``, among them the rows of a page. Frees the rest."""
+    """Return a response with these ``fields`` of ``shape``, among them the rows of a page.
+
+    Reduces the bytes taken from the budget of responses to the size of the body.
+    """
     names: tuple[str, ...] = shape.__struct_fields__  # type: ignore[attr-defined]
     assert set(names) == set(fields), f"{shape.__name__} has {names}"
     kind = accepted(request.headers.get("accept", ""))
+    # In the order of the struct, as if the struct itself were encoded.
     ordered = {name: fields[name] for name in names}
     body: Any
     if kind == MSGPACK:
@@ -95,6 +100,6 @@ def answer_page(request: Asked, shape: type[Shape], **fields: Any) -> Response[S
 
 
 def page_bytes_max(request: Asked) -> int:
-    """How many bytes a page may have: no more than one caller may have of all answers."""
+    """Return the limit of a page in bytes. It never exceeds one caller's share of all response bytes in flight."""
     limits: ServerLimits = request.app.state.service.application.limits
     return min(limits.page_bytes_max, limits.answer_bytes_of_principal_max, limits.answer_bytes_in_flight_max)

@@ -1,7 +1,8 @@
-"""A pool: threads on which synchronous functions run for the event loop, shared fairly by its callers.
+"""Thread pool: threads on which synchronous functions run for the event loop, shared fairly by its callers.
 
-Calls wait without a thread. They are given threads caller by caller, so that a caller of many calls delays one of few
-by one call. No caller and no document has all threads, and none computes all the time beside others.
+A waiting call occupies no thread. Callers take turns for threads, so a caller with many calls delays a caller with few
+by one call per turn. No caller and no document gets all threads. While others call too, no caller computes all the
+time.
 """
 
 from __future__ import annotations
@@ -31,22 +32,23 @@ T = TypeVar("T")
 
 
 class PoolSettings(msgspec.Struct, frozen=True, kw_only=True):
-    """Numbers of one pool. Calls are those that run or wait; a key is most often a document's or record's."""
+    """Limits of one pool. Running and waiting calls both count. A key usually names a document or record."""
 
     threads: int
     calls_max: int = POOL_CALLS_MAX
     wait_seconds_max: float = CALL_WAIT_SECONDS_MAX
     threads_of_key_max: int = 0
-    """0 stands for half of the threads."""
+    """0 means half of ``threads``."""
 
     calls_of_key_max: int = 0
-    """0 stands for half of the calls; so it does for a caller's."""
+    """0 means half of ``calls_max``."""
 
     calls_of_caller_max: int = 0
+    """0 means half of ``calls_max``."""
 
 
 class ThreadCounts(msgspec.Struct, frozen=True):
-    """How a pool does: threads that run something, calls that wait for one, and calls that were refused so far."""
+    """Counts of a pool: threads that run a call, calls that wait for a thread, and calls refused so far."""
 
     busy: int
     waiting: int
@@ -56,8 +58,11 @@ class ThreadCounts(msgspec.Struct, frozen=True):
 class Pool:
     """Runs synchronous functions for one event loop, on at most ``settings.threads`` threads.
 
-    Used from the event loop only. Pools that share ``paces`` share the time of one interpreter. ``thread_seconds`` says
-    how long the thread that asks has computed.
+    Used from the event loop only. Pools of one process should share ``paces``, since they share one interpreter.
+    ``thread_seconds`` returns the computing time of the calling thread so far.
+
+    A call passes these states: *waiting for its key* (in a `_Line`), *ready* (its key granted it a thread), *running*,
+    *ended*. A ready call still waits for a free thread and for its caller's turn and pace.
     """
 
     def __init__(
@@ -77,8 +82,8 @@ class Pool:
         shares = {"document": settings.calls_of_key_max or half, "principal": of_caller, "address": of_caller}
         self._calls = Budget(f"calls of {name}", calls_max, shares)  # type: ignore[arg-type]
         self._threads_of_key_max = settings.threads_of_key_max or max(1, settings.threads // 2)
-        # A quarter of the threads is left to a caller who comes. Once there are two, each has a quarter at most: all
-        # threads that compute wait for one interpreter, and the event loop waits behind each of them.
+        # A single caller leaves a quarter of the threads to the next one. Once there are two callers, each has at most
+        # a quarter: computing threads compete for one interpreter, and the event loop waits behind each of them.
         quarter = max(1, settings.threads // 4)
         self._threads_of_caller_max = max(1, settings.threads - quarter)
         self._threads_when_shared_max = quarter
@@ -90,22 +95,23 @@ class Pool:
         self._refused = 0
         self._threads: list[Thread] = []
         self._given: SimpleQueue[Call | None] = SimpleQueue()
-        # Calls that ended on a thread. To wake the loop is a system call, so it is made once for all of them.
+        # Calls that ended on a thread. Waking the loop is a system call, so one wake-up serves all that wait here.
         self._ended: deque[tuple[Call, Any, BaseException | None]] = deque()
         self._woken: asyncio.AbstractEventLoop | None = None
 
     def counts(self) -> ThreadCounts:
-        """How it does now."""
+        """Return the current counts."""
         return ThreadCounts(self._busy, self._calls.used - self._busy, self._refused)
 
     async def run(self, function: Callable[[], T], *, key: Hashable = None, caller: Holder | None = None) -> T:
-        """What ``function`` answers, called on a thread of the pool.
+        """Call ``function`` on a thread of the pool and return its result.
 
-        Calls of one ``key`` have at most ``threads_of_key_max`` threads, in the order in which they came where it is
-        one caller's. Raises Refused where too many calls wait, or the caller or the key has its share of them; after
-        ``wait_seconds_max`` without a thread. The function was not called then.
+        Calls of one ``key`` have at most ``threads_of_key_max`` threads. Those of one caller begin in the order in
+        which they came. Raises Refused when there are too many calls, in all or of the caller or the key, and when no
+        thread was available within ``wait_seconds_max``. The function was not called then.
 
-        A caller who goes away while the function runs does not stop it, and leaves when it has ended.
+        Cancellation withdraws a call that waits. It does not stop a running function: the cancelled task waits for the
+        function's end first.
         """
         call = self.submit(function, key, caller)
         try:
@@ -119,7 +125,7 @@ class Pool:
         return answer
 
     def submit(self, function: Callable[[], Any], key: Hashable = None, caller: Holder | None = None) -> Call:
-        """Have the function called; its answer comes in the call's future. Raises Refused."""
+        """Queue the function; the future of the returned call gets its result. Raises Refused for too many calls."""
         holders: list[Holder] = [] if key is None else [("document", repr(key))]
         try:
             allocation = self._calls.take(*holders, *([] if caller is None else [caller]))
@@ -137,7 +143,7 @@ class Pool:
         return call
 
     def close(self) -> None:
-        """Wait for the calls that run, and end the threads. Not from the event loop, which the calls may need."""
+        """Wait for the running calls, and end the threads. Not for the event loop, which the calls may need."""
         for _ in self._threads:
             self._given.put(None)
         while self._threads:
@@ -156,6 +162,7 @@ class Pool:
 
     def _give_threads(self) -> None:
         while self._busy < self.settings.threads and (call := self._ready.take(self._may_run)) is not None:
+            # The future was cancelled without `_withdraw`, as asyncio does to a call of `LoopThreads`.
             if call.future.done():
                 self._leave(call)
             else:
@@ -173,13 +180,13 @@ class Pool:
         return begins_at <= now
 
     def _threads_of_caller(self, now: float) -> int:
-        """How many threads a caller may have now. More than one would not compute sooner in a busy process."""
+        """Return how many threads one caller may have now. In a loaded process a second one gains it no time."""
         if self._callers.count(now) < 2:
             return self._threads_of_caller_max
         return 1 if self._paces.is_loaded(now) else self._threads_when_shared_max
 
     def _look_again(self, loop: asyncio.AbstractEventLoop, at: float) -> None:
-        """Give threads once a caller's pause is over, at the earliest of such times."""
+        """Give threads again when the earliest pause of a caller ends. One timer serves all paused callers."""
         if self._pause_end is None or at < self._pause_end.when():
             self._stop_pause()
             self._pause_end = loop.call_at(at, self._end_pause)
@@ -204,32 +211,32 @@ class Pool:
         self._given.put(call)
 
     def _add_thread(self) -> None:
-        # `ThreadPoolExecutor` makes a future, and takes three locks, for each call: a tenth of a push.
+        # Not `ThreadPoolExecutor`: for each call it makes a future and takes three locks, a tenth of a push's time.
         thread = Thread(target=self._run, name=f"stratalog-{self.name}-{len(self._threads)}", daemon=True)
         self._threads.append(thread)
         thread.start()
 
     def _run(self) -> None:
-        """On a thread: work until the pool closes."""
+        """Run calls until the pool closes. Runs on a thread of the pool."""
         while (call := self._given.get()) is not None:
             self._work(call)
-            # A thread that waits for its next call must not keep what the last one held.
+            # Drop the reference: a thread that waits for its next call must not keep the last one's objects alive.
             del call
 
     def _work(self, call: Call) -> None:
-        """On a thread."""
+        """Run one call and queue its result for the loop. Runs on a thread of the pool."""
         began = self._thread_seconds()
         answer, error = call.answer()
         call.computed_seconds = self._thread_seconds() - began
         self._ended.append((call, answer, error))
         if self._woken is not call.loop:
             self._woken = call.loop
-            # A loop that was closed meanwhile has nobody left who waits.
+            # A loop that closed meanwhile has no waiting callers.
             with suppress(RuntimeError):
                 call.loop.call_soon_threadsafe(self._finish_all)
 
     def _finish_all(self) -> None:
-        # In this order: who ends a call after this look has the loop woken again.
+        # Reset before reading the queue: a thread that appends after the last read then wakes the loop again.
         self._woken = None
         while self._ended:
             self._finish(*self._ended.popleft())
@@ -247,7 +254,7 @@ class Pool:
             call.settle(answer, error)
 
     def _leave(self, call: Call) -> None:
-        """Give back what the call had, its thread excepted, and pass its grant on to the next of its key."""
+        """Release the call's allocation, and pass its key's grant to the key's next call. `_finish` frees its thread."""
         call.stop_timer()
         call.allocation.release()
         line = self._lines.get(call.key)
@@ -255,6 +262,7 @@ class Pool:
             return
         heir = line.waiting.take()
         if heir is not None:
+            # `granted` stays: the heir takes over the grant.
             self._ready.add(heir.group, heir)
             return
         line.granted -= 1
@@ -262,12 +270,13 @@ class Pool:
             del self._lines[call.key]
 
     def _withdraw(self, call: Call) -> None:
-        """Take away a call that waits. Its key's grant, where it had that already, goes to the next one."""
+        """Remove a waiting call. If its key had granted it a thread, the next call of the key gets the grant."""
         call.stop_timer()
         if self._ready.remove(call.group, call):
             self._leave(call)
             self._give_threads()
         elif call.key in self._lines and self._lines[call.key].waiting.remove(call.group, call):
+            # It waited for its key, so it has no grant to pass on.
             call.allocation.release()
 
     def _expire(self, call: Call) -> None:
@@ -306,15 +315,15 @@ class Call:
 
     @property
     def group(self) -> Hashable:
-        """Those who take turns: callers, and where nobody is known, documents."""
+        """The party that takes turns: the caller, or the key of a call without one."""
         return self.key if self.caller is None else self.caller
 
     def answer(self) -> tuple[Any, BaseException | None]:
-        """What the function answers or raises. On a thread."""
+        """Call the function and return its result or its exception. Runs on a thread of the pool."""
         try:
             return self._context.run(self.function), None
         except StopIteration as exc:
-            # No future takes it: the caller would wait for ever.
+            # A future rejects StopIteration, and the caller would wait for ever.
             error = RuntimeError("the function raised StopIteration")
             error.__cause__ = exc
             return None, error
@@ -322,10 +331,11 @@ class Call:
             return None, exc
 
     def settle(self, answer: Any, error: BaseException | None) -> None:
-        """Give the caller what the function answered or raised."""
+        """Give the caller the function's result or exception. Runs on the loop."""
         self._has_ended = True
         if self._ended is not None:
             self._ended.set_result(None)
+        # The caller cancelled it meanwhile.
         if self.future.done():
             return
         if error is None:
@@ -334,24 +344,25 @@ class Call:
             self.future.set_exception(error)
 
     async def end(self) -> None:
-        """Wait for the function's end, though the caller was told to go: it may use what the caller holds open."""
+        """Wait for the function's end despite cancellation: the function may use resources that the caller holds open."""
         if self._has_ended:
             return
         self._ended = self.loop.create_future()
+        # The shield stops anyio's cancellation; the loop below also outlasts repeated cancellation by asyncio.
         with anyio.CancelScope(shield=True):
             while not self._ended.done():
                 with suppress(asyncio.CancelledError):
                     await asyncio.wait([self._ended])
 
     def stop_timer(self) -> None:
-        """It no longer waits."""
+        """Cancel the limit of the wait."""
         if self.timer is not None:
             self.timer.cancel()
             self.timer = None
 
 
 class _Line:
-    """The calls of one key: how many of them may have a thread now, and those that wait for one of these to end."""
+    """The calls of one key: how many may have a thread now, and the calls that wait until one of those ends."""
 
     def __init__(self) -> None:
         self.granted = 0

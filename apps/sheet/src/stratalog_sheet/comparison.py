@@ -1,7 +1,8 @@
-"""Which cells differ between two versions, told from the entries: no model of either is made.
+"""Comparison of two versions cell by cell, derived from the log's entries without opening a model of either version.
 
-Both versions go on from a state of a version that both come from. The messages from there to each are followed by
-their contents alone. A formula counts as it was written, not as later moves adapted it: nobody changed it.
+It starts from the state of the versions' newest common ancestor, and follows the messages from there to each version
+through `Contents`, which knows only what cells contain. A formula is compared as its author wrote it: the engine adapts
+the references of a formula when rows or columns move, and that is no change by an author.
 """
 
 from __future__ import annotations
@@ -24,9 +25,9 @@ __all__ = ["CellChange", "Comparison"]
 
 Message = dict[str, Any]
 Executed = Callable[[list[Message]], list[dict[str, Any]]]
-"""What counts of some messages: the id and the commands of each, as the engine executes them."""
+"""Returns the id and the effective commands of each message, as the engine executes them."""
 UNTOLD = frozenset({"INSERT_PIVOT"})
-"""Commands that write what only an engine with all contents knows."""
+"""Commands whose written contents only an engine with the whole model knows."""
 
 
 class CellChange(msgspec.Struct, frozen=True):
@@ -35,12 +36,12 @@ class CellChange(msgspec.Struct, frozen=True):
     sheet_id: str
     sheet: str
     cell: str
-    """Its name in the later version; of a cell that is gone, in the earlier one."""
+    """The cell's name in the later version; of a removed cell, its name in the earlier one."""
 
     before: str
     after: str
     earlier_cell: str = ""
-    """Its name in the earlier version; empty where it was not there."""
+    """The cell's name in the earlier version; empty where it did not exist."""
 
 
 class Comparison:
@@ -53,10 +54,10 @@ class Comparison:
         self._state_at = state_at
 
     def between(self, source: int, target: int) -> list[CellChange]:
-        """The cells whose content differs, in order of where they are in the later version.
+        """Return the cells whose content differs, ordered by their position in the later version.
 
-        A formula counts as it was written: one that only follows rows or columns that came and went does not differ.
-        Where entries do not tell, the two states are compared cell by cell.
+        A formula is compared as it was written: adaptation to inserted or removed rows and columns is no difference.
+        Where the entries do not suffice, the two states are compared cell by cell.
         """
         low, high = sorted((source, target))
         changes = self._from_entries(low, high)
@@ -68,9 +69,9 @@ class Comparison:
         return [msgspec.structs.replace(change, before=change.after, after=change.before) for change in ordered]
 
     def moves(self, source: int, target: int) -> list[dict[str, Any]]:
-        """Commands that move the cells of one version to where another has them, and delete those that it has not.
+        """Return commands that move the cells of ``source`` to their positions in ``target``, or delete them.
 
-        Of contents they say nothing. Raises VersionForgotten where the state that both come from is not kept.
+        The commands write no contents. Raises VersionForgotten where the state of the common ancestor is forgotten.
         """
         common = self._common(*sorted((source, target)))
         load_plan = self._load_plans.plan(common)
@@ -79,7 +80,7 @@ class Comparison:
         return [command for sheet, tab in old.tabs.items() for command in _moves(sheet, tab, new.tabs.get(sheet))]
 
     def _from_entries(self, low: int, high: int) -> Iterable[CellChange] | None:
-        """None where a pivot table was inserted, or the state that both come from is forgotten."""
+        """Return the changes, or None where a pivot table was inserted or the common ancestor's state is forgotten."""
         common = self._common(low, high)
         try:
             load_plan = self._load_plans.plan(common)
@@ -92,7 +93,7 @@ class Comparison:
         return _differences(*(self._followed(sheets, path) for path in paths))
 
     def _common(self, low: int, high: int) -> int:
-        """The newest version that both come from: a restored one comes from that whose state it has again."""
+        """Return the newest common ancestor. A restored version descends from the version whose state it restores."""
         while low != high:
             restored = self._last_restored(low, high)
             if restored is None:
@@ -101,7 +102,7 @@ class Comparison:
         return low
 
     def _runs(self, load_plan: LoadPlan, common: int, version: int) -> list[list[Message]]:
-        """The messages from a plan's base to a version that comes from it. Those of a run stand on each other."""
+        """Return the messages from a plan's base to a descendant. In each run each is based on the one before."""
         restored = self._last_restored(common, version)
         if restored is None:
             return [[*load_plan.messages, *self._messages(common, version)]]
@@ -113,7 +114,7 @@ class Comparison:
         return [fact.message for fact in facts if isinstance(fact, Revision)]
 
     def _last_restored(self, after: int, version: int) -> tuple[int, int] | None:
-        """The last entry that restored a version, and which."""
+        """Return the version of the last restoring entry, and the version it restored."""
         last = None
         for entry in self._log.read(after, version):
             fact = fact_of(entry)
@@ -130,9 +131,10 @@ class Comparison:
 
 
 def _needs_engine(run: list[Message]) -> bool:
-    """Whether the messages do not say by themselves where and what they write.
+    """Return whether only the engine can tell where and what the messages write.
 
-    An undone insertion leaves those after it elsewhere, and a write may tell its text by the one before it.
+    Once inserted or removed lines are undone, later messages take effect at other positions. The content of a squished
+    write may be relative to the write before it.
     """
     undone = set(map(target_of, run))
     return any(
@@ -144,7 +146,7 @@ def _needs_engine(run: list[Message]) -> bool:
 
 
 def _counting(run: list[Message]) -> Iterator[dict[str, Any]]:
-    """The messages that are not undone in the end, where no undone one moved cells."""
+    """Yield the messages that are not undone at the end of a run. Valid where no undone message moved cells."""
     undone = set()
     for message in run:
         if message["type"] == REDONE:
@@ -162,7 +164,7 @@ def _commands(run: list[Message]) -> Iterator[dict[str, Any]]:
 
 
 def _moves(sheet: str, old: Tab, new: Tab | None) -> Iterator[dict[str, Any]]:
-    """What leads from the lines of a sheet to those that it has elsewhere."""
+    """Yield the commands that turn the rows and columns of ``old`` into those of ``new``; None is a deleted sheet."""
     if new is None:
         yield {"type": "DELETE_SHEET", "sheetId": sheet, "sheetName": old.name}
         return
@@ -173,7 +175,7 @@ def _moves(sheet: str, old: Tab, new: Tab | None) -> Iterator[dict[str, Any]]:
             elements = [position for position, line in enumerate(lines) if line in gone]
             yield {"type": "REMOVE_COLUMNS_ROWS", **of, "elements": elements}
         for at, quantity in wanted.runs(wanted.missing(lines)):
-            # The engine takes no insertion before the first line that there is not.
+            # Insert after the line before: the engine refuses a base line that does not exist, as past the last line.
             where = {"base": at - 1, "position": "after"} if at else {"base": 0, "position": "before"}
             yield {"type": "ADD_COLUMNS_ROWS", **of, **where, "quantity": quantity}
 
@@ -194,7 +196,7 @@ def _differences(low: Contents, high: Contents) -> Iterator[CellChange]:
 
 
 def _candidates(old: Tab | None, new: Tab | None) -> Iterator[CellId]:
-    """The cells that may differ, each once: those written, those on lines that only one side has, or all of a sheet."""
+    """Yield once each cell that may differ: written, on a line of one side only, or in a sheet of one side only."""
     if old is None or new is None:
         yield from (old or new).filled()  # type: ignore[union-attr]
         return
@@ -205,7 +207,7 @@ def _candidates(old: Tab | None, new: Tab | None) -> Iterator[CellId]:
 
 
 def _compared(source: bytes, target: bytes) -> Iterator[CellChange]:
-    """The cells whose content differs between two states, by where they are: one that moved differs in two places."""
+    """Yield the cells whose content differs between two states by position: a moved cell differs at two positions."""
     old, new = _contents(source), _contents(target)
     for position in old.keys() | new.keys():
         before, after = old.get(position, ("", ""))[1], new.get(position, ("", ""))[1]

@@ -1,7 +1,7 @@
-"""What the cells of a workbook hold, followed through commands: a model of contents alone, without an engine.
+"""The contents of a workbook's cells, followed through commands without an engine: texts only, no values or formats.
 
-Each row and column is known by where it was at first, or by the message that inserted it. So a cell stays the same
-cell, wherever it goes, and whichever messages are left out as undone.
+Each row and column is identified by its position in the base state or by the message that inserted it. So a cell keeps
+its identity when it moves, and also when undone messages are left out.
 """
 
 from __future__ import annotations
@@ -19,19 +19,19 @@ from stratalog_sheet.writes import CellWrite, writes_of
 __all__ = ["CellId", "Contents", "StateSheet", "Tab", "read_sheets"]
 
 ROWS_NEW, COLUMNS_NEW = 100, 26
-"""Of a sheet that was made without a size, as the engine makes it."""
+"""The size of a new sheet whose command gives none; the engine's defaults."""
 ZONE_CELLS_MAX = 10_000
-"""Of a larger zone that is cleared, the cells that hold something are looked for."""
+"""A larger cleared zone is not walked cell by cell: the filled cells are tested for being within it."""
 DIGITS = "0123456789"
 
 Line = int | tuple[str, int, int]
-"""A row or column: its number in the state that all began with, or message, insertion within it, and which of these."""
+"""A row or column: its number in the base state, or (message, insertion within it, number within the insertion)."""
 CellId = tuple[Line, Line]
-"""A cell wherever it goes: its column and its row."""
+"""A cell's lasting identity: its column and its row."""
 
 
 class StateSheet(msgspec.Struct):
-    """A sheet of the engine's JSON."""
+    """One sheet in the engine's JSON."""
 
     id: str
     name: str = ""
@@ -45,12 +45,12 @@ class _State(msgspec.Struct):
 
 
 def read_sheets(data: bytes) -> list[StateSheet]:
-    """The sheets that the engine's JSON holds."""
+    """Return the sheets in the engine's JSON."""
     return msgspec.json.decode(data, type=_State).sheets
 
 
 class _Lines:
-    """The rows or the columns of a sheet in order. Until one comes or goes, each is its own number."""
+    """The rows or columns of a sheet in order. Until the first insertion or removal each line is its own number."""
 
     def __init__(self, count: int, lines: list[Line] | None = None) -> None:
         self._count = count
@@ -64,7 +64,7 @@ class _Lines:
         return position if self._lines is None else self._lines[position]
 
     def position(self, line: Line) -> int | None:
-        """Where a line is; None where it is not there."""
+        """Return the position of a line; None if it does not exist."""
         if self._lines is None:
             return line if isinstance(line, int) and line < self._count else None
         if self._positions is None:
@@ -80,13 +80,13 @@ class _Lines:
             del lines[position]
 
     def missing(self, other: _Lines) -> set[Line]:
-        """The lines that are here, and not in another."""
+        """Return the lines of this sequence that ``other`` lacks."""
         if self._lines is None and other._lines is None:
             return set()
         return set(self) - set(other)
 
     def runs(self, lines: set[Line]) -> Iterator[tuple[int, int]]:
-        """Where these lines are: the first position of each run, and how many follow each other, from the first on."""
+        """Yield the adjacent runs of these lines in ascending order: (first position, count)."""
         positions = [position for position, line in enumerate(self) if line in lines] if lines else []
         for _, run in groupby(enumerate(positions), key=lambda pair: pair[1] - pair[0]):
             following = [position for _, position in run]
@@ -106,7 +106,7 @@ class _Lines:
 
 
 class Tab:
-    """One sheet: its name, its lines, what it held at first by names of cells, and what was written by cells."""
+    """One sheet: name, columns, rows, the base state's contents by cell name, and later writes by cell identity."""
 
     def __init__(self, name: str, columns: _Lines, rows: _Lines, base: Mapping[str, Any]) -> None:
         self.name = name
@@ -116,25 +116,25 @@ class Tab:
         self._base = base
 
     def copy(self, name: str) -> Tab:
-        """A sheet with the same contents in the same cells."""
+        """Return a copy under another name, with the same contents in the same cells."""
         made = Tab(name, self.columns.copy(), self.rows.copy(), self._base)
         made.written = dict(self.written)
         return made
 
     def position(self, cell: CellId) -> Position | None:
-        """Where a cell is; None where it is gone, or was never there."""
+        """Return the position of a cell; None if it was removed or never existed."""
         column, row = self.columns.position(cell[0]), self.rows.position(cell[1])
         return None if column is None or row is None else (column, row)
 
     def content(self, cell: CellId) -> str:
-        """What a cell holds, whether it is there or not."""
+        """Return the content of a cell, also of a removed one; empty if it has none."""
         if cell in self.written:
             return self.written[cell]
         column, row = cell
         return self._at_first(cell_name(column, row)) if isinstance(column, int) and isinstance(row, int) else ""
 
     def write(self, written: CellWrite) -> None:
-        """Set the content of a range."""
+        """Set the content of a range, cut off at the sheet's edge."""
         (left, top), (right, bottom) = written.first, written.last
         right, bottom = min(right, len(self.columns) - 1), min(bottom, len(self.rows) - 1)
         content = str(written.content).replace("\r\n", "\n").replace("\r", "\n")
@@ -147,14 +147,14 @@ class Tab:
             self.written[cell] = content
 
     def filled(self) -> Iterator[CellId]:
-        """The cells that hold something or did; some of them may be gone."""
+        """Yield the cells that have or had content; some may be removed."""
         yield from self.written
         for name in self._base:
             if (cell := parse_cell(name)) not in self.written:
                 yield cell
 
     def on_lines(self, columns: set[Line], rows: set[Line]) -> Iterator[CellId]:
-        """The cells of the first state on some of its lines."""
+        """Yield the base state's filled cells in any of these columns or rows."""
         if not columns and not rows:
             return
         letters = {cell_name(column, 0).rstrip(DIGITS) for column in columns if isinstance(column, int)}
@@ -173,7 +173,7 @@ class Tab:
 
 
 class Contents:
-    """The sheets of a workbook by their ids."""
+    """The contents of a workbook: its sheets by id."""
 
     def __init__(self, sheets: Iterable[StateSheet]) -> None:
         self.tabs = {
@@ -181,7 +181,7 @@ class Contents:
         }
 
     def apply(self, message: str, commands: Iterable[Mapping[str, Any]]) -> None:
-        """Follow the commands of one message, which has an id of its own."""
+        """Apply the commands of one message. ``message`` is its id and names the lines that it inserts."""
         insertions = 0
         for command in commands:
             for shift in shifts_of(command):

@@ -1,8 +1,11 @@
-"""The load plan of a version: a state from an app snapshot, and the messages from there to the version.
+"""The load plan of a version: a base state and the messages from there to the version.
 
-An undo refers to an edit before it, and the engine can follow it only where it has seen that edit. So a plan begins
-where no undo reaches across: at least `SheetSettings.undo_entries` entries back, since the server lets no later undo
-reach farther, and before every edit that an undo within the plan refers to; or where the state was given whole.
+An undo refers to an earlier edit, and the engine can follow the undo only if it has received that edit as a message. So
+a plan begins before every edit that an undo in it or after it may refer to:
+
+- at least `SheetSettings.undo_entries` entries back, because the server rejects a later undo that reaches farther; and
+- before every edit that an undo within the plan refers to;
+- or at the newest entry with a complete state (created, imported, restored), because no undo reaches across it.
 """
 
 from __future__ import annotations
@@ -26,7 +29,7 @@ BASES_HELD_MAX = 2
 
 
 class Base(msgspec.Struct, frozen=True):
-    """A whole state: the engine's JSON at a version, and the revision it stands at."""
+    """A complete state: the engine's JSON at a version, and the id of its revision."""
 
     version: int
     revision: str
@@ -34,7 +37,7 @@ class Base(msgspec.Struct, frozen=True):
 
 
 class LoadPlan(msgspec.Struct, frozen=True):
-    """A base, and the entries after it, up to ``version``."""
+    """A base state and the entries after it, up to ``version``."""
 
     version: int
     base: Base
@@ -48,7 +51,7 @@ class LoadPlan(msgspec.Struct, frozen=True):
 
 
 class LoadPlans:
-    """Makes the load plans of one log. ``state_at`` makes the state of a version, which a restored version needs."""
+    """Makes the load plans of one log. ``state_at`` computes a state: a restored base may need it."""
 
     def __init__(self, log: Log, state_at: Callable[[int], bytes], reach: int) -> None:
         self._log = log
@@ -59,7 +62,7 @@ class LoadPlans:
         close_in_child(self, "_lock")
 
     def plan(self, at: int) -> LoadPlan:
-        """The load plan of version ``at``. Raises NotFound, VersionForgotten, Corrupt."""
+        """Return the load plan of version ``at``. Raises NotFound, VersionForgotten, Corrupt."""
         start = self._snapshot_version(max(at - self._reach, 0))
         entries = list(self._log.read(start, at))
         while True:
@@ -68,6 +71,7 @@ class LoadPlans:
                 return LoadPlan(at, base, entries[position + 1 :])
             if start == 0:
                 raise Corrupt("a sheet's log does not begin with a state", log=self._log.record.name)
+            # An undo in the plan may refer to an edit before ``start``. Reaching back to it may add further undos.
             lowest = min((target for entry in entries if (target := _target(entry))), default=at)
             if lowest > start:
                 return LoadPlan(at, self._snapshot_base(start), entries)
@@ -76,7 +80,7 @@ class LoadPlans:
             start = earlier
 
     def snapshot_state(self, at: int) -> bytes | None:
-        """The state of exactly that version, where one is kept."""
+        """Return the state of exactly version ``at`` if it has a snapshot, else None."""
         return self._snapshot_base(at).data if self._snapshot_version(at) == at and at else None
 
     def _snapshot_version(self, at: int) -> int:
@@ -102,7 +106,7 @@ class LoadPlans:
         return base
 
     def _complete_base(self, entry: Entry) -> Base:
-        """The state as of an entry that gives it whole."""
+        """Return the base of an entry with a complete state (created, imported, restored)."""
         with self._lock:
             if entry.version in self._bases:
                 return self._bases[entry.version]
@@ -117,12 +121,12 @@ class LoadPlans:
 
 
 def revision_in(data: bytes) -> str:
-    """The revision that a state says it stands at."""
+    """Return the revision id in a state."""
     return msgspec.json.decode(data, type=_Revised).revisionId
 
 
 def with_revision(data: bytes, revision: str) -> bytes:
-    """The same state, standing at another revision."""
+    """Return the same state with another revision id."""
     plain = msgspec.json.decode(data, type=dict[str, msgspec.Raw])
     plain["revisionId"] = msgspec.Raw(msgspec.json.encode(revision))
     return msgspec.json.encode(plain)

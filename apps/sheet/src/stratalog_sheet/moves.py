@@ -1,7 +1,7 @@
-"""Where cells go: rows and columns that come and leave, sheets that are copied, told backwards from a place.
+"""Movement of cells by inserted and removed rows and columns and by copied sheets, traced backwards from a position.
 
-A *line* is a row or a column. Only places are known here, no contents. A range that is cut and pasted is, to the
-engine, cleared in one place and written in another.
+A *line* is a row or a column. This module knows positions only, no contents. A cut and pasted range does not move: the
+engine clears it at one position and writes it at another.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ class Spot(msgspec.Struct, frozen=True):
 
 
 class Inserted(msgspec.Struct, frozen=True):
-    """``count`` lines stand from line ``at`` on that were not there before; ``axis`` 0 for columns, 1 for rows."""
+    """``count`` lines were inserted from line ``at`` on; ``axis`` is 0 for columns, 1 for rows."""
 
     sheet: str
     axis: int
@@ -33,7 +33,7 @@ class Inserted(msgspec.Struct, frozen=True):
 
 
 class Removed(msgspec.Struct, frozen=True):
-    """Lines that went, in order."""
+    """Removed lines, by their positions before the removal, in ascending order."""
 
     sheet: str
     axis: int
@@ -41,21 +41,21 @@ class Removed(msgspec.Struct, frozen=True):
 
 
 class CopiedSheet(msgspec.Struct, frozen=True):
-    """A sheet that came as the copy of another."""
+    """A new sheet: a copy of ``source``, or empty where ``source`` is empty."""
 
     source: str
     sheet: str
 
 
 class Born(Exception):
-    """The place did not exist before."""
+    """The position did not exist before the shift."""
 
 
 Shift = Inserted | Removed | CopiedSheet
 
 
 def shifts_of(command: Mapping[str, Any]) -> Iterator[Shift]:
-    """How a command moves cells."""
+    """Yield the shifts by which a command moves cells."""
     kind, sheet = command["type"], command.get("sheetId", "")
     axis = 1 if command.get("dimension") == "ROW" else 0
     if kind == "ADD_COLUMNS_ROWS":
@@ -69,7 +69,7 @@ def shifts_of(command: Mapping[str, Any]) -> Iterator[Shift]:
 
 
 def before(shift: Shift, spot: Spot) -> Spot:
-    """Where the cell that is at ``spot`` was before the shift. Raises Born where it was nowhere."""
+    """Return where the cell at ``spot`` was before the shift. Raises Born if it did not exist."""
     if isinstance(shift, CopiedSheet):
         if spot.sheet != shift.sheet:
             return spot
@@ -92,7 +92,7 @@ def _at_line(spot: Spot, axis: int, line: int) -> Spot:
 
 
 def _reopened(line: int, removed: Sequence[int]) -> int:
-    """Where a line was before lower ones went."""
+    """Return a line's position before the removal. ``removed`` is in ascending order."""
     for removed_line in removed:
         if removed_line <= line:
             line += 1

@@ -1,4 +1,4 @@
-"""Sheet: the handle through which people and programs change one spreadsheet and look at any of its versions."""
+"""Sheet: the handle of one spreadsheet. It changes the spreadsheet and reads any of its versions."""
 
 from __future__ import annotations
 
@@ -56,10 +56,10 @@ COMPLETE_STATE_TYPES = ("created", "imported", "restored")
 
 
 class Sheet:
-    """A log of the engine's revisions, and the state that follows from it. Safe to share between threads.
+    """One spreadsheet: a log of the engine's revisions and the state derived from it. Safe to share between threads.
 
-    A cell is named as in ``B7``; ``sheet`` is the name or id of one of the workbook's sheets, the first one if None.
-    Engines know its models by ``owner``, the log's prefix if empty.
+    A cell is named as in ``B7``. ``sheet`` is the name or id of one of the workbook's sheets; None is the first one.
+    ``owner`` is the key of its models in the engines; the log's prefix if empty.
     """
 
     def __init__(self, store: Store, log: Log, engines: EnginePool, settings: SheetSettings, owner: str = "") -> None:
@@ -77,17 +77,17 @@ class Sheet:
 
     @property
     def organisation(self) -> str:
-        """Who it belongs to."""
+        """The organisation that owns the sheet."""
         return self.log.record.organisation
 
     @property
     def name(self) -> str:
-        """Its id, unique in its organisation."""
+        """The sheet's id, unique in its organisation."""
         return self.log.record.name
 
     @property
     def title(self) -> str:
-        """What it is called, read now."""
+        """The present title, read now."""
         return self.title_at(self.version)
 
     @property
@@ -96,19 +96,19 @@ class Sheet:
         return self.log.head().version
 
     def title_at(self, version: int) -> str:
-        """What it was called as of a version: its name where it has no title."""
+        """Return the title at a version. A sheet without a title returns its name."""
         return (self._titles.at(version) if version else "") or self.name
 
     # Following
 
     def load(self, at: int | None = None) -> Loaded:
-        """What a reader needs to have the state of a version and to follow every undo after it."""
+        """Return the state and the messages from which a reader builds a version and can follow every later undo."""
         load_plan = self._load_plans.plan(self._version(at))
         base = load_plan.base
         return Loaded(load_plan.version, base.version, base.revision, base.data, [*map(change_of, load_plan.entries)])
 
     def since(self, version: int, hash: str = "") -> Since:
-        """The entries after ``version``, which has that hash if one is given. Raises VersionLost where it has not."""
+        """Return the entries after ``version``. Raises VersionLost where it is gone or has another hash."""
         head = self.log.head()
         check_standing(self.log, head.version, Standing(version, hash))
         self.log.note_hash(head.version, head.hash)
@@ -118,13 +118,13 @@ class Sheet:
         return Since(head.version, changes or [], must_reload)
 
     def append(self, message: dict[str, Any], *, author: str = "", reader: Standing = ANYWHERE) -> SheetChange:
-        """Commit one whole message of the engine: a revision, an undo or a redo, of a reader who stands somewhere.
+        """Commit one whole message of the engine: a revision, an undo or a redo. ``reader`` is the sender's version.
 
-        It must stand on the present revision. The same message again is answered like the first time.
+        The message must be based on the present revision. A repeated message returns its first commit.
 
-        Raises VersionConflict where it stands on another: the sender follows `since`, and sends it rebased. Raises
-        VersionLost where the reader's version is gone, LimitExceeded for an undo that reaches too far back, and
-        Invalid; nothing is written. Raises what `Log.append` raises.
+        Raises VersionConflict for another base: the sender reads `since`, rebases the message and sends it again.
+        Raises VersionLost where the log no longer has the reader's version, LimitExceeded for an undo that reaches too
+        far back, and Invalid; nothing is written. Raises the errors of `Log.append`.
         """
         checked = check_message(message)
 
@@ -136,10 +136,10 @@ class Sheet:
 
         return self._commit(plan, author, write_id=checked["nextRevisionId"])
 
-    # Looking
+    # Reading
 
     def state(self, at: int | None = None) -> bytes:
-        """The engine's JSON of exactly that version."""
+        """Return the engine's JSON of exactly that version; of the newest one for None."""
         version = self._version(at)
         if (saved_state := self._load_plans.snapshot_state(version)) is not None:
             return saved_state
@@ -147,12 +147,12 @@ class Sheet:
             return models.raw(self._model(models, version), "export")
 
     def sheets(self, at: int | None = None) -> list[dict[str, Any]]:
-        """The workbook's sheets in order: id, name, rows, cols."""
+        """Return the workbook's sheets in order, each with its id, name, rows and cols."""
         listed: list[dict[str, Any]] = self._query(at, "sheets")
         return listed
 
     def get(self, cell: str, *, sheet: str | None = None, at: int | None = None) -> Cell:
-        """One cell at a version, evaluated. Raises NotFound for a sheet that is not there, Invalid."""
+        """Return one cell at a version, evaluated. Raises NotFound for a missing sheet or cell, Invalid."""
         column, row = parse_cell(cell)
         content = self._query(at, "cell", sheet=sheet, col=column, row=row)
         if content is None:
@@ -161,34 +161,34 @@ class Sheet:
 
     @property
     def files(self) -> SheetFiles:
-        """The file that it was made of, and the files that its versions make."""
+        """The imported file, and exports of any version."""
         return SheetFiles(self.log, self._query)
 
     def export(self, at: int | None = None) -> bytes:
-        """A version as an .xlsx workbook, made by the engine and repaired so that other programs open it."""
+        """Return a version as an .xlsx workbook. The engine's output is repaired so that other programs open it."""
         return self.files.export(at)[0]
 
     def original(self) -> tuple[str, bytes]:
-        """The name and bytes of the file that the sheet was made of. Raises NotFound for one that began empty."""
+        """Return the name and bytes of the imported file. Raises NotFound for a sheet that was created empty."""
         return self.files.original()
 
     # Changing
 
     def set(self, cell: str, content: str, *, sheet: str | None = None, author: str = "") -> SheetChange:
-        """Write into one cell what would be typed there; open browsers show it at once."""
+        """Write ``content`` into one cell as if it were typed there. Open browsers show it at once."""
         column, row = parse_cell(cell)
         return self._dispatch({"type": "UPDATE_CELL", "col": column, "row": row, "content": content}, sheet, author)
 
     def insert_rows(self, row: int, count: int = 1, *, sheet: str | None = None, author: str = "") -> SheetChange:
-        """Insert empty rows before row ``row``, counted from 1. Formulas move along. Raises LimitExceeded, Invalid."""
+        """Insert empty rows before row ``row``, counted from 1. Formulas are adapted. Raises LimitExceeded, Invalid."""
         check_added_rows(row, count)
         where = {"dimension": "ROW", "base": row - 1, "quantity": count, "position": "before"}
         return self._dispatch({"type": "ADD_COLUMNS_ROWS", **where}, sheet, author)
 
     def rename(self, title: str, *, author: str = "") -> SheetChange:
-        """Call the sheet something else; open browsers show it at once. What it is called already adds no version.
+        """Change the sheet's title; open browsers show it at once. An unchanged title adds no version.
 
-        Its name, which addresses hold, stays. Raises Invalid for an empty title, LimitExceeded.
+        The sheet's name, which addresses contain, stays. Raises Invalid for an empty title, LimitExceeded.
         """
         wanted = check_title(title)
 
@@ -197,38 +197,38 @@ class Sheet:
             return window.version if before == wanted else Renamed(wanted, before)
 
         with self._turn:
-            self._catch_up()  # “already” is said of the newest title only
+            self._catch_up()  # compare with the newest title: a stale one could drop a rename
         return self._commit(plan, author)
 
     def delete(self) -> None:
-        """Delete the sheet with all its versions. Its forks keep what they need of it; its name may be used again.
+        """Delete the sheet with all its versions. Its forks keep the history they need; its name may be used again.
 
         Every later call raises NotFound.
         """
         self._store.delete_log(self.log)
 
     def name_version(self, version: int, label: str, *, author: str = "") -> SheetChange:
-        """Call a version something; an empty label takes the name away."""
+        """Give a version a label; an empty one removes the label."""
         fact = Named(self._version(version), check_text(label, "label"))
         return self._commit(lambda window: fact, author)
 
     def restore(self, version: int, *, author: str = "") -> SheetChange:
-        """Bring the state of a version back, as a new entry. Readers load again; edits before it cannot be undone.
+        """Restore the state of a version as a new entry. Readers load again; earlier edits can no longer be undone.
 
-        Raises LimitExceeded where that version is known as one that cannot be opened. The newest one may be.
+        Raises LimitExceeded where engines failed to open ``version`` before. The newest version need not open.
         """
         wanted = self._version(version)
         self._engines.unopenable.check(self._owner, wanted)
         revision = new_id(self.log.environment.clock, REVISION_CHARACTERS)
         change = self._commit(lambda window: Restored(wanted, window.revision, revision), author)
-        with suppress(StratalogError):  # it stands; its state is kept now or by the next snapshot
+        with suppress(StratalogError):  # committed: a later snapshot saves the state if this fails
             self._save_snapshot(change.version, with_revision(self.state(wanted), revision))
         return change
 
     def fork(self, version: int, name: str, *, title: str = "", author: str = "") -> Sheet:
-        """A new sheet of the same organisation whose history up to ``version`` is this one's. Nothing is copied.
+        """Return a new sheet of the same organisation that shares this one's history up to ``version``, uncopied.
 
-        Raises Conflict where the name is taken, and for a version of a sheet that this is a copy of and that is gone.
+        Raises Conflict where the name is taken, or where ``version`` belongs to a deleted sheet this was forked from.
         """
         check_text(title, "title")
         at = self._version(version)
@@ -247,35 +247,35 @@ class Sheet:
     # History
 
     def changes(self, source: int, target: int) -> list[CellChange]:
-        """The cells whose content differs between two versions; see `Comparison.between`."""
+        """Return the cells whose content differs between two versions; see `Comparison.between`."""
         return self.comparison.between(self._version(source), self._version(target))
 
     @property
     def comparison(self) -> Comparison:
-        """Which cells differ between versions that are there, and where their rows and columns are."""
+        """Compares existing versions: which cells differ, and where their rows and columns moved."""
         return Comparison(self.log, self._load_plans, self._executed, self.state)
 
     def blame(self, cell: str, *, sheet: str | None = None, limit: int = 100) -> list[CellHistory]:
-        """The changes of one cell, newest first, followed through rows and columns that came and went."""
+        """Return the changes of one cell, newest first, followed through inserted and removed rows and columns."""
         wanted = next((tab for tab in self.sheets() if sheet in (None, tab["id"], tab["name"])), None)
         if wanted is None:
             raise NotFound("the workbook has no such sheet", sheet=sheet)
         return Blame(self.log, self._executed).of(Spot(wanted["id"], parse_cell(cell)))[:limit]
 
     def activity(self, before: int | None = None, limit: int = 50) -> list[history.Activity]:
-        """What was done, newest first, from below the version ``before``."""
+        """Return descriptions of at most ``limit`` entries below the version ``before``, newest first."""
         return history.activity(self.log, before, limit)
 
     def versions(self) -> list[history.NamedVersion]:
-        """The versions that have a name, in order."""
+        """Return the labelled versions, in order."""
         return self._labels.read()
 
-    # Keeping states
+    # Snapshots
 
     def snapshot_due(self) -> int | None:
-        """Keep a state where the newest one lies far enough back; answer its version, None where none was due.
+        """Save a snapshot if the newest one is far enough behind; return its version, or None if none was due.
 
-        Call it again until it answers None. Any number of processes may: the first one's state stays.
+        Call it again until it returns None. Any number of processes may call it: the first snapshot of a version stays.
         """
         head = self.log.head().version
         newest = self.log.app_snapshot(head)
@@ -289,7 +289,7 @@ class Sheet:
         except LimitExceeded:
             if version == head:
                 raise
-            version = head  # maybe restored since: no later state needs one that cannot be opened
+            version = head  # skip a version that cannot be opened: after a restore no later state needs it
             self._save_snapshot(version, self.state(version))
         return version
 
@@ -299,15 +299,15 @@ class Sheet:
     # The state of this process
 
     def _commit(self, plan: Callable[[Window], Fact | int], author: str, write_id: str | None = None) -> SheetChange:
-        """Append what ``plan`` makes of the window, until it stands. A number is the version that has it already."""
+        """Append the fact that ``plan`` returns, anew after each lost race. A number is the version that has it."""
         with self._turn:
             if self._window is not None:
-                with suppress(VersionConflict):  # others were first, so that the window is read anew below
+                with suppress(VersionConflict):  # the cached window may be stale: decide again from a fresh one
                     return self._append(plan(self._window), self._window, author, write_id)
             for _ in range(ATTEMPTS_MAX):
                 with self.log.turn():
                     window = self._catch_up()
-                    fact = plan(window)  # a conflict with what was just read is the answer
+                    fact = plan(window)  # from a fresh head: its conflict is final
                     with suppress(VersionConflict):
                         return self._append(fact, window, author, write_id)
         raise ContentionError("others kept changing the sheet first", sheet=self.name)
@@ -322,7 +322,7 @@ class Sheet:
         return change_of(entry)
 
     def _catch_up(self) -> Window:
-        """The window as of now, read from a fresh head."""
+        """Return the window brought up to a fresh head."""
         window, head = self._window, self.log.head()
         if window is not None:
             window.follow(self.log.read(window.version, head.version, head=head))
@@ -338,7 +338,7 @@ class Sheet:
             reach *= 4
 
     def _dispatch(self, command: dict[str, Any], sheet: str | None, author: str) -> SheetChange:
-        """Have the engine make the message of a command at the head, and commit it."""
+        """Let the engine turn a command into a message at the head, and commit the message."""
         for _ in range(ATTEMPTS_MAX):
             with self._lent() as models:
                 change = self._dispatched(models, command, sheet, author)
@@ -349,7 +349,7 @@ class Sheet:
     def _dispatched(
         self, models: Models, command: dict[str, Any], sheet: str | None, author: str
     ) -> SheetChange | None:
-        """The same, once; None where others were first."""
+        """Try `_dispatch` once. Return None where another commit came first."""
         model = self._model(models, self.version)
         answer = models.engine.call("dispatch", key=model.key, sheet=sheet, command=command)
         reasons = [reason for reason in answer["refused"] if reason != NO_CHANGES]
@@ -366,12 +366,12 @@ class Sheet:
         except BaseException:
             models.drop(model)
             raise
-        with suppress(StratalogError):  # it is committed; an engine that dies of it dies of the next call, too
+        with suppress(StratalogError):  # committed: an engine that dies here fails the next call too
             models.confirm(model, message, change.version)
         return change
 
     def _executed(self, messages: list[dict[str, Any]]) -> list[dict[str, Any]]:
-        """What counts of some messages, which stand on each other; see `Blame`."""
+        """Return the effective commands of messages, each of which is based on the one before; see `Blame`."""
         start = with_revision(msgspec.json.encode(BLANK), messages[0]["serverRevisionId"])
         executed: list[dict[str, Any]] = self._engines.call("executed", data=start, messages=messages, client="none")
         return executed
@@ -388,7 +388,7 @@ class Sheet:
         return models.at(self._owner, self._load_plans, self.log, version)
 
     def _version(self, at: int | None) -> int:
-        """A version that is there, the newest one for None. Raises NotFound, Invalid."""
+        """Return an existing version, the newest one for None. Raises NotFound, Invalid."""
         head = self.log.head().version
         if at is None:
             return head

@@ -1,7 +1,7 @@
-"""Collection of data files that nobody needs any more: a table deletes its own files, and no others.
+"""Collection of data files that no version needs any more. A table deletes its own files and no others.
 
-A file is the table's where its name begins with the table's incarnation, or where the folder was made for the table and
-its log named the file. A relative that tracks a file keeps it; see `relatives`. What is neither is left alone.
+A file belongs to the table if its name begins with the table's incarnation, or if the folder was made for the table and
+the table's log named the file. A file that a relative tracks stays; see `relatives`. Any other file is left alone.
 """
 
 from __future__ import annotations
@@ -24,22 +24,26 @@ __all__ = ["FileRights", "Verdict", "collect", "collect_as", "delete_table", "ow
 NAMES_PER_COMMIT = 1000
 DAY_MS = 86_400_000
 NAME = re.compile(rf"([a-z2-7]{{12}})/[a-z2-7]{{2}}/[a-z2-7]{{20}}{re.escape(SUFFIX)}(?:{re.escape(UNFINISHED)})?")
-"""A file of ours: the incarnation of the table that wrote it, a folder of some hundred, a random name."""
+"""The path of a data file: the incarnation of the table that wrote it, one of 1024 folders, a random name."""
 
 
 class Verdict(Enum):
-    """What a table does with a file that it has no reference to."""
+    """The decision on a file to which the table has no reference."""
 
     DELETE = "delete"
     FORGET = "forget"
-    """It is another's, who will delete it."""
+    """Drop the name only: the file belongs to another table, which deletes it."""
 
     RETAIN = "retain"
-    """Another still tracks it, or nobody can say whose it is: look again later."""
+    """Keep name and file and decide again later: a relative still tracks the file, or its owner is unknown."""
 
 
 class FileRights:
-    """Which data files one table may delete, as far as can be said now. Raises DataFolderTaken."""
+    """The data files that one table may delete, as known when the rights were read.
+
+    Creating the rights enters the table in the folder's register. Raises DataFolderTaken if the files belong to the
+    table in another store.
+    """
 
     def __init__(self, table: Table, data_files: DataFiles) -> None:
         self._store = table.store
@@ -48,14 +52,15 @@ class FileRights:
         self._register = register = table.register(data_files.folder)
         self._is_owner = register.enter().is_owner
         self._relatives = Relatives(table.store, table.document.log)
-        # What a copy elsewhere tracks cannot be asked. It knows no file that was written after it was made.
+        # The files that a copy in another store tracks cannot be read from here, so every file that is older than the
+        # newest copy counts as shared. A copy knows no file that was written after it was made.
         copies = register.relatives_elsewhere()
         self._copied_ms = max((copy.entered_ms for copy in copies), default=-1)
 
     def verdict(self, filename: str) -> Verdict:
-        """What to do with a file that the table's log names and nothing of the table refers to."""
+        """Return the decision on a file that the table's log names and to which the table has no reference."""
         if not self._folder.holds(filename) or filename.startswith(f"{REGISTER}/"):
-            return Verdict.FORGET  # Whoever put the name into the log: no data file is there.
+            return Verdict.FORGET  # The name is no data file's, whichever program put it into the log.
         owner = owner_of(filename)
         if owner == self._incarnation or (not owner and self._is_owner):
             return Verdict.RETAIN if self._is_shared(filename) else Verdict.DELETE
@@ -67,7 +72,7 @@ class FileRights:
         return Verdict.FORGET if self._is_shared(filename) else Verdict.DELETE
 
     def own_files(self, view: TableView) -> Iterator[DataFile]:
-        """The files in the folder that are the table's, tracked or not: by their names, or left behind by a clear."""
+        """Yield the table's files in the folder, tracked or not: by their names, or left behind by a clear."""
         for file in self._folder.list(self._incarnation):
             if owner_of(file.filename) == self._incarnation:
                 yield file
@@ -78,7 +83,7 @@ class FileRights:
                 yield DataFile(name, written_ms)
 
     def retire(self) -> None:
-        """After the table was deleted: leave the register, unless files of the table are left, which relatives need."""
+        """Remove a deleted table from the register, unless files of the table remain, which relatives need."""
         if next(self._folder.list(self._incarnation), None) is None:
             self._register.remove()
             self._folder.remove_empty(self._incarnation)
@@ -86,7 +91,7 @@ class FileRights:
             self._folder.remove_empty("")
 
     def _is_shared(self, filename: str) -> bool:
-        """Whether a relative may need the file."""
+        """Return whether a relative in this store, or a copy in another, may need the file."""
         if self._relatives.may_hold(filename):
             return True
         if self._copied_ms < 0:
@@ -96,25 +101,27 @@ class FileRights:
 
 
 def owner_of(filename: str) -> str:
-    """The incarnation in the name of a data file; empty where there is none."""
+    """Return the incarnation in the name of a data file, or an empty string if the name has none."""
     match = NAME.fullmatch(filename)
     return match[1] if match else ""
 
 
 def retained_ms(table: Table, age_ms: int) -> int:
-    """How long files stay after the last version that needs them: ``age_ms``, or longer as the table promises."""
+    """Return how long files stay after the last version that needs them: the longer of ``age_ms`` and the retention."""
     retention_days = table.at().meta.retention_days
     return max(age_ms, retention_days * DAY_MS) if retention_days else age_ms
 
 
 def collect(table: Table, data_files: DataFiles, age_ms: int, faults: MaintenanceFaults | None = None) -> int:
-    """Delete the table's data files without references for longer than ``age_ms``, and such of its files as no
-    transaction added; how many. Raises DataFolderTaken where the files belong to the table in another store. A table
-    that promises to keep its files longer does. A file that cannot be deleted stays for the next time, and is an error
-    where no list of ``faults`` is given.
+    """Delete the table's garbage files that are older than ``age_ms`` and return how many were deleted.
 
-    Readers of an older view have so long to finish. Data that no transaction added is declared garbage first: a slow
-    writer's transaction is rejected from then on.
+    Garbage is a file that has had no reference for that long, or a file of the table that no transaction added. A table
+    whose retention is longer than ``age_ms`` keeps its files for the retention. Readers of an older view have this time
+    to finish. A file that no transaction added is declared garbage before it is deleted: from then on the transaction
+    of a slow writer that wrote the file is rejected.
+
+    Raises DataFolderTaken if the files belong to the table in another store. A file that cannot be deleted stays for
+    the next pass and is listed in ``faults``; without ``faults`` its error is raised.
     """
     return collect_as(table, FileRights(table, data_files), data_files.delete, age_ms, faults)
 
@@ -126,7 +133,7 @@ def collect_as(
     age_ms: int,
     faults: MaintenanceFaults | None = None,
 ) -> int:
-    """Do what `collect` does, with rights that were looked up."""
+    """Do the work of `collect` with rights that the caller already read."""
     before_ms = table.store.environment.clock.wall_ms() - retained_ms(table, age_ms)
     count = 0
     for part in _parts(list(table.unreferenced_before(before_ms))):
@@ -143,16 +150,16 @@ def collect_as(
         _forget(table, foreign + deleted)
         count += len(deleted)
     if table.cleared_ms() >= before_ms:
-        return count  # Readers may still look at what was there before the clear.
+        return count  # Readers may still use versions from before the clear, whose files are no longer tracked.
     unknown = list(_unknown(table, rights, before_ms))
     return count + sum(_collect_unknown(table, delete, part, faults) for part in _parts(unknown))
 
 
 def delete_table(table: Table, data_files: DataFiles | None) -> int:
-    """Delete a table with its data files and jobs; how many files. Those that relatives track stay.
+    """Delete a table with its data files and jobs and return the number of deleted files. Files of relatives stay.
 
-    The table goes last, so that a deletion that was cut off is done again. Raises DataFolderTaken where the files are
-    those of the table in another store: nothing is deleted.
+    The table itself is deleted last, so an interrupted deletion can be repeated. Raises DataFolderTaken, with nothing
+    deleted, if the files belong to the table in another store.
     """
     rights = None if data_files is None else FileRights(table, data_files)
     table.clear_files()
@@ -174,9 +181,9 @@ def _delete_data(table: Table, rights: FileRights, data_files: DataFiles) -> int
 
 
 def _unknown(table: Table, rights: FileRights, before_ms: int) -> Iterator[str]:
-    """The table's own files older than ``before_ms`` that it does not track."""
+    """Return the table's own files that it does not track and that are older than ``before_ms``."""
     old = [file.filename for file in rights.own_files(table.at()) if file.modified_ms < before_ms]
-    # Read after the listing: a file that was added meanwhile is tracked by now.
+    # Read the view after the listing: a listed file that was added meanwhile is tracked in it.
     view = table.at()
     return (name for name in old if view.file(name) is None and rights.verdict(name) is Verdict.DELETE)
 
@@ -184,7 +191,10 @@ def _unknown(table: Table, rights: FileRights, before_ms: int) -> Iterator[str]:
 def _collect_unknown(
     table: Table, delete: Callable[[str], None], names: Sequence[str], faults: MaintenanceFaults | None
 ) -> int:
-    """Declare them garbage, each for itself where one was added meanwhile, then delete them."""
+    """Declare files garbage, then delete them, and return how many were deleted.
+
+    If one of them was added meanwhile, the transaction is refused and each file is tried in a transaction of its own.
+    """
     if not _is_committed(lambda: table.collect_files(names)):
         if len(names) == 1:
             return 0

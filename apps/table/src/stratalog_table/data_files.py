@@ -1,7 +1,7 @@
 """The data files of a table as Parquet, in a folder or in S3, and the rows in them.
 
-A file is whole or not there, and never changes. Its name is random and begins with the table's incarnation, so nobody
-else's. Rows are in the order of the key.
+A file appears whole or not at all and never changes. Its name is random and begins with the table's incarnation, so no
+other table writes the same name. Rows are in the order of the key.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ READ_BYTES = 1024 * 1024
 
 STREAMED_ROWS = 8 * 1024
 STREAMED_BYTES = 64 * 1024
-"""Of each file that is streamed so many rows, and of each of its columns so many bytes, are in memory at once."""
+"""The rows of each streamed file, and the bytes of each of its columns, that are in memory at once."""
 
 PARQUET = ds.ParquetFileFormat(
     default_fragment_scan_options=ds.ParquetFragmentScanOptions(page_checksum_verification=True)
@@ -41,13 +41,13 @@ PARQUET = ds.ParquetFileFormat(
 
 
 class DataFileDamaged(Corrupt):
-    """The bytes of a data file can be read and are no rows, or the file is missing."""
+    """The bytes of a data file can be read but are not the table's rows, or the file is missing."""
 
     code = "data-file-damaged"
 
 
 class DataFiles:
-    """The data files of a table. Writing and deleting ask first whether the folder says that the table may."""
+    """The data files of a table. The first write checks, with ``require_owner``, that the folder is the table's."""
 
     def __init__(
         self,
@@ -59,23 +59,26 @@ class DataFiles:
         self.schema = schema
         self.folder = folder
         self.rows_schema = None if columns is None else arrow_schema(schema, columns)
-        """The columns that rows have; None where the table does not say, and each file has its own."""
+        """The columns of the table's rows; None if the table declares none, and each file has its own."""
 
         self._require_owner = require_owner
         self._is_owner = False
 
     def with_columns(self, columns: Sequence[ValueColumn] | None) -> DataFiles:
-        """The same files with the columns of a table at a version."""
+        """Return the same files, read with the columns of the table at a version."""
         other = copy.copy(self)
         other.rows_schema = None if columns is None else arrow_schema(self.schema, columns)
         return other
 
     def write(self, filename: str, rows: pa.Table) -> None:
-        """Write a file, durably and whole; rows in order. Raises DataFolderTaken, Invalid."""
+        """Write a file durably and whole; ``rows`` are in the order of the key. Raises DataFolderTaken, Invalid."""
         self.write_parts(filename, rows.schema, iter([rows]))
 
     def write_parts(self, filename: str, schema: pa.Schema, parts: Iterator[pa.Table]) -> int:
-        """Write a file part by part, durably and whole; how many rows. Raises what ``parts`` does: no file is left."""
+        """Write a file part by part, durably and whole, and return its number of rows.
+
+        An error of ``parts`` is raised, and no file is left.
+        """
         if not self._is_owner:
             self._require_owner()
             self._is_owner = True
@@ -93,8 +96,9 @@ class DataFiles:
         return count
 
     def read(self, filename: str, region: Region, columns: Sequence[str] | None = None) -> pa.Table:
-        """The rows of a file in a region, in order. Raises FileNotFoundError where the file was collected, Invalid,
-        and DataFileDamaged.
+        """Return the rows of a file in a region, in order.
+
+        Raises FileNotFoundError if the file was collected, Invalid, and DataFileDamaged.
         """
         wanted = self.rows_schema
         if wanted is not None and columns is not None:
@@ -106,12 +110,12 @@ class DataFiles:
             return rows if wanted is None else fitted(rows, wanted)
 
     def stream(self, filename: str, region: Region, wanted: pa.Schema) -> Iterator[pa.Table]:
-        """The rows of a file in a region, in order and a few at a time. Raises what `read` does."""
+        """Yield the rows of a file in a region, in order and a few at a time. Raises the errors of `read`."""
         with self._reading(filename):
             condition = self.condition(region)
             (fragment,) = self._dataset(filename).get_fragments()
             groups = [group.id for group in fragment.subset(condition).row_groups] if condition is not None else None
-            # Not by way of the dataset, which decodes whole row groups at once.
+            # Read with ParquetFile: the dataset decodes whole row groups at once, which is not bounded memory.
             file = pq.ParquetFile(
                 self.folder.path(filename),
                 filesystem=self.folder.files,
@@ -126,12 +130,12 @@ class DataFiles:
                     yield part
 
     def file_schema(self, filename: str) -> pa.Schema:
-        """The columns that a file has itself. Raises what `read` does."""
+        """Return the columns that a file itself has. Raises the errors of `read`."""
         with self._reading(filename):
             return self._dataset(filename).schema.remove_metadata()
 
     def check(self, filename: str) -> None:
-        """Read a whole file. Raises what `read` does."""
+        """Read a whole file to check it. Raises the errors of `read`."""
         for _ in self.stream(filename, self.schema.full_region(), self.rows_schema or self.file_schema(filename)):
             pass
 
@@ -152,7 +156,10 @@ class DataFiles:
 
     @contextmanager
     def _reading(self, filename: str) -> Iterator[None]:
-        """Tell a damaged file from storage that is away. pyarrow raises the same errors for both."""
+        """Turn the error of a damaged file into DataFileDamaged, and leave errors of unavailable storage as they are.
+
+        pyarrow raises the same errors for both.
+        """
         self.folder.path(filename)
         try:
             yield
@@ -163,6 +170,7 @@ class DataFiles:
         except (pa.ArrowException, OSError) as exc:
             if isinstance(exc, OSError) and exc.errno is not None:
                 raise
+            # If all bytes can be read, storage is available and the content is damaged. If not, this read raises.
             self._read_bytes(filename)
             raise DataFileDamaged("a data file cannot be read", filename=filename, reason=str(exc)) from exc
 
@@ -173,19 +181,19 @@ class DataFiles:
                 pass
 
     def keys(self, filename: str, region: Region) -> pa.Table:
-        """The key columns of the rows of a file in a region."""
+        """Return the key columns of the rows of a file in a region. Raises the errors of `read`."""
         return self.read(filename, region, [column.name for column in self.schema.keys])
 
     def delete(self, filename: str) -> None:
-        """Delete a file; one that is gone already is fine. `collection` says which ones a table may."""
+        """Delete a file. A missing file is no error. The caller checks with `collection` that the table may."""
         self.folder.delete(filename)
 
     def list(self) -> Iterator[DataFile]:
-        """All files in the folder but those that say whose it is, also files that no table knows."""
+        """Yield all files in the folder, also files that no table knows, but not those of the register."""
         return (file for file in self.folder.list() if not file.filename.startswith(f"{REGISTER}/"))
 
     def condition(self, region: Region) -> pc.Expression | None:
-        """What pyarrow is to keep: rows whose keys lie in a region. None for all."""
+        """Return the pyarrow filter for the rows whose keys lie in a region, or None if all do."""
         full_region = self.schema.full_region()
         parts = []
         for position, (bounds, (minimum, _)) in enumerate(zip(region, full_region, strict=True)):
@@ -197,19 +205,19 @@ class DataFiles:
         return reduce(lambda left, right: left & right, parts) if parts else None
 
     def scalar(self, position: int, text: str) -> pa.Scalar:
-        """A stored key as pyarrow has it."""
+        """Return a stored key as a pyarrow scalar."""
         return key_scalar(self.schema.keys[position].type, text)
 
 
 def counts(data_files: DataFiles, rows: pa.Table, regions: Sequence[Region]) -> list[int]:
-    """How many of ``rows``, which are in order, lie in each region."""
+    """Return how many of ``rows`` lie in each region. The rows are in the order of the key."""
     key = data_files.schema.keys[0]
     first = comparable(key.type, rows.column(key.name).combine_chunks())
     return [_count(data_files, rows, first, region) for region in regions]
 
 
 def intersection(left: Region, right: Region) -> Region:
-    """The keys that lie in both regions."""
+    """Return the region of the keys that lie in both regions."""
     return tuple(
         (max(a, c), d if b is None else b if d is None else min(b, d))
         for (a, b), (c, d) in zip(left, right, strict=True)
@@ -217,9 +225,9 @@ def intersection(left: Region, right: Region) -> Region:
 
 
 def _count(data_files: DataFiles, rows: pa.Table, first: Any, region: Region) -> int:
-    """Rows are found by the first column, which is in order; the others are looked at where they bound anything."""
+    """Count the rows in a region: bisect the sorted first key column, then filter on the others if they are bounded."""
     low, high = region[0]
-    # The least text of a type need not be one of its keys.
+    # The lowest text of a type need not decode to one of its keys, so the full region's lower bound is not decoded.
     start = 0 if low == data_files.schema.full_region()[0][0] else _row_position(data_files, first, low)
     stop = len(first) if high is None else _row_position(data_files, first, high)
     if region[1:] == data_files.schema.full_region()[1:]:

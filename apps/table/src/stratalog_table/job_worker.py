@@ -1,4 +1,4 @@
-"""Doing jobs: a worker claims one, merges its files part by part, says that it is at it, and commits what it made."""
+"""The worker of merge jobs. It claims a job, merges its files part by part, renews its claim and commits the output."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ BEATS_PER_LEASE = 4
 
 
 class JobWorker:
-    """One worker. A job that another has claimed is left to it until nothing was heard of it for ``lease_ms``."""
+    """One worker. It leaves a job to another worker until that worker's claim was not renewed for ``lease_ms``."""
 
     def __init__(self, table: Table, data_files: DataFiles, lease_ms: int) -> None:
         self._table = table
@@ -32,10 +32,10 @@ class JobWorker:
         self._id = table.new_id()
 
     def work(self, job: str, partition: str) -> bool:
-        """Claim a job, merge its files and commit it. False where another has it, or it is not to be done any more.
+        """Claim a job, merge its files and commit the output. Return False if another worker has it or it is gone.
 
-        Raises DataFileDamaged for a file that cannot be read: the job is cancelled, so that the next plan does without
-        the file once it was set aside.
+        Raises DataFileDamaged for a file that cannot be read. The job is then cancelled, so the next plan can omit the
+        file once it is set aside.
         """
         claim = _Claim(self._table, job, partition, self._id, self._lease_ms)
         try:
@@ -60,12 +60,13 @@ class JobWorker:
         try:
             self._table.replace_file_references([ReplaceFileReferences(claim.job, claim.partition, names, output)])
         except TransactionRefused:
+            # Only a refusal proves that no version names the output. After any other error it may be committed.
             self._data_files.delete(filename)
             return False
         return True
 
     def _rows(self, claim: _Claim, held: Held, reference: FileReference, schema: pa.Schema) -> Iterator[pa.Table]:
-        """The rows of a reference, which must be as many as it says."""
+        """Yield the rows of a reference. Raises DataFileDamaged if their number is not the reference's count."""
         count = 0
         try:
             for part in self._data_files.stream(reference.filename, held.region, schema):
@@ -82,7 +83,7 @@ class JobWorker:
             )
 
     def _joined_schema(self, claim: _Claim, references: Sequence[FileReference]) -> pa.Schema:
-        """The columns of files of a table that does not say which it has."""
+        """Return the joined columns of the files, for a table that declares no columns."""
         schema = None
         for reference in references:
             try:
@@ -97,7 +98,7 @@ class JobWorker:
 
 
 class _JobLost(Exception):
-    """The job is another's by now, or nobody's."""
+    """Another worker has the job by now, or the job no longer exists."""
 
 
 class _Claim:
@@ -114,7 +115,7 @@ class _Claim:
         self._renewed_ms = 0
 
     def take(self) -> bool:
-        """Claim the job, if nobody has it or nothing was heard of who has."""
+        """Claim the job and return True, or return False if another worker's claim is younger than the lease."""
         known = self._table.at().claim(self.job, self.partition)
         if known is not None:
             self._seen, version = known
@@ -124,14 +125,14 @@ class _Claim:
         return True
 
     def renewing(self, parts: Iterator[pa.Table]) -> Iterator[pa.Table]:
-        """The parts, with the claim renewed in between when that is due. Raises _JobLost where it is another's."""
+        """Yield the parts and renew the claim between them at each heartbeat. Raises _JobLost if the claim is lost."""
         for part in parts:
             yield part
             if self._lease_ms and self._clock.wall_ms() - self._renewed_ms >= self._lease_ms // BEATS_PER_LEASE:
                 self._renew()
 
     def missing(self, reference: FileReference) -> Exception:
-        """What to raise for a file that is not there: somebody did the job, or the file is lost."""
+        """Return the error for a missing file: _JobLost if another worker did the job, else DataFileDamaged."""
         known = self._table.at().reference(self.partition, reference.filename)
         if known is None or known.job != self.job:
             return _JobLost()
@@ -149,4 +150,5 @@ class _Claim:
         try:
             return self._table.changed_ms(version)
         except NotFound:
+            # The version of the claim was forgotten, so the claim is old: report it as expired.
             return 0

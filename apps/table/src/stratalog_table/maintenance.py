@@ -1,8 +1,8 @@
-"""Keeping a table well: leaves that grew large are split, references moved down, files merged, garbage collected.
+"""Maintenance of a table: split large leaves, move references down, merge files and collect garbage.
 
-Any number of processes may do any of it at once, and end anywhere. Each step is a transaction with its checks, so what
-somebody else did first is refused and left; what was begun by a process that is gone is found and gone on with. What
-fails for one file, job or leaf is listed, and everything else goes on.
+Any number of processes may run any step at once, and each may stop at any point. Each step commits as a transaction
+that checks its inputs, so a step that another process already did is rejected and skipped. A pass finds the unfinished
+work of a stopped process and resumes it. A failure with one file, job or leaf is listed, and the pass continues.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ SAMPLE_KEYS = 1000
 
 
 class TableMaintenanceReport(msgspec.Struct, frozen=True):
-    """What one pass did, and what it could not do."""
+    """The counts of one maintenance pass, and its faults."""
 
     splits: int = 0
     moved: int = 0
@@ -51,20 +51,29 @@ class TableMaintenanceReport(msgspec.Struct, frozen=True):
 def maintain_table(
     table: Table, data_files: DataFiles, *, rows_max: int, files_min: int, age_ms: int, lease_ms: int = 0
 ) -> TableMaintenanceReport:
-    """One pass of everything."""
+    """Run one pass of all steps and return its report.
+
+    A leaf with more than ``rows_max`` rows is split. ``files_min`` files of one size on a leaf are merged. Files are
+    collected ``age_ms`` after the last version that needs them. A merge job of another worker is taken over when its
+    claim is older than ``lease_ms``.
+    """
     faults = MaintenanceFaults(table)
     splits = split_large(table, data_files, rows_max, faults)
     moved = push_down(table, data_files, faults)
     jobs = compact(table, data_files, faults, files_min=files_min, lease_ms=lease_ms)
     collected = collect(table, data_files, age_ms, faults)
     if table.cleared_ms() < table.store.environment.clock.wall_ms() - retained_ms(table, age_ms):
-        # Not before: the rows that a clear left behind name the files that are to be collected.
+        # Purge only once the clear is older than the retained time. The rows that a clear leaves behind name the files
+        # that `collect` still has to delete.
         table.purge()
     return TableMaintenanceReport(splits, moved, jobs, collected, tuple(faults.faults))
 
 
 def split_large(table: Table, data_files: DataFiles, rows_max: int, faults: MaintenanceFaults | None = None) -> int:
-    """Split each leaf with more rows at about its median, on the first column where there is one; how many."""
+    """Split each leaf with more than ``rows_max`` rows near its median and return the number of splits.
+
+    The first key column with a usable median decides the split point.
+    """
     large = [holding for holding in table.at().holdings() if holding.leaf and holding.tally.rows > rows_max]
     splits = 0
     for holding in large:
@@ -74,7 +83,10 @@ def split_large(table: Table, data_files: DataFiles, rows_max: int, faults: Main
 
 
 def push_down(table: Table, data_files: DataFiles, faults: MaintenanceFaults | None = None) -> int:
-    """Move references from partitions that were split to the leaves below, rows counted; how many references."""
+    """Move references from split partitions to the leaves below and return the number moved.
+
+    The rows of each file are counted per leaf. References of a job and of damaged files stay.
+    """
     damaged = _damaged(table)
     moved = 0
     for holding in [holding for holding in table.at().holdings() if not holding.leaf]:
@@ -93,13 +105,13 @@ def compact(
     files_min: int,
     lease_ms: int = 0,
 ) -> int:
-    """Plan jobs, then do all that nobody does; how many were done.
+    """Plan merge jobs, do every job that no other worker has claimed, and return the number done.
 
-    A job that somebody does is left to them until nothing was heard of it for ``lease_ms``.
+    A claimed job stays with its worker until the claim was not renewed for ``lease_ms``.
     """
     plan(table, files_min)
     waiting = [(job, partition) for job, partition, _ in table.at().jobs()]
-    # Everybody begins elsewhere, so that few want the same one.
+    # A random order: workers that start together then rarely claim the same job.
     waiting.sort(key=lambda _: table.new_id())
     worker = JobWorker(table, data_files, lease_ms)
     done = 0
@@ -110,7 +122,7 @@ def compact(
 
 
 def retry_damaged(table: Table, data_files: DataFiles) -> int:
-    """Read the files that were set aside, and take back those that can be read; how many."""
+    """Read each file that was set aside, release the readable ones, and return how many were released."""
     files = data_files.with_columns(table.at().columns())
     released = 0
     for damage in list(table.at().damaged()):
@@ -141,7 +153,7 @@ def _split_leaf(table: Table, data_files: DataFiles, holding: Holding, faults: M
 
 
 def _sample(data_files: DataFiles, held: Held, filename: str, dimension: int) -> list[tuple[str, int]]:
-    """Evenly spaced keys of a file, each with the rows that it stands for. None of a file that is gone by now."""
+    """Return evenly spaced keys of a file, each with the number of rows it represents; empty if the file is gone."""
     column = data_files.schema.keys[dimension]
     try:
         keys = comparable(column.type, data_files.read(filename, held.region, [column.name]).column(0))
@@ -152,7 +164,10 @@ def _sample(data_files: DataFiles, held: Held, filename: str, dimension: int) ->
 
 
 def _median(data_files: DataFiles, held: Held, dimension: int, sample: list[tuple[str, int]]) -> Key | None:
-    """The median of a sample in order, weighted by rows; None where no key lies below it."""
+    """Return the median of a sorted sample, weighted by rows, or None if no sampled key is below it.
+
+    A point without a key below would make an empty leaf. Keys too long for an edge are skipped.
+    """
     left = sum(weight for _, weight in sample) / 2
     low = held.region[dimension][0]
     for text, weight in sample:
@@ -169,6 +184,8 @@ def _push_reference(table: Table, data_files: DataFiles, reference: FileReferenc
     try:
         rows = data_files.keys(reference.filename, source.region)
     except FileNotFoundError as exc:
+        # Read a new view: if the reference is gone, another process moved or merged it and its file was collected.
+        # A missing file with a reference is damage.
         if table.at().reference(source.id, reference.filename) is None:
             return False
         raise DataFileDamaged("a data file is missing", filename=reference.filename) from exc
@@ -183,7 +200,7 @@ def _push_reference(table: Table, data_files: DataFiles, reference: FileReferenc
 
 
 def _lies_in(held: Held, region: Region, id: str) -> bool:
-    """Whether a partition lies in a region and is not the one that has it, nor above that."""
+    """Return whether a partition lies in the region of partition ``id`` and is another partition."""
     inside = all(
         low <= a and (high is None or (b is not None and b <= high))
         for (low, high), (a, b) in zip(region, held.region, strict=True)
@@ -192,7 +209,7 @@ def _lies_in(held: Held, region: Region, id: str) -> bool:
 
 
 def _is_committed(act: Callable[[], object]) -> bool:
-    """Whether a transaction was committed. Refused: somebody else was first, and what it is about is done."""
+    """Run a transaction and return whether it was committed. When it is refused, another process did the work first."""
     try:
         act()
     except TransactionRefused:

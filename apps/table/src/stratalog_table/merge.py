@@ -1,4 +1,4 @@
-"""Merging sorted data files in bounded memory: of each input a few rows are there at once, however long it is."""
+"""The merge of sorted data files in bounded memory: only a few rows of each input are in memory at once."""
 
 from __future__ import annotations
 
@@ -17,7 +17,10 @@ OUTPUT_ROWS = 64 * 1024
 
 
 def merged(schema: Schema, inputs: Iterable[Iterator[pa.Table]]) -> Iterator[pa.Table]:
-    """The rows of all inputs in order of the key, in parts that are worth writing. Each input is in order itself."""
+    """Yield the rows of all inputs in the order of the key, in parts of at least `OUTPUT_ROWS` rows but for the last.
+
+    Each input must be in the order of the key.
+    """
     waiting: list[pa.Table] = []
     count = 0
     for part in _in_order(schema, inputs):
@@ -31,7 +34,10 @@ def merged(schema: Schema, inputs: Iterable[Iterator[pa.Table]]) -> Iterator[pa.
 
 
 def _in_order(schema: Schema, inputs: Iterable[Iterator[pa.Table]]) -> Iterator[pa.Table]:
-    """Rows up to the least of the last keys that are in memory, again and again: none that comes later is below."""
+    """Yield the merged rows step by step, each step up to the smallest of the heads' last keys.
+
+    Every later row of every input has a key at or above that bound, so the step is final.
+    """
     heads = [head for rows in inputs if (head := _Head(schema, rows)).advance()]
     while heads:
         bound = min(head.last for head in heads)
@@ -52,7 +58,7 @@ class _Head:
 
     @property
     def is_used_up(self) -> bool:
-        """Whether the next rows are not in memory."""
+        """Whether all rows in memory were merged."""
         return bool(self._start == self._part.num_rows)
 
     @property
@@ -61,7 +67,7 @@ class _Head:
         return self._key(self._part.num_rows - 1)
 
     def advance(self) -> bool:
-        """Take the next rows; False where there are none."""
+        """Load the next rows of the input and return True, or return False at its end."""
         part = next(self._rows, None)
         if part is None:
             return False
@@ -70,7 +76,7 @@ class _Head:
         return True
 
     def upto(self, bound: tuple[Any, ...]) -> pa.Table:
-        """The rows up to and with a key; they are merged from now on."""
+        """Return the unmerged rows up to and including a key, and count them as merged."""
         positions = range(self._part.num_rows)
         stop = bisect_right(positions, bound, lo=self._start, key=self._key)
         rows = self._part.slice(self._start, stop - self._start)
