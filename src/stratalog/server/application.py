@@ -138,7 +138,7 @@ class Application(msgspec.Struct, frozen=True, kw_only=True):
     authorize: Authorize | None = None
 
     origins: tuple[str, ...] = ()
-    """Web origins, as in ``https://app.example``. Their pages may call the server. Its own pages always may."""
+    """Web origins, as in ``https://app.example``: their pages may call the server, as pages of its own origin may."""
 
     hosts: tuple[str, ...] = ()
     """The host names that a request may have in its Host header. Empty: any name with authentication, else the loopback

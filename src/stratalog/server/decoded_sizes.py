@@ -71,7 +71,7 @@ class JsonSize:
         if carried:
             piece = piece[:-1]
         if b"\\" in piece:
-            # Escaped backslashes first: what then precedes a quote does escape it.
+            # Remove escaped backslashes first: a backslash that then precedes a quote does escape it.
             piece = piece.replace(b"\\\\", b"").replace(b'\\"', b"")
         parts = piece.translate(None, _NOT_STRUCTURAL).split(b'"')
         outside = b"".join(parts[self._in_text :: 2])

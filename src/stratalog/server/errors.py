@@ -94,7 +94,7 @@ _STATUSES: tuple[tuple[type[StratalogError], int], ...] = (
     (QuotaExceeded, 507),
     (Unavailable, 503),
     (Closed, 503),
-    # The store's answer did not arrive in time: the server stands before the store as a gateway does.
+    # The store's answer did not arrive in time: the server acts as a gateway to the store here.
     (OutcomeUnknown, 504),
     (Corrupt, 500),
 )

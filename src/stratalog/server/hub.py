@@ -76,7 +76,7 @@ class Listener:
     async def next(self, seconds: float | None = None) -> list[Frame]:
         """Wait for messages and return them; a heartbeat if none arrives in time; an empty list after `end`.
 
-        ``seconds`` limits the wait; the default is the time of a heartbeat.
+        ``seconds`` is for a wait that is shorter than the time of a heartbeat.
         """
         with anyio.move_on_after(self._heartbeat_seconds if seconds is None else seconds):
             await self._wake.wait()
