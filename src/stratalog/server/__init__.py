@@ -3,51 +3,51 @@
 Modules
 -------
 app             the ASGI application
-application     what an application's author brings
-applications    finds an application by its name
-service         what handlers share
+application     an application's mutators, rules, routes and limits
+applications    search for an application by its name
+service         the objects that handlers share
 middleware      hosts, origins, tokens and rates, before a handler runs
-web_server      serves the application until a signal
-acceptor        takes connections, and turns away those above the bound
+web_server      the process that serves the application until a signal
+acceptor        the accept loop, which refuses connections above the limit
 connections     uvicorn's protocols, with deadlines
-counted_requests  what requests store, counted against quotas
-deadlines       how slowly a body may come and an answer be read
-descriptors     how many connections the process has room for
-log_throttle    one line a second of each kind
-request_bodies  request bodies within bounds, unpacked
+counted_requests  bytes of requests, counted against quotas
+deadlines       the slowest allowed rates of sending a body and reading a response
+descriptors     the number of connections that the process has room for
+log_throttle    a limit of one log line a second for each kind
+request_bodies  request bodies, unpacked within limits
 request_headers  the headers of a request, decoded once
 packed_bodies   gzip and zstd, unpacked piece by piece
 decoded_sizes   the memory that a body may take once decoded
-byte_budgets    what requests hold of memory and temporary files
-budget_queue    waiting for room in a budget
+byte_budgets    memory and temporary files that requests hold
+budget_queue    the queue for room in a budget
 push_parts      a large push, decoded and applied some mutations at a time
-allocator       how the process gives memory back
+allocator       the return of freed memory to the system
 bodies          JSON and MessagePack
-row_pages       answers that list something, by pages
-patch_streams   large answers to a pull, sent as they are read
+row_pages       responses with rows, page by page
+patch_streams   large responses to a pull, sent as they are read
 parameters      parameters of a path or a query
 errors          one shape for every error
-body_spool      bodies that wait in a file while they are sent
+body_spool      a file for bodies while they are sent
 ranges          entity tags, ranges and caching of immutable bodies
-security        principals and what they may do
+security        principals and their rights
 web_tokens      JSON Web Tokens
-shares          how much of the process one caller may hold at once
-paces           how much of the time each principal's threads compute
-rotation        what waits in groups, taken out in turn
+shares          the amount of a process that one caller may hold at once
+paces           the share of time that each principal's threads compute
+rotation        a queue of groups, taken in turn
 thread_pool     threads for synchronous functions, shared fairly by their callers
 pools           a bounded pool of threads for each kind of work
-connection_shares  what each connection holds, and for whom it counts
-rates           a bucket for each caller that fills at a steady rate
-authentication  the principal behind a token, asked so that guesses cost the guesser
+connection_shares  the amounts that each connection holds, and its holders
+rates           token buckets, one for each caller
+authentication  the principal behind a token, and the cost of guesses
 trusted_proxies  the caller's address behind proxies
-audit           who asked what and what was refused, for two logs
-line_log        a file of JSON lines, written beside the event loop
-hub             the listeners of this process
-presence        who is here in one document, told as what changed
+audit           the access log and the security log
+line_log        a file of JSON lines, written outside the event loop
+hub             the listeners of each document in this process
+presence        the clients present in one document, sent as changes
 live            WebSocket and server-sent events
-live_right      what a live connection may hear, asked with each heartbeat
+live_right      the right to listen, checked with each heartbeat
 metrics         metrics in Prometheus's format
-home            the server's own pages: what is there, and its API
+home            the server's own pages: an overview, and its API
 pages           the browser client, and an application's pages
 names           the route from a name to its organisations
 documents       routes of documents
@@ -56,9 +56,9 @@ sync            routes of push and pull
 logs            routes of logs
 records         routes of records
 blobs           routes of blobs
-usage           the route of what an organisation stores
+usage           the route of an organisation's stored amounts
 health          routes of health and metrics
-health_check    the look at the store behind the answer about the server's health
+health_check    the check of the store behind the server's health
 """
 
 from importlib import import_module
@@ -183,7 +183,7 @@ _HOMES = {
 
 
 def __getattr__(name: str) -> Any:
-    """A public name, imported at its first use."""
+    """Import a public name at its first use."""
     for module, names in _HOMES.items():
         if name in names:
             return getattr(import_module(f"stratalog.server.{module}"), name)

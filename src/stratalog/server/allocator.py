@@ -1,4 +1,4 @@
-"""Allocator: how the server's process gives memory back that it has used."""
+"""Allocator: settings of the C library that return freed memory to the system."""
 
 from __future__ import annotations
 
@@ -15,10 +15,11 @@ ARENAS_MAX = 2
 
 
 def give_memory_back() -> bool:
-    """Have large blocks go back to the system as soon as they are free. Answers whether the C library can do it.
+    """Set the C library to return large blocks to the system as soon as they are freed; return whether it could.
 
-    glibc stops doing so after the first large block that is freed, and has up to eight heaps for each core. A heap only
-    shrinks from its end. So a process that had bodies of 16 MiB on a few threads would keep them for ever.
+    By default glibc stops returning them after the first large block is freed, and keeps up to eight heaps for each
+    core. A heap shrinks only from its end. A process that handled bodies of 16 MiB on a few threads would never return
+    that memory.
     """
     try:
         mallopt = ctypes.CDLL(None).mallopt

@@ -70,12 +70,11 @@ def create_app(
     poked: Poked | None = None,
     audit: Audit | None = None,
 ) -> Litestar:
-    """The server of a store, which stays the caller's to close.
+    """Return the ASGI application that serves a store. The caller closes the store.
 
-    An ``application`` brings its mutators, rules and quotas; its mutators become those of the store's documents, and
-    its quotas hold for whatever writes through ``store``. ``push``
-    takes every push that the application does not say waits in the queue; ``poked`` is told of commits made here.
-    ``audit`` has the logs, which stay the caller's to close; without it nothing is logged.
+    The mutators of ``application`` become those of the store's documents, and its quotas apply to every write through
+    ``store``. ``push`` handles pushes that are not queued. ``poked`` is called for each commit of this process.
+    ``audit`` has the access and security logs, which the caller closes; without it neither is written.
     """
     if application is not None:
         store.rules = application.rules
@@ -99,6 +98,7 @@ def create_app(
         request_max_body_size=application.limits.request_bytes_max,
         response_class=Answer,
     )
+    # Count bodies and responses inside the middleware: it authenticates, so the holders of a budget are known there.
     app.state.service = service
     app.asgi_handler = Middleware(
         bounded(app.asgi_handler, service.byte_budgets),
@@ -119,7 +119,9 @@ def _handle_core(request: Request[Any, Any, Any], error: StratalogError) -> Resp
 
 
 def _push_path(store: Store, application: Application, direct: Pushing) -> Pushing:
-    """Queues the push of a document that the application wants queued. Passes any other to ``direct``."""
+    """Return a function that queues pushes to documents that the application wants queued, and passes others to
+    ``direct``.
+    """
     is_queued = application.queued
     if is_queued is None:
         return direct
@@ -145,7 +147,7 @@ def _openapi() -> OpenAPIConfig:
 
 
 def _running(service: Service) -> Callable[[Litestar], AbstractAsyncContextManager[None]]:
-    """While the server runs: its threads, and the watch over other processes' commits."""
+    """Return the lifespan of the server: its threads, the application's contexts, and the watch for other processes."""
 
     @asynccontextmanager
     async def running(app: Litestar) -> AsyncIterator[None]:

@@ -1,4 +1,4 @@
-"""Application: what its author brings to the server."""
+"""Application: the mutators, rules, routes, pages and limits that its author passes to the server."""
 
 from __future__ import annotations
 
@@ -58,19 +58,19 @@ __all__ = ["Application", "ServerLimits"]
 
 
 class ServerLimits(msgspec.Struct, frozen=True, kw_only=True):
-    """Numbers of one server process. Each bound may be lowered; `limits.py` has what they start from."""
+    """Limits of one server process. Each may be lowered; `limits.py` has the defaults."""
 
     threads: int = 16
-    """Threads of each of three pools: reads, writes, and an application's own routes."""
+    """The number of threads in each of three pools: reads, writes, and an application's own routes."""
 
     call_wait_seconds_max: float = CALL_WAIT_SECONDS_MAX
-    """How long a call waits for a thread."""
+    """The longest wait of a call for a thread."""
 
     live_poll_seconds: float = 0.03
-    """How often the heads of documents with listeners are looked at, for commits of other processes."""
+    """The pause between two polls of the heads of documents with listeners, which find commits of other processes."""
 
     live_heartbeat_seconds: float = 20.0
-    """How often a silent live connection is given a sign of life."""
+    """The longest silence on a live connection before the server sends a heartbeat."""
 
     request_bytes_max: int = REQUEST_BYTES_MAX
     request_compressed_bytes_max: int = REQUEST_COMPRESSED_BYTES_MAX
@@ -83,21 +83,21 @@ class ServerLimits(msgspec.Struct, frozen=True, kw_only=True):
     request_decoded_bytes_max: int = REQUEST_DECODED_BYTES_MAX
     body_bytes_in_flight_max: int = BODY_BYTES_IN_FLIGHT_MAX
     body_bytes_of_principal_max: int = BODY_BYTES_OF_PRINCIPAL_MAX
-    """Bodies that are on their way in."""
+    """Bodies of requests that are being received."""
 
     decoded_bytes_in_flight_max: int = DECODED_BYTES_IN_FLIGHT_MAX
     decoded_bytes_of_principal_max: int = DECODED_BYTES_OF_PRINCIPAL_MAX
-    """Bodies that are decoded and applied. One that takes more than either is refused for good."""
+    """Memory of bodies that are decoded and applied. A body that needs more than either limit is always refused."""
 
     decoded_wait_seconds_max: float = DECODED_WAIT_SECONDS_MAX
-    """How long a body waits for such room before it is refused for now."""
+    """The longest wait of a body for that memory before it is refused, until the caller tries again."""
 
     file_bytes_max: int = FILE_BYTES_MAX
     file_bytes_of_principal_max: int = FILE_BYTES_OF_PRINCIPAL_MAX
     answer_bytes_in_flight_max: int = ANSWER_BYTES_IN_FLIGHT_MAX
     answer_bytes_of_principal_max: int = ANSWER_BYTES_OF_PRINCIPAL_MAX
     page_bytes_max: int = PAGE_BYTES_MAX
-    """Where a page of an answer ends, if not at its ``limit``; one row is answered in any case."""
+    """A page of rows ends at this size, if not earlier at its ``limit``. It has at least one row, whatever its size."""
 
     connections_max: int = CONNECTIONS_MAX
     live_connections_max: int = LIVE_CONNECTIONS_MAX
@@ -105,8 +105,8 @@ class ServerLimits(msgspec.Struct, frozen=True, kw_only=True):
     principal_share_max: float = PRINCIPAL_SHARE_MAX
     organisation_share_max: float = ORGANISATION_SHARE_MAX
     address_share_max: float = ADDRESS_SHARE_MAX
-    """Parts of `connections_max` and of `live_connections_max` that one holder may have. An address has a share for the
-    connections on which nobody is known yet. Without ``authenticate`` nobody has a share."""
+    """The shares of `connections_max` and of `live_connections_max` that one holder may use. The share of an address is
+    for connections on which no principal is known yet. Without ``authenticate`` there are no shares."""
 
     pushes_waiting_max: int = PUSHES_WAITING_MAX
     queued_pushes_max: int = QUEUED_PUSHES_MAX
@@ -114,22 +114,22 @@ class ServerLimits(msgspec.Struct, frozen=True, kw_only=True):
     rate_requests_burst: int = RATE_REQUESTS_BURST
     invalid_tokens_per_second: float = INVALID_TOKENS_PER_SECOND
     invalid_tokens_burst: int = INVALID_TOKENS_BURST
-    """Invalid tokens of one address, beyond which only tokens that were valid lately are asked for."""
+    """The rate of invalid tokens of one address. Above it only tokens that were valid recently are checked."""
 
     creations_per_second: float = CREATIONS_PER_SECOND
     creations_burst: int = CREATIONS_BURST
-    """Documents, logs and forks of one principal."""
+    """The rate at which one principal may create documents, logs and forks."""
 
     record_creations_per_second: float = RECORD_CREATIONS_PER_SECOND
     record_creations_burst: int = RECORD_CREATIONS_BURST
-    """New records of one principal; another version of a record is none."""
+    """The rate at which one principal may create records. A new version of an existing record does not count."""
 
 
 class Application(msgspec.Struct, frozen=True, kw_only=True):
-    """Mutators, and who may do what.
+    """The mutators of an application, its rules of access, and its additions to the server.
 
-    Without ``authenticate`` everybody is let in, so the server then serves its own machine only. With it, and without
-    ``authorize``, whoever has a good token may do everything that the token is not too weak for.
+    Without ``authenticate`` every caller is admitted, so the server serves only its own machine. With ``authenticate``
+    and without ``authorize`` a caller with a valid token may do everything that the token itself permits.
     """
 
     mutators: Mutators = BUILT_IN_MUTATORS
@@ -138,47 +138,47 @@ class Application(msgspec.Struct, frozen=True, kw_only=True):
     authorize: Authorize | None = None
 
     origins: tuple[str, ...] = ()
-    """Web origins, as in ``https://app.example``, whose pages may call the server. Its own always may."""
+    """Web origins, as in ``https://app.example``: their pages may call the server, as pages of its own origin may."""
 
     hosts: tuple[str, ...] = ()
-    """Names that a request's Host header may have. None given: any with authentication, else loopback names."""
+    """The host names that a request may have in its Host header. Empty: any name with authentication, else the loopback
+    names. Without authentication the loopback names are always allowed."""
 
     trusted_proxies: tuple[str, ...] = ()
     """Addresses and networks, as in ``10.0.0.0/8``, of proxies whose `X-Forwarded-For` names the caller. Of any other
     peer the header is ignored."""
 
     pages: Mapping[str, str | Path] = {}
-    """Folders of web pages, by the name they have below `/web/`; anybody may look at them. The browser client is
-    `/web/client/stratalog.js`; colours, type and the dark scheme of our own pages are in `/web/theme/`."""
+    """Folders of web pages, by their names below `/web/`. They are public. The browser client is
+    `/web/client/stratalog.js`; the colours, type and dark scheme of the server's own pages are in `/web/theme/`."""
 
     routes: Sequence[ControllerRouterHandler] = ()
-    """Handlers of its own beside the server's: they pass the same edge, are guarded by the ``action`` in their ``opt``,
-    and may ask for the ``service``."""
+    """Handlers of the application, in addition to the server's. They pass the same middleware, the ``action`` in their
+    ``opt`` guards them, and they may take the ``service`` as a parameter."""
 
     maintenance: Sequence[Callable[[Store], None]] = ()
-    """Steps of its own that a pass of maintenance does, each once a pass: snapshots of another model, say. A step may
-    be broken off, and run beside another of its kind."""
+    """The application's own steps of maintenance, each run once in a pass: snapshots of another model, for example. A
+    step may be interrupted, and may run concurrently with itself in another process."""
 
     running: Sequence[Callable[[Store], AbstractContextManager[None]]] = ()
-    """What is entered with the store when a server starts and left when it ends, for what an application
-    runs with the server. AWS Lambda enters none."""
+    """Context managers for work that the application runs with the server. Each is made with the store and entered when
+    a server starts, and left when it ends. AWS Lambda enters none."""
 
     queued: Callable[[str, str], bool] | None = None
-    """Whether the pushes of a document, by its organisation and id, wait in the queue for `stratalog work`."""
+    """Whether pushes to a document, given its organisation and id, wait in the queue for `stratalog work`."""
 
     limits: ServerLimits = ServerLimits()
 
     settings: LogSettings = LogSettings()
-    """Numbers of the store that serves it: of `stratalog serve`, `work`, `maintain` and functions alike. Numbers that
-    are given by `STRATALOG_SETTINGS` or `--settings` come before these, and before ``limits``."""
+    """Settings of the store that serves the application, in `stratalog serve`, `work` and `maintain` and in AWS Lambda.
+    Values in `STRATALOG_SETTINGS` or `--settings` override these and ``limits``."""
 
     quotas: Quotas = UNLIMITED
-    """How much an organisation may store. Numbers that are given by `STRATALOG_SETTINGS` or `--settings` come before
-    these."""
+    """The quotas of each organisation's storage. Values in `STRATALOG_SETTINGS` or `--settings` override these."""
 
     organisation_quotas: Callable[[str], Quotas | None] | None = None
-    """The quotas of one organisation in place of ``quotas``; None where those hold. Asked at each write: it must not
-    block."""
+    """Return the quotas of one organisation that replace ``quotas``, or None where ``quotas`` apply. It is called for
+    each write, and must not block."""
 
     @property
     def has_quotas(self) -> bool:
@@ -186,17 +186,20 @@ class Application(msgspec.Struct, frozen=True, kw_only=True):
         return self.quotas != UNLIMITED or self.organisation_quotas is not None
 
     def quotas_of(self, organisation: str) -> Quotas:
-        """The quotas that hold for an organisation."""
+        """Return the quotas that apply to an organisation."""
         own = None if self.organisation_quotas is None else self.organisation_quotas(organisation)
         return self.quotas if own is None else own
 
     @property
     def rules(self) -> Rules:
-        """What the documents of a store need of it."""
+        """The mutators and metadata fields, as the rules of a store's documents."""
         return Rules(self.mutators, self.metadata_fields)
 
     def including(self, other: Application) -> Application:
-        """The same application with the routes, pages and steps of another added; its settings stay."""
+        """Return this application with the routes, pages, maintenance steps and running contexts of ``other`` added.
+
+        The other fields are this application's. Its page replaces a page of ``other`` with the same name.
+        """
         return msgspec.structs.replace(
             self,
             pages={**other.pages, **self.pages},

@@ -1,4 +1,4 @@
-"""Finds the application that a person names: one that is installed, by its short name, or a variable of a module."""
+"""Search for an application by name: the short name of an installed application, or a variable of a module."""
 
 from __future__ import annotations
 
@@ -12,12 +12,14 @@ from stratalog.server.application import Application
 __all__ = ["find_application"]
 
 GROUP = "stratalog.applications"
-"""The entry points by which a distribution offers applications: a short name, and MODULE:NAME of an Application."""
+"""The group of entry points by which a distribution offers applications. Each maps a short name to MODULE:NAME."""
 
 
 def find_application(text: str, folder: str) -> Application:
-    """The application called ``text``: ``sheet`` for an installed one, ``myapp:app`` for ``app`` of the module
-    ``myapp``, which is looked for in ``folder`` too.
+    """Return the application called ``text``.
+
+    A short name as ``sheet`` is that of an installed application; ``myapp:app`` is the variable ``app`` of the module
+    ``myapp``. ``folder`` is inserted at the front of `sys.path`, where it stays, so that modules in it are found.
 
     Raises Invalid for a name that leads to no Application.
     """

@@ -1,8 +1,8 @@
-"""Audit: who asked what, and what was refused, as lines of two logs. Neither holds a token, a query or a body.
+"""Audit: an access log and a security log, as JSON lines. Neither contains a token, a query or a body.
 
-The access log has a line for each answer. The security log has what an operator looks for after an attack: sign-ins,
-invalid tokens, what the rules forbid, hosts and origins turned away, shares and quotas that were used up, and live
-connections ended because a right was withdrawn.
+The access log has one line for each response. The security log has the events that an operator needs after an attack:
+sign-ins, invalid tokens, forbidden actions, refused hosts and origins, exhausted shares and quotas, and live
+connections that ended because a right was withdrawn.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ class AccessLine(msgspec.Struct, frozen=True, tag="request", tag_field="event"):
 
 
 class SecurityEvent(msgspec.Struct, frozen=True):
-    """A line of the security log. ``principal`` is an id, and empty where nobody was known."""
+    """A line of the security log. ``principal`` is an id, and empty where no principal was known."""
 
     event: AuditEvent
     time_ms: int
@@ -65,12 +65,12 @@ class Audit:
 
     @property
     def omitted(self) -> dict[str, int]:
-        """How many lines each log left out."""
+        """The number of lines that each log omitted, by the log's name."""
         logs = {"access": self._access, "security": self._security}
         return {name: log.omitted for name, log in logs.items() if log is not None}
 
     def note(self, scope: Scope, status: int, milliseconds: int) -> None:
-        """An answer was given, or a live connection ended."""
+        """Log a response or the end of a live connection, and the refusal that `note_refusal` left in its scope."""
         if self._access is None and self._security is None:
             return
         principal, method, path = _principal_of(scope), _method_of(scope), _path_of(scope)
@@ -86,18 +86,22 @@ class Audit:
             self._security.write(_holder(principal, address), own)
 
     def note_sign_in(self, principal: Principal, address: str) -> None:
-        """A valid token was seen for the first time in this process."""
+        """Log the first use of a valid token in this process."""
         if self._security is not None:
             event = SecurityEvent("signed-in", self._clock.wall_ms(), address, principal.id)
             self._security.write(_holder(principal.id, address), event)
 
 
 def note_refusal(scope: Scope, error: StratalogError, status: int, event: AuditEvent | None = None) -> None:
-    """Have the connection's end noted as this event, by default the one of the status. Others are no security's."""
+    """Mark a connection so that `Audit.note` logs its end as a security event.
+
+    ``event`` is by default the event of ``status``. A status without an event is no matter of security, and marks
+    nothing.
+    """
     event = event or _EVENTS.get(status)
     if event is not None:
         data: Any = scope
-        # The message alone: details may hold what a caller sent.
+        # Only the message: the details may contain input of the caller.
         data[_KEY] = (event, status, error.message)
 
 

@@ -1,7 +1,8 @@
-"""Authentication: who is behind a token, asked so that guesses cost the guesser and nobody else.
+"""Authentication: find the principal behind a token, so that guessed tokens cost only the guesser.
 
-Each invalid token counts for its address. An address that sent many is not asked for until its bucket fills again. A
-token that was valid lately is still asked for: a neighbour at the guesser's address is not refused.
+Each invalid token counts against its address. An address that sent too many has its unknown tokens refused unchecked
+until its bucket fills again. A token that was valid recently is still checked, so a neighbour at that address is
+served.
 """
 
 from __future__ import annotations
@@ -24,13 +25,13 @@ __all__ = ["Authentication"]
 
 
 def _unheard(principal: Principal, address: str) -> None:
-    """Nobody listens."""
+    """Ignore a sign-in."""
 
 
 class Authentication:
-    """Asks an application's ``authenticate``. Used from the event loop only.
+    """The caller of an application's ``authenticate``. Used from the event loop only.
 
-    ``signed_in`` is called with a principal, and the address, at the first sight of a valid token.
+    It calls ``signed_in`` with the principal and the address when this process first sees a valid token.
     """
 
     def __init__(
@@ -46,16 +47,20 @@ class Authentication:
         self._signed_in = signed_in
         per_second, burst = limits.invalid_tokens_per_second, limits.invalid_tokens_burst
         self._invalid = Rates(clock, per_second, burst, "too many invalid tokens come from this address")
-        # Digests alone: what a process remembers of a token must not be one.
+        # Digests of valid tokens, the most recent last. The tokens themselves must not stay in memory.
         self._known: OrderedDict[bytes, None] = OrderedDict()
 
     @property
     def is_asked(self) -> bool:
-        """Whether there are tokens at all."""
+        """Whether the application authenticates callers."""
         return self._authenticate is not None
 
     async def identify(self, token: str, address: str) -> Principal:
-        """The principal behind the token. Raises Refused, and what ``authenticate`` raises."""
+        """Return the principal behind the token; `ANONYMOUS` without authentication.
+
+        Raises Refused: 401 for an invalid token, 429 where the address sent too many. Raises the errors of
+        ``authenticate`` too. Only a 401 counts against the address.
+        """
         if self._authenticate is None:
             return ANONYMOUS
         digest = sha256(token.encode(errors="replace"))
@@ -77,6 +82,7 @@ class Authentication:
 
     def _note_refusal(self, error: StratalogError, digest: bytes, holder: Holder) -> None:
         if isinstance(error, Refused) and error.status == 401:
+            # A token may have expired or been revoked since: the next try counts like a guess.
             self._known.pop(digest, None)
             self._invalid.take(holder)
 

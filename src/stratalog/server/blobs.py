@@ -1,4 +1,4 @@
-"""Blobs over HTTP: bytes under their own hash, which may be kept for ever."""
+"""Blobs over HTTP: bytes addressed by their own hash, which clients may cache for ever."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ def _blob(
     service: Service, request: Asked, key: str, wanted: str | None, known: str | None
 ) -> Response[bytes] | Stream:
     body = [service.store.environment.blobs.get(key)]
-    # The list is emptied as it is read, so that nothing here holds what waits in the spool.
+    # Reading empties the list, so that no reference here keeps a body in memory while it waits in the spool.
     parts, size = (body.pop() for _ in range(1)), len(body[0])
     return answer_body(request, parts, size, key.rpartition("/")[2], wanted, known, {}, immutable=True)
 

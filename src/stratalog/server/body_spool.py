@@ -1,7 +1,7 @@
-"""Body spool: bodies that are being sent wait in a file, so that a caller who reads slowly holds no memory.
+"""Body spool: a temporary file for bodies in transit, so that a caller who reads slowly holds no memory.
 
-A store gives a body in parts of megabytes, each verified whole. One file without a name holds the parts of all callers:
-a file of its own for each would take a descriptor for each connection.
+A store yields a body in parts of several megabytes, each verified as a whole. One unnamed file holds the parts for all
+callers: a file for each caller would take one descriptor for each connection.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ NO_ROOM = (errno.ENOSPC, errno.EDQUOT)
 
 
 class BodySpool:
-    """A temporary file of slots, each of `BLOB_BYTES_MAX`; only what was written takes room on the disk.
+    """A temporary file of slots of `BLOB_BYTES_MAX` bytes each. Only written bytes take room on the disk.
 
     Safe to use from many threads.
     """
@@ -40,16 +40,17 @@ class BodySpool:
 
     @property
     def slots_used(self) -> int:
-        """How many slots hold something."""
+        """The number of slots in use."""
         return self._slots - len(self._free)
 
     def pieces(self, parts: Iterator[bytes], taken: RequestBytes) -> Generator[bytes, None, None]:
-        """The same bytes in pieces of at most `BODY_PIECE_BYTES`. A larger part waits in the file, and not in memory.
+        """Yield the bytes of ``parts`` in pieces of at most `BODY_PIECE_BYTES`. A larger part waits in the file.
 
-        Room in the file and a piece are counted for the request, and no longer what was taken while ``parts`` were
-        made. Raises Refused, and what ``parts`` raises.
+        The request then holds one piece of its budget of answers, and the room in the file; memory that it took to
+        make ``parts`` is released. Raises Refused (507 where the disk is full), and the errors of ``parts``.
         """
         for part in parts:
+            # The list passes the only reference on, so that this frame keeps no part while its pieces are sent.
             given = [part]
             del part
             taken.settle_answer(BODY_PIECE_BYTES)
@@ -82,7 +83,7 @@ class BodySpool:
         with self._lock:
             if self._file is None:
                 self._file = tempfile.TemporaryFile(buffering=0)  # noqa: SIM115 - open until `close`
-                # A function is frozen and thrown away, and closes nothing.
+                # A serverless function is frozen and discarded: nothing calls `close` there.
                 weakref.finalize(self, self._file.close)
             if self._free:
                 return heapq.heappop(self._free)
@@ -94,7 +95,7 @@ class BodySpool:
             self._free.extend(slots)
             heapq.heapify(self._free)
             if len(self._free) == self._slots and self._file is not None and not self._file.closed:
-                # Nobody is sent anything: the disk gets all of it back.
+                # No body is in transit: return all room to the disk.
                 self._free.clear()
                 self._slots = 0
                 self._file.truncate(0)

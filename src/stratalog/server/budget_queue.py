@@ -71,7 +71,7 @@ class BudgetQueue:
         except TimeoutError:
             raise waiting.refused from None
         finally:
-            # Still in the queue after a timeout or a cancellation. Callers behind it may fit into what it reserved.
+            # Still queued after a timeout or a cancellation. Callers behind it may fit into its reserved room.
             if waiting in self._waiting:
                 self._waiting.remove(waiting)
                 self.wake()

@@ -179,7 +179,7 @@ class WebSocketProtocol(WebSocketsSansIOProtocol):
 
     def resume_writing(self) -> None:
         super().resume_writing()
-        # The protocol has its own reason to pause, as a full queue of messages.
+        # The protocol itself pauses while the application has not taken a message: only it may resume then.
         if not self.read_paused:
             self.transport.resume_reading()
 

@@ -1,7 +1,7 @@
-"""Counted requests: what a request stores, counted against its organisation's quota as its body arrives.
+"""Counted requests: the bytes of a request's body, counted against its organisation's quota as they arrive.
 
-What is stored in the end is another number: bodies are compressed, values are stored once, snapshots are made of them.
-The next measurement knows it.
+The number of bytes stored differs in the end: bodies are compressed, equal values are stored once, and snapshots repeat
+them. The next measurement corrects the count.
 """
 
 from __future__ import annotations
@@ -22,7 +22,11 @@ OUTCOME_UNKNOWN = 504
 
 
 class CountedRequest:
-    """One request, with the bytes that it was admitted with. As a context manager they are kept if it was served."""
+    """One request and the reservation of its bytes.
+
+    As a context manager it confirms the reservation at the end, unless the request was refused for certain: then it
+    releases it. An unknown outcome confirms, because the bytes may have been stored.
+    """
 
     def __init__(self, reservation: Reservation, scope: Scope, receive: Receive, send: Send) -> None:
         self._reservation = reservation
@@ -32,7 +36,10 @@ class CountedRequest:
         self._announced: int | None = _announced(scope)
 
     async def receive(self) -> Any:
-        """The next message, counted. Raises QuotaExceeded, at the first one for all that was announced."""
+        """Return the next message after counting its body.
+
+        Raises QuotaExceeded. The first call also checks the whole announced Content-Length, before it receives.
+        """
         announced, self._announced = self._announced, None
         if announced:
             self._reservation.check(Amounts(stored_bytes=announced))
@@ -42,7 +49,7 @@ class CountedRequest:
         return message
 
     async def send(self, message: Message) -> None:
-        """Pass it on."""
+        """Pass a message on, and remember the status of the response."""
         if message["type"] == "http.response.start":
             self._status = message["status"]
         await self._send(message)
@@ -51,7 +58,7 @@ class CountedRequest:
         return self
 
     def __exit__(self, kind: type[BaseException] | None, exc: BaseException | None, tb: TracebackType | None) -> None:
-        # An error may be answered further in or further out.
+        # An inner layer may have answered an error with a status. An outer layer answers an error that is raised.
         refused = 400 <= self._status < 600 and self._status != OUTCOME_UNKNOWN
         if refused or (isinstance(exc, Exception) and not isinstance(exc, OutcomeUnknown)):
             self._reservation.release()

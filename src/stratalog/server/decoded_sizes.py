@@ -1,7 +1,8 @@
-"""Decoded sizes: how much memory a body may take once it is decoded, found out before it is.
+"""Decoded sizes: an upper bound of the memory that a body takes once decoded, computed before decoding.
 
-A body of empty objects takes 24 times its size, a text takes its size. So the parts of a body are counted in its bytes:
-JSON as it arrives, MessagePack at its end. The weights are sizes of CPython's objects, each with the pointer to it.
+A body of empty objects takes 24 times its size, a text its size once. So the values in a body are counted from its
+encoded bytes: JSON as it arrives, MessagePack at its end. Each weight is the size in bytes of a CPython object and of
+the pointer to it.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ TEXT_BYTES = 44
 OPENING = ord("{")
 SLICE_BYTES = 128 * 1024
 CHARACTER_BYTES_MAX = 4
-"""A text with one character beyond the basic plane takes so many bytes for each."""
+"""The bytes that CPython takes for each character of a text with any character beyond the basic plane."""
 
 _NOT_STRUCTURAL = bytes(byte for byte in range(256) if byte not in b'[]{}:,"')
 _NOT_BRACKETS = bytes(byte for byte in range(256) if byte not in b"[]{}")
@@ -32,11 +33,14 @@ _RUNS = re.compile(rb"\{+|\}+")
 
 
 class JsonSize:
-    """Counts the parts of a JSON text that arrives in pieces, outside of its strings. It need not be valid JSON."""
+    """The decoded size of a JSON text that arrives in pieces. It counts brackets, colons, commas and quotes.
+
+    Characters inside strings are not counted as structure. The text need not be valid JSON.
+    """
 
     def __init__(self) -> None:
         self.is_too_deep = False
-        """Whether lists and objects were nested more deeply than a body may nest them."""
+        """Whether lists and objects were nested more deeply than `REQUEST_DEPTH_MAX`."""
 
         self._parts_bytes = 0
         self._text_bytes = 0
@@ -47,12 +51,13 @@ class JsonSize:
 
     @property
     def decoded_bytes(self) -> int:
-        """What the text takes at most once decoded, as far as it has arrived."""
+        """An upper bound, in bytes, of the memory for the decoded text that has arrived so far."""
         return self._parts_bytes + self._text_bytes * (1 if self._is_ascii else CHARACTER_BYTES_MAX)
 
     def add(self, piece: bytes) -> None:
-        """The next piece."""
-        # A call on all of a large piece would keep the interpreter from the event loop for milliseconds.
+        """Count the next piece."""
+        # On a worker thread one call on a whole large piece would hold the interpreter, and block the event loop, for
+        # milliseconds.
         for start in range(0, len(piece), SLICE_BYTES):
             self._add(piece[start : start + SLICE_BYTES])
 
@@ -60,12 +65,13 @@ class JsonSize:
         self._text_bytes += len(piece)
         self._is_ascii = self._is_ascii and piece.isascii() and b"\\u" not in piece
         piece = self._carried + piece
-        # A backslash at the end may escape what begins the next piece.
+        # An odd backslash at the end escapes the first character of the next piece, so count it with that piece.
         carried = (len(piece) - len(piece.rstrip(b"\\"))) % 2
         self._carried = piece[-1:] if carried else b""
         if carried:
             piece = piece[:-1]
         if b"\\" in piece:
+            # Remove escaped backslashes first: a backslash that then precedes a quote does escape it.
             piece = piece.replace(b"\\\\", b"").replace(b'\\"', b"")
         parts = piece.translate(None, _NOT_STRUCTURAL).split(b'"')
         outside = b"".join(parts[self._in_text :: 2])
@@ -82,6 +88,7 @@ class JsonSize:
         self._add_level(outside, sum(opened))
 
     def _add_level(self, outside: bytes, opened: int) -> None:
+        # Three bounds, from cheap to exact. The first assumes that every bracket opens before any closes.
         highest = self._level + opened
         if highest <= REQUEST_DEPTH_MAX:
             self._level = highest - outside.count(b"]") - outside.count(b"}")
@@ -97,9 +104,10 @@ class JsonSize:
 
 
 def _height_max(brackets: bytes) -> int:
-    """How far above its beginning a sequence rises at most. It may rise less; a whole one has its depth as its height.
+    """Return an upper bound of the depth that a sequence of brackets reaches above its start.
 
-    Python counts brackets slowly one by one. Each pass takes out the innermost pairs, and so lowers each peak by one.
+    The bound is exact for a balanced sequence. Counting single brackets is slow in Python. Each pass here removes the
+    innermost pairs, which lowers each peak by one.
     """
     passes, rest = 0, brackets
     while passes <= REQUEST_DEPTH_MAX and len(shorter := rest.replace(b"{}", b"")) < len(rest):
@@ -108,12 +116,14 @@ def _height_max(brackets: bytes) -> int:
 
 
 def msgpack_size(body: bytes, limit: int) -> int:
-    """What a MessagePack body takes at most once decoded; more than ``limit`` as soon as that is sure.
+    """Return an upper bound, in bytes, of the memory for a decoded MessagePack body.
 
-    Raises Invalid for what is no MessagePack, LimitExceeded for one nested too deeply.
+    The count stops once it exceeds ``limit``, so any result above ``limit`` only means that the body is too large.
+    Raises Invalid for a body that is not MessagePack, LimitExceeded for a body nested too deeply.
     """
     try:
-        # Walks it without making anything: a header that claims more elements than there are bytes ends here.
+        # This validates the body without creating its values: a header that claims more elements than there are bytes
+        # fails here.
         msgspec.msgpack.decode(body, type=msgspec.Raw)
     except msgspec.DecodeError as exc:
         raise Invalid("the body does not decode", reason=str(exc)) from exc
@@ -124,7 +134,7 @@ def msgpack_size(body: bytes, limit: int) -> int:
 
 
 def too_deep() -> LimitExceeded:
-    """The error of a body that is nested too deeply."""
+    """Return the error for a body that is nested too deeply."""
     return LimitExceeded("the body is nested too deeply", limit=REQUEST_DEPTH_MAX)
 
 
@@ -135,7 +145,7 @@ _TEXT = 50 + TEXT_BYTES // 2
 
 
 def _weight(first: int) -> int:
-    """What a value with this first byte takes, without its elements and its text."""
+    """Return the memory in bytes of a value with this first byte, without its elements and its text."""
     if first in range(0x80, 0x90) or first in (0xDE, 0xDF):
         return OBJECT_BYTES
     if first in range(0x90, 0xA0) or first in (0xDC, 0xDD):
@@ -146,7 +156,7 @@ def _weight(first: int) -> int:
 
 
 def _fixed_bytes(first: int) -> int:
-    """How many bytes follow up to the next value, where the first byte says it."""
+    """Return the distance in bytes from this first byte to the next value, where the first byte alone determines it."""
     if first in range(0xA0, 0xC0):
         return 1 + first - 0xA0
     sizes = {0xCA: 5, 0xCB: 9, 0xCC: 2, 0xCD: 3, 0xCE: 5, 0xCF: 9, 0xD0: 2, 0xD1: 3, 0xD2: 5, 0xD3: 9}
@@ -156,7 +166,7 @@ def _fixed_bytes(first: int) -> int:
 
 _WEIGHTS = [_weight(first) for first in range(256)]
 _FIXED = [_fixed_bytes(first) for first in range(256)]
-# The first byte, how many bytes its length has, and what comes between the length and the text.
+# By first byte: the number of bytes of the length field, and the number of bytes between it and the content.
 _LENGTHS = {0xC4: (1, 0), 0xC5: (2, 0), 0xC6: (4, 0), 0xC7: (1, 1), 0xC8: (2, 1), 0xC9: (4, 1)}
 _LENGTHS |= {0xD9: (1, 0), 0xDA: (2, 0), 0xDB: (4, 0)}
 _HEAVY = sorted(set(_WEIGHTS) - {_POINTER})
@@ -164,7 +174,7 @@ _OTHERS = {weight: bytes(first for first in range(256) if _WEIGHTS[first] != wei
 
 
 def _upper_size(body: bytes) -> int:
-    """As if each byte were a value's first."""
+    """Return the size as if each byte began a value: far faster than to walk the values, and never too small."""
     heavy = sum(len(body.translate(None, others)) * weight for weight, others in _OTHERS.items())
     return heavy + len(body) * (_POINTER + _characters(body) + FIELD_BYTES // 2)
 
@@ -185,5 +195,6 @@ def _exact_size(body: bytes, limit: int) -> int:
 
 
 def _characters(body: bytes) -> int:
-    # Bytes of texts and of binary values look the same here, and binary ones take their size once.
+    # Texts and binary values are not distinguished here. Binary bytes take their size only once: the bound is too high
+    # for them, never too low.
     return 1 if body.isascii() else CHARACTER_BYTES_MAX

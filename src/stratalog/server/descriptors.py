@@ -1,4 +1,4 @@
-"""Descriptors: how many files and sockets the process may have open, and how many of them are for connections."""
+"""Descriptors: the limit of open files and sockets of the process, and the part of it for connections."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ __all__ = ["connections_within", "raise_descriptor_limit"]
 
 
 def raise_descriptor_limit() -> int:
-    """Raise the process's soft limit of descriptors to its hard one; the soft limit after that.
+    """Raise the process's soft limit of descriptors to its hard limit, and return the new soft limit.
 
-    Where the system refuses, as macOS does for a hard limit of infinity, the soft limit stays.
+    If the system refuses, as macOS does for an infinite hard limit, the soft limit stays as it is.
     """
     _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     with suppress(ValueError, OSError):
@@ -22,9 +22,10 @@ def raise_descriptor_limit() -> int:
 
 
 def connections_within(descriptors: int, wanted: int) -> int:
-    """How many of the ``wanted`` connections fit into so many descriptors, beside the files of the store.
+    """Return how many of the ``wanted`` connections fit into ``descriptors``.
 
-    A process with very few descriptors gives a quarter of them to connections.
+    `DESCRIPTORS_RESERVED` of them are kept for files of the store. A process with very few descriptors uses a quarter
+    of them for connections.
     """
     if descriptors == resource.RLIM_INFINITY:
         return wanted

@@ -1,4 +1,4 @@
-"""Documents over HTTP: making, changing, copying and deleting one."""
+"""Documents over HTTP: the routes that create, show, delete, fork, replay and merge a document."""
 
 from __future__ import annotations
 

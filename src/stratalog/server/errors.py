@@ -1,4 +1,4 @@
-"""Errors on the wire: one shape, one status a kind, and never a traceback in a body."""
+"""Errors in responses: one shape for all, one status for each kind of error, and never a traceback in a body."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ class Problem(msgspec.Struct, frozen=True):
 
 
 class Refused(StratalogError):
-    """The edge turned a request away before the core saw it: nothing was written."""
+    """The server refused a request before the core handled it: nothing was written."""
 
     def __init__(self, status: int, code: str, message: str, **details: Any) -> None:
         super().__init__(message, **details)
@@ -76,12 +76,13 @@ class Refused(StratalogError):
         self.wire_code = code
 
 
+# The first kind that matches decides, so a kind precedes the kinds that it inherits from.
 _STATUSES: tuple[tuple[type[StratalogError], int], ...] = (
     (Collected, 410),
     (VersionForgotten, 410),
     (Redacted, 410),
     (NotFound, 404),
-    # Nothing was written and the same request may well succeed: not the caller's conflict to solve.
+    # Nothing was written, and the same request may succeed later: the caller has no conflict to resolve.
     (ContentionError, 503),
     (HistoryChanged, 503),
     (Conflict, 409),
@@ -93,7 +94,7 @@ _STATUSES: tuple[tuple[type[StratalogError], int], ...] = (
     (QuotaExceeded, 507),
     (Unavailable, 503),
     (Closed, 503),
-    # The store's answer did not come in time: as a gateway says it of what is behind it.
+    # The store's answer did not arrive in time: the server acts as a gateway to the store here.
     (OutcomeUnknown, 504),
     (Corrupt, 500),
 )
@@ -120,7 +121,7 @@ _MEANINGS = {
 
 
 def response(data: Any, description: str, media_type: str = MediaType.JSON) -> ResponseSpec:
-    """One more response of a route, for OpenAPI. It has no examples, since litestar would make up random ones."""
+    """Return one more response of a route, for OpenAPI, without examples: Litestar would generate random ones."""
     return ResponseSpec(data, description=description, media_type=media_type, generate_examples=False)
 
 
@@ -129,14 +130,14 @@ _HTTP_CODES = {404: "not-found", 405: "method-not-allowed", 413: "limit-exceeded
 
 
 def status_of(error: StratalogError) -> int:
-    """The status that an error is answered with."""
+    """Return the HTTP status of an error; 500 for an unknown kind."""
     if isinstance(error, Refused):
         return error.status
     return next((status for kind, status in _STATUSES if isinstance(error, kind)), 500)
 
 
 def problem_of(error: StratalogError) -> Problem:
-    """The error as it is said on the wire."""
+    """Return the error as the body of a response."""
     code = error.wire_code if isinstance(error, Refused) else error.code
     details = error.details
     limit, value = _plain(details.get("limit")), _plain(details.get("value"))
@@ -144,21 +145,21 @@ def problem_of(error: StratalogError) -> Problem:
 
 
 def encoded_problem(error: StratalogError) -> tuple[dict[str, str], bytes]:
-    """The headers and the JSON of the answer to an error, for the parts of the edge that write answers themselves."""
+    """Return the headers and the JSON body for an error, for middleware that writes responses itself."""
     body = msgspec.json.encode(problem_of(error))
     headers = {"content-type": "application/json", "content-length": str(len(body))}
     return headers | retry_headers(status_of(error), error.details), body
 
 
 def retry_headers(status: int, details: Mapping[str, Any]) -> dict[str, str]:
-    """What an answer says about when to come again, and how to say who one is."""
+    """Return the headers of an error response for a retry (429, 503) or for authentication (401)."""
     if status == 401:
         return {"WWW-Authenticate": "Bearer"}
     return {"Retry-After": str(details.get("seconds", RETRY_SECONDS))} if status in (429, 503) else {}
 
 
 def handle_core(request: Request[Any, Any, Any], error: StratalogError) -> Response[Problem]:
-    """The answer to an error that the core or the edge raised on purpose."""
+    """Return the response to an error of the core or the middleware. Log a status from 500, but no exceeded quota."""
     status = status_of(error)
     if status >= 500 and not isinstance(error, QuotaExceeded):
         _log.error("%s %s: %s %s", request.method, request.scope.get("path_template", "?"), error.code, error.message)
@@ -166,7 +167,7 @@ def handle_core(request: Request[Any, Any, Any], error: StratalogError) -> Respo
 
 
 def handle_http(request: Request[Any, Any, Any], error: HTTPException) -> Response[Problem]:
-    """The answer to an error of the framework: an unknown path, a parameter that does not fit."""
+    """Return the response to an error of the framework, as for an unknown path or an invalid parameter."""
     status = error.status_code
     if status >= 500:
         return handle_unexpected(request, error)
@@ -181,7 +182,7 @@ def handle_http(request: Request[Any, Any, Any], error: HTTPException) -> Respon
 
 
 def handle_unexpected(request: Request[Any, Any, Any], error: Exception) -> Response[Problem]:
-    """The answer to a fault of ours: the log has the traceback, the caller is told only that there is one."""
+    """Return the response to a fault of the server: the log has the traceback, the response only reports a fault."""
     _log.error("%s %s failed", request.method, request.scope.get("path_template", "?"), exc_info=error)
     return Response(Problem("error", "the server has a fault; its log says which"), status_code=500)
 

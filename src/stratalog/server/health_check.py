@@ -1,4 +1,4 @@
-"""The look at the store behind the answer about the server's health."""
+"""The check of the store behind the response about the server's health."""
 
 from __future__ import annotations
 
@@ -14,10 +14,11 @@ __all__ = ["HealthCheck"]
 
 
 class HealthCheck:
-    """Looks whether the store can be read, one look at a time on a thread of its own, however many ask.
+    """A check whether the store can be read. All callers share one check at a time, which runs on a thread of its own.
 
-    Who asks waits `HEALTH_ANSWER_SECONDS_MAX` for the look. Where it takes longer, as under load, the answer is that of
-    the last look, for `HEALTH_AGE_SECONDS_MAX`; without such a look the present one is waited for, as long.
+    A caller waits for the current check for `HEALTH_ANSWER_SECONDS_MAX`. If the check takes longer, as under load, the
+    caller gets the result of the previous check, as long as that is younger than `HEALTH_AGE_SECONDS_MAX`. Without such
+    a result the caller waits for the current check, until `HEALTH_AGE_SECONDS_MAX` after the check began.
     """
 
     def __init__(self, store: Store, pool: Pool) -> None:
@@ -29,7 +30,7 @@ class HealthCheck:
         self._error: StratalogError | None = None
 
     async def ask(self) -> None:
-        """Return where the store can be read. Raises Unavailable, or what reading it raised."""
+        """Return if the store can be read. Raises the error of the read, or Unavailable if the check takes too long."""
         if self._look is None or self._look.done():
             self._began = Observation(self._store.environment.clock)
             self._look = asyncio.get_running_loop().create_task(self._run())
@@ -37,8 +38,10 @@ class HealthCheck:
         is_recent = self._seen is not None and self._seen.age_seconds() < age_max
         assert self._began is not None
         left = HEALTH_ANSWER_SECONDS_MAX if is_recent else max(0.0, age_max - self._began.age_seconds())
+        # Not `wait_for`: a caller that waits no longer must not cancel the check, which others share.
         await asyncio.wait([look], timeout=left)
         if look.done() or is_recent:
+            # A fault that is no `StratalogError` is raised from the task itself.
             if look.done():
                 look.result()
             if self._error is not None:
@@ -47,6 +50,7 @@ class HealthCheck:
         raise Unavailable("the store does not answer", limit=age_max)
 
     async def _run(self) -> None:
+        # A result is as old as the beginning of its read, not its end.
         began = self._began
         try:
             await self._pool.run(lambda: next(iter(self._store.organisations()), None))

@@ -1,4 +1,4 @@
-"""Looking at documents over HTTP: the six queries, and the history behind them."""
+"""Queries of documents over HTTP: the six queries, and the digests, differences and history behind them."""
 
 from __future__ import annotations
 
@@ -281,7 +281,10 @@ def _row_bytes(row: tuple[str, Slot]) -> int:
 
 
 def _state_bytes(document: Document, version: int, bytes_max: int) -> int:
-    """The size of a whole state; of a larger one as far as it is more than ``bytes_max``. Opens no body."""
+    """Return the size of a whole state in bytes. Opens no body.
+
+    The count stops once it exceeds ``bytes_max``, so any larger result only means that the state is too large.
+    """
     size = 0
     for row in document.state(version).scan():
         size += _row_bytes(row)
@@ -291,7 +294,7 @@ def _state_bytes(document: Document, version: int, bytes_max: int) -> int:
 
 
 def _complete_state(document: Document, version: int, bytes_max: int) -> dict[str, Any]:
-    """The whole state, where it fits a page. Raises LimitExceeded."""
+    """Return the whole state. Raises LimitExceeded where it is larger than ``bytes_max``."""
     size = _state_bytes(document, version, bytes_max)
     if size > bytes_max:
         raise LimitExceeded("a whole state is too large; ask for it by pages", value=size, limit=bytes_max)

@@ -1,4 +1,4 @@
-"""The server's own pages: at `/` what is there, at `/schema` its API, and the icon of both. They load nothing else."""
+"""The server's own pages: overview at `/`, the API at `/schema`, and their icon. They load nothing from other hosts."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from stratalog.server.service import Served
 __all__ = ["HOME", "OPEN_PATHS", "SchemaPage", "schema_router"]
 
 OPEN_PATHS = frozenset({"/", "/favicon.ico", "/health", "/schema", "/schema/openapi.json"})
-"""Open to everybody, as is all below `/web/`."""
+"""Paths that need no token, like every path below `/web/`."""
 
 ICON = CLIENT.with_name("home") / "icon.svg"
 INDEX = "/index.html"
@@ -74,21 +74,21 @@ async def icon(service: Served) -> Response[bytes]:
 
 
 class SchemaPage(OpenAPIRenderPlugin):
-    """The OpenAPI document, to be read. Litestar's own pages load their scripts from another host."""
+    """The OpenAPI document as a page. Litestar's own pages are not used: they load scripts from another host."""
 
     def __init__(self) -> None:
         super().__init__(path="/")
         self._page: bytes | None = None
 
     def render(self, request: Request[Any, Any, Any], openapi_schema: Mapping[str, Any]) -> bytes:
-        """The page, made at its first request."""
+        """Return the page, which is made at its first request and then kept."""
         if self._page is None:
             self._page = _page("API · Stratalog", '<a href="/">Stratalog</a> API', [_calls(openapi_schema)]).encode()
         return self._page
 
 
 def schema_router() -> Router:
-    """Where the document and its page are."""
+    """Return the router of the OpenAPI document and its page."""
     headers = {name: value for name, value in _HEADERS.items() if name != "Cache-Control"}
     return Router("/schema", route_handlers=[], include_in_schema=False, response_headers=headers)
 
@@ -124,7 +124,7 @@ def _parameter(parameter: Mapping[str, Any]) -> str:
 
 
 def _shape(carrier: Mapping[str, Any]) -> str:
-    """The name of a body's type; empty where it has none."""
+    """Return the name of a body's type; an empty text where it has none."""
     schemas = (content.get("schema", {}) for content in carrier.get("content", {}).values())
     return ", ".join(sorted({ref["$ref"].rpartition("/")[2] for ref in schemas if "$ref" in ref}))
 
@@ -147,7 +147,7 @@ def _section(heading: str, parts: Sequence[str]) -> str:
 
 
 def _title(path: str) -> str:
-    """What to call a page: by the last folder of its path."""
+    """Return a page's title, which is the capitalised folder of its path below `/web/`."""
     return Path(path).parent.relative_to(WEB).as_posix().capitalize()
 
 

@@ -1,7 +1,8 @@
-"""Hub: who listens to which document in this process, and what tells them that something is new.
+"""Hub: the listeners of each document in this process, and the messages that report news to them.
 
-Own commits poke at once. Those of other processes are found by looking at the heads of the documents that have
-listeners, which is one small read each. What waits for a listener is bounded: a newer hint takes the older one's place.
+Commits of this process poke at once. Commits of other processes are found by polling the heads of the documents that
+have listeners, one small read each. The messages that wait for a listener are bounded: a newer one replaces an older
+one of its kind.
 """
 
 from __future__ import annotations
@@ -29,15 +30,15 @@ __all__ = ["Hub", "Listener", "Poked"]
 
 Name = tuple[str, str]
 Poked = Callable[[str, str, int], None]
-"""Is told of each commit made here: organisation, name and version."""
+"""A callback for each commit of this process: organisation, name and version."""
 
 _log = logging.getLogger("stratalog.server")
 WATCH_SHARE_MAX = 0.25
-"""How much of the time may go into looking at heads; with very many documents the pauses grow."""
+"""The greatest share of the time spent on polling heads. With very many documents the pauses between polls grow."""
 
 
 class Listener:
-    """One live connection. What it has not been given yet is at most one of each kind of message."""
+    """One live connection. At most one message of each kind waits for it."""
 
     def __init__(
         self, hub: Hub, room: _Room, id: str, heartbeat_seconds: float, principal: Principal, takes_changes: bool
@@ -55,45 +56,46 @@ class Listener:
         self._wake.set()
 
     def give(self, frame: Frame) -> None:
-        """Have the message sent, in place of an older one of its kind that was not."""
+        """Queue a message. It replaces an unsent message of its kind."""
         self._waiting[type(frame.message)] = frame
         self._wake.set()
 
     def offer(self, frame: Frame) -> bool:
-        """See `PresenceListener`."""
+        """Queue a message of presence; return False while an earlier one is unsent. See `PresenceListener`."""
+        # `HereChanged` is a difference: replacing an unsent one would lose its changes.
         if Here in self._waiting or HereChanged in self._waiting:
             return False
         self.give(frame)
         return True
 
     def end(self) -> None:
-        """Give nothing more: the server stops."""
+        """End the listener, because the server stops: `next` returns nothing more."""
         self._ended = True
         self._wake.set()
 
     async def next(self, seconds: float | None = None) -> list[Frame]:
-        """What is new, waiting for it; a heartbeat where nothing is for a while. Empty at the end.
+        """Wait for messages and return them; a heartbeat if none arrives in time; an empty list after `end`.
 
-        ``seconds`` is how long to wait, where that is less than a heartbeat's time.
+        ``seconds`` is for a wait that is shorter than the time of a heartbeat.
         """
         with anyio.move_on_after(self._heartbeat_seconds if seconds is None else seconds):
             await self._wake.wait()
         self._wake = anyio.Event()
         frames, self._waiting = list(self._waiting.values()), {}
         if self.needs_all:
-            # It could not be given what others showed meanwhile, and now it can.
+            # An offer of presence was declined while one was unsent. Schedule the whole presence now.
             self._hub.move(self._room)
         return [] if self._ended else frames or [Frame(Heartbeat())]
 
     def show(self, state: Value) -> None:
-        """Tell the others of this client; None tells nothing any more. Raises LimitExceeded."""
+        """Show ``state`` of this client to the document's other listeners; None withdraws it. Raises LimitExceeded."""
         self._hub.show(self, state)
 
 
 class Hub:
-    """Joins connections to documents. Used from the event loop only.
+    """The live connections of one process, by document. Used from the event loop only.
 
-    ``poked`` passes commits made here on to connections that are held elsewhere.
+    It passes each commit of this process to ``poked``, which may serve connections that other processes hold.
     """
 
     def __init__(
@@ -113,11 +115,12 @@ class Hub:
     async def join(
         self, organisation: str, name: str, principal: Principal = ANONYMOUS, *, takes_changes: bool = False
     ) -> Listener:
-        """Listen from now on: what is committed after this is poked. Raises NotFound.
+        """Add a listener to a document and return it. Each later commit pokes it. Raises NotFound.
 
-        ``takes_changes`` of one that knows the second subprotocol.
+        ``takes_changes`` is true for a client that knows the second subprotocol, with `HereChanged`.
         """
         log = await self._pools.run(lambda: self._store.log(organisation, name))
+        # Before the room exists: the watch finds any commit between this read and the room.
         version = await self._pools.run(lambda: log.head().version)
         room = self._rooms.get((organisation, name))
         if room is None or room.log.record.incarnation != log.record.incarnation:
@@ -133,7 +136,7 @@ class Hub:
         return listener
 
     def leave(self, listener: Listener) -> None:
-        """Listen no more."""
+        """Remove a listener, and withdraw its presence."""
         room = listener._room
         room.listeners.discard(listener)
         self.show(listener, None)
@@ -141,23 +144,24 @@ class Hub:
         name = (room.log.record.organisation, room.log.record.name)
         if not room.listeners:
             self._moved.pop(room, None)
+            # Another incarnation of the document may have replaced the room.
             if self._rooms.get(name) is room:
                 del self._rooms[name]
 
     def show(self, listener: Listener, state: Value) -> None:
-        """Show this of a listener to the others of its document; None takes it back. Raises LimitExceeded."""
+        """Show ``state`` of a listener to the others of its document; None withdraws it. Raises LimitExceeded."""
         room = listener._room
         if room.presence.show(listener.id, listener.principal, state):
             self.move(room)
 
     def move(self, room: _Room) -> None:
-        """Have the listeners of a document told who is here, when its time comes."""
+        """Schedule a message of presence for the listeners of a document, at the time that its rate allows."""
         self._moved[room] = None
         if self._moved_event is not None:
             self._moved_event.set()
 
     def poke(self, organisation: str, name: str, version: int) -> None:
-        """A commit made here: tell those who listen, unless they know."""
+        """Report a commit of this process to ``poked``, and to listeners that do not know the version yet."""
         if self._poked is not None:
             self._poked(organisation, name, version)
         self._announce(organisation, name, version)
@@ -170,13 +174,13 @@ class Hub:
             self._metrics.pokes.inc(len(room.listeners))
 
     def close(self) -> None:
-        """End every live connection, since a server that stops waits for them."""
+        """End every live connection: a server that stops waits for them."""
         for room in self._rooms.values():
             for listener in room.listeners:
                 listener.end()
 
     async def watch(self) -> None:
-        """Look at the heads of documents with listeners, and tell who is here, for ever."""
+        """Poll the heads of documents with listeners and send presence, until cancelled."""
         async with anyio.create_task_group() as group:
             group.start_soon(self._watch_presence)
             await self._watch_heads()
@@ -199,7 +203,10 @@ class Hub:
             await self._moved_event.wait()
 
     def tell_presence(self) -> float | None:
-        """Tell who is here where that has changed and its time has come. Seconds until the next; None for no next."""
+        """Send presence for each document where it changed and is due.
+
+        Returns the seconds until the next document is due, or None where none is waiting.
+        """
         now_ms = self._clock.boot_ms()
         for room in sorted(self._moved, key=lambda moved: moved.presence.due_ms):
             due_ms = max(room.presence.due_ms, self._presence_due_ms)
@@ -228,7 +235,7 @@ class Hub:
 
 
 class _Room:
-    """The listeners of one document, and who of them shows what."""
+    """The listeners of one document, and the presence that they show."""
 
     def __init__(self, log: Log, version: int) -> None:
         self.log = log
@@ -243,7 +250,7 @@ class _Room:
 
 
 def _heads(logs: dict[Name, Log]) -> dict[Name, int | None]:
-    """The newest version of each; None for a log that is gone. One that cannot be read now is left out."""
+    """Return the newest version of each log; None for a deleted log. A log that cannot be read now is omitted."""
     heads: dict[Name, int | None] = {}
     for name, log in logs.items():
         try:
