@@ -120,7 +120,10 @@ def is_expired(principal: Principal, now_ms: int) -> bool:
 async def permit(
     authorize: Authorize | None, principal: Principal, action: Action, organisation: str, name: str, pool: Pool
 ) -> None:
-    """Raise Forbidden unless the principal may do this; Refused if ``pool``, which runs ``authorize``, is full."""
+    """Raise Forbidden unless the principal may do this.
+
+    A synchronous ``authorize`` runs on ``pool``. Raises Refused when that is full.
+    """
     if principal.read_only and action not in READING:
         raise Forbidden("the token is for reading only", action=action)
     if authorize is None:

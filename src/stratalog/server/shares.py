@@ -74,7 +74,7 @@ class Budget:
             self._change(holders, -amount)
 
     def _check(self, holders: tuple[Holder, ...], amount: int) -> None:
-        # Shares first: a caller at its share is told so (429) even while the process is full (503).
+        # Shares first: a caller at its share gets 429, even while the process is full (503).
         for holder in holders:
             share, wanted = self.shares[holder[0]], self._used_by[holder] + amount
             if wanted > share:

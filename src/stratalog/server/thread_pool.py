@@ -61,8 +61,8 @@ class Pool:
     Used from the event loop only. Pools of one process should share ``paces``, since they share one interpreter.
     ``thread_seconds`` returns the computing time of the calling thread so far.
 
-    A call passes these states: *waiting for its key* (in a `_Line`), *ready* (its key granted it a thread), *running*,
-    *ended*. A ready call still waits for a free thread and for its caller's turn and pace.
+    A call passes these states: *waiting for its key* (in a `_Line`), *ready* (its key, if any, granted it a thread),
+    *running*, *ended*. A ready call still waits for a free thread and for its caller's turn and pace.
     """
 
     def __init__(
