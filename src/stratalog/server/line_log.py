@@ -1,7 +1,7 @@
-"""Line logs: files of JSON lines that are only added to, written by a thread of their own.
+"""Line logs: append-only files of JSON lines, each log written by its own thread.
 
-The event loop never waits for the disk: lines wait in a bounded queue. What comes too fast, for one holder or in all,
-is left out and counted, and no caller fills the disk or hides the lines of others behind lines of his own.
+The event loop never waits for the disk: lines wait in a bounded queue. Lines that come too fast, for one holder or in
+all, are omitted and counted. So no caller can fill the disk, or displace the lines of other callers by its own.
 """
 
 from __future__ import annotations
@@ -25,13 +25,13 @@ __all__ = ["LineLog"]
 
 WAKE_SECONDS = 1.0
 ALL: Holder = ("organisation", "")
-"""Whose bucket that of all lines is."""
+"""The holder of the bucket that all lines share."""
 
 _fault = logging.getLogger("stratalog.server")
 
 
 class Omitted(msgspec.Struct, frozen=True, tag="omitted", tag_field="event", omit_defaults=True):
-    """In place of lines that were left out: how many since the last line of this kind."""
+    """A line in place of omitted lines: their number since the last line of this kind."""
 
     time_ms: int
     count: int
@@ -40,13 +40,14 @@ class Omitted(msgspec.Struct, frozen=True, tag="omitted", tag_field="event", omi
 class LineLog:
     """One log. ``target`` is a path, or ``-`` for standard output. `write` is called from one thread.
 
-    A file that was moved or removed is opened anew under its name, so that whoever rotates it need not signal. Modes
-    and contents of what was there stay. ``per_second`` lines are written for all holders, a tenth of it for one.
+    A file that was moved or removed is opened anew under its name, so log rotation needs no signal. An existing file
+    keeps its mode and contents. At most ``per_second`` lines are written for all holders, and a tenth of them for one;
+    a burst may be ten seconds' worth.
     """
 
     def __init__(self, target: str, clock: Clock, per_second: int) -> None:
         self.omitted = 0
-        """How many lines were left out since the beginning."""
+        """The number of omitted lines since the start."""
 
         self._clock = clock
         self._all = Rates(clock, per_second, per_second * 10)
@@ -58,7 +59,7 @@ class LineLog:
         self._thread.start()
 
     def write(self, holder: Holder, line: msgspec.Struct) -> None:
-        """Have the line written for the holder, or leave it out and count it. Raises nothing."""
+        """Queue the line for the holder, or omit and count it. Raises nothing."""
         try:
             self._each.take(holder)
             self._all.take(ALL)
@@ -67,7 +68,7 @@ class LineLog:
             self.omitted += 1
 
     def close(self) -> None:
-        """Write the waiting lines, and close the file."""
+        """Write the waiting lines, and close the file. Blocks until that is done."""
         self._lines.put(None)
         self._thread.join()
 
@@ -78,7 +79,7 @@ class LineLog:
         self._file.close()
 
     def _next(self) -> list[bytes] | None:
-        """What waits, waiting for it a while; None at the end."""
+        """Return the next line, none after `WAKE_SECONDS` without one, or None at the end."""
         try:
             line = self._lines.get(timeout=WAKE_SECONDS)
         except queue.Empty:
@@ -94,13 +95,13 @@ class LineLog:
             try:
                 self._file.write(line)
             except OSError as exc:
-                # The next omitted line says so, if there is room for one.
+                # The next `Omitted` line counts it, if that can be written.
                 self.omitted += 1
                 self._file.note_failure(exc)
 
 
 class _File:
-    """Where lines go. Unbuffered: what could not be written would else come out with a later line, or at the end."""
+    """The target of lines. Unbuffered: a buffer would write a failed line, already counted as omitted, later."""
 
     def __init__(self, target: str) -> None:
         self._target = target
@@ -109,7 +110,7 @@ class _File:
         self._open()
 
     def write(self, line: bytes) -> None:
-        """Raises OSError."""
+        """Write one line. Raises OSError."""
         if self._target != "-" and (self._file is None or not self._is_current(self._file)):
             self.close()
             self._open()
@@ -118,7 +119,7 @@ class _File:
         self._has_failed = False
 
     def note_failure(self, error: OSError) -> None:
-        """Once for each time that it begins."""
+        """Report the first failure after a success."""
         if not self._has_failed:
             _fault.error("lines of %s cannot be written: %s", self._target, error.strerror)
         self._has_failed = True
@@ -133,11 +134,11 @@ class _File:
         if self._target == "-":
             self._file = io.FileIO(sys.stdout.fileno(), "ab", closefd=False)
         else:
-            # Nobody else reads it: who was refused what is not everybody's business.
+            # Only the server's own user may read it: it records which callers were refused.
             self._file = io.FileIO(self._target, "ab", opener=lambda path, flags: os.open(path, flags, 0o600))
 
     def _is_current(self, file: io.FileIO) -> bool:
-        """Whether the name still leads to the file, which somebody may have moved or removed."""
+        """Whether the name still leads to the file, which log rotation may have moved or removed."""
         try:
             return os.path.samestat(os.stat(self._target), os.fstat(file.fileno()))
         except FileNotFoundError:

@@ -1,4 +1,7 @@
-"""Live connections: a WebSocket, and server-sent events for those who only listen. Hints alone; pull is the truth."""
+"""Live connections: a WebSocket, and server-sent events for clients that only listen.
+
+A live connection carries hints and presence only. Clients read the state itself by pull.
+"""
 
 from __future__ import annotations
 
@@ -35,7 +38,7 @@ BEARER = "bearer."
 EVENT_STREAM = "text/event-stream"
 SERVICE_RESTART = 1012
 CLOSE_CODES = 4000
-"""Added to the HTTP status that says the same: 4401 asks for a token, 4404 knows no such document."""
+"""Added to the HTTP status of the same meaning: 4401 asks for a token, 4404 reports an unknown document."""
 
 
 @websocket("/live", pool="reads")
@@ -44,6 +47,7 @@ async def live(service: Served, socket: Socket) -> None:
     names = socket.path_params
     organisation, name = names["organisation"], names.get("document") or names["log"]
     offered = socket.scope["subprotocols"]
+    # Accept before any check: only an accepted WebSocket can be closed with a code that the client sees.
     await socket.accept(subprotocols=next((known for known in SUBPROTOCOLS if known in offered), None))
     try:
         token = await _token(service, socket, offered)
@@ -84,7 +88,11 @@ async def log_events(service: Served, request: Asked, organisation: Name, log: N
 
 
 async def _token(service: Service, socket: Socket, offered: list[str]) -> str:
-    """The token of who connects: among the subprotocols, or in the first message. Raises Refused."""
+    """Return the client's token: from the subprotocols, or else from the first message. Raises Refused for no message.
+
+    A first message without a token gives an empty token, which `LiveRight.ask` refuses. Without authentication the
+    token is empty and no message is waited for.
+    """
     if not service.authentication.is_asked:
         return ""
     token = next((protocol.removeprefix(BEARER) for protocol in offered if protocol.startswith(BEARER)), "")
@@ -99,7 +107,7 @@ async def _token(service: Service, socket: Socket, offered: list[str]) -> str:
 
 
 def _become_live(scope: Scope, organisation: str) -> None:
-    """Count the connection for its principal and organisation, and as a live one. Raises Refused."""
+    """Count the connection for its principal and organisation, and as a live connection. Raises Refused."""
     opened = connection_of(scope)
     if opened is None:
         return
@@ -111,7 +119,7 @@ def _become_live(scope: Scope, organisation: str) -> None:
 
 
 async def _serve(socket: Socket, service: Service, listener: Listener, right: LiveRight) -> None:
-    """Both directions, until either ends."""
+    """Serve both directions until either ends, then leave the hub."""
     ended: tuple[int, str] | None = None
     try:
         async with anyio.create_task_group() as group:
@@ -135,8 +143,9 @@ async def _serve(socket: Socket, service: Service, listener: Listener, right: Li
 
 
 async def _send_messages(socket: Socket, listener: Listener, right: LiveRight) -> tuple[int, str]:
-    """Send what is new until there is a reason to stop: the code and words to close with."""
+    """Send messages until the right or the document ends or the server stops. Return the close code and reason."""
     while frames := await listener.next(right.due_seconds()):
+        # Check before sending: no message goes out on a right whose check is due.
         if (error := await right.ask_again()) is not None:
             note_refusal(socket.scope, error, status_of(error), "revoked")
             return CLOSE_CODES + status_of(error), error.message
@@ -152,12 +161,12 @@ async def _hear(socket: Socket, listener: Listener) -> None:
         message = message_of(await socket.receive_data(mode="text"))
         if isinstance(message, Presence):
             listener.show(message.state)
-        # The others are told no faster than this, so who says more is left to wait.
+        # Listeners get presence no faster than this, so a client that sends faster waits here.
         await anyio.sleep(PRESENCE_SECONDS_MIN)
 
 
 def message_of(text: str | bytes) -> FromClient:
-    """What a client says. Raises Invalid, LimitExceeded, Refused."""
+    """Decode a client's message. Raises Invalid, LimitExceeded for deep nesting, Refused for a large one."""
     if len(text) > LIVE_MESSAGE_BYTES_MAX:
         raise Refused(413, "limit-exceeded", "a live message is too large", limit=LIVE_MESSAGE_BYTES_MAX)
     try:
@@ -168,8 +177,12 @@ def message_of(text: str | bytes) -> FromClient:
 
 
 async def _stream(service: Service, request: Asked, organisation: str, name: str) -> Stream:
-    """Joining waits until the stream is read: one that never is would stay joined for ever."""
+    """Return the stream of events. Raises Refused, and NotFound before the response begins.
+
+    `_events` joins the hub only when the stream is first read: a stream that is never read would stay joined for ever.
+    """
     _become_live(request.scope, organisation)
+    # Open the log only to raise NotFound here: once the stream has begun its status is 200.
     await service.run(lambda: service.store.log(organisation, name))
     token = bearer_token(request.headers["authorization"]) if service.authentication.is_asked else ""
     right = LiveRight(service, token, address_of(request.scope), organisation, name)
@@ -183,7 +196,7 @@ async def _events(
     try:
         listener = await service.hub.join(organisation, name, await right.ask())
     except StratalogError:
-        # It was deleted, or the right withdrawn, since the answer began; who asks again is told.
+        # The document was deleted, or the right withdrawn, since the response began. A new request gets the error.
         return
     try:
         while frames := await listener.next(right.due_seconds()):

@@ -1,4 +1,4 @@
-"""Live right: what a live connection may hear, asked when it begins and again with each heartbeat."""
+"""Live right: the permission of a live connection, checked when it begins and again with each heartbeat."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ __all__ = ["LiveRight"]
 
 
 class LiveRight:
-    """The right of one connection to hear of one document or log."""
+    """The right of one connection to receive messages about one document or log."""
 
     def __init__(self, service: Service, token: str, address: str, organisation: str, name: str) -> None:
         self.principal: Principal = ANONYMOUS
@@ -24,21 +24,26 @@ class LiveRight:
         self._interval_ms = service.application.limits.live_heartbeat_seconds * 1000
 
     async def ask(self) -> Principal:
-        """The principal, who may read there. Raises Refused, Forbidden, and what the application's functions raise."""
+        """Authenticate the token and check that its principal may read the document or log. Return the principal.
+
+        Raises Refused, Forbidden, and every error of the application's functions.
+        """
+        # Before the calls, so that a failed check too is repeated only with the next heartbeat.
         self._asked_ms = self._clock.boot_ms()
         self.principal = await self._service.authentication.identify(self._token, self._address)
         await self._service.permit(self.principal, "read", *self._name)
         return self.principal
 
     def due_seconds(self) -> float:
-        """How long until it is to be asked again."""
+        """Return the seconds until the next check is due; 0 when it is."""
         return max(0.0, self._interval_ms - (self._clock.boot_ms() - self._asked_ms)) / 1000
 
     async def ask_again(self) -> StratalogError | None:
-        """Why the connection must end, where it must. It is asked for only when that is due.
+        """Check the right again if that is due. Return the error for which the connection must end, or else None.
 
-        Where nobody can be asked, as when the issuer's keys are away, it goes on until the next heartbeat: what it
-        hears are hints, and each pull asks by itself.
+        A check that fails for another reason, as when the issuer's keys cannot be fetched, keeps the connection until
+        the next heartbeat: it carries only hints, and each pull is authorised by itself. An expired token ends the
+        connection at once.
         """
         if is_expired(self.principal, self._clock.wall_ms()):
             return Refused(401, "unauthenticated", "the token has expired")

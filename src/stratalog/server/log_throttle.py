@@ -1,4 +1,4 @@
-"""LogThrottle: one line a second of each kind, so that no caller can fill the disk with the server's log."""
+"""Log throttle: writes one line of each kind per second, so that no caller can fill the disk with the server's log."""
 
 from __future__ import annotations
 
@@ -18,9 +18,10 @@ _Kind = tuple[str, str, int, str]
 
 
 class LogThrottle(logging.Filter):
-    """Passes a line of each kind, and then none of that kind for a while; tells later how many it left out.
+    """Passes a line of a kind, then omits lines of that kind for `LOG_LINE_SECONDS_MIN`; reports their number later.
 
-    A kind is a line of source code and, where there is one, the type of the exception. So there are few kinds.
+    A kind is a line of source code together with the type of the exception, if any. The source code bounds the number
+    of kinds.
     """
 
     def __init__(self, clock: Clock) -> None:
@@ -33,6 +34,7 @@ class LogThrottle(logging.Filter):
 
     def filter(self, record: logging.LogRecord) -> bool:
         """Whether the line is written."""
+        # Our own report, which must not be throttled in turn.
         if hasattr(record, "left_out"):
             return True
         kind, now_ms = _kind(record), self._clock.boot_ms()
@@ -47,12 +49,13 @@ class LogThrottle(logging.Filter):
         return True
 
     def report(self) -> None:
-        """Write, of each kind that has been silent long enough, how many lines were left out. Called now and then."""
+        """Report the number of omitted lines of each kind whose silence is over. To be called periodically."""
         now_ms = self._clock.boot_ms()
         with self._lock:
             due = [kind for kind in self._left_out if not self._is_silenced(kind, now_ms)]
             counts = {kind: self._left_out.pop(kind) for kind in due}
             self._passed_ms |= dict.fromkeys(due, now_ms)
+        # Write outside the lock, which every logging thread takes.
         for kind, (count, text) in counts.items():
             logging.getLogger(kind[0]).warning("%d more left out: %s", count, text, extra={"left_out": count})
 

@@ -1,4 +1,4 @@
-"""Logs over HTTP, for applications that keep events of their own."""
+"""Logs over HTTP, for applications with their own events."""
 
 from __future__ import annotations
 

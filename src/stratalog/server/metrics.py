@@ -1,4 +1,4 @@
-"""Metrics: what a monitoring system reads, in Prometheus's text format."""
+"""Metrics: the counters of a server, in Prometheus's text format."""
 
 from __future__ import annotations
 
@@ -27,10 +27,10 @@ from stratalog.worker.settlement import DEAD_MESSAGE
 __all__ = ["ALARMED", "METRIC_PATH", "Metrics", "core_counters"]
 
 ALARMED = (UNEXPECTED, LAST_ATTEMPT, DEAD_MESSAGE, DEAD_RECORD, LOST_BRANCH)
-"""What an operator must hear of. These begin at 0, or an alarm on their increase would miss the first."""
+"""Counters that need an operator's alarm. They begin at 0, or an alarm on their increase would miss the first."""
 
 METRIC_PATH = "metric_path"
-"""In a handler's ``opt``: the label of all its paths. Files have one, since they are as many as a folder holds."""
+"""The handler option with one label for all its paths. Files share one: a folder may hold any number of them."""
 
 OTHER = "other"
 _STATUSES = range(100, 600)
@@ -40,7 +40,7 @@ _METHODS = frozenset({"GET", "HEAD", "PUT", "POST", "DELETE", "OPTIONS", "WEBSOC
 class Metrics:
     """The counters of one server. Names of documents and principals are never labels: they are many, and private.
 
-    Names of organisations are, of `USAGE_LABELS_MAX` at most, and only of those that have quotas.
+    Names of organisations are labels only for organisations with quotas, and at most `USAGE_LABELS_MAX` of them.
     """
 
     def __init__(
@@ -84,7 +84,7 @@ class Metrics:
             self.registry.register(_MeterCounters(meter))
 
     def watch(self, budgets: ConnectionBudgets, audit: Audit) -> None:
-        """Tell what connections are in progress, and how many lines of the logs were left out."""
+        """Add metrics of the connections in progress and of the omitted lines of logs."""
         connections = Gauge(
             "stratalog_connections_in_use", "Connections in progress.", ["kind"], registry=self.registry
         )
@@ -93,9 +93,9 @@ class Metrics:
         self.registry.register(_AuditCounters(audit))
 
     def note(self, scope: Scope, status: int, seconds: float) -> None:
-        """Count an answered request. All unknown paths share one label: a caller cannot make up labels.
+        """Count a finished request. All unknown paths share one label, so a caller cannot make up labels.
 
-        A status of 0 says that there was no answer.
+        A status of 0 means that no response was sent.
         """
         path = _path_of(scope)
         method = str(scope["method"]) if scope["type"] == ScopeType.HTTP else "WEBSOCKET"
@@ -106,7 +106,7 @@ class Metrics:
             spent.observe(seconds)
 
     def _labelled(self, method: str, path: str, status: int) -> tuple[Counter, Histogram | None]:
-        """The counter and histogram of these labels, resolved once: they are few. A WebSocket has no duration."""
+        """Return the counter and histogram of these labels, cached since they are few. A WebSocket has no histogram."""
         known = self._resolved.get((method, path, status))
         if known is None:
             spent = None if method == "WEBSOCKET" else self._seconds.labels(method, path)
@@ -115,26 +115,26 @@ class Metrics:
         return known
 
     def text(self) -> bytes:
-        """Everything, as it is scraped."""
+        """Return all metrics as text, for a scrape."""
         return generate_latest(self.registry)
 
 
 def core_counters(environment: Environment) -> CollectorRegistry:
-    """What the core counts in a process that serves nobody, a worker's."""
+    """Return the core's counters alone, for a process that serves no requests, such as a worker."""
     registry = CollectorRegistry()
     registry.register(_EnvironmentCounters(environment))
     return registry
 
 
 def _path_of(scope: Scope) -> str:
-    """The path of a request's route, as it is declared; one for all that have none."""
+    """Return the declared path of a request's route; `OTHER` for a request without a route."""
     handler = scope.get("route_handler")
     given = handler.opt.get(METRIC_PATH) if handler is not None else None
     return str(given or scope.get("path_template") or OTHER)
 
 
 class _EnvironmentCounters(Collector):
-    """What the core itself counts."""
+    """The core's own counters."""
 
     def __init__(self, environment: Environment) -> None:
         self._environment = environment
@@ -148,7 +148,7 @@ class _EnvironmentCounters(Collector):
 
 
 class _PoolGauges(Collector):
-    """How the pools of threads do."""
+    """Busy threads, waiting calls and refused calls of each pool."""
 
     def __init__(self, pools: Iterable[Pool]) -> None:
         self._pools = pools
@@ -168,7 +168,7 @@ class _PoolGauges(Collector):
 
 
 class _UsageGauges(Collector):
-    """What organisations store that have quotas: those nearest to a quota, so that labels are few."""
+    """Stored amounts of organisations with quotas: those nearest to a quota, so that labels are few."""
 
     def __init__(self, admission: Admission) -> None:
         self._admission = admission
@@ -193,7 +193,7 @@ class _UsageGauges(Collector):
 
 
 class _AuditCounters(Collector):
-    """What the logs left out."""
+    """Omitted lines of each log."""
 
     def __init__(self, audit: Audit) -> None:
         self._audit = audit
@@ -206,7 +206,7 @@ class _AuditCounters(Collector):
 
 
 class _MeterCounters(Collector):
-    """What hosted services bill for the store's requests, or would bill."""
+    """Amounts that hosted services bill for the store's requests, or would bill."""
 
     def __init__(self, meter: Meter) -> None:
         self._meter = meter

@@ -1,4 +1,4 @@
-"""Names over HTTP: which organisations have a document or log of a name. A caller hears of those that he may read."""
+"""Names over HTTP: the organisations with a document or log of a name, as far as the caller may read them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Packed bodies: gzip members and zstd frames, one after the other, unpacked piece by piece."""
+"""Packed bodies: a sequence of gzip members or zstd frames, unpacked piece by piece in bounded memory."""
 
 from __future__ import annotations
 
@@ -15,15 +15,15 @@ __all__ = ["ENCODINGS", "PackedBody"]
 
 PIECE_BYTES = 64 * 1024
 ZSTD_SLICE_BYTES = 128
-"""zstd has no bound on what one call answers. So many bytes hold at most 33 blocks, and a block unpacks to 128 KiB."""
+"""The input of one zstd call, whose output has no other bound: 128 bytes hold at most 33 blocks of 128 KiB unpacked."""
 
 ZSTD_WRITE_BYTES = 32 * 1024
 
 
 class PackedBody:
-    """One body on its way in. ``unpack`` takes what arrives, ``finish`` checks that nothing is missing.
+    """The unpacker of one body: `unpack` each chunk that arrives, then `finish` checks that the body is complete.
 
-    A body is one or more gzip members, or zstd frames; each is checked by its own checksum, where it has one.
+    A body is one or more gzip members, or one or more zstd frames. Each is verified by its checksum, if it has one.
     """
 
     def __init__(self, encoding: str) -> None:
@@ -32,7 +32,7 @@ class PackedBody:
         self._parts = 0
 
     def unpack(self, packed: bytes) -> Iterator[bytes]:
-        """The pieces that follow from what arrived. Raises Invalid, LimitExceeded for too many members or frames."""
+        """Yield the unpacked pieces of a chunk. Raises Invalid, and LimitExceeded for too many members or frames."""
         try:
             while packed:
                 if self._part is None:
@@ -40,10 +40,12 @@ class PackedBody:
                 piece, packed, pending = self._step(self._part, packed)
                 if piece:
                     yield piece
+                # Output that exceeded `PIECE_BYTES` waits inside the unpacker, although its input is used up.
                 while pending and not self._part.eof:
                     piece, _, pending = self._step(self._part, b"")
                     if piece:
                         yield piece
+                # The bytes after the end of a member or frame begin the next one.
                 if self._part.eof:
                     packed = self._part.unused_data + packed
                     self._part = None
@@ -51,13 +53,13 @@ class PackedBody:
             raise Invalid("the body does not unpack", reason=str(exc)) from exc
 
     def finish(self) -> None:
-        """Raise Invalid where the last member or frame is cut short, or where there is none."""
+        """Raise Invalid when the last member or frame is incomplete, or when the body has none."""
         if self._part is not None or not self._parts:
             raise Invalid("the body does not unpack", reason="it is cut short")
 
     def _next_part(self) -> Any:
         self._parts += 1
-        # Each part costs an unpacker: many empty ones would take long and unpack to nothing.
+        # Each part costs an unpacker: many empty ones would take long, although they unpack to nothing.
         if self._parts > PACKED_PARTS_MAX:
             raise LimitExceeded("a packed body has too many members or frames", limit=PACKED_PARTS_MAX)
         return self._begin()
@@ -73,7 +75,7 @@ def _begin_zstd() -> Any:
 
 
 def _step_gzip(member: Any, packed: bytes) -> tuple[bytes, bytes, bool]:
-    """One piece, the input that is left, and whether more output may wait inside."""
+    """Return one piece, the remaining input, and whether more output may wait inside the unpacker."""
     piece = member.decompress(packed, PIECE_BYTES)
     return piece, member.unconsumed_tail, not member.unconsumed_tail and len(piece) == PIECE_BYTES
 

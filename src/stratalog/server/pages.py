@@ -1,8 +1,8 @@
 """Pages: the browser client at `/web/client/`, the theme of our pages at `/web/theme/`, and an application's own.
 
-Client and theme lie inside the package, not beside it, so that a wheel carries them; nothing builds them. Only the
-files that are there when the server starts have a path, so that no path leads anywhere else. An application whose pages
-need another policy gives them out by a route of its own: `serve_files`.
+Client and theme are files of the package, so a wheel contains them; they have no build step. Only files that exist when
+the server starts have a path, so no path leads to any other file. An application whose pages need another policy serves
+them by its own route: `serve_files`.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from stratalog.server.service import Served, Service
 __all__ = ["CLIENT", "OWN_CONNECTIONS", "POLICY", "WEB", "FileVersion", "PageFile", "files_in", "pages", "serve_files"]
 
 WEB = "/web/"
-"""Open to everybody: a page is no secret, and what it shows is asked for with a token."""
+"""The prefix of pages, open without a token: a page is no secret, and requests its data with a token."""
 
 CLIENT = Path(__file__).parents[1] / "web" / "client"
 THEME = CLIENT.with_name("theme")
@@ -59,7 +59,7 @@ _log = logging.getLogger("stratalog.server")
 
 
 def pages(application: Application) -> HTTPRouteHandler:
-    """The handler of the files of the client, of the theme and of the application."""
+    """Return the handler of the files of the client, the theme, the home page and the application."""
     files: dict[str, Path] = {}
     for name, folder in {"client": CLIENT, "theme": THEME, "home": HOME, **application.pages}.items():
         files |= files_in(f"{WEB}{name}/", Path(folder))
@@ -67,9 +67,9 @@ def pages(application: Application) -> HTTPRouteHandler:
 
 
 def files_in(prefix: str, folder: Path) -> dict[str, Path]:
-    """Each path and its file; a folder's own path is its index. A link that leads out of the folder has no path.
+    """Return the files of the folder by path. The path of a folder leads to its index.
 
-    The log names such links, once for each call.
+    A symbolic link that leads out of the folder gets no path; each call logs a warning for each of them.
     """
     inside = folder.resolve()
     files: dict[str, Path] = {}
@@ -84,7 +84,7 @@ def files_in(prefix: str, folder: Path) -> dict[str, Path]:
 
 
 def serve_files(files: Mapping[str, Path], policy: str = POLICY) -> HTTPRouteHandler:
-    """The handler of these files, by their paths below `/web/`, under a content security policy."""
+    """Return a handler of these files by their paths, with ``policy`` as their content security policy."""
     served = {path: PageFile(file) for path, file in files.items()}
 
     @get([*files], pool="pages", opt={METRIC_PATH: f"{WEB}{{file}}"}, include_in_schema=False)
@@ -104,7 +104,7 @@ def serve_files(files: Mapping[str, Path], policy: str = POLICY) -> HTTPRouteHan
 
 
 class FileVersion(msgspec.Struct, frozen=True):
-    """A file as it was when a request came: its first bytes, and what tells whether it has changed since."""
+    """A file at the time of a request: its first bytes, its digest, and a stamp that changes with the file."""
 
     stamp: tuple[int, int, int]
     digest: str
@@ -113,7 +113,7 @@ class FileVersion(msgspec.Struct, frozen=True):
 
 
 class PageFile:
-    """A file that is read in pieces, and opened for each: callers who read slowly hold no descriptors of files."""
+    """A file that is opened anew for each piece, so that slow callers hold no file descriptors."""
 
     def __init__(self, path: Path) -> None:
         self.kind = KINDS[path.suffix]
@@ -121,7 +121,7 @@ class PageFile:
         self._digest: tuple[tuple[int, int, int], str] | None = None
 
     def read(self) -> FileVersion:
-        """The file as it is now. Its bytes are hashed again only where it has changed."""
+        """Return the present version of the file. Hashes its bytes only if it changed since the last call."""
         with self._path.open("rb") as file:
             stamp, start = _stamp(file), file.read(ANSWER_PIECE_BYTES)
             known = self._digest
@@ -131,7 +131,7 @@ class PageFile:
         return FileVersion(stamp, known[1], stamp[-1], start)
 
     def piece(self, version: FileVersion, offset: int) -> bytes:
-        """The next bytes of this version; none where the file has changed."""
+        """Return the bytes of this version from ``offset``, at most one piece; no bytes if the file has changed."""
         with self._path.open("rb") as file:
             if _stamp(file) != version.stamp:
                 return b""
@@ -140,7 +140,7 @@ class PageFile:
 
 
 async def _pieces(service: Service, file: PageFile, version: FileVersion) -> AsyncIterator[bytes]:
-    """The file's bytes. Where it changes meanwhile the answer is cut short, which its length shows."""
+    """Yield the file's bytes. If it changes meanwhile the response ends early, which its Content-Length reveals."""
     piece, offset = version.start, 0
     while piece:
         yield piece

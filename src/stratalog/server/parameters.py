@@ -1,4 +1,4 @@
-"""What handlers take from a path or a query."""
+"""Parameters: the types of handlers' parameters in a path or a query."""
 
 from __future__ import annotations
 
@@ -16,15 +16,15 @@ Name = Annotated[str, PathParameter(min_length=1)]
 """An id in the path, unescaped."""
 
 At = Annotated[int | None, QueryParameter(ge=0, le=VERSION_MAX)]
-"""A version; the newest, or the natural end, where none is said."""
+"""A version. The default depends on the handler: the newest version, or no bound."""
 
 Version = Annotated[int, QueryParameter(ge=0, le=VERSION_MAX)]
 Number = Annotated[int, QueryParameter(ge=1, le=INTEGER_MAX)]
 Count = Annotated[int, QueryParameter(ge=1, le=PAGE_ITEMS_MAX)]
-"""How much a page may hold at most."""
+"""The limit of items on a page."""
 
 After = FromQuery[str | None]
-"""Where a page goes on: the ``next`` of the one before."""
+"""The start of a page: the ``next`` of the page before."""
 
 Text = FromQuery[str]
 Flag = FromQuery[bool]

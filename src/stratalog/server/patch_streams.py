@@ -1,7 +1,8 @@
-"""Streams of patches: the answer to a pull that is too large to hold is sent as it is read from the store.
+"""Patch streams: send the response to a large pull while its patch is read from the store.
 
-A pull is whole, however large its document. So it has no pages: its patch goes out in pieces, each made once the one
-before it has been sent. An error after the first piece cuts the answer short, which its form shows.
+A pull is complete, however large its document, so it has no pages. Its patch is sent in pieces, each made after the
+piece before it has been sent. An error after the first piece ends the response early. The client detects that, because
+the body is then no complete JSON or MessagePack.
 """
 
 from __future__ import annotations
@@ -26,16 +27,17 @@ Encode = Callable[[Any], bytes]
 def stream_pull(
     request: Request[Any, Any, Any], opened: OpenPull, fields: Mapping[str, Any], kind: str, encode: Encode
 ) -> Response[Any]:
-    """An object with these ``fields``, whose `patch` goes on with what ``opened`` has not read yet.
+    """Return a streamed object with these ``fields``, whose `patch` continues with the rest of ``opened``.
 
-    ``encode`` says a value in ``kind``. Beside what the start of the patch takes, one operation is held, which is
-    counted. Raises Refused and LimitExceeded where there is no room for that, and what reading the store raises; later
-    any of these ends the answer.
+    ``encode`` encodes a value in the media type ``kind``. Besides the start of the patch, memory holds one operation at
+    a time, whose bytes are taken from the budget of responses. Raises Refused and LimitExceeded when the budget has too
+    little left, and the errors of reading the store. After the first piece any of these ends the response early.
     """
     taken, service = bytes_of(request.scope), request.app.state.service
     operations = _operations(opened, taken, encode, b"" if kind == MSGPACK else b",")
     parts = _gathered(_framed(fields, operations, opened.count, kind, encode))
     pieces = service.spool.pieces(parts, taken)
+    # Make the first piece now: an error in it is still answered with its own status.
     first = next(pieces)
     return Stream(chain((first,), pieces), media_type=kind)
 
@@ -51,6 +53,7 @@ def _operations(opened: OpenPull, taken: RequestBytes, encode: Encode, separator
             yield separator
         taken.cover_answer(size)
         with taken.room_for_row(size):
+            # In a list, so that `pop` below leaves no reference here while the consumer has the bytes.
             encoded = [encode(load())]
         yield encoded.pop()
         has_before = True
@@ -59,7 +62,7 @@ def _operations(opened: OpenPull, taken: RequestBytes, encode: Encode, separator
 def _framed(
     fields: Mapping[str, Any], operations: Iterator[bytes], count: Callable[[], int], kind: str, encode: Encode
 ) -> Iterator[bytes]:
-    """The object's bytes, in parts. MessagePack says first how many operations come."""
+    """Yield the object's bytes in parts. MessagePack needs the number of operations before the first of them."""
     is_text = kind != MSGPACK
     if not is_text:
         yield bytes([_MAP_OF_FEW | len(fields)])
@@ -77,7 +80,7 @@ def _framed(
 
 
 def _gathered(parts: Iterator[bytes]) -> Iterator[bytes]:
-    """Small parts together. Holds none that it gave out, nor the one after it."""
+    """Yield the parts joined to pieces of `ANSWER_PIECE_BYTES` or more. Keeps no reference to a yielded piece."""
     gathered = bytearray()
     for part in parts:
         gathered += part

@@ -1,4 +1,4 @@
-"""Bodies that never change: entity tags, ranges, and how long they may be kept."""
+"""Ranges: responses with a stored body, with entity tags, byte ranges and cache control."""
 
 from __future__ import annotations
 
@@ -38,11 +38,12 @@ def answer_body(
     *,
     immutable: bool,
 ) -> Response[bytes] | Stream:
-    """A body or the range of it that is ``wanted``, streamed; 304 where the caller has it. Raises Refused.
+    """Return a streamed body or its ``wanted`` range, or 304 if ``known`` names its ``digest``.
 
-    ``immutable``: the path names these very bytes. Damage in the first part raises an error. Later damage cuts the
-    answer short, which its length shows. ``parts`` are read one by one, and should hold none that they gave out: while
-    a part is sent it waits in the spool, and memory has a piece of it.
+    ``wanted`` and ``known`` are the headers Range and If-None-Match. ``immutable`` means that the path always names
+    these bytes. ``parts`` are read one by one and should keep no reference to a yielded part: while a part is sent, the
+    spool file holds it and memory only a piece of it. Raises Refused for a range outside the body. Damage in the first
+    part raises an error; later damage ends the response early, which its Content-Length reveals.
     """
     etag = f'"{digest}"'
     common = {
@@ -60,17 +61,18 @@ def answer_body(
         common["Content-Range"] = f"bytes {start}-{end - 1}/{size}"
     service: Service = request.app.state.service
     pieces = service.spool.pieces(_cut(parts, start, end), bytes_of(request.scope))
+    # Read the first piece now: damage in it is still answered with its own status.
     first = next(pieces, b"")
     return Stream(chain((first,), pieces), status_code=206 if span else 200, headers=common, media_type=OCTETS)
 
 
 def _is_among(etag: str, known: str) -> bool:
-    """Also where one on the way compressed the body and weakened its tag."""
+    """Whether the header names the tag. Accepts a weak tag: a proxy that compresses the body weakens its tag."""
     return known.strip() == "*" or etag in {tag.strip().removeprefix("W/") for tag in known.split(",")}
 
 
 def _span(wanted: str | None, size: int) -> tuple[int, int] | None:
-    """From where to before where; None for the whole, which is also what several ranges or another unit get."""
+    """Return (start, end) with ``end`` excluded; None for the whole body, as for several ranges or another unit."""
     match = _RANGE.fullmatch(wanted.strip()) if wanted else None
     if match is None or match.group(1) == match.group(2) == "":
         return None
@@ -85,9 +87,10 @@ def _span(wanted: str | None, size: int) -> tuple[int, int] | None:
 
 
 def _cut(parts: Iterator[bytes], start: int, end: int) -> Iterator[bytes]:
-    """What lies between two places of a stream; reads no further than it must, and holds nothing that it gave out."""
+    """Yield the bytes of a stream from ``start`` to before ``end``. Reads no part after that; keeps no yielded part."""
     position = 0
     for part in parts:
+        # In a list, so that `pop` below leaves no reference here while the consumer has the bytes.
         cut = [part[max(0, start - position) : end - position]]
         position += len(part)
         del part

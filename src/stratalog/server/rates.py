@@ -1,4 +1,4 @@
-"""Rates: a bucket for each caller that fills at a steady rate."""
+"""Rates: a token bucket for each caller."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ __all__ = ["Rates"]
 
 
 class Rates:
-    """``per_second`` of something for each holder, and ``burst`` at once. ``message`` says what comes too fast.
+    """Limits each holder to ``per_second`` units and ``burst`` at once. ``message`` is the text of the refusal.
 
-    Principals and addresses have buckets apart, and so have they their own room: neither empties nor displaces the
-    other's, whatever ids and addresses a caller can make up. Safe to use from many threads.
+    Each kind of holder has its own table of at most `RATE_HOLDERS_MAX` buckets. So a caller that makes up addresses
+    cannot displace the buckets of principals, nor the reverse. Safe to use from many threads.
     """
 
     def __init__(self, clock: Clock, per_second: float, burst: int, message: str = "requests come too fast") -> None:
@@ -32,10 +32,11 @@ class Rates:
         close_in_child(self, "_lock")
 
     def take(self, holder: Holder) -> None:
-        """Take one. Raises Refused where the bucket is empty."""
+        """Take one unit. Raises Refused when the bucket has less; the bucket then keeps its content."""
         with self._lock:
             left, now_ms = self._left(holder), self._clock.boot_ms()
             buckets = self._buckets[holder[0]]
+            # Remove and insert again: the order of the table is that of the last use.
             buckets.pop(holder[1], None)
             buckets[holder[1]] = (left if left < 1 else left - 1, now_ms)
             if len(buckets) > RATE_HOLDERS_MAX:
@@ -43,7 +44,7 @@ class Rates:
         self._check(holder, left)
 
     def check(self, holder: Holder) -> None:
-        """Take nothing. Raises Refused where the bucket is empty."""
+        """Raise Refused when the bucket has less than one unit. Takes nothing."""
         with self._lock:
             left = self._left(holder)
         self._check(holder, left)

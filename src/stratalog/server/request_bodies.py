@@ -1,4 +1,4 @@
-"""Request bodies on their way in: within their bounds, and unpacked piece by piece."""
+"""Request bodies: received within their limits, and unpacked piece by piece."""
 
 from __future__ import annotations
 
@@ -18,11 +18,13 @@ __all__ = ["body_pieces"]
 def body_pieces(
     receive: Receive, encoding: str, announced: int, bytes_max: int, limits: ServerLimits
 ) -> AsyncGenerator[bytes, None]:
-    """A body's bytes as they arrive, unpacked. ``announced`` is its Content-Length, 0 where it has none.
+    """Return the pieces of a body as they arrive, unpacked. ``announced`` is its Content-Length, or 0 without one.
 
-    Raises Refused for a body that is too large, or packed in another way; Invalid for one that does not unpack.
+    The call raises Refused for an announced length that is too large and for an unknown encoding. Iteration raises
+    Refused for a body that is too large, packed or unpacked, and when the caller disconnects; Invalid for a body that
+    does not unpack.
     """
-    # Not a generator itself, and most bodies come through one alone: each more is a tenth of the time of a small body.
+    # Not a generator itself, and most bodies pass only one: each costs a tenth of the time of a small body.
     if encoding == "identity":
         if announced > bytes_max:
             raise _too_large("the body is too large", bytes_max)
@@ -61,6 +63,7 @@ async def _unpacked(packed: AsyncIterator[bytes], encoding: str) -> AsyncIterato
     body = PackedBody(encoding)
     async for received in packed:
         unpacked = body.unpack(received)
+        # On a thread, one piece at a time: unpacking computes, and a small body may unpack to a large one.
         while piece := await sync_to_thread(next, unpacked, b""):
             yield piece
     body.finish()

@@ -1,4 +1,4 @@
-"""The headers of a request, decoded once for whoever looks at them."""
+"""Request headers: decoded once for each request and stored in its scope."""
 
 from __future__ import annotations
 
@@ -13,7 +13,10 @@ _KEY = "stratalog.headers"
 
 
 def headers_of(scope: Scope) -> Headers:
-    """The headers by their names, in lower case. Of several with one name it is the last, for everybody alike."""
+    """Return the headers by lower-case name. Of several headers with one name all readers get the last.
+
+    So no two checks of a request can read different values.
+    """
     data: Any = scope
     headers: Headers | None = data.get(_KEY)
     if headers is None:

@@ -1,4 +1,4 @@
-"""Rotation: what waits in groups, taken out group by group in turn."""
+"""Rotation: a queue whose groups take turns."""
 
 from __future__ import annotations
 
@@ -12,20 +12,21 @@ T = TypeVar("T")
 
 
 class Rotation(Generic[T]):
-    """Items that wait. Those of one group keep their order."""
+    """Waiting items in groups. Groups take turns; the items of one group keep their order."""
 
     def __init__(self) -> None:
         self._groups: OrderedDict[Hashable, deque[T]] = OrderedDict()
 
     def add(self, group: Hashable, item: T) -> None:
-        """Put it behind the others of its group."""
+        """Add the item as the last of its group."""
         self._groups.setdefault(group, deque()).append(item)
 
     def take(self, may: Callable[[T], bool] = lambda item: True) -> T | None:
-        """Take out the next item that ``may`` be taken; None where there is none."""
+        """Remove and return the next item that ``may`` be taken, or None. Considers only the first item of a group."""
         for group, items in self._groups.items():
             if may(items[0]):
                 item = items.popleft()
+                # The group goes to the end of the turns; groups passed over keep their place.
                 if items:
                     self._groups.move_to_end(group)
                 else:
@@ -34,7 +35,7 @@ class Rotation(Generic[T]):
         return None
 
     def remove(self, group: Hashable, item: T) -> bool:
-        """Take this one out. Whether it was there."""
+        """Remove the item. Return whether it was present."""
         items = self._groups.get(group)
         if items is None or item not in items:
             return False

@@ -50,7 +50,7 @@ def page_of(
     shape: Callable[[Row], Any],
     size: Callable[[Row], int] | None = None,
 ) -> RowPage[Row]:
-    """Return the first page of ``rows``: at most ``limit`` rows and `page_bytes_max` bytes, but at least one row if any.
+    """Return the first page of ``rows``: at most ``limit`` rows and `page_bytes_max` bytes, but one row if any exists.
 
     ``shape`` converts a row to its form in the response. ``size``, if given, returns the bytes that ``shape`` will
     read: a row that exceeds the page is then not read. The function takes at most one row beyond the page from
@@ -66,7 +66,7 @@ def page_of(
         if len(page.rows) == limit or (page.rows and row_bytes > left):
             page.following = row
             break
-        # The first row is returned whatever its size, if the budget has room: else a large row would end every listing.
+        # Return the first row whatever its size, if the budget has room, or no listing could get past it.
         taken.cover_answer(row_bytes)
         with taken.room_for_row(row_bytes):
             body = encode_body(shape(row), kind)

@@ -1,4 +1,4 @@
-"""Who asks, and what they may: principals, tokens, and the question put to an application's own rules."""
+"""Security: principals, tokens, and the calls of an application's own rules of authentication and authorisation."""
 
 from __future__ import annotations
 
@@ -30,50 +30,51 @@ __all__ = [
 ]
 
 Action = Literal["list", "read", "write", "create", "delete", "read-record", "write-record", "usage", "metrics"]
-"""What may be asked of `authorize`. Documents and logs share the first five; records have their own two.
+"""The actions that `authorize` decides. Documents and logs share the first five; records have their own two.
 
-``usage`` is what an organisation stores, and its quotas."""
+``usage`` reads the stored amounts of an organisation and its quotas."""
 
 READING: frozenset[str] = frozenset({"list", "read", "read-record", "usage", "metrics"})
 T = TypeVar("T")
 
 
 class Principal(msgspec.Struct, frozen=True, kw_only=True):
-    """Who a request speaks for. Clients are bound to ``id`` at first sight; ``name`` is the author in the history."""
+    """The party that makes a request. A client's first request binds it to ``id``; ``name`` is the history's author."""
 
     id: str
     name: str = ""
     read_only: bool = False
     expires_ms: int | None = None
-    """When a live connection ends, because the token it came with does."""
+    """When the token expires; a live connection ends then. None for a token without an end."""
 
     claims: Mapping[str, Any] = {}
-    """What else is known, for `authorize` to look at."""
+    """Further facts about the principal, for `authorize`."""
 
     @property
     def author(self) -> str:
-        """What the history says of who it was: the name, else the id, as far as it may be long."""
+        """The author in the history: the name, or else the id, cut to `AUTHOR_BYTES_MAX`."""
         return (self.name or self.id).encode(errors="ignore")[:AUTHOR_BYTES_MAX].decode(errors="ignore")
 
 
 ANONYMOUS = Principal(id="")
-"""Everybody, where no authentication is set up; the server is then for its own machine only."""
+"""Every caller of a server without authentication, which serves its own machine only; also the caller of open paths."""
 
 Authenticate = Callable[[str], Principal | Awaitable[Principal | None] | None]
-"""The principal behind a token; None for one that is not good.
+"""Returns the principal of a token; None for an invalid token.
 
-A plain function is called on a thread, since it may block. One that says ``blocks = False`` is called at once.
+A synchronous function is called on a thread, since it may block, unless its attribute ``blocks`` is False.
 """
 
 Authorize = Callable[[Principal, Action, str, str], bool | Awaitable[bool]]
-"""Whether a principal may do an action to (organisation, name). The name is empty where a list is asked for.
+"""Returns whether a principal may do an action on (organisation, name). The name is empty for lists.
 
-Both are empty where it is asked which organisations have a name: the answer holds only those that he may ``read``.
+Both are empty for the list of organisations that have a name: it then contains only those that the principal may
+``read``.
 """
 
 
 class StaticTokens:
-    """Tokens that are known beforehand, for small setups. Only their hashes are kept."""
+    """An `Authenticate` with a fixed table of tokens, for small setups. Stores only the tokens' hashes."""
 
     blocks: ClassVar = False
 
@@ -81,12 +82,12 @@ class StaticTokens:
         self._principals = {sha256(token.encode()): principal for token, principal in tokens.items() if token}
 
     def __call__(self, token: str) -> Principal | None:
-        """The token's principal. Looked up by hash, so that how long it takes says nothing about the token."""
+        """Return the token's principal. The lookup is by hash, so its duration reveals nothing about the token."""
         return self._principals.get(sha256(token.encode()))
 
 
 def bearer_token(header: str) -> str:
-    """The token in an Authorization header. Raises Refused where there is none, or one of another kind."""
+    """Return the token of an Authorization header. Raises Refused for a missing token or another scheme."""
     kind, _, token = header.partition(" ")
     if kind.lower() != "bearer" or not token.strip():
         raise Refused(401, "unauthenticated", "a bearer token is asked for")
@@ -96,7 +97,10 @@ def bearer_token(header: str) -> str:
 async def identify(
     authenticate: Authenticate | None, token: Callable[[], str], pool: Pool, caller: Holder | None = None
 ) -> Principal:
-    """The principal behind the token that ``token`` finds, asked on the pool for an address. Raises Refused."""
+    """Return the principal of the token that ``token`` returns. Raises Refused for an invalid one, or a full ``pool``.
+
+    A synchronous ``authenticate`` runs on ``pool``, for ``caller``. Without ``authenticate`` every caller is anonymous.
+    """
     if authenticate is None:
         return ANONYMOUS
     text = token()
@@ -109,14 +113,17 @@ async def identify(
 
 
 def is_expired(principal: Principal, now_ms: int) -> bool:
-    """Whether the token that the principal came with has come to its end."""
+    """Whether the principal's token has expired."""
     return principal.expires_ms is not None and now_ms >= principal.expires_ms
 
 
 async def permit(
     authorize: Authorize | None, principal: Principal, action: Action, organisation: str, name: str, pool: Pool
 ) -> None:
-    """Return where the principal may do this, asked on the pool. Raises Forbidden, Refused."""
+    """Raise Forbidden unless the principal may do this.
+
+    A synchronous ``authorize`` runs on ``pool``. Raises Refused when that is full.
+    """
     if principal.read_only and action not in READING:
         raise Forbidden("the token is for reading only", action=action)
     if authorize is None:
@@ -127,11 +134,12 @@ async def permit(
 
 
 async def _settled(pool: Pool, caller: Holder | None, function: Callable[..., T | Awaitable[T]], *arguments: Any) -> T:
-    """What an application's function answers, be it a coroutine or a plain one, which may block."""
+    """Return the result of an application's function, which may be a coroutine function or a synchronous one."""
     if inspect.iscoroutinefunction(function):
         return await function(*arguments)  # type: ignore[no-any-return]
     if getattr(function, "blocks", True):
         answer = await pool.run(partial(function, *arguments), caller=caller)
     else:
         answer = function(*arguments)
+    # A synchronous function may still return an awaitable, as an async `__call__` does.
     return await answer if inspect.isawaitable(answer) else answer

@@ -1,4 +1,4 @@
-"""Service: what every handler is given, and how a handler says who may call it."""
+"""Service: the parts of one server, given to every handler, and the decorators that declare a handler's pool."""
 
 from __future__ import annotations
 
@@ -42,16 +42,16 @@ from stratalog.sync.push import push as apply_push
 __all__ = ["Pushing", "Served", "Service", "allowed", "deleting", "enter", "posting", "putting", "reading"]
 
 Pushing = Callable[[Document, Push, str, str], Pushed]
-"""Takes a push of an owner, named by an author: applies it, or queues it for a worker."""
+"""Applies a push of (document, push, owner, author), or queues it for a worker."""
 
 STORING: frozenset[str] = frozenset({"create", "write", "write-record"})
-"""Actions whose requests store their body."""
+"""Actions whose requests store data, and so need quota."""
 
 T = TypeVar("T")
 
 
 class Service:
-    """One server's parts."""
+    """The parts of one server."""
 
     def __init__(
         self,
@@ -91,39 +91,39 @@ class Service:
         self.health = HealthCheck(store, self.pools.health)
 
     def document(self, organisation: str, document: str) -> Document:
-        """The document of that name. Raises NotFound, Invalid."""
+        """Return the document of that name. Raises NotFound, Invalid."""
         return self.store.document(organisation, document)
 
     def held_document(self, organisation: str, document: str) -> Document | None:
-        """The document of that name as this process last opened it, for a push that is applied here; else None.
+        """Return the document as this process last opened it, without a read of the store, or None.
 
-        What only waits in a queue would not find out that the document was deleted.
+        Returns None whenever pushes are queued: only the commit of a push applied here detects a deleted document.
         """
         return self.store.held_document(organisation, document) if self._applies_pushes else None
 
     def log(self, organisation: str, log: str) -> Log:
-        """The log of that name, where it is an application's own. Raises NotFound, Invalid for a document's."""
+        """Return an application's own log of that name. Raises NotFound, and Invalid for a document's log."""
         opened = self.store.log(organisation, log)
         if opened.record.kind != "log":
             raise Invalid("this is a document, which has paths of its own", organisation=organisation, log=log)
         return opened
 
     async def permit(self, principal: Principal, action: Action, organisation: str, name: str = "") -> None:
-        """Return where the principal may do this, and does not create too fast. Raises Forbidden, Refused."""
+        """Check that the principal may do this, and does not create too fast. Raises Forbidden, Refused."""
         await permit(self.application.authorize, principal, action, organisation, name, self.pools.identity)
         if action == "create" and principal.id:
             self._creations.take(("principal", principal.id))
 
     async def run(self, function: Callable[[], T]) -> T:
-        """Run a piece of the core on a thread of the handler's pool. Raises Refused where there is none."""
+        """Run synchronous code on a thread of the handler's pool. Raises Refused when none is free in time."""
         return await self.pools.run(function)
 
     async def in_turn(self, organisation: str, name: str, function: Callable[[], T]) -> T:
-        """Run a change of a document or log after those before it. Raises Refused where too many wait."""
+        """Run a change of a document or log after the earlier ones. Raises Refused when too many wait, or too long."""
         return await self.pools.in_turn(organisation, name, function)
 
     def may(self, principal: Principal, action: Action, organisation: str, name: str) -> bool:
-        """Whether the principal may do this. Called by a function that `run` runs; the answer comes from the loop."""
+        """Whether the principal may do this. For code that `run` runs on a thread: blocks it while the loop decides."""
         work = present_work()
         assert work is not None
         try:
@@ -133,19 +133,19 @@ class Service:
         return True
 
     async def reserve_bytes(self, organisation: str, amount: int = REQUEST_STORED_BYTES) -> Reservation:
-        """Admit so many bytes of the organisation's quota. Raises QuotaExceeded."""
+        """Reserve ``amount`` bytes of the organisation's quota. Raises QuotaExceeded."""
         if self.admission.quotas(organisation).stored_bytes_max is None:
             return UNBOUND
         reserve = partial(self.admission.reserve, organisation, Amounts(stored_bytes=amount))
-        # Now and then that reads the store, which must not be done on the loop.
+        # A reservation whose measurement is due reads the store, which must not block the loop.
         return await self.run(reserve) if self.admission.is_due(organisation) else reserve()
 
     def _note_record(self, principal: str) -> None:
-        """A record is about to be created. Raises Refused."""
+        """Count a record that is about to be created. Raises Refused when the principal creates records too fast."""
         self._record_creations.take(("principal", principal))
 
     def note_outcomes(self, organisation: str, name: str, outcomes: Sequence[Outcome]) -> None:
-        """Count what became of a push, and tell those who listen of what was committed."""
+        """Count the outcomes of a push, and poke the listeners of the document with its newest committed version."""
         for outcome in outcomes:
             self.metrics.mutations.labels(outcome.status).inc()
         versions = [outcome.version for outcome in outcomes if outcome.version is not None]
@@ -154,9 +154,9 @@ class Service:
 
 
 def allowed(app: ASGIApp) -> ASGIApp:
-    """Around every handler: begin its work in its pool, and ask for the action that it names. Raises Forbidden.
+    """Wrap every handler: select its pool, check the action that it declares, and reserve quota. Raises Forbidden.
 
-    A guard of Litestar's would do the same, on a copy of the connection for each request.
+    Not a Litestar guard: a guard would create a copy of the connection for each request.
     """
 
     async def call(scope: Scope, receive: Receive, send: Send) -> None:
@@ -164,7 +164,7 @@ def allowed(app: ASGIApp) -> ASGIApp:
         if action not in STORING or not organisation or scope["type"] != ScopeType.HTTP or scope["method"] == "DELETE":
             return await app(scope, receive, send)
         service: Service = scope["litestar_app"].state.service
-        # What is there already is found by the same request, which then stores nothing but what its body brings.
+        # A create request may find an existing document and then stores only its body: reserve nothing up front.
         amount = 0 if action == "create" else REQUEST_STORED_BYTES
         reservation = await service.reserve_bytes(organisation, amount)
         if reservation is UNBOUND:
@@ -177,14 +177,14 @@ def allowed(app: ASGIApp) -> ASGIApp:
 
 
 async def _admit(scope: Scope) -> tuple[Action | None, str]:
-    """Begin the request's work where it may; the action that it asks for, and of which organisation."""
+    """Select the request's pool and check its action. Return the action, and the organisation or an empty string."""
     service: Service = scope["litestar_app"].state.service
     handler: BaseRouteHandler = scope["route_handler"]
     names = scope["path_params"]
     organisation = names.get("organisation", "")
     name = next((names[kind] for kind in ("document", "log", "record") if kind in names), "")
     key = (organisation, name, "record" in names) if name else None
-    # A WebSocket's principal is known after its first message.
+    # A WebSocket has no principal before its first message.
     principal: Principal | None = scope.get("user")
     caller: Holder | None = ("principal", principal.id) if principal is not None and principal.id else None
     service.pools.begin(handler.opt.get("pool"), key, caller)
@@ -196,16 +196,16 @@ async def _admit(scope: Scope) -> tuple[Action | None, str]:
 
 
 def enter(scope: Scope, organisation: str) -> None:
-    """Count the connection for the organisation that its principal was let into. Raises Refused."""
+    """Count the connection for an organisation to which its principal was admitted. Raises Refused."""
     opened = connection_of(scope)
     if opened is not None and organisation:
         opened.enter(organisation)
 
 
 Served = NamedDependency[Service]
-"""How a handler asks for the service."""
+"""The type of a handler's parameter that receives the service."""
 
-# Handlers in one of the server's pools. A route of an application may name another by ``pool=``.
+# Decorators of handlers, each with its pool. A route of an application may name another by ``pool=``.
 reading = partial(get, pool="reads", sync_to_thread=True, responses=PROBLEMS)
 posting = partial(post, pool="writes", sync_to_thread=True, status_code=200, responses=PROBLEMS)
 putting = partial(put, pool="writes", sync_to_thread=True, responses=PROBLEMS)

@@ -1,7 +1,7 @@
-"""Shares: how much of a server process one caller may hold at once.
+"""Shares: limits on how much of a server process one caller holds at once.
 
-A process has only so many connections, requests and bytes in flight. One principal or organisation that took them all
-would keep out everybody else. Each such resource is a `Budget`.
+A process has a limited number of connections, requests and bytes in flight. Without shares one principal or
+organisation could take them all and lock out every other. Each of these resources is a `Budget`.
 """
 
 from __future__ import annotations
@@ -19,11 +19,11 @@ __all__ = ["Allocation", "Budget", "Holder", "HolderKind"]
 
 HolderKind = Literal["organisation", "principal", "address", "document"]
 Holder = tuple[HolderKind, str]
-"""Who holds something: ``("principal", "ada")``."""
+"""A party that allocations count for, as ``("principal", "ada")``."""
 
 
 class Budget:
-    """One resource of the process: at most ``limit`` for all callers together, and a share for each holder of a kind.
+    """One resource of the process: at most ``limit`` for all callers together, and for each holder its kind's share.
 
     ``resource`` names it in errors, in the plural: "live connections". Safe to use from many threads.
     """
@@ -34,22 +34,22 @@ class Budget:
         self.shares = dict(shares)
         self.used = 0
         self._used_by: Counter[Holder] = Counter()
-        # Answers are made on worker threads, which take for them what they need.
+        # Responses are made on worker threads, which take their bytes there.
         self._lock = threading.Lock()
         close_in_child(self, "_lock")
 
     def take(self, *holders: Holder, amount: int = 1) -> Allocation:
         """Take ``amount`` for these holders until the allocation is released.
 
-        A holder whose kind has no share counts for the process only. Raises Refused and takes nothing: 429 where a
-        holder would have more than its share, 503 where the process has too little left.
+        A holder whose kind has no share is ignored: the amount then counts for the process only. Raises Refused and
+        takes nothing: 429 when a holder would exceed its share, 503 when the process has too little left.
         """
         allocation = Allocation(self, tuple(holder for holder in holders if holder[0] in self.shares))
         allocation.add(amount)
         return allocation
 
     def used_by(self, holder: Holder) -> int:
-        """How much the holder has now."""
+        """Return how much the holder has now."""
         return self._used_by[holder]
 
     def _add(self, holders: tuple[Holder, ...], amount: int) -> None:
@@ -58,7 +58,8 @@ class Budget:
             self._change(holders, amount)
 
     def _move(self, before: tuple[Holder, ...], after: tuple[Holder, ...], amount: int) -> None:
-        # Under one lock: what is given back first could else be taken by another thread, and not come back.
+        # Release and take under one lock. Otherwise another thread could take the released amount in between, and a
+        # refused move could not restore it.
         with self._lock:
             self._change(before, -amount)
             try:
@@ -73,6 +74,7 @@ class Budget:
             self._change(holders, -amount)
 
     def _check(self, holders: tuple[Holder, ...], amount: int) -> None:
+        # Shares first: a caller at its share gets 429, even while the process is full (503).
         for holder in holders:
             share, wanted = self.shares[holder[0]], self._used_by[holder] + amount
             if wanted > share:
@@ -88,12 +90,12 @@ class Budget:
         for holder in holders:
             self._used_by[holder] += amount
             if not self._used_by[holder]:
-                # A holder that has nothing leaves no trace, or names that callers make up would fill the memory.
+                # Forget a holder of nothing, or names that callers make up would fill the memory.
                 del self._used_by[holder]
 
 
 class Allocation:
-    """What one caller has taken of a budget. As a context manager it is released at the end."""
+    """The amount that one caller has taken from a budget. A context manager that releases it at the end."""
 
     def __init__(self, budget: Budget, holders: tuple[Holder, ...]) -> None:
         self._budget = budget
@@ -102,16 +104,16 @@ class Allocation:
 
     @property
     def holders(self) -> tuple[Holder, ...]:
-        """The holders whose shares it counts for."""
+        """The holders whose shares the allocation counts for."""
         return self._holders
 
     def add(self, amount: int) -> None:
-        """Take more. Raises Refused as `Budget.take` does; what was taken before stays taken."""
+        """Take more. Raises Refused as `Budget.take` does; the amount taken before stays taken."""
         self._budget._add(self._holders, amount)
         self.amount += amount
 
     def reduce(self, amount: int) -> None:
-        """Give back what is beyond ``amount``."""
+        """Give back the part above ``amount``, if any."""
         excess = max(0, self.amount - amount)
         if excess:
             self.amount -= excess
@@ -119,17 +121,17 @@ class Allocation:
 
     @property
     def amount_max(self) -> int:
-        """What these holders may have of it at most, if nobody else has anything."""
+        """The largest amount that these holders may ever take: the smallest of the limit and their shares."""
         return min([self._budget.limit, *(self._budget.shares[kind] for kind, _ in self._holders)])
 
     def assign(self, *holders: Holder) -> None:
-        """Count all of it for these holders from now on. Raises Refused; it then stays with those before."""
+        """Count the amount for these holders from now on. Raises Refused; it then still counts for the earlier ones."""
         wanted = tuple(holder for holder in holders if holder[0] in self._budget.shares)
         self._budget._move(self._holders, wanted, self.amount)
         self._holders = wanted
 
     def release(self) -> None:
-        """Give back all of it. A second call does nothing."""
+        """Give back the whole amount. A second call does nothing."""
         amount, self.amount = self.amount, 0
         if amount:
             self._budget._release(self._holders, amount)

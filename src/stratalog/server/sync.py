@@ -1,4 +1,4 @@
-"""Push and pull over HTTP, in our own words and in Replicache's."""
+"""Push and pull over HTTP, in our own protocol and in Replicache's."""
 
 from __future__ import annotations
 
@@ -142,13 +142,14 @@ async def _pushed(
         def apply(part: Push) -> Pushed:
             return service.push(opened, part, who.id, author)
 
-        # A loop would hold one part while the next is decoded.
+        # `map`, since a loop variable would keep one part in memory while the next is decoded.
         return _joined(map(apply, parts_of(data, read)))
 
     def run() -> Pushed:
         held = service.held_document(organisation, document) if data.mutations else None
         if held is not None and data.origin in ("", held.origin):
-            # A commit finds out whether the document was deleted. To look before would cost a read for each push.
+            # No check for a deletion here, which would cost a read for each push: the commit raises NotFound, and then
+            # the document of that name is opened anew below.
             with suppress(NotFound):
                 return push_to(held)
         return push_to(service.document(organisation, document))
@@ -159,7 +160,7 @@ async def _pushed(
 
 
 def _joined(parts: Iterable[Pushed]) -> Pushed:
-    """What became of a push, from what became of its parts. Of one that waits in the queue nothing is known yet."""
+    """Join the results of a push's parts. A push with a queued part has no outcomes yet, and is queued as a whole."""
     pushed = list(parts)
     if any(part.queued for part in pushed):
         return Pushed([], queued=True)

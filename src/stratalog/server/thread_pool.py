@@ -61,8 +61,8 @@ class Pool:
     Used from the event loop only. Pools of one process should share ``paces``, since they share one interpreter.
     ``thread_seconds`` returns the computing time of the calling thread so far.
 
-    A call passes these states: *waiting for its key* (in a `_Line`), *ready* (its key granted it a thread), *running*,
-    *ended*. A ready call still waits for a free thread and for its caller's turn and pace.
+    A call passes these states: *waiting for its key* (in a `_Line`), *ready* (its key, if any, granted it a thread),
+    *running*, *ended*. A ready call still waits for a free thread and for its caller's turn and pace.
     """
 
     def __init__(
@@ -254,7 +254,7 @@ class Pool:
             call.settle(answer, error)
 
     def _leave(self, call: Call) -> None:
-        """Release the call's allocation, and pass its key's grant to the key's next call. `_finish` frees its thread."""
+        """Release the call's allocation, and pass its key's grant to the key's next call. Does not free a thread."""
         call.stop_timer()
         call.allocation.release()
         line = self._lines.get(call.key)
@@ -344,11 +344,11 @@ class Call:
             self.future.set_exception(error)
 
     async def end(self) -> None:
-        """Wait for the function's end despite cancellation: the function may use resources that the caller holds open."""
+        """Wait for the function's end despite cancellation: the function may use what the caller holds open."""
         if self._has_ended:
             return
         self._ended = self.loop.create_future()
-        # The shield stops anyio's cancellation; the loop below also outlasts repeated cancellation by asyncio.
+        # The shield holds off anyio's cancellation. asyncio's own may come again and again, hence the loop.
         with anyio.CancelScope(shield=True):
             while not self._ended.done():
                 with suppress(asyncio.CancelledError):

@@ -1,8 +1,8 @@
-"""Trusted proxies: the peers whose `X-Forwarded-For` names the caller. Of any other the header means nothing.
+"""Trusted proxies: the peers whose `X-Forwarded-For` names the caller. The header of any other peer is ignored.
 
-Each proxy adds the address that it was called from at the right of the header. So the list is read from the right, as
-long as whoever added an entry is trusted. `Forwarded` (RFC 7239) is not read: a proxy that writes one header passes on
-the other as its caller wrote it. See `docs/decisions/0047-*`.
+Each proxy appends its caller's address at the right of the header. The list is therefore read from the right, as long
+as the address that added an entry is trusted. `Forwarded` (RFC 7239) is not read: a proxy that writes one header passes
+the other on as its caller wrote it. See `docs/decisions/0047-*`.
 """
 
 from __future__ import annotations
@@ -24,13 +24,13 @@ Address = ipaddress.IPv4Address | ipaddress.IPv6Address
 
 
 class TrustedProxies:
-    """Addresses and networks of proxies. Raises Invalid for what is neither."""
+    """The addresses and networks of trusted proxies. Raises Invalid for text that is neither."""
 
     def __init__(self, proxies: Iterable[str]) -> None:
         self._networks = [_network(proxy) for proxy in proxies]
 
     def restore_caller(self, scope: Scope) -> None:
-        """Put the caller in the place of the proxies in the ASGI scope's ``client``."""
+        """Replace a trusted proxy in the ASGI scope's ``client`` by the caller's address, with port 0."""
         client = scope.get("client")
         if not self._networks or client is None:
             return
@@ -39,9 +39,10 @@ class TrustedProxies:
             scope["client"] = (caller, 0)
 
     def caller_of(self, peer: str, headers: Iterable[bytes]) -> str:
-        """The rightmost address that is no trusted proxy; the leftmost where all are trusted.
+        """Return the rightmost address that is no trusted proxy, or the leftmost address if all are trusted.
 
-        An entry that is no address ends the list: the caller is then the proxy that added it.
+        ``headers`` are the values of `X-Forwarded-For` in order. The list ends at an entry that is no address: the
+        caller is then the proxy that added the entry.
         """
         parsed, caller = _parse(peer), peer
         entries = b",".join(headers).split(b",")
@@ -51,7 +52,7 @@ class TrustedProxies:
         return caller
 
     def trusts(self, peer: str) -> bool:
-        """Whether whoever has this address is one of the proxies."""
+        """Whether this address is one of the proxies."""
         parsed = _parse(peer)
         return parsed is not None and self._is_trusted(parsed)
 
@@ -68,7 +69,7 @@ def _network(text: str) -> ipaddress.IPv4Network | ipaddress.IPv6Network:
 
 @lru_cache(ADDRESSES_REMEMBERED_MAX)
 def _parse(text: str) -> Address | None:
-    """An address. One of IPv4 that is written as IPv6 is that of IPv4, as `address_of` has it."""
+    """Return the address, or None. An IPv4 address in IPv6 notation becomes the IPv4 address, as in `address_of`."""
     try:
         parsed = ipaddress.ip_address(text)
     except ValueError:
@@ -78,7 +79,7 @@ def _parse(text: str) -> Address | None:
 
 
 def _host(entry: bytes) -> str:
-    """An entry without the port that some proxies add: `192.0.2.1:80`, `[2001:db8::1]:80`. Empty for a long one."""
+    """Return an entry without the port that some proxies add: `192.0.2.1:80`, `[2001:db8::1]:80`. Empty if too long."""
     text = entry.strip().decode("latin-1")
     if len(text) > ADDRESS_BYTES_MAX:
         return ""

@@ -1,4 +1,4 @@
-"""What an organisation stores, over HTTP, and its quotas."""
+"""Usage over HTTP: the stored amounts of an organisation, and its quotas."""
 
 from __future__ import annotations
 

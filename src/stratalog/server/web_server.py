@@ -30,21 +30,22 @@ __all__ = ["WebServer", "serve"]
 SHUTDOWN_SECONDS = 5
 DEADLINE_CHECK_SECONDS_MAX = 1.0
 THREAD_SWITCH_SECONDS = 0.0005
-"""A request changes threads several times, and waits as long each time where another thread computes. Python's own
-interval, 5 ms, makes that a quarter of a second beside a few of them."""
+"""The interpreter's switch interval. A request changes threads several times, and each time waits up to this long for
+every computing thread. With Python's default of 5 ms a few computing threads delay it by a quarter of a second."""
 
 COLLECTION_THRESHOLDS = (2000, 10, 50)
-"""Python's garbage collector looks at all young objects whenever so many more are there, and at all of them after 500
-times. Its own thresholds made it stop a server under load for a tenth of a second, again and again."""
+"""Python's garbage collector examines young objects after 2000 net allocations, and all objects after 500 of these
+runs. With its default thresholds it repeatedly stopped a server under load for a tenth of a second."""
 
 _log = logging.getLogger("stratalog.server")
 
 
 def serve(app: Litestar, listening: socket.socket) -> None:
-    """Serve until a signal, in the main thread. Requests that run are finished."""
+    """Serve until a signal. Running requests are finished. Must be called in the main thread."""
     give_memory_back()
     server = WebServer(app, listening, _connections_max(app.state.service.application.limits.connections_max))
-    # Uvicorn raises the signal once more after its own end, which would else end the process before the store closes.
+    # Uvicorn raises the signal again after its own end. The default handler would end the process before the store
+    # closes; this one raises KeyboardInterrupt instead.
     before = signal.signal(signal.SIGTERM, signal.default_int_handler)
     try:
         with suppress(KeyboardInterrupt), _tuned_process(app):
@@ -55,13 +56,13 @@ def serve(app: Litestar, listening: socket.socket) -> None:
 
 @contextmanager
 def _tuned_process(app: Litestar) -> Iterator[None]:
-    """Until the end of the block no request waits long for the interpreter, nor for what could be done before it."""
-    # Litestar makes it when it is first asked for, in a quarter of a second.
+    """Tune the interpreter for short waits of requests until the end of the block. Builds the OpenAPI schema first."""
+    # Litestar builds the schema on first use, which takes a quarter of a second.
     app.plugins.get("OpenAPIPlugin").provide_openapi_schema()
     before = sys.getswitchinterval(), gc.get_threshold()
     sys.setswitchinterval(THREAD_SWITCH_SECONDS)
     gc.set_threshold(*COLLECTION_THRESHOLDS)
-    # What is there by now stays. It is looked at for garbage once, and then no more.
+    # The objects of the start-up live as long as the process: collect once, then exclude them from later runs.
     gc.collect()
     gc.freeze()
     try:
@@ -73,7 +74,7 @@ def _tuned_process(app: Litestar) -> Iterator[None]:
 
 
 class WebServer(uvicorn.Server):
-    """Uvicorn with an accept loop, deadlines and a log of our own."""
+    """Uvicorn with our own accept loop, connection deadlines and log throttle."""
 
     def __init__(self, app: Litestar, listening: socket.socket, connections_max: int) -> None:
         self._service: Service = app.state.service
@@ -120,15 +121,17 @@ class WebServer(uvicorn.Server):
             self._running = [loop.create_task(self._acceptor.accept()), loop.create_task(self._check())]
 
     async def shutdown(self, sockets: Any = None) -> None:
-        """Accept no more, end live connections, and finish the requests that run."""
+        """Stop accepting, end live connections, and finish running requests within `SHUTDOWN_SECONDS`."""
         accepting, checking = self._running
         accepting.cancel()
+        # End live connections first: uvicorn waits for responses, and a stream of events never ends by itself.
         self._service.hub.close()
+        # Deadlines apply until the last request has ended.
         await super().shutdown(sockets=[])
         checking.cancel()
 
     async def _check(self) -> None:
-        """Look at deadlines and at lines left out of the log, for ever."""
+        """Drop overdue connections and report omitted log lines, periodically and for ever."""
         loop = asyncio.get_running_loop()
         while True:
             await asyncio.sleep(self._check_seconds)
@@ -146,7 +149,7 @@ class WebServer(uvicorn.Server):
 
 
 def _connections_max(wanted: int) -> int:
-    """How many connections there may be. A process with too few descriptors takes fewer, and says so."""
+    """Return the limit of connections: the ``wanted`` one, or with a warning as many as file descriptors allow."""
     descriptors = raise_descriptor_limit()
     fitting = connections_within(descriptors, wanted)
     if fitting < wanted:
@@ -155,9 +158,9 @@ def _connections_max(wanted: int) -> int:
 
 
 def _bound_unsent(listening: socket.socket) -> None:
-    """Bound what the system takes of an answer before the caller reads; each connection inherits it.
+    """Bound the bytes of a response that the system buffers unsent; each accepted connection inherits the option.
 
-    Else it takes megabytes for each caller that reads nothing, and takes them for read.
+    Without it the system buffers megabytes for each caller that reads nothing, and the server takes them as read.
     """
     option = getattr(socket, "TCP_NOTSENT_LOWAT", None)
     if option is not None:

@@ -1,7 +1,7 @@
-"""JSON Web Tokens: signed by somebody we trust, whose public keys are fetched from a JWKS address.
+"""Web tokens: JSON Web Tokens of a trusted issuer, whose public keys are fetched from a JWKS address.
 
-Algorithms are pinned by whoever sets the server up and never taken from the token; symmetric ones and ``none`` are not
-to be had at all, so that a public key can never be used as a shared secret (RFC 8725, sections 2.1 and 3.1).
+The server's operator pins the algorithms; they are never taken from the token. Symmetric algorithms and ``none`` cannot
+be chosen, so a public key can never serve as a shared secret (RFC 8725, sections 2.1 and 3.1).
 """
 
 from __future__ import annotations
@@ -33,7 +33,10 @@ Fetch = Callable[[], Mapping[str, Any]]
 
 
 def principal_from_claims(claims: Mapping[str, Any]) -> Principal | None:
-    """The principal that claims speak of: ``sub`` and, if there, ``name``; reading only where ``read_only`` is true."""
+    """Return the principal of claims, or None if ``sub`` is missing or empty, or ``sub`` or ``name`` is no text.
+
+    Any ``read_only`` claim other than false makes the principal read-only.
+    """
     subject, name = claims.get("sub"), claims.get("name", "")
     if not isinstance(subject, str) or not subject or not isinstance(name, str):
         return None
@@ -45,8 +48,8 @@ def principal_from_claims(claims: Mapping[str, Any]) -> Principal | None:
 class WebTokens:
     """An `authenticate` for tokens of one issuer, meant for one audience. Safe to call from many threads.
 
-    ``keys`` is an https address of a JWKS document, or a function that fetches one. Keys are kept for an hour; a token
-    that names an unknown one has them fetched anew, once a minute at most, whoever sends such tokens.
+    ``keys`` is the https address of a JWKS document, or a function that fetches one. Keys are cached for an hour. A
+    token that names an unknown key causes a new fetch, at most once a minute for all such tokens.
     """
 
     def __init__(
@@ -72,7 +75,7 @@ class WebTokens:
         self._keys = _Keys(_fetch_from(keys) if isinstance(keys, str) else keys, clock or SystemClock())
 
     def __call__(self, token: str) -> Principal | None:
-        """The token's principal; None for one that is not good. Raises Unavailable where there are no keys to check."""
+        """Return the token's principal; None for an invalid token. Raises Unavailable when no key could be fetched."""
         try:
             header = jwt.get_unverified_header(token)
             key = self._keys.find(header.get("kid"), header.get("alg"))
@@ -94,7 +97,7 @@ class WebTokens:
 
 
 class _Keys:
-    """The issuer's public keys by their ids."""
+    """A cache of the issuer's public keys by id."""
 
     def __init__(self, fetch: Fetch, clock: Clock) -> None:
         self._fetch = fetch
@@ -105,9 +108,10 @@ class _Keys:
         self._fetched_ms: int | None = None
 
     def find(self, id: object, algorithm: object) -> jwt.PyJWK | None:
-        """The key of that id, where it is for that algorithm. Raises Unavailable."""
+        """Return the key of that id if it is for that algorithm, else None. Raises Unavailable as `_refresh` does."""
         if not isinstance(id, str):
             return None
+        # Checked again under the lock: another thread may have fetched while this one waited for it.
         if self._is_due(id):
             with self._lock:
                 if self._is_due(id):
@@ -120,7 +124,10 @@ class _Keys:
         return self._fetched_ms is None or self._clock.boot_ms() - self._fetched_ms >= seconds * 1000
 
     def _refresh(self) -> None:
-        """Fetch; where that fails the keys that are known stay good, and the next try waits as well."""
+        """Fetch the keys. When that fails the known keys stay valid, and the next fetch waits as after a success.
+
+        Without known keys a failure raises Unavailable, and the next call fetches again at once.
+        """
         try:
             fetched = jwt.PyJWKSet.from_dict(dict(self._fetch()))
         except (OSError, ValueError, TypeError, msgspec.DecodeError, jwt.PyJWTError) as exc:
@@ -132,7 +139,7 @@ class _Keys:
 
 
 def _fetch_from(address: str) -> Fetch:
-    """A function that fetches from an address. Raises Invalid for one that others could read or change on the way."""
+    """Return a function that fetches from the address. Raises Invalid unless it is https or on this machine."""
     parts = urlsplit(address)
     if parts.scheme != "https" and not (parts.scheme == "http" and parts.hostname in ("localhost", "127.0.0.1")):
         raise Invalid("keys must be fetched over https", value=address)
@@ -147,7 +154,7 @@ def _fetch_from(address: str) -> Fetch:
 
 
 class _Straight(urllib.request.HTTPRedirectHandler):
-    """Follows no redirection, which could lead to where others can change what is read."""
+    """Follows no redirection: it could lead to an address where a third party can change the keys."""
 
     def redirect_request(self, *_: Any) -> None:
         return None
