@@ -30,13 +30,13 @@ if TYPE_CHECKING:
 __all__ = ["FeedPage", "fetch", "poll_feed", "shown_url"]
 
 PASSING = {408, 425, 429, 500, 502, 503, 504}
-"""Statuses that another try may not meet."""
+"""HTTP statuses that may pass: a retry is worthwhile."""
 
 SECONDS_DIGITS_MAX = 9
 
 
 class FeedPage(msgspec.Struct, frozen=True):
-    """What a server answered, within bounds."""
+    """A server's answer, with a body of bounded size."""
 
     status: int
     headers: Any
@@ -44,11 +44,11 @@ class FeedPage(msgspec.Struct, frozen=True):
 
 
 def poll_feed(source: Source, checkpoint: Checkpoint, connect: Callable[[], httpx.Client]) -> Iterator[Step]:
-    """The pages of a feed, unless its first one is still the one that the checkpoint names.
+    """Yield the pages of a feed as steps, or nothing if its first page is unchanged since the checkpoint.
 
-    The checkpoint moves on with the last page only: pages may shift while they are read, and what is read again is
-    not written again. Where the pages are the source's whole state they are one step, and one that shifted while it was
-    read is Unavailable. Raises Unavailable, Invalid, LimitExceeded.
+    The checkpoint advances only with the last page, because pages may shift while they are read. Records that are read
+    again are not written again. If the pages are the source's complete state, they are one step. Raises Unavailable
+    (also for a complete state that changed while it was read), Invalid and LimitExceeded.
     """
     validators: dict[str, str] = {name: str(checkpoint[name]) for name in ("etag", "modified") if name in checkpoint}
     with connect() as client:
@@ -64,7 +64,9 @@ def poll_feed(source: Source, checkpoint: Checkpoint, connect: Callable[[], http
 
 
 def _pages(source: Source, client: httpx.Client, first: FeedPage) -> Iterator[tuple[FeedPage, bool]]:
-    """Each page, and whether it is the last. Where what follows a page cannot be read, that is raised after it."""
+    """Yield each page and whether it is the last. If a page's next link is invalid, the page is yielded, then the error
+    is raised.
+    """
     answer, url, seen = first, source.location, {source.location}
     while True:
         try:
@@ -81,7 +83,9 @@ def _pages(source: Source, client: httpx.Client, first: FeedPage) -> Iterator[tu
 
 
 def _all_pages(source: Source, client: httpx.Client, first: FeedPage) -> Iterator[SplitRecord | Unreadable]:
-    """The records of all pages. A record that moved to a page that was read already would look deleted."""
+    """Yield the records of all pages. Raises Unavailable if the first page changed meanwhile: a record that moved to a
+    page that was already read would look deleted.
+    """
     several = False
     for answer, is_last in _pages(source, client, first):
         several = several or not is_last
@@ -93,7 +97,10 @@ def _all_pages(source: Source, client: httpx.Client, first: FeedPage) -> Iterato
 
 
 def fetch(client: httpx.Client, url: str, headers: dict[str, str]) -> FeedPage:
-    """GET, with a body of bounded size. Raises Unavailable where another try may do, Invalid where none will."""
+    """GET a URL and return the answer.
+
+    Raises Unavailable if a retry may succeed, Invalid if none will, and LimitExceeded for a body that is too large.
+    """
     import httpx
 
     shown = shown_url(url)
@@ -105,7 +112,7 @@ def fetch(client: httpx.Client, url: str, headers: dict[str, str]) -> FeedPage:
                 if len(body) > CATALOGUE_DOCUMENT_BYTES_MAX:
                     raise LimitExceeded("an answer is too large", url=shown, limit=CATALOGUE_DOCUMENT_BYTES_MAX)
     except httpx.HTTPError as exc:
-        # What the client says may quote the URL, with what is secret in it.
+        # The client's message may quote the URL, and the URL may contain secrets.
         reason = str(exc).replace(url, shown) or type(exc).__name__
         raise Unavailable("the source cannot be reached", url=shown, reason=reason) from exc
     except (httpx.InvalidURL, ValueError) as exc:
@@ -120,7 +127,7 @@ def fetch(client: httpx.Client, url: str, headers: dict[str, str]) -> FeedPage:
 
 
 def _retry_after_seconds(headers: Any) -> int | None:
-    """How long the server asks to wait: in seconds, or until a moment by its own clock."""
+    """Return the seconds of a Retry-After header, given as seconds or as a moment of the server's clock; else None."""
     wait = str(headers.get("retry-after", "")).strip()
     if is_decimal(wait) and len(wait) <= SECONDS_DIGITS_MAX:
         return int(wait)
@@ -131,7 +138,7 @@ def _retry_after_seconds(headers: Any) -> int | None:
 
 
 def shown_url(url: str) -> str:
-    """A URL as messages and letters name it: without a user, a password and a query, which may be secret."""
+    """Return a URL for messages and dead letters: without user, password and query, which may be secret."""
     try:
         parts = urlsplit(url)
         host = parts.hostname or ""
@@ -149,7 +156,7 @@ def _records(source: Source, answer: FeedPage) -> Iterator[SplitRecord | Unreada
 
 
 def _next(source: Source, url: str, answer: FeedPage, seen: set[str]) -> str | None:
-    """The next page's URL; one that was read already, or of another server, is refused."""
+    """Return the next page's URL, or None after the last. Raises Invalid for a repeated page or another server."""
     link = _named_next(source, answer)
     if not link:
         return None
@@ -166,7 +173,7 @@ def _next(source: Source, url: str, answer: FeedPage, seen: set[str]) -> str | N
 
 
 def _named_next(source: Source, answer: FeedPage) -> str:
-    """The next page as this one names it; empty where it names none. Raises Invalid where it cannot be read."""
+    """Return the link to the next page as the page gives it, or "" for none. Raises Invalid for an unreadable page."""
     if source.next and source.format == "json":
         _, _, text = utf8_pieces([answer.body], source.encoding)
         return str(value_at(decoded_json(b"".join(text)), source.next) or "")
@@ -187,12 +194,12 @@ def _conditions(validators: dict[str, str]) -> dict[str, str]:
 def _validators(answer: FeedPage) -> Checkpoint:
     names = {"etag": "etag", "modified": "last-modified"}
     sent = {name: str(answer.headers[header]) for name, header in names.items() if header in answer.headers}
-    # A header is sent in ASCII.
+    # Request headers are sent in ASCII, so another value cannot be sent back.
     return {name: value for name, value in sent.items() if value.isascii()}
 
 
 def _time_of(answer: FeedPage) -> int:
-    """The feed's own time: when it last changed, else when it answered."""
+    """Return the feed's time: its Last-Modified, else its Date. Raises Invalid without either: no order is known."""
     refused: Invalid | None = None
     for header in ("last-modified", "date"):
         if header in answer.headers:

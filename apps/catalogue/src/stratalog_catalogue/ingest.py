@@ -1,4 +1,4 @@
-"""Records into the store: newer wins, what is stale or the same writes nothing, failures become dead letters."""
+"""Ingest of records: the newer one wins, a stale or equal one writes nothing, and a failure becomes a dead letter."""
 
 from __future__ import annotations
 
@@ -39,41 +39,41 @@ METADATA_BYTES_MAX = 900
 
 
 class IngestCounts(msgspec.Struct):
-    """What came of the records of a source: each is in one of the four counts after ``read``."""
+    """The outcomes of a source's records: each record is in one of the four counts after ``read``."""
 
     read: int = 0
     new: int = 0
     """Stored as a new version."""
 
     same: int = 0
-    """Stale or the same as what stands; nothing was written."""
+    """Stale, or equal to the stored version; nothing was written."""
 
     deleted: int = 0
     failed: int = 0
     withheld: int = 0
-    """Deletions that were not made, since a complete state lacked too many records."""
+    """Deletions that were not made, because a complete state lacked too many records."""
 
     def add(self, other: IngestCounts) -> None:
-        """Count these as well."""
+        """Add the counts of ``other`` to these."""
         for name in self.__struct_fields__:
             setattr(self, name, getattr(self, name) + getattr(other, name))
 
 
 class IngestFailure(msgspec.Struct, frozen=True, kw_only=True):
-    """What a dead letter's pointer says, so that the record can be tried again."""
+    """The content of a dead letter's pointer, with which the record can be tried again."""
 
     id: str
     time_ms: int = 0
     changed_only: bool = False
     version: int = 0
-    """Of a work's letter: the version of the source's record that no work could be made of."""
+    """In the letter of a work: the version of the source's record that could not become a work."""
 
     transformer: str = ""
     document: bool = False
-    """Whether the body is to be read as a whole file or answer is, not as one record."""
+    """Whether the body is a whole file or HTTP answer, to be split into records, and not one record."""
 
     encoding: str = ""
-    """Of the body, where it is not what the source's settings say."""
+    """The body's encoding, if it is not that of the source's settings."""
 
 
 def take(
@@ -83,10 +83,11 @@ def take(
     progress: Callable[[int], None] = lambda count: None,
     allow_deletions: bool = False,
 ) -> IngestCounts:
-    """Take all records of a step. Raises Unavailable and what else keeps the store from taking anything in.
+    """Store all records of a step and return their counts.
 
-    What a complete state lacks is deleted, unless part of it could not be read, or it lacks so much that the state is
-    more likely wrong and ``allow_deletions`` was not given.
+    Records that a complete state lacks are deleted. None is deleted if part of the state could not be read, or if it
+    lacks so many that the state is more likely wrong, unless ``allow_deletions``. Raises Unavailable and other errors
+    of the store as a whole: records that were already stored stay, and the step can be repeated.
     """
     intake = _Intake(records, source, step, progress)
     for stored in records.put_many(intake.bodies()):
@@ -99,7 +100,7 @@ def take(
 
 
 def take_record(records: Records, source: Source, record: SplitRecord, time_ms: int) -> bool:
-    """Take one record alone; whether it made a new version. A file streams, whatever its size."""
+    """Store one record on its own and return whether it made a new version. A file is streamed, whatever its size."""
     record_id, time = source_id(source.name, record.id), time_of(record, time_ms)
     if record.deleted:
         return _delete(records, record_id, time)
@@ -115,7 +116,7 @@ def take_record(records: Records, source: Source, record: SplitRecord, time_ms: 
 def fail(
     records: Records, record_id: str, reason: str, letter: IngestFailure, body: bytes | Iterable[bytes] | None
 ) -> None:
-    """Put a record among the dead letters, with what is needed to try it again. Raises Unavailable."""
+    """Store a record as a dead letter, with its body and the pointer for another try. Raises Unavailable."""
     short = reason.encode(errors="replace")[:REASON_BYTES_MAX].decode(errors="ignore") or "no reason was given"
     if len(letter.id.encode(errors="surrogatepass")) > ID_BYTES_MAX:
         letter = msgspec.structs.replace(letter, id=stored_id(letter.id))
@@ -126,7 +127,7 @@ def fail(
 
 
 class _Intake:
-    """The records of a step on their way into the store."""
+    """The records of one step while they are stored."""
 
     def __init__(self, records: Records, source: Source, step: Step, progress: Callable[[int], None]) -> None:
         self.counts = IngestCounts()
@@ -139,7 +140,7 @@ class _Intake:
         self._bodiless = _bodiless(records, source) if source.format == "file" else set()
 
     def bodies(self) -> Iterator[NewBody]:
-        """The bodies that may share commits. Deletions, files and failures are settled on the way."""
+        """Yield the bodies that may share commits. Deletions, files and failures are handled on the way."""
         for record in self._step.records:
             self.counts.read += 1
             self._progress(1)
@@ -155,7 +156,7 @@ class _Intake:
                 yield body_of(self._source, record, self._step.time_ms)
 
     def settle(self, stored: Stored) -> None:
-        """Note what came of a put. A store that cannot be reached ends the poll, which is repeated."""
+        """Count the outcome of a put. Raises its error if the store is unavailable: the poll ends and is repeated."""
         record = self._given.popleft()
         if isinstance(stored.error, Unavailable | OutcomeUnknown | Conflict):
             raise stored.error
@@ -184,7 +185,7 @@ class _Intake:
                 return
 
     def _refuse_record(self, record: SplitRecord, reason: str) -> None:
-        """The store refused it. Newer bytes of the same record replace those that are kept."""
+        """Make a dead letter of a record that the store refused. A newer failure of the same record replaces it."""
         self.counts.failed += 1
         letter = self._letter(record.id, record.file_time_ms)
         letter = msgspec.structs.replace(letter, encoding=str(record.metadata.get("encoding", "")))
@@ -192,7 +193,7 @@ class _Intake:
         fail(self._records, source_id(self._source.name, record.id), reason, letter, body)
 
     def _refuse(self, unreadable: Unreadable) -> None:
-        """Keep what is no record, under a name that nothing else has."""
+        """Make a dead letter of unreadable bytes, under an id that includes their hash, so no other letter has it."""
         self.counts.failed += 1
         letter = self._letter(unreadable.id, unreadable.file_time_ms)
         letter = msgspec.structs.replace(letter, document=unreadable.document, encoding=unreadable.encoding)
@@ -216,14 +217,16 @@ class _Intake:
 
 
 def _bodiless(records: Records, source: Source) -> set[str]:
-    """The dead letters of files that could not be opened; each is resolved once the file can be."""
+    """Return the ids of dead letters without a body: files that could not be opened. A letter is resolved once its file
+    is stored.
+    """
     prefix = f"{SOURCES}{source.name}/"
     letters = takewhile(lambda letter: letter.id.startswith(prefix), records.dead_letters(prefix))
     return {letter.id for letter in letters if letter.size is None}
 
 
 def body_of(source: Source, record: SplitRecord, time_ms: int) -> NewBody:
-    """The body that a record of a document makes, with its time and metadata."""
+    """Return the body to store for a record of a document, with its time and metadata."""
     return NewBody(
         id=source_id(source.name, record.id),
         body=record.body,
@@ -235,7 +238,7 @@ def body_of(source: Source, record: SplitRecord, time_ms: int) -> NewBody:
 
 
 def time_of(record: SplitRecord, time_ms: int) -> int:
-    """The record's own time, else that of its file, else ``time_ms``."""
+    """Return the record's own time, else the time of its file, else ``time_ms``."""
     times = (time for time in (record.time_ms, record.file_time_ms) if time is not None)
     return next(times, time_ms)
 
@@ -245,14 +248,14 @@ def _metadata(source: Source, record: SplitRecord) -> dict[str, Any]:
     if stored_id(record.id) != record.id and len(record.id.encode(errors="surrogatepass")) <= ID_BYTES_MAX:
         metadata["id"] = record.id
     for name, value in record.metadata.items():
-        # The namespaces around a record may be too many to be told.
+        # The namespaces around a record may exceed the limit; a value that does not fit is left out.
         if len(msgspec.json.encode({**metadata, name: value})) <= METADATA_BYTES_MAX:
             metadata[name] = value
     return metadata
 
 
 def _delete(records: Records, record_id: str, time_ms: int) -> bool:
-    """Store a deletion, unless what stands is newer, or deleted, or was never there."""
+    """Delete a record and return True, or return False if it is newer than ``time_ms``, deleted or unknown."""
     while (latest := living_version(records, record_id, time_ms)) is not None:
         try:
             records.delete(record_id, expected=latest, source_time_ms=time_ms)
@@ -263,7 +266,7 @@ def _delete(records: Records, record_id: str, time_ms: int) -> bool:
 
 
 def living_version(records: Records, record_id: str, time_ms: int) -> int | None:
-    """The latest version, where it lives and is not newer than that time."""
+    """Return the latest version, or None if it is deleted, unknown or newer than ``time_ms``."""
     try:
         latest = records.stat(record_id)
     except NotFound:
@@ -272,7 +275,10 @@ def living_version(records: Records, record_id: str, time_ms: int) -> int | None
 
 
 def missing_records(records: Records, source: Source, seen: Set[str], allow_deletions: bool) -> tuple[list[str], int]:
-    """The records that a complete state is to delete; none, and how many they would be, where it lacks too much."""
+    """Return the records to delete because a complete state lacks them, and the number of withheld deletions.
+
+    If the state lacks too many records, all deletions are withheld.
+    """
     prefix = f"{SOURCES}{source.name}/"
     unseen = (line.id for line in records.list(prefix=prefix) if line.id.removeprefix(prefix) not in seen)
     missing = [record_id for record_id in unseen if not records.stat(record_id).deleted]
@@ -282,7 +288,10 @@ def missing_records(records: Records, source: Source, seen: Set[str], allow_dele
 
 
 def _is_too_much(source: Source, missing: int, present: int) -> bool:
-    """Whether a complete state lacks more than it may unasked; an empty one lacks too much whatever there was."""
+    """Return whether a complete state lacks more records than may be deleted without ``allow_deletions``.
+
+    An empty state always does if any record is stored.
+    """
     if not present:
         return missing > 0
     percent = 100 * missing / (missing + present)

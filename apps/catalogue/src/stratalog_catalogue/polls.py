@@ -1,4 +1,7 @@
-"""Polls: each source in turn, tried again when it is out of reach, its checkpoint stored once what came is stored."""
+"""Polls of sources: one after another, with retries while a source is unavailable.
+
+The checkpoint of a source is stored after the records that were read before it.
+"""
 
 from __future__ import annotations
 
@@ -24,27 +27,27 @@ __all__ = ["Connect", "Polled", "forget_checkpoint", "poll", "poll_source", "pre
 TRIES_MAX = 4
 RETRY_POLICY = RetryPolicy(wait_seconds_first=0.5, wait_seconds_max=30)
 ASKED_SECONDS_MAX = 300.0
-"""A server that asks for a longer wait than this is left to the next poll."""
+"""The longest wait before a retry that a server may ask for with Retry-After. A longer one is cut to this."""
 
 WITHHELD = "a complete state lacks so many records that none was deleted; poll with --allow-deletions if it is right"
 
 RENAMED = "a rename of the source was cut off; run it again"
 
 Connect = Callable[[], Any]
-"""Makes the client that HTTP is spoken with."""
+"""A function that returns the HTTP client."""
 
 
 class Polled(msgspec.Struct, frozen=True, kw_only=True):
-    """What came of a poll of a source. ``reason`` is why it broke off; what was taken before that stays."""
+    """The outcome of one source's poll. ``reason`` is the error that ended it; the records before it are stored."""
 
     source: str
     taken: IngestCounts
     reason: str = ""
     dead: bool = False
-    """Whether it broke off so often by now that the source itself is a dead letter."""
+    """Whether polls failed so often that the source itself is a dead letter."""
 
     dry_run: bool = False
-    """Whether it says what a poll would do, and nothing was written."""
+    """Whether these are the counts of a dry run, which writes nothing."""
 
 
 def poll(
@@ -58,10 +61,10 @@ def poll(
     dry_run: bool = False,
     progress: Callable[[int], None] = lambda count: None,
 ) -> Iterator[Polled]:
-    """Poll these sources, or all that are not paused; with ``due_only`` only where the last poll is long enough ago.
+    """Poll these sources, or all that are not paused, and yield each outcome as it is known.
 
-    With ``dry_run`` each source is asked and nothing is written. Answers as they come. Raises NotFound and Invalid for
-    a source that is named.
+    With ``due_only`` a source is polled only if its last poll is at least ``every_seconds`` ago. With ``dry_run`` each
+    source is read and nothing is written. Raises NotFound and Invalid for a source that is named.
     """
     records, clock = store.records(organisation), store.environment.clock
     named = list(sources)
@@ -92,10 +95,10 @@ def poll_source(
     progress: Callable[[int], None] = lambda count: None,
     allow_deletions: bool = False,
 ) -> Polled:
-    """Poll a source, again after each failure, from the checkpoint that was stored last; so often at most.
+    """Poll a source and return the outcome. After a failure, retry from the newest checkpoint, up to `TRIES_MAX` tries.
 
-    A complete state that lacks too many records deletes none unless ``allow_deletions``, and is read again by the next
-    poll. The failure of a whole poll is counted beside the source: as often as a record's it makes a dead letter.
+    A complete state that lacks too many records deletes none unless ``allow_deletions``, and the next poll reads it
+    again. A failed poll counts as a failure of the source; as many as make a record a dead letter make the source one.
     """
     counts = IngestCounts()
     tries, retry = 0, Retry(clock, RETRY_POLICY)
@@ -108,7 +111,7 @@ def poll_source(
                 _refuse_withheld(source, taken)
                 _save_checkpoint(records, source, step.checkpoint, clock.wall_ms())
                 if step.checkpoint != checkpoint:
-                    # Another try begins after this step, and has tries of its own.
+                    # Progress was stored: the next failure retries from here, with all tries again.
                     tries, retry = 0, Retry(clock, RETRY_POLICY)
             _save_checkpoint(records, source, _checkpoint(records, source), clock.wall_ms())
             break
@@ -130,7 +133,7 @@ def preview_source(
     progress: Callable[[int], None] = lambda count: None,
     allow_deletions: bool = False,
 ) -> Polled:
-    """Ask a source once, and say what a poll would do. Writes nothing: no checkpoint moves, no failure is counted."""
+    """Read a source once and return what a poll would do. Nothing is written: no checkpoint and no failure count."""
     counts, reason = IngestCounts(), ""
     try:
         for step in _steps(source, _checkpoint(records, source), connect):
@@ -143,14 +146,14 @@ def preview_source(
 
 
 def _broken_off(records: Records, source: Source, counts: IngestCounts, cause: Exception) -> Polled:
-    """Count a poll that broke off. Raises Unavailable where the store is out of reach too."""
+    """Count a failed poll of a source and return its outcome. Raises Unavailable if the store is unavailable too."""
     reason = _reason(cause)
     letter = records.fail(POLLS + source.name, reason[:300], pointer=_pointer(source))
     return Polled(source=source.name, taken=counts, reason=reason, dead=letter.dead)
 
 
 def _refuse_withheld(source: Source, taken: IngestCounts) -> None:
-    """End a poll whose state lacks too much, before its checkpoint moves. Raises Invalid."""
+    """Raise Invalid if deletions were withheld: the poll ends before its checkpoint is stored."""
     if taken.withheld:
         raise Invalid(WITHHELD, missing=taken.withheld, limit=f"{source.deletions_percent_max} %")
 
@@ -161,7 +164,7 @@ def _reason(cause: Exception) -> str:
 
 
 def forget_checkpoint(records: Records, source: str) -> None:
-    """Let the next poll read everything; what stands already is written no second time."""
+    """Delete a source's checkpoint. The next poll reads everything, but writes no record a second time."""
     try:
         records.delete(CHECKPOINTS + source)
     except NotFound:
@@ -169,7 +172,7 @@ def forget_checkpoint(records: Records, source: str) -> None:
 
 
 def _pointer(source: Source) -> str:
-    """Where a source is, for people."""
+    """Return a source's location to show in its dead letter."""
     shown = source.location if source.adapter == "folder" else shown_url(source.location)
     return shown.encode(errors="replace")[:POINTER_BYTES_MAX].decode(errors="ignore")
 
@@ -181,7 +184,7 @@ def _steps(source: Source, checkpoint: Checkpoint, connect: Connect) -> Iterator
 
 
 def _retry_seconds(retry: Retry, cause: Exception) -> float:
-    """How long to wait: as the server asks, within bounds, else longer each time."""
+    """Return the seconds to wait: the server's Retry-After up to a bound, else an increasing back-off."""
     asked = cause.details.get("retry_after_seconds") if isinstance(cause, StratalogError) else None
     if asked is not None:
         return min(float(asked), ASKED_SECONDS_MAX)
@@ -197,7 +200,7 @@ def _checkpoint(records: Records, source: Source) -> Checkpoint:
 
 
 def _save_checkpoint(records: Records, source: Source, checkpoint: Checkpoint, now_ms: int) -> None:
-    """Store a checkpoint, after all records before it."""
+    """Store a checkpoint. The caller has stored all records before it."""
     saved = {**checkpoint, "location": source.scope, "polled_ms": now_ms}
     records.put(CHECKPOINTS + source.name, msgspec.json.encode(saved))
     records.prune(CHECKPOINTS + source.name, retain=2)

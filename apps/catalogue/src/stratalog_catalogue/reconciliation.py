@@ -1,7 +1,7 @@
-"""Works reconciled with their sources: a scan that does what changed, or everything anew.
+"""Reconciliation of works with their sources' records: a scan makes the works that are out of date, or all of them.
 
-A work's metadata names the version of the source's record and the transformer that it came from. That is its
-checkpoint: a scan that is stopped anywhere has lost nothing, and two at once do the same work twice and no harm.
+A work's metadata names the version of the source's record and the transformer that it was made with. That is its
+checkpoint: a scan that is stopped anywhere loses nothing. Two concurrent scans repeat work but do no harm.
 """
 
 from __future__ import annotations
@@ -28,25 +28,25 @@ KIND_CHARACTERS = 40
 
 
 class ReconciliationCounts(msgspec.Struct):
-    """What a scan did to some records, and what it saw of them."""
+    """The outcomes of a scan of some records, and statistics of these records."""
 
     looked_at: int = 0
     made: int = 0
     """Works stored anew."""
 
     same: int = 0
-    """Works that were up to date, or came out the same."""
+    """Works that were up to date, or were made again with the same bytes."""
 
     deleted: int = 0
     failed: int = 0
     rows: Counter[tuple[str, str, str]] = msgspec.field(default_factory=Counter)
-    """By format, kind and what is counted: records, versions, bytes."""
+    """Counts by format, kind and unit: records, versions, bytes."""
 
     titles: list[tuple[str, str]] = []
     """Each work with its title, in order."""
 
     def add(self, other: ReconciliationCounts) -> None:
-        """Count these as well; titles are kept apart."""
+        """Add the counts of ``other`` to these. Its titles are not added."""
         for name in ("looked_at", "made", "same", "deleted", "failed"):
             setattr(self, name, getattr(self, name) + getattr(other, name))
         self.rows.update(other.rows)
@@ -55,10 +55,10 @@ class ReconciliationCounts(msgspec.Struct):
 def reconcile_records(
     records: Records, source: Source, record_ids: Sequence[str], everything: bool
 ) -> ReconciliationCounts:
-    """Make the works of these records of a source, where they are not up to date or ``everything`` is to be made.
+    """Make the works of these records of a source: those that are out of date, or with ``everything`` all of them.
 
-    ``record_ids`` are ids as they stand in the store's list, in its order. What no work can be made of goes to the
-    dead letters, once for each version and transformer.
+    ``record_ids`` are ids of the store's list, in its order. A record that cannot become a work is a dead letter, once
+    for each version and transformer.
     """
     scan = _Scan(records, source, record_ids, everything)
     for stored in records.put_many(scan.works()):
@@ -72,7 +72,7 @@ def reconcile_records(
 
 
 class _Scan:
-    """Some records of a source on their way to works."""
+    """The records of a source while their works are made."""
 
     def __init__(self, records: Records, source: Source, record_ids: Sequence[str], everything: bool) -> None:
         self.tally = ReconciliationCounts(titles=[])
@@ -84,7 +84,7 @@ class _Scan:
         self.dead = _letters(records, record_ids)
 
     def works(self) -> Iterator[NewBody]:
-        """The works that are to be stored. Everything else is dealt with in passing."""
+        """Yield the works to store. Deletions, up-to-date works and failures are handled on the way."""
         for record in self._record_ids:
             self.tally.looked_at += 1
             work = _work_of(record)
@@ -107,7 +107,7 @@ class _Scan:
             return self._records.stat(record), b""
 
     def _is_up_to_date(self, record: str, work: str) -> bool:
-        """Whether the work came from this version and transformer, or has failed to."""
+        """Return whether the work was made, or failed to be made, from the newest version with this transformer."""
         record_version = self._records.stat(record)
         if work in self.dead:
             letter = self._records.failure(work)
@@ -131,7 +131,7 @@ class _Scan:
         return True
 
     def _made(self, work: str, version: RecordVersion, body: bytes) -> NewBody | None:
-        """The work of a record, to be stored with its checkpoint; None where none can be made."""
+        """Return the work of a record with its checkpoint as metadata, or None if it failed and is a dead letter."""
         id = str(version.metadata.get("id") or parts_of(work)[1])
         form = str(version.metadata.get("format", self._source.format))
         try:
@@ -172,7 +172,7 @@ class _Scan:
 
 
 def _letters(records: Records, record_ids: Sequence[str]) -> set[str]:
-    """The works of these records that are dead letters."""
+    """Return the ids of the works of these records that are dead letters."""
     if not record_ids:
         return set()
     first, last = _work_of(record_ids[0]), _work_of(record_ids[-1])

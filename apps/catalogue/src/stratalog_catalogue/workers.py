@@ -1,4 +1,4 @@
-"""A scan of a whole catalogue: records in pieces, by one process or several, told as it goes and taken up again."""
+"""The scan of a whole catalogue: batches of records, in one process or several, with progress and resumption."""
 
 from __future__ import annotations
 
@@ -22,21 +22,21 @@ __all__ = ["Progress", "reconcile"]
 
 PIECE_RECORDS = 500
 PIECES_AHEAD = 3
-"""So many pieces for each process are handed out before the first of them is done."""
+"""The batches per process that are in flight at once."""
 
 PIECES_PER_NOTE = 10
 RUN = f"{CHECKPOINTS}!reprocess"
 
 Progress = Callable[[int], None]
 Piece = tuple[str, ReconciliationCounts]
-"""The last record of a piece, and what was done."""
+"""The last record of a batch, and the batch's counts."""
 
 
 class ScanRun(msgspec.Struct, frozen=True, kw_only=True):
-    """How far a reprocessing came: all sources before ``source`` are done, and that one up to ``after``."""
+    """The progress of a run over everything: all sources before ``source`` are done, and ``source`` up to ``after``."""
 
     sources: tuple[str, ...] = ()
-    """Which it is of; another selection begins anew."""
+    """The sources of the run. A run of other sources starts at the beginning."""
 
     source: str = ""
     after: str = ""
@@ -55,9 +55,9 @@ def reconcile(
 ) -> ReconciliationCounts:
     """Reconcile the works of these sources, or of all, with their records. No source is read.
 
-    With ``everything`` each work is made anew, and a run that was broken off is taken up where it was unless
-    ``resume`` is False. Several ``processes`` open the store at ``url`` themselves. Counts and titles are written
-    after each source. Raises Invalid, NotFound for a source that is not there.
+    With ``everything`` each work is made again, and an interrupted run is resumed unless ``resume`` is False. Several
+    ``processes`` open the store at ``url`` themselves. Counts and titles are written after each source. Raises Invalid,
+    and NotFound for an unknown source.
     """
     if processes > 1 and url in ("", "memory:"):
         raise Invalid("several processes need a store that each of them can open", store=url or "none")
@@ -69,7 +69,7 @@ def reconcile(
 
 
 class _Scan:
-    """One scan, and by whom it is done."""
+    """One scan of the chosen sources, in this process or in a pool."""
 
     def __init__(
         self,
@@ -89,7 +89,7 @@ class _Scan:
         self._progress = progress
 
     def run(self, resume: bool) -> ReconciliationCounts:
-        """Scan all sources, from where an earlier run was broken off."""
+        """Scan all sources, with ``resume`` from the progress of an interrupted run."""
         total = ReconciliationCounts(titles=[])
         begun = self._begun() if resume else ScanRun()
         skipped = self._names.index(begun.source) if begun.source in self._names else 0
@@ -98,6 +98,7 @@ class _Scan:
             tally = self._source(source, after, self._everything)
             total.add(tally)
             if after:
+                # A resumed source was scanned from ``after`` only. Its summary needs the counts of all its records.
                 tally = self._source(source, "", False)
             write_summary(self._records, source.name, tally, self._records.environment.clock.wall_ms())
         if self._everything:
@@ -115,7 +116,7 @@ class _Scan:
         return tally
 
     def _done(self, source: Source, after: str, everything: bool) -> Iterator[Piece]:
-        """The pieces of a source in order, each once it is done."""
+        """Yield the batches of a source in order, each once it is done."""
         if self._pool is None:
             for record_ids in _pieces(self._records, source, after):
                 yield record_ids[-1], reconcile_records(self._records, source, record_ids, everything)
@@ -148,7 +149,7 @@ def _pieces(records: Records, source: Source, after: str) -> Iterator[list[str]]
 
 
 _opened: list[Records] = []
-"""A worker process's own handle, for as long as it lives."""
+"""The handle of a worker process on its store, opened once per process."""
 
 
 def _pool(url: str, organisation: str, processes: int) -> AbstractContextManager[Executor | None]:

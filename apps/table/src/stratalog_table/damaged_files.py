@@ -1,7 +1,7 @@
-"""Data files that cannot be read: they are set aside and listed, and nothing is deleted or forgotten for it.
+"""Data files that cannot be read: maintenance sets them aside and lists them, and deletes or forgets none for that.
 
-A file that is set aside is still referenced, so its rows count. Nothing merges it, splits by it or moves it, and a scan
-says which file it is. Once it was restored, it is checked and taken back.
+A file that is set aside is still referenced, so its rows count. No job merges it, no split samples it, and its
+references are not moved. A scan names it in its error. Once the file is restored, `retry_damaged` releases it.
 """
 
 from __future__ import annotations
@@ -20,14 +20,14 @@ __all__ = ["FileDamage", "SetAside", "release_files", "set_aside_files"]
 
 
 class FileDamage(msgspec.Struct, frozen=True):
-    """A file, and why it cannot be read."""
+    """A file, and the reason why it cannot be read."""
 
     filename: str
     reason: str
 
 
 class SetAside(msgspec.Struct, frozen=True):
-    """Files that cannot be read."""
+    """The files to set aside."""
 
     files: tuple[FileDamage, ...]
 
@@ -43,7 +43,7 @@ def set_aside_files(draft: Draft, args: Any) -> None:
 
 
 def release_files(draft: Draft, args: Any) -> None:
-    """Take files back that can be read again."""
+    """Release files that were set aside and can be read again."""
     wanted: Filenames = read(args, Filenames)
     table_draft = TableDraft(draft)
     for filename in wanted.filenames:

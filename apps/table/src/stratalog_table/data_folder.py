@@ -1,7 +1,7 @@
-"""A folder of data files, on this machine or in S3: a table's files in it, and no others.
+"""A folder of data files, on this machine or in S3, that gives access to the files below it and to no others.
 
-A name that leads out of the folder is refused, whoever put it into the log: by `..`, as an absolute path, or through a
-symbolic link.
+A file name that leads out of the folder is refused, whichever program put it into the log: by `..`, as an absolute
+path, or through a symbolic link.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ UNFINISHED = ".unfinished"
 
 
 class DataFile(msgspec.Struct, frozen=True):
-    """A data file as the listing has it, written at ``modified_ms``."""
+    """A data file in a listing, last written at ``modified_ms``."""
 
     filename: str
     modified_ms: int
@@ -40,18 +40,18 @@ class DataFolder:
         self.is_local = isinstance(self.files, fs.LocalFileSystem)
 
     def path(self, filename: str) -> str:
-        """Where a file lies. Raises Invalid for a name that leads out of the folder."""
+        """Return the path of a file. Raises Invalid for a name that leads out of the folder."""
         if not self.holds(filename):
             raise Invalid("the name of a data file leads out of the table's folder", filename=filename)
         return f"{self.base}/{filename}"
 
     def holds(self, filename: str) -> bool:
-        """Whether a name leads to a place in the folder."""
+        """Return whether a name leads to a path inside the folder."""
         is_plain = "\0" not in filename and all(part not in ("", ".", "..") for part in filename.split("/"))
         return is_plain and self._is_inside(f"{self.base}/{filename}")
 
     def write_with(self, filename: str, write: Any) -> None:
-        """Have ``write(path)`` write a file, which is then there whole and durably, or not at all."""
+        """Write a file with ``write(path)``. Afterwards it exists whole and durably, or after an error not at all."""
         path = self.path(filename)
         target = path + UNFINISHED if self.is_local else path
         if self.is_local:
@@ -75,7 +75,7 @@ class DataFolder:
         self.write_with(filename, write)
 
     def read_bytes(self, filename: str) -> bytes | None:
-        """A small file; None where there is none."""
+        """Return the bytes of a small file, or None if it does not exist."""
         try:
             with self.files.open_input_stream(self.path(filename)) as stream:
                 return bytes(stream.read())
@@ -83,40 +83,40 @@ class DataFolder:
             return None
 
     def delete(self, filename: str) -> None:
-        """Delete a file; one that is gone already is fine."""
+        """Delete a file. A missing file is no error."""
         try:
             self.files.delete_file(self.path(filename))
         except FileNotFoundError:
             return
 
     def list(self, below: str = "") -> Iterator[DataFile]:
-        """The files in the folder, or in a folder of it, none of them through a symbolic link."""
+        """Yield the files in the folder or in its subfolder ``below``. Files behind a symbolic link are left out."""
         top = f"{self.base}/{below}".rstrip("/")
         for info in self.files.get_file_info(fs.FileSelector(top, recursive=True, allow_not_found=True)):
             if info.type == fs.FileType.File and info.mtime_ns is not None and self._is_inside(info.path):
                 yield DataFile(info.path[len(self.base) + 1 :], info.mtime_ns // 1_000_000)
 
     def modified_ms(self, filename: str) -> int | None:
-        """When a file was written; None where there is none."""
+        """Return when a file was last written, or None if it does not exist."""
         info = self.files.get_file_info(self.path(filename))
         return info.mtime_ns // 1_000_000 if info.type == fs.FileType.File and info.mtime_ns is not None else None
 
     def is_empty(self) -> bool:
-        """Whether there is nothing below the URL, or no such place. A file in its place counts as something."""
+        """Return whether the folder is empty or missing. A file at the folder's path makes it not empty."""
         if self.is_local and os.path.lexists(self.base) and not os.path.isdir(self.base):
             return False
         return self.is_vacant(self.base)
 
     def is_vacant(self, path: str) -> bool:
-        """Whether nothing lies below a path of the same file system."""
+        """Return whether no file exists below a path of the same file system."""
         infos = self.files.get_file_info(fs.FileSelector(path, recursive=False, allow_not_found=True))
         if self.is_local or any(info.type == fs.FileType.File for info in infos):
             return not infos
-        # What S3 lists as a folder may be the mark of one whose files are gone.
+        # A folder that S3 lists may be only the marker of a folder whose files were deleted.
         return all(self.is_vacant(info.path) for info in infos)
 
     def remove_empty(self, below: str) -> None:
-        """Remove a folder of it, or with an empty name itself, with those below as far as they hold no files."""
+        """Remove the subfolder ``below`` (the folder itself for "") and the folders in it, as far as they are empty."""
         if self.is_local:
             for folder, _, _ in os.walk(os.path.join(self.base, below), topdown=False):
                 with suppress(OSError):
@@ -126,7 +126,7 @@ class DataFolder:
         if not self.is_local:
             return True
         base, folder = Path(os.path.realpath(self.base)), Path(os.path.realpath(os.path.dirname(path)))
-        # The file itself may be a link: deleting it deletes the link. What it stands in may not lead elsewhere.
+        # The file itself may be a link, because a delete removes only the link. Its folder may not lead elsewhere.
         return folder == base or base in folder.parents
 
 

@@ -1,7 +1,7 @@
-"""The register of a folder of data files: which tables have files there, and in which store each of them lives.
+"""The register of a folder of data files: the tables that have files in it, and the store of each table.
 
-A table enters itself before it writes. A copy of its store, made without our help, has the same incarnation, so the
-register names the one store that may write and delete. Each entry is a file of its own: tables do not wait for others.
+A table enters itself before it writes. A store that was copied as plain files has tables of the same incarnations, so
+the register names the one store that may write and delete. Each entry is a file of its own, so tables do not contend.
 """
 
 from __future__ import annotations
@@ -21,11 +21,11 @@ REGISTER = ".stratalog-tables"
 SUFFIX = ".json"
 INDEX_FILE = "index.sqlite"
 BLOBS_FOLDER = "blobs"
-"""What a store in a folder is known by; see `formats/folder.md`."""
+"""With `INDEX_FILE`, the names by which a store in a folder is recognised; see `formats/folder.md`."""
 
 
 class DataFolderTaken(Conflict):
-    """The folder of data files is not the table's: it holds something else, or belongs to a table of another store."""
+    """The folder of data files is not free for the table: it has other content, or a table of another store owns it."""
 
     code = "data-folder-taken"
 
@@ -38,16 +38,16 @@ class Registration(msgspec.Struct, frozen=True, kw_only=True):
     table: str
     origin: str
     store: str
-    """Where its store is: a path from the folder where both are on one machine, else the store's location."""
+    """The location of its store: a path relative to the folder if both are on one machine, else the store's URL."""
 
     is_owner: bool = False
-    """Whether the folder was made for the table, so that files whose names carry no incarnation are its own."""
+    """Whether the folder was made for the table. Files whose names carry no incarnation are then the table's."""
 
     entered_ms: int = 0
 
 
 class FolderRegister:
-    """One table's look at the register."""
+    """The register as one table reads and writes it."""
 
     def __init__(self, store: Store, log: Log, folder: DataFolder) -> None:
         self._store = store
@@ -57,9 +57,10 @@ class FolderRegister:
         self._name = f"{REGISTER}/{log.record.incarnation}{SUFFIX}"
 
     def enter(self, *, is_owner: bool = False) -> Registration:
-        """The table's entry, made where there is none. One of a store that is gone becomes ours: it was moved here.
+        """Return the table's entry, and write it if it is missing or names a store that no longer exists.
 
-        Raises DataFolderTaken where the table's incarnation also lives in another store, which has the files.
+        If the store of the entry is gone, it was moved here. Raises DataFolderTaken if that store still exists: it
+        then has the table's incarnation too, and owns the files.
         """
         known = self.registration(self._record.incarnation)
         if known is not None and self.is_ours(known):
@@ -73,11 +74,11 @@ class FolderRegister:
         return self._write(is_owner or (known is not None and known.is_owner))
 
     def adopt(self) -> Registration:
-        """Make this store's table the owner of the folder's files, whoever had them."""
+        """Make this store's table the owner of the folder's files, whichever store owned them before."""
         return self._write(is_owner=True)
 
     def registration(self, incarnation: str) -> Registration | None:
-        """The entry of a table; None where there is none that can be read."""
+        """Return the entry of a table, or None if it is missing or cannot be decoded."""
         body = self._folder.read_bytes(f"{REGISTER}/{incarnation}{SUFFIX}")
         try:
             return None if body is None else msgspec.json.decode(body, type=Registration)
@@ -85,7 +86,7 @@ class FolderRegister:
             return None
 
     def others(self) -> Iterator[Registration]:
-        """The other tables that have files in the folder."""
+        """Yield the entries of the other tables that have files in the folder."""
         for file in self._folder.list(REGISTER):
             incarnation = os.path.basename(file.filename).removesuffix(SUFFIX)
             other = self.registration(incarnation) if incarnation != self._record.incarnation else None
@@ -93,7 +94,7 @@ class FolderRegister:
                 yield other
 
     def relatives_elsewhere(self) -> list[Registration]:
-        """Copies of the table's history in other stores that are there, as far as this machine can see."""
+        """Return the entries of copies of the table's history in other stores that exist, as seen from this machine."""
         return [
             other
             for other in self.others()
@@ -101,11 +102,11 @@ class FolderRegister:
         ]
 
     def is_ours(self, registration: Registration) -> bool:
-        """Whether an entry is of a table of this store."""
+        """Return whether an entry is that of a table of this store."""
         return self._resolved(registration.store) == self._resolved(self._store_text())
 
     def remove(self) -> None:
-        """Take the table out of the register: its data files are deleted."""
+        """Remove the table from the register. The caller has deleted its data files."""
         self._folder.delete(self._name)
 
     def _write(self, is_owner: bool) -> Registration:
@@ -134,7 +135,7 @@ class FolderRegister:
         return os.path.realpath(os.path.join(os.path.realpath(self._folder.base), text))
 
     def _exists(self, registration: Registration) -> bool:
-        """Whether the store of an entry is there. A store of services is taken to be there; one in memory is gone."""
+        """Return whether the store of an entry exists. A hosted store counts as existing, a store in memory as gone."""
         resolved = self._resolved(registration.store)
         if _is_elsewhere(resolved):
             return "://" in resolved
@@ -142,7 +143,7 @@ class FolderRegister:
 
 
 def check_vacant(folder: DataFolder) -> None:
-    """Refuse a folder that holds anything, or lies in another table's or in a store's blobs. Raises DataFolderTaken."""
+    """Raise DataFolderTaken for a folder that is not empty, or is inside another table's folder or a store's blobs."""
     if folder.is_local and os.path.exists(os.path.join(folder.base, INDEX_FILE)):
         raise DataFolderTaken("the folder for data files holds a store", data=folder.url)
     if not folder.is_empty():
@@ -158,7 +159,7 @@ def check_vacant(folder: DataFolder) -> None:
 
 
 def origin_of(log: Log) -> str:
-    """What a history began with, which copies of it share; an import may put an id of its own before it."""
+    """Return the origin that all copies of a history share. An import may prefix it with an id of its own."""
     return log.record.origin.rpartition("/")[2]
 
 

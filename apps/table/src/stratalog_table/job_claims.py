@@ -1,7 +1,8 @@
-"""Who does which job: a worker claims a job, says again and again that it is at it, and anybody may take it over later.
+"""Claims of merge jobs: a worker claims a job and renews its claim; any worker may take over a claim that is old.
 
-A claim spares work and decides nothing: what a job has done is committed once, whoever did it. No transaction carries a
-time. How old a claim is, is told by the version that wrote it; who takes one over says which it saw.
+A claim saves duplicate work and fences nothing: the output of a job is committed once, whichever worker did the job. No
+transaction carries a time. The age of a claim is the age of the version that wrote it. A worker that takes over a claim
+names the claim that it saw, so of two such workers only one succeeds.
 """
 
 from __future__ import annotations
@@ -18,14 +19,14 @@ __all__ = ["CancelJob", "ClaimJob", "JobClaim", "cancel_job", "claim_job"]
 
 
 class JobClaim(msgspec.Struct, frozen=True, array_like=True):
-    """A worker that does a job, and how often it has said so."""
+    """The worker that does a job, and the number of its claim's heartbeats."""
 
     worker: str
     beats: int
 
 
 class ClaimJob(msgspec.Struct, frozen=True, omit_defaults=True):
-    """A worker is at a job. ``seen`` is the claim that it renews or takes over; without one it is the first."""
+    """The claim of a job by a worker. ``seen`` is the claim that it renews or takes over, or None for a first claim."""
 
     job: str
     partition: str
@@ -34,14 +35,14 @@ class ClaimJob(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 class CancelJob(msgspec.Struct, frozen=True):
-    """A job that is not to be done."""
+    """The cancellation of a job on one partition."""
 
     job: str
     partition: str
 
 
 def claim_job(draft: Draft, args: Any) -> None:
-    """Claim a job that no worker has, or replace the claim that ``seen`` names."""
+    """Claim a job that no worker has, or replace the claim ``seen``. Raises Rejected if the stored claim is another."""
     wanted: ClaimJob = read(args, ClaimJob)
     layout = meta_of(draft).layout
     check_id(wanted.worker, "worker")
@@ -56,7 +57,7 @@ def claim_job(draft: Draft, args: Any) -> None:
 
 
 def cancel_job(draft: Draft, args: Any) -> None:
-    """Take all references of a partition from a job. Who does it is refused when it commits."""
+    """Take all references of a partition from a job. The commit of a worker that is doing the job is then refused."""
     wanted: CancelJob = read(args, CancelJob)
     table_draft = TableDraft(draft)
     table_draft.need_partition(wanted.partition)

@@ -1,7 +1,7 @@
-"""The job tracker: what became of ingest and compaction jobs, as a second model fed from the table's own log.
+"""The job tracker: the state of ingest and compaction jobs, a second model that is derived from the table's log.
 
-It is a document beside the table's. Each of its entries takes it from one version of the table to a later one, and is
-rejected where another follower was first; so whoever reads it brings it up to date first, and nobody owns it.
+It is a document next to the table's. Each of its entries advances it from one version of the table to a later one, and
+is rejected if another process advanced it first. A reader therefore brings it up to date itself; no process owns it.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ __all__ = ["Job", "JobTracker", "events_of"]
 SUFFIX = ".jobs"
 UPTO = "upto"
 TABLE = "table"
-"""The field that says which incarnation of the table is followed."""
+"""The field with the incarnation of the table that the tracker follows."""
 
 VERSIONS_PER_ENTRY = 500
 REASONS_RETAINED = 10
@@ -35,11 +35,11 @@ T = TypeVar("T")
 
 
 class Job(msgspec.Struct, frozen=True):
-    """What became of a job. Versions are the table's; 0 for what has not come to pass.
+    """The state of a job. Versions are the table's; 0 for an event that has not happened.
 
-    status: created — references wait for it. committed — its last ones were replaced. failed — a commit of it was
-    refused, and references may wait still. cleared — the table forgot its files first. ingested — its files were added.
-    cancelled — its references were taken from it.
+    status: created — references wait for it. committed — its last references were replaced. failed — a commit of it was
+    refused, and references may still wait. cleared — the table was cleared before the job was done. ingested — its
+    files were added. cancelled — its references were taken from it.
     """
 
     job: str
@@ -48,17 +48,17 @@ class Job(msgspec.Struct, frozen=True):
     created: int = 0
     finished: int = 0
     waiting: int = 0
-    """References that wait for it now."""
+    """The number of references that wait for it now."""
 
     files: int = 0
     rows: int = 0
     outputs: tuple[str, ...] = ()
     reasons: tuple[tuple[int, str], ...] = ()
-    """Why it was refused, and in which version; the latest ones."""
+    """The latest refusals: version and reason."""
 
 
 class JobTracker:
-    """Follows one table. Any number of trackers of it may run at once."""
+    """A follower of one table. Any number of trackers of a table may run at once."""
 
     def __init__(self, store: Store, table: Document) -> None:
         self._store = store
@@ -67,11 +67,14 @@ class JobTracker:
         self._document: Document | None = None
 
     def catch_up(self, version_min: int | None = None) -> int:
-        """Follow the table to its newest version, or to ``version_min`` where that is enough; how far it is now."""
+        """Advance to the table's newest version, or to ``version_min`` if given, and return the version reached."""
         return self._reading(lambda document: self._follow(document, version_min))
 
     def job(self, job: str, partition: str = "", *, version_min: int | None = None) -> Job | None:
-        """What became of a job on a partition; an ingest job has none. At ``version_min`` or newer."""
+        """Return a job, or None if it is unknown, as of ``version_min`` or newer; without it, as of the newest version.
+
+        A merge job is named with its partition; an ingest job has no partition.
+        """
 
         def query(document: Document) -> Job | None:
             self._follow(document, version_min)
@@ -81,7 +84,7 @@ class JobTracker:
         return self._reading(query)
 
     def jobs(self, *, version_min: int | None = None) -> Iterator[Job]:
-        """All jobs, in order of name."""
+        """Yield all jobs in order of name, as of ``version_min`` or newer."""
 
         def query(document: Document) -> Iterator[Job]:
             self._follow(document, version_min)
@@ -90,7 +93,7 @@ class JobTracker:
         return self._reading(query)
 
     def waiting(self, *, version_min: int | None = None) -> list[tuple[str, str, int]]:
-        """Jobs that references wait for, as the tracker has them: what `TableView.jobs` says of the state."""
+        """Return the jobs for which references wait: job, partition and number. `TableView.jobs` yields the same."""
 
         def query(document: Document) -> list[tuple[str, str, int]]:
             self._follow(document, version_min)
@@ -102,12 +105,12 @@ class JobTracker:
         return self._reading(query)
 
     def rebuild(self) -> int:
-        """Throw the model away and follow the log again from the first version kept; how far it is then."""
+        """Delete the model, derive it again from the oldest version of the log, and return the version reached."""
         self._reading(self._store.delete)
         return self.catch_up()
 
     def delete(self) -> None:
-        """Delete the model of this incarnation of the table; that of another one stays."""
+        """Delete the model of this incarnation of the table. The model of another incarnation stays."""
         with suppress(NotFound):
             document = self._existing()
             if self._is_ours(document):
@@ -129,7 +132,7 @@ class JobTracker:
                 self._store.create(self._table.organisation, self._name)
             document = self._existing()
             if not self._is_ours(document):
-                # Raises NotFound where our own table was deleted: then the model is of the one that came after it.
+                # Raises NotFound if this table was deleted: then the model belongs to its successor and must stay.
                 self._table.log.head()
                 self._store.delete(document)
                 return self._opened()
@@ -140,7 +143,7 @@ class JobTracker:
         return Document(self._store.log(self._table.organisation, self._name), Rules(mutators=MUTATORS))
 
     def _is_ours(self, document: Document) -> bool:
-        """Whether a model follows this incarnation. Raises Conflict for a document that is no job tracker."""
+        """Return whether a model follows this incarnation. Raises Conflict for a document that is no job tracker."""
         view = document.at()
         if view.get(UPTO) is None:
             if document.version:
@@ -149,7 +152,7 @@ class JobTracker:
         followed = view.get(TABLE)
         if followed is not None:
             return bool(followed == self._table.log.record.incarnation)
-        # Written before the field was: no model is older than its table.
+        # A model from before the field existed. A model is always younger than its table.
         return document.log.record.created_ms >= self._table.log.record.created_ms
 
     def _follow(self, document: Document, version_min: int | None) -> int:
@@ -162,6 +165,7 @@ class JobTracker:
         try:
             events = [event for version in self._table.versions(after, upto) for event in events_of(version)]
         except VersionForgotten:
+            # The versions between were forgotten. Close all known jobs, and start from the jobs under way at the floor.
             floor = self._table.log.floor()
             events, upto = [["cleared", after], *_standing(TableView(self._table.at(floor)))], floor
         table = self._table.log.record.incarnation
@@ -169,7 +173,7 @@ class JobTracker:
 
 
 def events_of(version: Any) -> Iterator[Event]:
-    """What a version of a table says of jobs."""
+    """Yield the events of jobs in a version of a table."""
     for mutation in version.mutations:
         event_reader = _EVENT_READERS.get(mutation.name)
         if event_reader is not None:
@@ -179,7 +183,7 @@ def events_of(version: Any) -> Iterator[Event]:
 
 
 def track(draft: Draft, args: Any) -> None:
-    """Take the tracker from one version of the table to another."""
+    """Advance the tracker from one version of the table to a later one. Raises Rejected if another follower did."""
     if draft.get(UPTO, 0) != args["after"]:
         raise Rejected("another follower was first")
     for kind, version, *rest in args["events"]:
@@ -246,7 +250,7 @@ _EVENT_READERS: Mapping[str, Callable[[int, Any, str | None], Iterator[Event]]] 
 
 
 def _standing(view: TableView) -> Iterable[Event]:
-    """The jobs under way at a version before which nothing is kept."""
+    """Return the jobs under way at the floor, as events."""
     return (["assigned", view.version, *job] for job in view.jobs())
 
 

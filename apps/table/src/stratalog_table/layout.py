@@ -1,7 +1,7 @@
-"""Where the rows of a table's state stand: the keys of its document, and what a row holds. See `formats/table.md`.
+"""The layout of a table's state: the keys of its document and the content of its rows. See `formats/table.md`.
 
-References lie beside the leaf that holds them, in the order of the leaves, so that a range of keys is a range of rows.
-What a clear leaves behind is not deleted row by row: the numbers in the names of the collections move on.
+The rows of references follow the row of their leaf, in the order of the leaves, so a range of keys is a range of rows.
+A clear deletes no rows: it increments the numbers in the names of the collections, and `purge` deletes the old ones.
 """
 
 from __future__ import annotations
@@ -30,16 +30,16 @@ __all__ = [
 ]
 
 TABLE = "table"
-"""The field that says what table this is: a `Meta`."""
+"""The field with the table's metadata: a `Meta`."""
 
 INNER = "inner"
-"""The field that says how many partitions which are no leaves hold references; absent for none."""
+"""The field with the number of inner partitions (not leaves) that hold references; absent for none."""
 
 COLLECTED = "collected/"
-"""Files whose data was deleted although no transaction had added them; none may be added late."""
+"""Files whose data was collected before any transaction added them. No later transaction may add them."""
 
 COLUMN = "column/"
-"""Value columns by their number, in their order: `[name, type]`. `Meta.has_columns` says whether they are known."""
+"""Value columns by number, in their order: `[name, type]`. They are known if `Meta.has_columns` is True."""
 
 EDGE_CHARACTERS = 64
 UNBOUNDED = "~"
@@ -48,11 +48,11 @@ PART = 2
 
 
 class Meta(msgspec.Struct, frozen=True, omit_defaults=True):
-    """What a table is, and which numbers its collections have."""
+    """The metadata of a table, with the numbers of its collections."""
 
     schema: Schema
     data: str = ""
-    """Where its data files lie, if this program keeps them."""
+    """The location of its data files, see `locations`; empty if this program does not manage them."""
 
     tree: int = 0
     files: int = 0
@@ -62,94 +62,94 @@ class Meta(msgspec.Struct, frozen=True, omit_defaults=True):
     """Whether a partition was ever split on another column than the first."""
 
     has_columns: bool = False
-    """Whether something has said which value columns there are."""
+    """Whether the value columns are declared."""
 
     retention_days: int = 0
-    """For so many days data files stay after the last version that needs them. See `retention`."""
+    """The days for which data files stay after the last version that needs them; 0 for no minimum."""
 
     @property
     def layout(self) -> Layout:
-        """The keys of its rows."""
+        """The keys of the table's rows."""
         return Layout(self.tree, self.files)
 
 
 class TableTally(msgspec.Struct, frozen=True, gc=False):
-    """What a partition holds: references, rows, and those of them that are counted exactly and wholly in it."""
+    """The counts of a partition: references, rows, and ``sure``, the rows of exact references to complete files."""
 
     files: int = 0
     rows: int = 0
     sure: int = 0
 
     def changed(self, reference: FileReference, by: int) -> TableTally:
-        """The tally with the reference added (1) or taken away (-1)."""
+        """Return the tally with the reference added (``by`` is 1) or removed (-1)."""
         sure = 0 if reference.approximate or not reference.complete else reference.rows
         return TableTally(self.files + by, self.rows + by * reference.rows, self.sure + by * sure)
 
 
 class Layout(msgspec.Struct, frozen=True):
-    """The keys of one numbering. A *position* is a partition's place in the order of regions: `position_of`."""
+    """The keys for one pair of collection numbers. A *position* orders partitions by region, see `position_of`."""
 
     tree: int
     files: int
 
     def partition(self, id: str = "") -> str:
-        """A partition by its id."""
+        """Return the key of a partition, by its id."""
         return f"partition{self.tree}/{id}"
 
     def file(self, filename: str = "") -> str:
-        """A tracked file: the one partition it is on since it was added, or on how many it is."""
+        """Return the key of a tracked file. Its row is its only partition, or the number of its partitions."""
         return f"file{self.files}/{filename}"
 
     def location(self, filename: str, partition: str = "") -> str:
-        """One of several partitions that a file is on."""
+        """Return the key of one of several partitions of a file."""
         return f"of{self.files}/{filename}\t{partition}"
 
     def unreferenced(self, filename: str = "") -> str:
-        """A file without references. The version that wrote the row is when it lost the last."""
+        """Return the key of a file without references. The version of the row is that in which it lost the last one."""
         return f"unreferenced{self.files}/{filename}"
 
     def job(self, job: str, partition: str) -> str:
-        """How many references of a partition wait for a job."""
+        """Return the key of the number of references of a partition that wait for a job."""
         return f"job{self.files}/{job}\t{partition}"
 
     def jobs(self) -> str:
-        """Before every job."""
+        """Return the prefix of the keys of all jobs."""
         return f"job{self.files}/"
 
     def claim(self, job: str, partition: str) -> str:
-        """Who does a job, and how often that worker has said so."""
+        """Return the key of the claim of a job: its worker and the number of heartbeats."""
         return f"claim{self.files}/{job}\t{partition}"
 
     def damaged(self, filename: str = "") -> str:
-        """A tracked file that is set aside since it cannot be read, and why."""
+        """Return the key of a tracked file that is set aside. Its row is the reason."""
         return f"damaged{self.files}/{filename}"
 
     def leaf(self, position: str = "") -> str:
-        """What a leaf holds, and before all references on it."""
+        """Return the key of a leaf's tally. It sorts before the keys of the references on the leaf."""
         return f"at{self.files}/{position}"
 
     def inner(self, position: str = "") -> str:
-        """What a partition holds that is no leaf and still has references."""
+        """Return the key of the tally of an inner partition that still has references."""
         return f"inner{self.files}/{position}"
 
     def reference(self, position: str, filename: str = "") -> str:
-        """A reference."""
+        """Return the key of a reference, or the prefix of all references of a partition."""
         return f"at{self.files}/{position}/{filename}"
 
 
 def position_of(partition: str, region: Region) -> str:
-    """Where a partition stands: by the end of its region in the first column, as far as that is short."""
+    """Return the position of a partition: the start of its upper bound in the first key column, then its id."""
     edge = region[0][1]
     return f"{UNBOUNDED if edge is None else edge[:EDGE_CHARACTERS]}/{partition}"
 
 
 def partition_row(partition: Partition) -> list[Any]:
-    """What the row of a partition holds."""
+    """Return the row of a partition."""
     return [_flat(partition.region), partition.parent, *partition.children, *_split_on(partition)]
 
 
 def partition_from(id: str, row: list[Any]) -> Partition:
-    """The partition a row holds."""
+    """Return the partition of a row."""
     region, parent, *split = row
     if not split:
         return Partition(id, region_from(region), parent)
@@ -157,7 +157,7 @@ def partition_from(id: str, row: list[Any]) -> Partition:
 
 
 def reference_row(reference: FileReference) -> int | list[Any]:
-    """What the row of a reference holds: mostly just how many rows."""
+    """Return the row of a reference: only its number of rows, unless it has flags or a job."""
     flags = APPROXIMATE * reference.approximate + PART * (not reference.complete)
     if reference.job is not None:
         return [reference.rows, flags, reference.job]
@@ -165,7 +165,7 @@ def reference_row(reference: FileReference) -> int | list[Any]:
 
 
 def reference_from(partition: str, filename: str, row: int | list[Any]) -> FileReference:
-    """The reference a row holds."""
+    """Return the reference of a row."""
     if isinstance(row, int):
         return FileReference(filename, partition, row)
     rows, flags, *job = row
@@ -175,17 +175,17 @@ def reference_from(partition: str, filename: str, row: int | list[Any]) -> FileR
 
 
 def tally_row(tally: TableTally, region: Region) -> list[Any]:
-    """What the row of a leaf, or of another partition with references, holds."""
+    """Return the row of the tally of a leaf or of an inner partition with references."""
     return [tally.files, tally.rows, tally.sure, _flat(region)]
 
 
 def tally_from(row: list[Any]) -> TableTally:
-    """The tally a row holds."""
+    """Return the tally of a row."""
     return TableTally(row[0], row[1], row[2])
 
 
 def region_from(flat: list[Any]) -> Region:
-    """The region behind its flat list."""
+    """Return the region of a flat list of bounds."""
     return tuple(zip(flat[::2], flat[1::2], strict=True))
 
 

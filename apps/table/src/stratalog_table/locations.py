@@ -1,6 +1,7 @@
-"""Where data files lie, as a table stores it: relative to a store in a folder, where that is possible.
+"""The location of data files as a table stores it: relative to the store if the store is a folder and they are near it.
 
-Data files below the store's folder or beside it go along when both are moved, and a copy of both has files of its own.
+Data files below the store's folder, or in a folder next to it, are found again when both are moved together, and a copy
+of both has its own files.
 """
 
 from __future__ import annotations
@@ -14,11 +15,11 @@ from stratalog import Invalid, Store
 __all__ = ["folder_of", "open_location", "store_location"]
 
 RELATIVE = "store:"
-"""What a relative location begins with; the rest is a path from the store's folder."""
+"""The prefix of a relative location. The rest is a path from the store's folder."""
 
 
 def store_location(store: Store, url: str) -> str:
-    """What a table stores of the URL of its data files: relative where they lie below or beside the store."""
+    """Return the location to store for the URL of data files: relative if they are below the store's parent folder."""
     folder = folder_of(store.location)
     parts = urlsplit(url)
     if folder is None or parts.scheme not in ("", "file"):
@@ -30,7 +31,10 @@ def store_location(store: Store, url: str) -> str:
 
 
 def open_location(store: Store, location: str) -> str:
-    """The URL behind what a table stores. Raises Invalid where it stores none, or one of a store in a folder."""
+    """Return the URL of a stored location.
+
+    Raises Invalid if the location is empty, or if it is relative and the store is not a folder.
+    """
     if not location:
         raise Invalid("the table does not say where its data files lie")
     if not location.startswith(RELATIVE):
@@ -43,5 +47,5 @@ def open_location(store: Store, location: str) -> str:
 
 
 def folder_of(location: str) -> Path | None:
-    """The folder of a store; None for one that is elsewhere."""
+    """Return the folder of a store, or None if the store is not a folder of this machine."""
     return Path(location) if location.startswith("/") else None

@@ -1,4 +1,4 @@
-"""Faults of maintenance: what failed for one file, job or leaf is listed, and everything else goes on."""
+"""Faults of maintenance: a failure with one file, job or leaf is listed, and the pass continues with the others."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ from stratalog_table.table import Table
 __all__ = ["MaintenanceFault", "MaintenanceFaults", "isolated"]
 
 ISOLATED = (OSError, pa.ArrowException, Corrupt, Invalid)
-"""What concerns one file. An error of the store concerns all, and ends the pass."""
+"""The errors that concern one file. An error of the store concerns every file and ends the pass."""
 
 
 class MaintenanceFault(msgspec.Struct, frozen=True):
-    """What was tried, with which file, job or partition, and why it failed."""
+    """A failed action, its file, job or partition, and the reason."""
 
     action: str
     subject: str
@@ -37,18 +37,19 @@ class MaintenanceFaults:
 
     @contextmanager
     def isolated(self, action: str, subject: str) -> Iterator[None]:
-        """List what fails in the block, and go on behind it. A file that cannot be read is set aside."""
+        """List a failure of the block and continue after it. A damaged file is also set aside."""
         try:
             yield
         except DataFileDamaged as exc:
             self.set_aside(action, exc)
         except ISOLATED as exc:
+            # pyarrow's ArrowMemoryError is an ArrowException too, but it is no fault of the file.
             if isinstance(exc, MemoryError):
                 raise
             self.faults.append(MaintenanceFault(action, subject, str(exc)))
 
     def set_aside(self, action: str, damaged: DataFileDamaged) -> None:
-        """Set a file aside, unless it is no file of the table any more, and list it."""
+        """List a damaged file and set it aside. A file that the table no longer tracks is only listed."""
         filename = str(damaged.details["filename"])
         self.faults.append(MaintenanceFault(action, filename, str(damaged)))
         with suppress(TransactionRefused):
@@ -56,5 +57,5 @@ class MaintenanceFaults:
 
 
 def isolated(faults: MaintenanceFaults | None, action: str, subject: str) -> AbstractContextManager[None]:
-    """List what fails in the block; without a list it is raised."""
+    """List a failure of the block in ``faults`` and continue after it; without ``faults`` the error is raised."""
     return nullcontext() if faults is None else faults.isolated(action, subject)

@@ -1,7 +1,7 @@
-"""Which files are merged: those of about one size on one leaf, so that a row is rewritten seldom, however many come.
+"""The plan of merge jobs: files of similar size on one leaf are merged, so a row is rewritten rarely as files arrive.
 
-Sizes are tiers, each eight times the one below. Merging ``files_min`` files makes one that is ``files_min`` times as
-large, so a row is rewritten at most as often as the logarithm of the leaf's rows by that number.
+Sizes are grouped in tiers, each eight times the tier below. A merge of ``files_min`` files makes one file ``files_min``
+times as large. A row is therefore rewritten at most log(rows of the leaf) times, to the base ``files_min``.
 """
 
 from __future__ import annotations
@@ -20,9 +20,10 @@ FILES_PER_JOB_MAX = 100
 
 
 def plan(table: Table, files_min: int, files_max: int = FILES_PER_JOB_MAX) -> int:
-    """Give the references of each leaf that has enough of one size without a job to a job; how many jobs.
+    """Assign references to merge jobs and return the number of jobs.
 
-    Files that were set aside are left out.
+    A leaf gets a job for every ``files_min`` to ``files_max`` references of one size tier that have no job yet. Files
+    that were set aside are left out.
     """
     view = table.at()
     damaged = {file.filename for file in view.damaged()}
@@ -37,7 +38,7 @@ def plan(table: Table, files_min: int, files_max: int = FILES_PER_JOB_MAX) -> in
 
 
 def size_tier(rows: int) -> int:
-    """How many times the ratio of tiers goes into a number of rows."""
+    """Return the size tier of a number of rows: its logarithm to the base `TIER_RATIO`, rounded down."""
     tier = 0
     while rows >= TIER_RATIO:
         rows //= TIER_RATIO
@@ -57,7 +58,7 @@ def _groups(references: Iterable[FileReference], files_min: int, files_max: int)
 
 
 def _is_assigned(table: Table, request: Assignment) -> bool:
-    """Whether the references got the job. Refused: somebody else was first."""
+    """Return whether the references were assigned. A refusal means that another process assigned or moved one first."""
     try:
         table.assign_job_ids([request])
     except TransactionRefused:

@@ -1,4 +1,7 @@
-"""What a transaction may fail with: the texts, word for word, and the kind that a program tells them apart by."""
+"""The failures of transactions: the exact texts, and the kind by which a program distinguishes them.
+
+The docstring of each text names the transactions that fail with it, and the cause.
+"""
 
 from __future__ import annotations
 
@@ -42,7 +45,7 @@ def file_already_exists(filename: str) -> str:
 
 
 def file_not_found(filename: str) -> str:
-    """Replace, split, delete: no such file."""
+    """Replace, split, delete: the table does not track the file."""
     return f"File not found: {filename}"
 
 
@@ -77,7 +80,7 @@ def reference_already_exists(partition: str, filename: str) -> str:
 
 
 def file_has_references(filename: str, count: int) -> str:
-    """Delete: not yet."""
+    """Delete: the file still has references."""
     return f"Cannot remove file as it still has references, filename {filename}, {count} references"
 
 
@@ -87,7 +90,7 @@ def same_filename(filename: str) -> str:
 
 
 def partition_not_found(partition: str) -> str:
-    """Add, split, and looking."""
+    """Add, split, and queries: the partition does not exist."""
     return f"Partition not found: {partition}"
 
 
@@ -102,12 +105,12 @@ def source_content_known(source: str, name: str, known: str) -> str:
 
 
 def source_rows_present(source: str, name: str, count: int) -> str:
-    """Add: other rows of the file are the next."""
+    """Add: the rows are not the next ones of the file."""
     return f"Source rows are present up to {count}, source {source}, name {name}"
 
 
 def columns_refused(reason: str) -> str:
-    """Set columns: they do not fit those of the table."""
+    """Set columns: the columns do not fit those of the table."""
     return f"Columns do not fit: {reason}"
 
 
@@ -117,17 +120,17 @@ def job_not_found(job: str, partition: str) -> str:
 
 
 def job_claimed(job: str, partition: str, worker: str) -> str:
-    """Claim: another has it, or had it when this one looked."""
+    """Claim: the stored claim is not the one that the worker saw."""
     return f"Job is claimed: {job}, in partition {partition}, by {worker}"
 
 
 def file_not_set_aside(filename: str) -> str:
-    """Release: nothing is wrong with it."""
+    """Release: the file is not set aside."""
     return f"File is not set aside: {filename}"
 
 
 class TransactionFailure(msgspec.Struct, frozen=True):
-    """One failed request of a transaction: its place, the kind of failure, and the text."""
+    """One failed request of a call: its index, the kind of failure, and the text."""
 
     request: int
     kind: str
@@ -135,7 +138,7 @@ class TransactionFailure(msgspec.Struct, frozen=True):
 
 
 class TransactionRefused(Conflict):
-    """Requests of a transaction failed their checks. Each failed for itself: those not among ``failures`` stand."""
+    """Requests of a call failed their checks. Each is a transaction: requests not in ``failures`` are committed."""
 
     code = "refused"
 
@@ -176,6 +179,6 @@ _KINDS = (
 
 
 def failure_of(reason: str, request: int = 0) -> TransactionFailure:
-    """The failure behind the reason of a rejected mutation; of the tree, where the text is none of files."""
+    """Return the failure for the reason of a rejected mutation. An unknown text is a failure of kind ``partitions``."""
     kind = next((kind for text, kind in _KINDS if reason.startswith(text)), "partitions")
     return TransactionFailure(request, kind, reason)

@@ -1,4 +1,4 @@
-"""What a table is made of: partitions, files, references of files on partitions, jobs. Frozen, and pure data."""
+"""The parts of a table as frozen, pure data: key columns, partitions, files, and references of files on partitions."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ __all__ = [
 ROOT = "root"
 Rows = Annotated[int, msgspec.Meta(ge=0, le=INTEGER_MAX)]
 Region = tuple[tuple[str, str | None], ...]
-"""For each key column the least key and the one above all, in the text of `ordering`; None where there is no end."""
+"""For each key column the lower bound and the exclusive upper bound, as `row_order` text; None for no upper bound."""
 
 
 class Column(msgspec.Struct, frozen=True):
@@ -47,13 +47,13 @@ class Schema(msgspec.Struct, frozen=True):
     keys: tuple[Column, ...]
 
     def full_region(self) -> Region:
-        """The region of every row."""
+        """Return the region that contains every row."""
         return tuple((minimum_key(column.type), None) for column in self.keys)
 
     def region(self, ranges: Sequence[tuple[Key | None, Key | None]]) -> Region:
-        """The region of keys from the first of each pair up to, and without, the second; None leaves a side open.
+        """Return the region of the keys from the first of each pair up to, but excluding, the second.
 
-        Columns for which no pair is given are not bounded. Raises Invalid.
+        None leaves a side open. Columns without a pair are not bounded. Raises Invalid.
         """
         if len(ranges) > len(self.keys):
             raise Invalid("there are more ranges than key columns", value=len(ranges), limit=len(self.keys))
@@ -61,7 +61,7 @@ class Schema(msgspec.Struct, frozen=True):
         return tuple(_range(column, *pair) for column, pair in zip(self.keys, given, strict=True))
 
     def keys_of(self, bounds: tuple[str, str | None], dimension: int) -> tuple[Key | None, Key | None]:
-        """One side of a region as keys; None where it has no end."""
+        """Return the bounds of a region in one key column as keys; None for an open side."""
         kind = self.keys[dimension].type
         low, high = bounds
         return (
@@ -71,7 +71,7 @@ class Schema(msgspec.Struct, frozen=True):
 
 
 class Partition(msgspec.Struct, frozen=True, omit_defaults=True):
-    """A part of the key space. One without children is a leaf; ``dimension`` is the column it was split on."""
+    """A part of the key space. A partition without children is a leaf; ``dimension`` is the column it was split on."""
 
     id: str
     region: Region
@@ -81,12 +81,12 @@ class Partition(msgspec.Struct, frozen=True, omit_defaults=True):
 
     @property
     def is_leaf(self) -> bool:
-        """Whether it was never split."""
+        """Whether the partition was never split."""
         return not self.children
 
 
 class NewReference(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
-    """A reference as a transaction adds it: where, and how many rows."""
+    """A reference to add: its partition and its number of rows."""
 
     partition: str
     rows: Rows
@@ -96,14 +96,14 @@ class NewReference(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
 
 
 class NewFile(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
-    """A file as a transaction adds it."""
+    """A file to add, with its references."""
 
     filename: str
     references: tuple[NewReference, ...] = ()
 
 
 class FileReference(msgspec.Struct, frozen=True, gc=False):
-    """The rows of a file that belong to one partition, and the job that is to compact them, if any."""
+    """The rows of a file that belong to one partition, and the job that is to merge them, if any."""
 
     filename: str
     partition: str
@@ -114,7 +114,7 @@ class FileReference(msgspec.Struct, frozen=True, gc=False):
 
 
 class File(msgspec.Struct, frozen=True, gc=False):
-    """A tracked file and the partitions it is referenced on, in order; without any it waits to be collected."""
+    """A tracked file and the partitions it is referenced on, in order. A file without references is to be collected."""
 
     filename: str
     partitions: tuple[str, ...]
@@ -129,13 +129,13 @@ class Held(msgspec.Struct, frozen=True):
 
 
 def overlaps(left: Region, right: Region) -> bool:
-    """Whether two regions share a key."""
+    """Return whether two regions share a key."""
     pairs = zip(left, right, strict=True)
     return all((b is None or c < b) and (d is None or a < d) for (a, b), (c, d) in pairs)
 
 
 def contains(region: Region, keys: Sequence[str]) -> bool:
-    """Whether a row with these keys lies in a region."""
+    """Return whether a row with these keys lies in a region."""
     return all(low <= key and (high is None or key < high) for (low, high), key in zip(region, keys, strict=True))
 
 

@@ -39,7 +39,7 @@ COLLECTIONS = ("file", "of", "unreferenced", "job", "at", "inner", "source", "co
 
 
 class CreateTable(msgspec.Struct, frozen=True, omit_defaults=True):
-    """A table's row key, its first partitions, and where its data files lie, if this program keeps them."""
+    """A table's row key, its first partitions, and the location of its data files, if this program manages them."""
 
     schema: Schema
     partitions: tuple[Partition, ...]
@@ -49,39 +49,39 @@ class CreateTable(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 class Partitions(msgspec.Struct, frozen=True):
-    """A whole tree."""
+    """All partitions of a tree."""
 
     partitions: tuple[Partition, ...]
 
 
 class SplitPartition(msgspec.Struct, frozen=True):
-    """A leaf as it is after the split, and its children."""
+    """A leaf in its state after the split, and its children."""
 
     parent: Partition
     children: tuple[Partition, ...]
 
 
 class ExtendPartitionTree(msgspec.Struct, frozen=True):
-    """Leaves as they are once split, and all partitions that come to lie below them."""
+    """Leaves in their state after the split, and all new partitions below them."""
 
     update_partitions: tuple[Partition, ...]
     new_partitions: tuple[Partition, ...]
 
 
 class Purge(msgspec.Struct, frozen=True):
-    """How many rows to delete at most."""
+    """The maximum number of rows to delete."""
 
     limit: int = 1000
 
 
 class SetData(msgspec.Struct, frozen=True):
-    """Where the data files lie."""
+    """The location of the data files."""
 
     data: str
 
 
 def create_table(draft: Draft, args: Any) -> None:
-    """Make the table that the document is from now on."""
+    """Create the table in an empty document."""
     wanted: CreateTable = read(args, CreateTable)
     if draft.get(TABLE) is not None:
         raise Rejected("there is a table in this document already")
@@ -98,7 +98,7 @@ def create_table(draft: Draft, args: Any) -> None:
 
 
 def initialise_partitions(draft: Draft, args: Any) -> None:
-    """Replace the whole tree of a table that tracks no file."""
+    """Replace the whole tree. Raises Rejected if the table tracks a file."""
     wanted: Partitions = read(args, Partitions)
     meta = meta_of(draft)
     if next(tracked_files(draft, meta), None) is not None:
@@ -107,14 +107,14 @@ def initialise_partitions(draft: Draft, args: Any) -> None:
 
 
 def reinitialise(draft: Draft, args: Any) -> None:
-    """Forget all files and replace the whole tree, at once."""
+    """Stop tracking all files and replace the whole tree, in one transaction."""
     wanted: Partitions = read(args, Partitions)
     draft.delete(INNER)
     _plant(draft, _moved_on(meta_of(draft)), wanted.partitions)
 
 
 def clear_files(draft: Draft, args: Any) -> None:
-    """Forget all files, referenced or not. The tree stays."""
+    """Stop tracking all files, referenced or not. The tree stays."""
     meta = meta_of(draft)
     tree = [partition_from(key.split("/", 1)[1], row) for key, row in draft.scan(meta.layout.partition())]
     put_meta(draft, msgspec.structs.replace(meta, files=meta.files + 1))
@@ -148,7 +148,7 @@ def split_partition(draft: Draft, args: Any) -> None:
 
 
 def extend_partition_tree(draft: Draft, args: Any) -> None:
-    """Split leaves into whole subtrees, at once."""
+    """Split leaves into whole subtrees, in one transaction."""
     wanted: ExtendPartitionTree = read(args, ExtendPartitionTree)
     table_draft = TableDraft(draft)
     for partition in wanted.update_partitions:
@@ -166,7 +166,7 @@ def extend_partition_tree(draft: Draft, args: Any) -> None:
 
 
 def purge(draft: Draft, args: Any) -> None:
-    """Delete rows that clears have left behind, some at a time."""
+    """Delete at most ``limit`` of the rows that clears left behind. When none is left, record that in the metadata."""
     wanted: Purge = read(args, Purge)
     meta = meta_of(draft)
     left = wanted.limit
@@ -184,13 +184,13 @@ def purge(draft: Draft, args: Any) -> None:
 
 
 def set_data(draft: Draft, args: Any) -> None:
-    """Say where the data files lie from now on."""
+    """Set the location of the data files."""
     wanted: SetData = read(args, SetData)
     put_meta(draft, msgspec.structs.replace(meta_of(draft), data=wanted.data))
 
 
 def _plant(draft: Draft, meta: Meta, partitions: Sequence[Partition]) -> None:
-    """Put a whole tree, under numbers that nothing stands under yet."""
+    """Write a whole tree. The collection numbers in ``meta`` must be unused, so that no old row is read as new."""
     width = len(meta.schema.keys)
     if any(len(partition.region) != width for partition in partitions):
         raise Rejected("Malformed transaction: a region has another number of columns than the table's key")
@@ -221,7 +221,7 @@ def _check_new(table_draft: TableDraft, partition: Partition) -> None:
 
 
 def _check_complete(schema: Schema, partitions: Sequence[Partition]) -> None:
-    """A row that lies in no partition would be lost."""
+    """Raise unless the partitions are one tree that covers the key space: a row in no partition would be lost."""
     check_tree(partitions)
     root = next(partition for partition in partitions if partition.parent is None)
     if root.region != schema.full_region():
@@ -229,7 +229,7 @@ def _check_complete(schema: Schema, partitions: Sequence[Partition]) -> None:
 
 
 def _check_edges(schema: Schema, partitions: Sequence[Partition]) -> None:
-    """Where a partition is split there must be a key: others read it as one."""
+    """Raise Rejected if a split point is no key of its column. Readers decode split points as keys."""
     known = {partition.id: partition for partition in partitions}
     for parent in partitions:
         if not parent.is_leaf:
@@ -266,7 +266,7 @@ def _check_extension(table_draft: TableDraft, wanted: ExtendPartitionTree) -> No
 
 
 def _check_unmoved(stored: Partition, partition: Partition) -> None:
-    """Only its children and its dimension may be new."""
+    """Raise ValueError unless only the children and the dimension of a partition changed."""
     if (stored.region, stored.parent) != (partition.region, partition.parent):
         raise ValueError(f"Partition {partition.id} has another region or parent than before")
 

@@ -1,4 +1,4 @@
-"""Looking at a table at one version. Nothing is loaded but what is looked at; all answers are of the same version."""
+"""The view of a table at one version. A query reads only the rows that it needs, all at the same version."""
 
 from __future__ import annotations
 
@@ -35,23 +35,23 @@ from stratalog_table.sources import SourceFile, content_key, source_key
 __all__ = ["Files", "Holding", "TableView"]
 
 INNER_SCANNED_MAX = 256
-"""So many partitions that are no leaves and hold references are all looked at; of more, those above the leaves."""
+"""Up to this many inner partitions with references are all scanned; with more, only the leaves' ancestors are read."""
 
 UNWANTED_MAX = 128
-"""So many rows that are not wanted are read before it is quicker to look for where they end: two chunks."""
+"""The unwanted rows (two chunks) after which a seek past the rest of them is faster than reading on."""
 
 LAST = "\U0010ffff"
 
 
 class Files(msgspec.Struct, frozen=True):
-    """Tracked files in order; ``more`` where unreferenced ones were left out."""
+    """Tracked files in order; ``more`` is True if unreferenced files were left out."""
 
     files: tuple[File, ...]
     more: bool
 
 
 class Holding(msgspec.Struct, frozen=True):
-    """A partition with what it holds: references, rows, and those rows that are counted exactly and wholly in it."""
+    """A partition with the tally of its references and rows."""
 
     partition: str
     region: Region
@@ -60,7 +60,7 @@ class Holding(msgspec.Struct, frozen=True):
 
 
 class TableView:
-    """A table at `version`. Answers are in order: files by name, references by partition too, partitions by id."""
+    """A table at `version`. Results are in order: files by name, references by name and partition, partitions by id."""
 
     def __init__(self, view: View) -> None:
         row = view.get(TABLE)
@@ -74,30 +74,30 @@ class TableView:
     # Partitions
 
     def partition(self, id: str) -> Partition:
-        """A partition by its id. Raises Refused."""
+        """Return a partition by its id. Raises TransactionRefused if it does not exist."""
         partition = self._partition(id)
         if partition is None:
             raise TransactionRefused([failure_of(messages.partition_not_found(id))])
         return partition
 
     def partitions(self) -> Iterator[Partition]:
-        """All of them, in order of id."""
+        """Yield all partitions, in order of id."""
         for key, row in self._view.scan(self._layout.partition()):
             yield partition_from(_after_slash(key), row)
 
     def leaf_partitions(self) -> Iterator[Partition]:
-        """Those that were not split, in order of id."""
+        """Yield the leaves, in order of id."""
         return (partition for partition in self.partitions() if partition.is_leaf)
 
     # Files and references
 
     def file(self, filename: str) -> File | None:
-        """A tracked file."""
+        """Return a tracked file, or None."""
         row = self._view.get(self._layout.file(filename))
         return None if row is None else File(filename, self._locations(filename, row))
 
     def reference(self, partition: str, filename: str) -> FileReference | None:
-        """The reference of a file on a partition."""
+        """Return the reference of a file on a partition, or None."""
         known = self._partition(partition)
         if known is None:
             return None
@@ -105,22 +105,22 @@ class TableView:
         return None if row is None else reference_from(partition, filename, row)
 
     def file_references(self) -> list[FileReference]:
-        """All references. As large as the table; `in_range` and `on_partition` read a part."""
+        """Return all references. The list grows with the table; `in_range` and `on_partition` read a part."""
         return sorted(self._references(), key=lambda reference: (reference.filename, reference.partition))
 
     def file_references_without_job(self) -> list[FileReference]:
-        """All references that no job has."""
+        """Return all references that are not assigned to a job."""
         return [reference for reference in self.file_references() if reference.job is None]
 
     def files_by_partition(self) -> dict[str, list[str]]:
-        """The files on each partition that has any."""
+        """Return the files of each partition that has references."""
         filenames: dict[str, list[str]] = {}
         for reference in self._references():
             filenames.setdefault(reference.partition, []).append(reference.filename)
         return {id: sorted(filenames[id]) for id in sorted(filenames)}
 
     def files(self, unreferenced_max: int) -> Files:
-        """Every referenced file, and at most so many of those without references."""
+        """Return every referenced file, and at most ``unreferenced_max`` files without references."""
         files: list[File] = []
         without = 0
         for key, row in self._view.scan(self._layout.file()):
@@ -131,41 +131,41 @@ class TableView:
         return Files(tuple(files), more=without > unreferenced_max)
 
     def has_no_files(self) -> bool:
-        """Whether no file is tracked, referenced or not."""
+        """Return whether the table tracks no file, referenced or not."""
         return next(self._view.list(self._layout.file()), None) is None
 
     def unreferenced(self, upto: int) -> Iterator[str]:
-        """Files that have been without references since version ``upto`` or longer. Deleting meanwhile is safe."""
+        """Yield the files without references since version ``upto`` or earlier. The caller may delete as it reads."""
         for row in self._view.list(self._layout.unreferenced()):
             if row.version <= upto:
                 yield _after_slash(row.key)
 
     def source_file(self, source: str, name: str) -> SourceFile | None:
-        """A file that a source brought."""
+        """Return a file that a source brought, or None."""
         row = self._view.get(source_key(self.meta, source, name))
         return None if row is None else msgspec.convert(row, SourceFile)
 
     def content_name(self, source: str, content: str) -> str | None:
-        """Under which name a source first brought a content, by its hash."""
+        """Return the name under which a source first brought the content of this hash, or None."""
         name: str | None = self._view.get(content_key(self.meta, source, content))
         return name
 
     def cleared_files(self) -> Iterator[str]:
-        """The files that clears have left behind and `purge` has not deleted yet."""
+        """Yield the files that were tracked before a clear and whose rows `purge` has not deleted yet."""
         for number in range(self.meta.purged_files, self.meta.files):
             for row in self._view.list(Layout(0, number).file()):
                 yield _after_slash(row.key)
 
     def cleared_in(self) -> int:
-        """The version that last wrote what table it is, where a clear left something behind; else 0."""
+        """Return the version that last wrote the metadata if rows of before a clear are left, or 0 if none is."""
         if self.meta.purged_files == self.meta.files:
             return 0
         return next(row.version for row in self._view.list(TABLE) if row.key == TABLE)
 
     def is_assigned(self, requests: Iterable[Assignment]) -> bool:
-        """Whether all the references have the given jobs; False where one has none.
+        """Return whether all the references are assigned to the given jobs; False if one has no job.
 
-        Raises Refused for one that is not there or that another job has.
+        Raises TransactionRefused for a reference that does not exist or has another job.
         """
         for request in requests:
             for filename in request.filenames:
@@ -180,18 +180,18 @@ class TableView:
         return True
 
     def jobs(self) -> Iterator[tuple[str, str, int]]:
-        """Jobs under way: the job, its partition, and how many references wait for it."""
+        """Yield the jobs under way: the job, its partition, and the number of references that wait for it."""
         for key, count in self._view.scan(self._layout.jobs()):
             job, partition = _after_slash(key).split("\t")
             yield job, partition, count
 
     def job_since(self, job: str, partition: str) -> int | None:
-        """The version that last gave a job references on a partition, or took some; None where it has none."""
+        """Return the version that last changed the number of a job's references on a partition, or None without any."""
         rows = self._view.list(self._layout.job(job, partition))
         return next((row.version for row in rows if row.key == self._layout.job(job, partition)), None)
 
     def claim(self, job: str, partition: str) -> tuple[JobClaim, int] | None:
-        """Who does a job, and the version that says so; None where nobody does."""
+        """Return the claim of a job and the version that wrote it, or None if no worker has claimed the job."""
         key = self._layout.claim(job, partition)
         version = next((row.version for row in self._view.list(key) if row.key == key), None)
         return None if version is None else (msgspec.convert(self._view.get(key), JobClaim), version)
@@ -199,34 +199,34 @@ class TableView:
     # Columns and damage
 
     def columns(self) -> tuple[ValueColumn, ...] | None:
-        """The value columns of the rows; None where nothing has said which they are."""
+        """Return the declared value columns, or None if the table declares none."""
         if not self.meta.has_columns:
             return None
         return tuple(msgspec.convert(row, ValueColumn) for _, row in self._view.scan(COLUMN))
 
     def damaged(self) -> Iterator[FileDamage]:
-        """The files that were set aside, by name."""
+        """Yield the files that were set aside, by name."""
         for key, reason in self._view.scan(self._layout.damaged()):
             yield FileDamage(_after_slash(key), reason)
 
     # Ranges of keys
 
     def holdings(self) -> Iterator[Holding]:
-        """What each partition holds: all leaves in order of region, then those above them with references."""
+        """Yield each partition with its tally: all leaves in order, then the inner partitions with references."""
         for leaf, _ in self._leaf_rows("", with_references=False):
             yield leaf
         for key, row in self._view.scan(self._layout.inner()):
             yield _holding(key, row, leaf=False)
 
     def on_partition(self, id: str) -> Held:
-        """A partition with its references. Raises Refused."""
+        """Return a partition with its references. Raises TransactionRefused if it does not exist."""
         partition = self.partition(id)
         return self._held(id, partition.region)
 
     def in_range(self, region: Region) -> list[Held]:
-        """The leaves that overlap a region, in its order, then the partitions above them that hold references.
+        """Return the leaves that overlap a region, in order, then the partitions above them that hold references.
 
-        Reads what it answers and little besides: the leaves stand in order, their references beside them.
+        Reads few other rows: leaves are stored in order, each followed by its references.
         """
         leaves = list(self._leaves_by_descent(region) if self.meta.crossed else self._leaves_in_order(region))
         return leaves + self._above(leaves, region)
@@ -242,11 +242,12 @@ class TableView:
             if overlaps(leaf.region, region):
                 yield Held(leaf.partition, leaf.region, references)
             if edge > end and beyond is None:
-                # Of leaves whose edges begin alike, the one that holds the end of the range may come later.
+                # Positions hold only the first characters of an edge. Leaves with equal ones are not in order of the
+                # full edge, so the leaf with the end of the range may come later. Read on while the edge is the same.
                 beyond = edge
 
     def _leaf_rows(self, edge: str, *, with_references: bool) -> Iterator[tuple[Holding, tuple[FileReference, ...]]]:
-        """Leaves from those that end at ``edge`` on, in order. A long run of unwanted rows is jumped over."""
+        """Yield the leaves from those that end at ``edge`` on, in order. A seek skips a long run of unwanted rows."""
         prefix = self._layout.leaf()
         rows = self._view.scan(prefix, after=prefix + edge)
         leaf: Holding | None = None
@@ -269,7 +270,7 @@ class TableView:
             yield leaf, tuple(references)
 
     def _leaves_by_descent(self, region: Region) -> Iterator[Held]:
-        """For a tree split on several columns, whose leaves have no one order."""
+        """Yield the overlapping leaves of a tree that is split on several columns. Its leaves have no single order."""
         waiting = [self._root()]
         while waiting:
             partition = waiting.pop()
@@ -280,7 +281,7 @@ class TableView:
             waiting += [self.partition(id) for id in reversed(partition.children)]
 
     def _root(self) -> Partition:
-        """Any way up leads there."""
+        """Return the root: the last ancestor of any partition."""
         key = next(self._view.list(self._layout.partition())).key
         partition = self.partition(_after_slash(key))
         while partition.parent is not None:

@@ -1,8 +1,8 @@
-"""Committing through the queue: a transaction is durable when it is sent, and a worker commits it to the newest state.
+"""Transactions through the queue: a transaction is durable when it is sent, and a worker commits it later.
 
-Messages of one table are applied in order by whichever worker has them; those that wait together become one entry,
-whoever sent them. A transaction that fails is a committed rejection and stops nobody. Such a worker is
-`stratalog work stratalog_table.application:app`.
+A worker applies the messages of one table in order, to the newest state. Messages that wait together become one entry,
+also those of several senders. A transaction that fails is a committed rejection and does not stop the queue. The worker
+is `stratalog work stratalog_table.application:app`.
 """
 
 from __future__ import annotations
@@ -24,21 +24,21 @@ from stratalog_table.transaction_group import REQUESTS_MAX, TRANSIENT, Committed
 __all__ = ["TableQueue", "Ticket"]
 
 GROUP = "queue"
-"""All senders are of one group, so that what they send can be joined. Collecting it would end them all."""
+"""The client group of all senders: only pushes of one group can share an entry. To collect it would end all senders."""
 
 TRIES_MAX = 5
 POLL_POLICY = RetryPolicy(wait_seconds_first=0.01, wait_seconds_max=1)
 
 
 class Ticket(msgspec.Struct, frozen=True):
-    """Names a transaction that was sent."""
+    """The name of a transaction that was sent."""
 
     client: str
     id: int
 
 
 class TableQueue:
-    """One sender of a table's transactions. Safe to share between threads; ``client`` names no other sender."""
+    """One sender of a table's transactions. Threads may share it; no other sender may have the same ``client``."""
 
     def __init__(self, table: Table, client: str = "") -> None:
         self._table = table
@@ -52,8 +52,8 @@ class TableQueue:
     def send(self, requests: Sequence[Request]) -> list[Ticket]:
         """Queue transactions, durably, as one message.
 
-        Raises Unavailable where the queue cannot be reached or too much waits in it, and LimitExceeded: nothing is
-        queued. Raises OutcomeUnknown where it cannot be told; nothing more can be sent then.
+        Raises LimitExceeded, and Unavailable if the queue cannot be reached or is too long, with nothing queued. Raises
+        OutcomeUnknown if the message may be queued; this sender can send nothing more then.
         """
         if not 0 < len(requests) <= REQUESTS_MAX:
             raise LimitExceeded("a message has too many transactions", value=len(requests), limit=REQUESTS_MAX)
@@ -67,11 +67,14 @@ class TableQueue:
         return [Ticket(mutation.client, mutation.id) for mutation in carried]
 
     def outcome(self, ticket: Ticket) -> CommittedTransaction | None:
-        """What became of a transaction; None while it waits. Raises VersionForgotten: committed, but not kept."""
+        """Return the outcome of a transaction, or None while it waits in the queue.
+
+        Raises VersionForgotten if it was committed in a version that is forgotten now.
+        """
         return committed_with(self._table.document, ticket.client, ticket.id).get(ticket.id)
 
     def wait(self, ticket: Ticket, seconds: float) -> CommittedTransaction:
-        """What became of a transaction, once a worker has committed it. Raises Unavailable after ``seconds``."""
+        """Wait for a worker to commit a transaction and return the outcome. Raises Unavailable after ``seconds``."""
         begun, retry = Observation(self._clock), Retry(self._clock, POLL_POLICY)
         while (outcome := self.outcome(ticket)) is None:
             if begun.age_seconds() > seconds:
@@ -80,7 +83,7 @@ class TableQueue:
         return outcome
 
     def _push(self, queued: QueuedPush) -> None:
-        """Push until it is known to be queued: sent twice, it is applied once."""
+        """Push until the message is known to be queued. A message that is queued twice is applied once."""
         for attempt in range(1, TRIES_MAX + 1):
             try:
                 self._queued_pushes.push(self._table.document, queued.push(), queued.owner, queued.author)

@@ -1,7 +1,7 @@
-"""Transactions on files and their references, as mutators: all of one takes place, or none with the reason.
+"""Transactions on files and their references, as mutators: a transaction takes effect whole or is rejected whole.
 
-Within one transaction each request sees what those before it did. So a reference given to two jobs, split twice, or a
-file added twice is refused by the same checks as if somebody else had been first.
+Within a transaction each request sees the effects of the requests before it. A reference assigned to two jobs or split
+twice, or a file added twice, therefore fails the same checks as if another transaction had been first.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ __all__ = [
 
 
 class AddFiles(msgspec.Struct, frozen=True, omit_defaults=True):
-    """Files, and the ingest job that wrote them, if one did."""
+    """New files, and the ingest job that wrote them, if any."""
 
     files: tuple[NewFile, ...]
     job: str | None = None
@@ -44,11 +44,11 @@ class AddFiles(msgspec.Struct, frozen=True, omit_defaults=True):
     run: str | None = None
     written_ms: int | None = None
     source: SourceRows | None = None
-    """Which rows of which file of a source they hold, where they come from one."""
+    """The rows of a source's file that the new files hold; None if the rows come from no source."""
 
 
 class Assignment(msgspec.Struct, frozen=True):
-    """References of files on one partition, for one job."""
+    """The references of files on one partition that one job is to merge."""
 
     job: str
     partition: str
@@ -56,7 +56,7 @@ class Assignment(msgspec.Struct, frozen=True):
 
 
 class AssignJobIds(msgspec.Struct, frozen=True):
-    """Assignments that all take place, or none."""
+    """Assignments that take effect together or not at all."""
 
     requests: tuple[Assignment, ...]
 
@@ -69,7 +69,7 @@ class Output(msgspec.Struct, frozen=True):
 
 
 class ReplaceFileReferences(msgspec.Struct, frozen=True, omit_defaults=True):
-    """What a job has done: its output takes the place of its inputs on one partition."""
+    """The result of a job: its output replaces its inputs on one partition."""
 
     job: str
     partition: str
@@ -80,7 +80,7 @@ class ReplaceFileReferences(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 class Split(msgspec.Struct, frozen=True):
-    """A reference and what takes its place on partitions below."""
+    """A reference, and the references on partitions below that replace it."""
 
     filename: str
     partition: str
@@ -88,19 +88,19 @@ class Split(msgspec.Struct, frozen=True):
 
 
 class SplitFileReferences(msgspec.Struct, frozen=True):
-    """Splits that all take place, or none."""
+    """Splits that take effect together or not at all."""
 
     requests: tuple[Split, ...]
 
 
 class Filenames(msgspec.Struct, frozen=True):
-    """Files."""
+    """The arguments of a transaction on files: their names."""
 
     filenames: tuple[str, ...]
 
 
 def add_files(draft: Draft, args: Any) -> None:
-    """Track files that are not tracked, each on partitions that are there and share no key."""
+    """Track new files, each on existing partitions that share no key."""
     wanted: AddFiles = read(args, AddFiles)
     table_draft = TableDraft(draft)
     if wanted.source is not None:
@@ -111,7 +111,7 @@ def add_files(draft: Draft, args: Any) -> None:
 
 
 def assign_job_ids(draft: Draft, args: Any) -> None:
-    """Give references that no job has to jobs."""
+    """Assign references without a job to jobs."""
     wanted: AssignJobIds = read(args, AssignJobIds)
     table_draft = TableDraft(draft)
     for request in wanted.requests:
@@ -126,7 +126,7 @@ def assign_job_ids(draft: Draft, args: Any) -> None:
 
 
 def replace_file_references(draft: Draft, args: Any) -> None:
-    """Put a job's output in the place of its inputs. Each job is a transaction of its own."""
+    """Replace a job's inputs by its output. Each job is a transaction of its own."""
     job: ReplaceFileReferences = read(args, ReplaceFileReferences)
     if (job.task is None) != (job.run is None):
         raise Rejected("Malformed transaction: a task and a run are named together, or neither")
@@ -144,7 +144,7 @@ def replace_file_references(draft: Draft, args: Any) -> None:
 
 
 def split_file_references(draft: Draft, args: Any) -> None:
-    """Move references to partitions below theirs; no row is lost and none is there twice."""
+    """Move references to partitions below theirs. No row is lost, and no row is referenced twice."""
     wanted: SplitFileReferences = read(args, SplitFileReferences)
     table_draft = TableDraft(draft)
     for request in wanted.requests:
@@ -153,7 +153,7 @@ def split_file_references(draft: Draft, args: Any) -> None:
 
 
 def delete_files(draft: Draft, args: Any) -> None:
-    """Forget files without references: their data was deleted."""
+    """Stop tracking files without references, whose data was deleted."""
     wanted: Filenames = read(args, Filenames)
     table_draft = TableDraft(draft)
     for filename in wanted.filenames:
@@ -166,7 +166,7 @@ def delete_files(draft: Draft, args: Any) -> None:
 
 
 def collect_files(draft: Draft, args: Any) -> None:
-    """Declare data that was never added to be garbage: none of the files can be added from here on."""
+    """Declare untracked files to be garbage. No later transaction can add them."""
     wanted: Filenames = read(args, Filenames)
     table_draft = TableDraft(draft)
     for filename in wanted.filenames:
@@ -210,7 +210,7 @@ def _check_free(reference: FileReference) -> None:
 
 
 def _check_pieces(table_draft: TableDraft, reference: FileReference, pieces: tuple[NewReference, ...]) -> None:
-    """The pieces lie below, apart from each other, and hold all that the reference does."""
+    """Raise Rejected unless the pieces lie below the reference, share no key, and hold all of its rows."""
     filename, partition = reference.filename, reference.partition
     if not pieces:
         raise Rejected(f"Malformed transaction: a reference is split into none, filename {filename}")
@@ -223,6 +223,7 @@ def _check_pieces(table_draft: TableDraft, reference: FileReference, pieces: tup
     if rows != reference.rows and not (counted and reference.approximate):
         raise Rejected(f"Split of {reference.rows} rows into {rows}, in partition {partition}, filename {filename}")
     parent = table_draft.need_partition(partition)
+    # Exact sums that agree prove that no row is lost. With an estimate only pieces that cover the partition do.
     if (reference.approximate or not counted) and not _covers(
         table_draft, parent, {piece.partition for piece in pieces}
     ):
@@ -230,7 +231,7 @@ def _check_pieces(table_draft: TableDraft, reference: FileReference, pieces: tup
 
 
 def _covers(table_draft: TableDraft, partition: Partition, chosen: set[str]) -> bool:
-    """Whether chosen partitions at or below one are all of it."""
+    """Return whether the chosen partitions at or below ``partition`` together cover it."""
     if partition.id in chosen:
         return True
     return bool(partition.children) and all(

@@ -1,4 +1,4 @@
-"""The relatives of a table: forks, copies and sources of it in the same store, which may hold the same data files."""
+"""The relatives of a table: its forks, copies and origins in the same store, which may track the same data files."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ __all__ = ["Relatives", "is_alive"]
 
 
 class Relatives:
-    """The relatives as they are now. Finding them reads the name of each document of the store."""
+    """The relatives of a table at their newest versions. To find them reads the name record of each document."""
 
     def __init__(self, store: Store, log: Log) -> None:
         self._views: list[TableView] = []
@@ -26,16 +26,16 @@ class Relatives:
             except NotFound:
                 continue
             except StratalogError:
-                # Nobody can say what one that cannot be read holds, so it may hold anything.
+                # The files of a relative that cannot be read are unknown, so it may track any file.
                 self._is_complete = False
 
     def may_hold(self, filename: str) -> bool:
-        """Whether one of them tracks a file, or cannot be asked."""
+        """Return whether a relative tracks the file, or might because it cannot be read."""
         return not self._is_complete or any(view.file(filename) is not None for view in self._views)
 
 
 def is_alive(store: Store, registration: Registration) -> bool:
-    """Whether a table of this store still lives under its name."""
+    """Return whether the registered table still exists in this store under its name."""
     try:
         record = store.log(registration.organisation, registration.table).record
     except NotFound:

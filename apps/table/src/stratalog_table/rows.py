@@ -1,4 +1,4 @@
-"""Rows into a table and out of it again: ingest, and scans of ranges of keys."""
+"""Rows of a table: ingest, and scans of ranges of keys."""
 
 from __future__ import annotations
 
@@ -29,14 +29,14 @@ __all__ = ["Ingested", "RowSource", "bounds_of", "data_files_of", "ingest", "new
 
 
 class RowSource(msgspec.Struct, frozen=True):
-    """Who brings rows, and as which of its batches: 1, 2, 3 … A batch that is brought again is in the table once."""
+    """The client that adds rows, and the number of its batch: 1, 2, 3 … A batch that is sent again is added once."""
 
     client: str
     number: int
 
 
 class Ingested(msgspec.Struct, frozen=True):
-    """What was brought: the version that has it, the file, its rows, and on how many partitions they lie."""
+    """The result of an ingest: the version that added the file, the file, its rows and its number of partitions."""
 
     version: int
     filename: str
@@ -45,15 +45,17 @@ class Ingested(msgspec.Struct, frozen=True):
 
 
 def data_files_of(table: Table) -> DataFiles:
-    """The table's data files, entered in the register of their folder where that is there and can be written.
+    """Return the table's data files, after entering the table in the register of their folder.
 
-    Raises Invalid where this program does not keep them.
+    The table is not entered if the folder is empty, cannot be written, or belongs to the table in another store. Raises
+    Invalid if this program does not manage the table's data files.
     """
     view = table.at()
     meta = view.meta
     folder = DataFolder(open_location(table.store, meta.data))
     register = table.register(folder)
-    # A copy that only reads is entered too: what it tracks must stay. What cannot be entered can still be read.
+    # Enter a table that only reads too: a copy's entry keeps the files that it tracks. If the entry fails, the files
+    # can still be read.
     with suppress(OSError, DataFolderTaken):
         if not folder.is_empty():
             register.enter()
@@ -71,14 +73,14 @@ def ingest(
     add_columns: bool = False,
     widen: bool = False,
 ) -> Ingested | None:
-    """Add rows to a table as one file. None where there are none, or where the source's batch is in it already.
+    """Add rows to a table as one file. Return None if there are no rows, or if the table has the source's batch.
 
-    ``source`` numbers its batches itself; ``brought`` says which rows of which file of a source they are, and
-    `TransactionRefused` is raised where those are not the next. The file is there before the table knows of it. One
-    that no table comes to know is garbage, and collected as such.
+    ``source`` numbers the batches of a client. ``brought`` names the rows of a source's file; TransactionRefused is
+    raised if they are not the next rows of that file. The file is written before the transaction that adds it. If that
+    transaction is not committed, the file is garbage, and maintenance collects it.
 
-    Raises Invalid where keys or columns do not fit those of the table. ``add_columns`` adds those that it lacks, and
-    ``widen`` widens a column whose type does not hold the values. The first rows say which columns a table has.
+    Raises Invalid if keys or columns do not fit the table. ``add_columns`` adds missing columns, and ``widen`` widens
+    columns whose type does not hold the values. The first rows of a table without declared columns determine them.
     """
     if not rows.num_rows or (source and table.document.last_mutation(source.client) >= source.number):
         return None
@@ -110,10 +112,10 @@ def scan(
     *,
     skip: Callable[[DataFileDamaged], object] | None = None,
 ) -> Iterator[pa.Table]:
-    """The rows of a range of keys, reference by reference: each row once, with the columns of the view's version.
+    """Yield the rows of a range of keys, reference by reference: each row once, with the columns of the view's version.
 
-    Raises NotFound where the view is so old that a file of it was collected, and DataFileDamaged for a file that cannot
-    be read. ``skip`` is called with it instead, and for one that is missing, where it is given.
+    Raises NotFound if the view is so old that one of its files was collected, and DataFileDamaged for a file that
+    cannot be read. If ``skip`` is given, it is called with the error in both cases, and the scan continues.
     """
     wanted = data_files.schema.full_region() if region is None else region
     files = data_files.with_columns(view.columns())
@@ -124,16 +126,16 @@ def scan(
 
 
 def bounds_of(data_files: DataFiles, rows: pa.Table) -> Region:
-    """The least region that all rows lie in; they are in order, so the first column is known by its ends."""
+    """Return a region that contains all rows, bounded in the first key column only: by the first and the last row."""
     kind = data_files.schema.keys[0].type
     column = comparable(kind, rows.column(data_files.schema.keys[0].name))
     low, high = (encode_key(kind, column[position].as_py()) for position in (0, rows.num_rows - 1))
-    # Just above the greatest: no text lies between a text and the same with a zero character after it.
+    # The upper bound is exclusive: no text is between ``high`` and ``high`` with a zero character after it.
     return ((low, high + "\0"), *data_files.schema.full_region()[1:])
 
 
 def new_filename(table: Table) -> str:
-    """A name for a data file that nobody has: the table's incarnation, one of some hundred folders, a random name."""
+    """Return a new name for a data file: the table's incarnation, one of 1024 folders, a random name."""
     id = table.new_id()
     return f"{table.incarnation}/{id[:2]}/{id}{SUFFIX}"
 
@@ -152,7 +154,7 @@ def _add(
 
 
 def _fitted(table: Table, view: TableView, rows: pa.Table, *, add: bool, widen: bool) -> pa.Table:
-    """Rows with the table's columns, which the table gains or widens first where that is asked for."""
+    """Return the rows with the table's columns, after adding columns and widening types as far as allowed."""
     schema, known = view.meta.schema, view.columns()
     brought = columns_of(schema, rows.schema)
     if known is None or joined(known, brought, add=add, widen=widen) != known:

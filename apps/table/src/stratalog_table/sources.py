@@ -1,7 +1,7 @@
-"""Sources: who brings files of rows, which files those were, and how many rows of each are in the table.
+"""Sources of rows: the files that each source brought, and how many rows of each file are in the table.
 
-A file is known by its source, its name and the hash of its content. So the same file is in the table once, and an
-ingest resumes at the row where it was cut off. What a clear forgets may be brought again.
+A file is identified by its source, its name and the hash of its content. So the same file is added once, and an
+interrupted ingest resumes at the next row. After a clear a source may bring its files again.
 """
 
 from __future__ import annotations
@@ -33,16 +33,16 @@ class SourceRows(msgspec.Struct, frozen=True, omit_defaults=True):
     source: str
     name: str
     sha256: str
-    """Of the content of the whole file, in hexadecimal digits."""
+    """The hash of the whole file, in hexadecimal digits."""
 
     start: int
     rows: int
     is_repeat: bool = False
-    """Whether to take content that the source brought under another name before."""
+    """Whether to accept content that the source brought under another name before."""
 
 
 class SourceFile(msgspec.Struct, frozen=True, array_like=True):
-    """A file that a source brought, as the table's state has it, and how many of its rows are in the table."""
+    """A file that a source brought, as stored in the table's state, with the number of its rows in the table."""
 
     source: str
     name: str
@@ -51,17 +51,17 @@ class SourceFile(msgspec.Struct, frozen=True, array_like=True):
 
 
 def source_key(meta: Meta, source: str, name: str) -> str:
-    """The row of a file that a source brought. Names of any length have keys of one length."""
+    """Return the key of a file that a source brought. Names are hashed, so all keys have the same length."""
     return f"source{meta.files}/{_hash(source)}/{_hash(name)}"
 
 
 def content_key(meta: Meta, source: str, content: str) -> str:
-    """The row that says under which name a source brought a content first."""
+    """Return the key of the name under which a source first brought a content."""
     return f"content{meta.files}/{_hash(source)}/{content}"
 
 
 def check_source(source: str, name: str) -> None:
-    """Refuse names that the state cannot hold. Raises Invalid, LimitExceeded."""
+    """Raise Invalid or LimitExceeded for names that the table's state cannot store."""
     for text, what, limit in ((source, "source", SOURCE_BYTES_MAX), (name, "file's name", SOURCE_FILE_BYTES_MAX)):
         try:
             size = len(text.encode())
@@ -74,7 +74,7 @@ def check_source(source: str, name: str) -> None:
 
 
 def note_rows(draft: Draft, meta: Meta, rows: SourceRows) -> None:
-    """Note that rows of a source's file are in the table. Raises Rejected where they are not the next ones."""
+    """Record that rows of a source's file are in the table. Raises Rejected if they are not the next rows."""
     _check(rows)
     key = source_key(meta, rows.source, rows.name)
     stored: Any = draft.get(key)

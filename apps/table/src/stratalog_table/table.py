@@ -1,4 +1,4 @@
-"""Table: the handle through which programs change one table and look at it."""
+"""Table: the handle through which programs change and read one table."""
 
 from __future__ import annotations
 
@@ -70,10 +70,11 @@ DAY_MS = 86_400_000
 
 
 class Table:
-    """One table. Safe to share between threads, whose transactions then share entries of the log.
+    """One table. Threads may share a handle; their concurrent transactions then share entries of the log.
 
-    A transaction is checked against the newest state and committed before the call returns; the answer is its version.
-    Raises Refused where a check fails: nothing of that request took place. Raises what `Committer.commit` does.
+    A transaction is checked against the newest state and committed before the call returns. The call returns its
+    version. If a check fails the call raises TransactionRefused, and nothing of that request takes effect. It also
+    raises the errors of `Committer.commit`.
     """
 
     def __init__(self, store: Store, document: Document, author: str = "") -> None:
@@ -83,7 +84,7 @@ class Table:
         self._clock = store.environment.clock
         self._committer = Committer(document, self._clock, author)
 
-    # Looking
+    # Reading
 
     @property
     def version(self) -> int:
@@ -91,7 +92,7 @@ class Table:
         return self.document.version
 
     def at(self, version: int | None = None) -> TableView:
-        """The table at a version, the newest by default. Raises NotFound, VersionForgotten."""
+        """Return the table at a version, by default the newest. Raises NotFound, VersionForgotten."""
         return TableView(self.document.at(version))
 
     @property
@@ -100,7 +101,10 @@ class Table:
         return self.at().meta.schema
 
     def unreferenced_before(self, time_ms: int) -> Iterator[str]:
-        """Files that lost their last reference strictly before a time. None of a time whose versions are forgotten."""
+        """Yield the files that lost their last reference strictly before a time.
+
+        Yields none if the versions of that time were forgotten.
+        """
         try:
             version = self.document.log.version_at(time_ms - 1)
         except VersionForgotten:
@@ -108,7 +112,9 @@ class Table:
         return self.at().unreferenced(version)
 
     def cleared_ms(self) -> int:
-        """When the table was cleared, where something is left of it; else, and of a forgotten version, 0."""
+        """Return when the table was last cleared, if rows of before the clear are left. Return 0 if no row is left, or
+        if the version of the clear was forgotten.
+        """
         version = self.at().cleared_in()
         try:
             return self.changed_ms(version) if version else 0
@@ -116,22 +122,22 @@ class Table:
             return 0
 
     def changed_ms(self, version: int) -> int:
-        """When a version was committed. Raises NotFound, VersionForgotten."""
+        """Return when a version was committed. Raises NotFound, VersionForgotten."""
         return self.document.log.entry(version).created_ms
 
     # Data files
 
     @property
     def incarnation(self) -> str:
-        """Which of the tables that have had the name this is; the names of its data files begin with it."""
+        """The id of this table among all tables that have had its name. The names of its data files begin with it."""
         return self.document.log.record.incarnation
 
     def register(self, folder: DataFolder) -> FolderRegister:
-        """The table's look at the register of a folder of data files."""
+        """Return the register of a folder of data files, opened for this table."""
         return FolderRegister(self.store, self.document.log, folder)
 
     def set_data(self, url: str) -> int:
-        """Say where the data files lie from now on; they are not moved."""
+        """Set the location of the data files. The files themselves are not moved."""
         return self._commit("set_data", SetData(store_location(self.store, url)))
 
     # Files
@@ -140,19 +146,21 @@ class Table:
         """Track files. ``job`` is the ingest job that wrote them; ``details`` are its task, run and written_ms,
         and the ``source`` that the rows come from.
 
-        No file: nothing is committed, and the answer is None, here and below.
+        Here and below an empty list commits nothing, and the call returns None.
         """
         weight = sum(1 + len(file.references) for file in new)
         return self._commit("add_files", AddFiles(tuple(new), job=job, **details), weight) if new else None
 
     def assign_job_ids(self, requests: Sequence[Assignment]) -> int | None:
-        """Give references to jobs: all of them, or none."""
+        """Assign references to jobs: all of them, or none."""
         wanted = tuple(request for request in requests if request.filenames)
         weight = sum(len(request.filenames) for request in wanted)
         return self._commit("assign_job_ids", AssignJobIds(wanted), weight) if wanted else None
 
     def replace_file_references(self, jobs: Sequence[ReplaceFileReferences]) -> int | None:
-        """Commit jobs: each for itself. Raises Refused with those that failed; the others stand."""
+        """Commit the results of jobs, each on its own. Raises TransactionRefused with the jobs that failed; the others
+        are committed.
+        """
         requests = [Request("replace_file_references", _plain(job), 1 + len(job.inputs)) for job in jobs]
         return self._each(requests) if requests else None
 
@@ -163,47 +171,48 @@ class Table:
         return self._commit("split_file_references", wanted, weight) if requests else None
 
     def delete_files(self, filenames: Sequence[str]) -> int | None:
-        """Forget files without references: all of them, or none."""
+        """Stop tracking files without references: all of them, or none."""
         return self._commit("delete_files", Filenames(tuple(filenames)), len(filenames)) if filenames else None
 
     def collect_files(self, filenames: Sequence[str]) -> int | None:
-        """Declare data that was never added to be garbage, before it is deleted: all of it, or none."""
+        """Declare untracked files to be garbage, before they are deleted: all of them, or none."""
         return self._commit("collect_files", Filenames(tuple(filenames)), len(filenames)) if filenames else None
 
     def clear_files(self) -> int:
-        """Forget all files. One small entry; `purge` deletes what it leaves behind."""
+        """Stop tracking all files, in one small entry. `purge` deletes the rows that it leaves behind."""
         return self._commit("clear_files", None)
 
     # Jobs and damage
 
     def claim_job(self, job: str, partition: str, worker: str, seen: JobClaim | None = None) -> int:
-        """Say that a worker does a job; ``seen`` is the claim in whose place this one comes."""
+        """Claim a job for a worker. ``seen`` is the claim that this one replaces, or None for a first claim."""
         return self._commit("claim_job", ClaimJob(job, partition, worker, seen))
 
     def cancel_job(self, job: str, partition: str) -> int:
-        """Take all references of a partition from a job; who does it is refused when it commits."""
+        """Take all references of a partition from a job. The commit of a worker that is doing it is then refused."""
         return self._commit("cancel_job", CancelJob(job, partition))
 
     def set_aside_files(self, files: Sequence[FileDamage]) -> int | None:
-        """Set files aside that cannot be read: they stay referenced, and nothing is done with them."""
+        """Set unreadable files aside. They stay referenced, and no maintenance step uses them."""
         return self._commit("set_aside_files", SetAside(tuple(files)), len(files)) if files else None
 
     def release_files(self, filenames: Sequence[str]) -> int | None:
-        """Take files back that can be read again."""
+        """Release files that were set aside and can be read again."""
         return self._commit("release_files", Filenames(tuple(filenames)), len(filenames)) if filenames else None
 
-    # What it promises
+    # Columns and retention
 
     def set_columns(self, columns: Sequence[ValueColumn], *, add: bool = False, widen: bool = False) -> int:
-        """Say which value columns rows are to have. Raises Invalid, LimitExceeded and, as for all, Refused.
+        """Set, add or widen value columns. Raises Invalid, LimitExceeded and TransactionRefused.
 
-        A table that says none yet gets these. ``add`` adds those that it lacks, ``widen`` widens types.
+        A table without declared columns gets these. In any other table ``add`` allows new columns, and ``widen`` allows
+        wider types.
         """
         check_columns(columns)
         return self._commit("set_columns", SetColumns(tuple(columns), add, widen))
 
     def set_retention(self, retention_days: int) -> int:
-        """Promise that data files stay for so many days after the last version that needs them."""
+        """Set the number of days for which data files stay after the last version that needs them."""
         return self._commit("set_retention", SetRetention(retention_days))
 
     # Partitions
@@ -222,14 +231,14 @@ class Table:
         return self._commit("reinitialise", Partitions(tuple(tree)), len(tree))
 
     def split_at(self, partition: str, point: Key, dimension: int = 0) -> int:
-        """Split a leaf at a key of a column."""
+        """Split a leaf in two at the key ``point`` of the key column with the index ``dimension``."""
         view = self.at()
         edge = check_edge(encode_key(view.meta.schema.keys[dimension].type, point))
         parent, *children = split(view.partition(partition), edge, dimension, self.new_id(), self.new_id())
         return self.split_partition(parent, children)
 
     def split_partition(self, parent: Partition, children: Sequence[Partition]) -> int:
-        """Split a leaf."""
+        """Split a leaf. ``parent`` is the leaf after the split."""
         return self._commit("split_partition", SplitPartition(parent, tuple(children)), 3)
 
     def extend_at(self, partition: str, points: Sequence[Key]) -> int:
@@ -244,18 +253,19 @@ class Table:
             "extend_partition_tree", ExtendPartitionTree(tuple(update), tuple(new)), len(update) + len(new)
         )
 
-    # Keeping
+    # Snapshots and retention of the log
 
     def snapshot(self) -> int:
-        """Make the snapshot of the newest version; answer the version."""
+        """Write the snapshot of the newest version and return that version."""
         return self.document.snapshot()
 
     def forget_below(self, version: int) -> int:
-        """Delete the log below a version: the base is verified first, and the job tracker follows to there.
+        """Delete the log below a version. Before that the job tracker reads up to it, and the base is verified.
 
-        Raises Conflict for a version that the table promises to keep.
+        Raises Conflict if the table's retention covers a version below it; nothing is deleted then.
         """
         self._check_promise(version)
+        # The tracker follows the log. Versions that it has not read by now would be lost to it.
         self.jobs.catch_up(version)
         return self.document.forget_below(version)
 
@@ -273,7 +283,7 @@ class Table:
             )
 
     def purge(self) -> int:
-        """Delete the rows that clears have left behind; how many commits it took."""
+        """Delete the rows that clears left behind and return the number of commits."""
         commits = 0
         while (meta := self.at().meta) and (meta.purged_tree, meta.purged_files) != (meta.tree, meta.files):
             self._commit("purge", Purge(PURGE_ROWS), PURGE_ROWS)
@@ -281,11 +291,11 @@ class Table:
         return commits
 
     def new_id(self) -> str:
-        """A random id for a partition, a job or a file."""
+        """Return a random id for a partition, a job or a file."""
         return new_id(self._clock, 20)
 
     def commit(self, requests: Sequence[Request]) -> list[CommittedTransaction]:
-        """Commit any transactions, at most `REQUESTS_MAX`; what became of each."""
+        """Commit at most `REQUESTS_MAX` transactions and return the outcome of each. See `Committer.commit`."""
         return self._committer.commit(requests)
 
     def _tree(self, points: Sequence[Key]) -> list[Partition]:
@@ -295,7 +305,7 @@ class Table:
         return self._each([Request(name, _plain(transaction), weight)])
 
     def _each(self, requests: Sequence[Request]) -> int:
-        """Commit requests, each for itself; the newest version. Raises Refused with all that failed."""
+        """Commit requests, each on its own, and return the newest version. Raises TransactionRefused for failures."""
         answers: list[CommittedTransaction] = []
         for start in range(0, len(requests), REQUESTS_MAX):
             answers += self._committer.commit(requests[start : start + REQUESTS_MAX])
@@ -319,13 +329,13 @@ def create_table(
     columns: Sequence[ValueColumn] | None = None,
     retention_days: int = 0,
 ) -> Table:
-    """A new table, split at ``points`` on its first column, its data files below the URL ``data``.
+    """Create a table that is split at ``points`` on its first key column, with its data files below the URL ``data``.
 
-    ``columns`` are its value columns; without them the first rows say which. Data files stay for ``retention_days``
-    after the last version that needs them.
+    ``columns`` are its value columns; if they are None the first rows determine them. Data files stay for
+    ``retention_days`` after the last version that needs them. A creation that was interrupted is resumed.
 
-    Raises Conflict where it is there, Invalid, and DataFolderTaken where the folder is not empty or not free: then
-    nothing was made.
+    Raises Conflict if a log of that name exists, Invalid, and DataFolderTaken if the folder is not empty or belongs to
+    another table. Nothing is created then.
     """
     if not schema.keys:
         raise Invalid("a table needs at least one key column")
@@ -352,7 +362,7 @@ def create_table(
 
 
 def _unfinished(store: Store, organisation: str, name: str) -> Table | None:
-    """A creation that ended between its steps, which is resumed; None where nothing has the name. Raises Conflict."""
+    """Return the empty log of an interrupted creation, or None if the name is free. Raises Conflict for other logs."""
     try:
         table = _handle(store, organisation, name)
     except NotFound:
@@ -363,7 +373,7 @@ def _unfinished(store: Store, organisation: str, name: str) -> Table | None:
 
 
 def open_table(store: Store, organisation: str, name: str, *, author: str = "") -> Table:
-    """The table that lives under the name. Raises NotFound."""
+    """Return the table of that name. Raises NotFound."""
     table = _handle(store, organisation, name, author)
     table.at()
     return table
@@ -374,5 +384,5 @@ def _handle(store: Store, organisation: str, name: str, author: str = "") -> Tab
 
 
 def _plain(transaction: msgspec.Struct | None) -> Any:
-    """The arguments of a mutation: lists, not tuples, as they will be read again."""
+    """Return a mutation's arguments in the form in which the log returns them: lists, not tuples."""
     return None if transaction is None else decode(encode(transaction))

@@ -1,4 +1,4 @@
-"""Transactions that change what a table promises: its value columns, and how long old data files stay."""
+"""Transactions that change a table's value columns and the retention of its old data files."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ from stratalog_table.table_draft import meta_of, put_meta, read
 __all__ = ["SetColumns", "SetRetention", "checked_days", "put_columns", "set_columns", "set_retention"]
 
 NUMBER_DIGITS = 5
-"""Of a column's number, so that the order of keys is that of columns."""
+"""The digits of a column's number in its key. The fixed width makes the order of keys that of the columns."""
 
 
 class SetColumns(msgspec.Struct, frozen=True, omit_defaults=True):
-    """Columns that rows have or are to have, and whether the table may gain or widen one for that."""
+    """The columns of new rows, and whether the table may add or widen columns to fit them."""
 
     columns: tuple[ValueColumn, ...]
     add: bool = False
@@ -30,13 +30,13 @@ class SetColumns(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 class SetRetention(msgspec.Struct, frozen=True):
-    """For how many days data files stay after the last version that needs them."""
+    """The number of days for which data files stay after the last version that needs them."""
 
     retention_days: int
 
 
 def set_columns(draft: Draft, args: Any) -> None:
-    """Add and widen columns. A table that nothing was said of yet gets all of them."""
+    """Add and widen columns. A table without declared columns gets all of them."""
     wanted: SetColumns = read(args, SetColumns)
     meta = meta_of(draft)
     if not meta.has_columns:
@@ -48,7 +48,7 @@ def set_columns(draft: Draft, args: Any) -> None:
 
 
 def set_retention(draft: Draft, args: Any) -> None:
-    """Promise to keep data files from now on; what was collected before is gone."""
+    """Set the retention of data files. Files that were collected before are not restored."""
     wanted: SetRetention = read(args, SetRetention)
     put_meta(draft, msgspec.structs.replace(meta_of(draft), retention_days=checked_days(wanted.retention_days)))
 
@@ -62,7 +62,7 @@ def put_columns(
     add: bool = True,
     widen: bool = False,
 ) -> None:
-    """Write the columns of a table that has ``known`` and is to have ``wanted``. Raises Rejected."""
+    """Write the columns of a table that has ``known`` and gets ``wanted``. Raises Rejected if they do not fit."""
     keys = {column.name for column in schema.keys}
     if any(column.name in keys for column in wanted):
         raise Rejected("Malformed transaction: a value column has the name of a key column")
@@ -76,7 +76,7 @@ def put_columns(
 
 
 def checked_days(days: int) -> int:
-    """``days``, if a table may promise to keep its files so long. Raises Rejected."""
+    """Return ``days`` if it is a valid retention. Raises Rejected if not."""
     if not 0 <= days <= RETENTION_DAYS_MAX:
         raise Rejected(f"Malformed transaction: files are kept 0 to {RETENTION_DAYS_MAX} days, not {days}")
     return days

@@ -1,6 +1,6 @@
-"""Books: a draft of a table's document in the words of the table. A transaction opens them, and closes them at its end.
+"""The draft of a table's document in the table's terms. A transaction creates it first and closes it last.
 
-What a partition holds is tallied while the transaction runs and written once.
+The tally of each partition is kept in memory while the transaction runs and is written once, by `TableDraft.close`.
 """
 
 from __future__ import annotations
@@ -48,11 +48,11 @@ ID_BYTES_MAX = 64
 NO_TALLY = TableTally()
 
 DECODED_REMEMBERED = 1024
-"""Transactions look at the same tables and partitions again and again."""
+"""The size of each cache of decoded rows: successive transactions read the same tables and partitions."""
 
 
 class TableDraft:
-    """One transaction's view of a table, which it changes. Raises Rejected for what is not there."""
+    """One transaction's view of a table, which it reads and changes. Raises Rejected if the document has no table."""
 
     def __init__(self, draft: Draft) -> None:
         self.draft = draft
@@ -61,7 +61,7 @@ class TableDraft:
         self._partitions: dict[str, Partition | None] = {}
         self._positions: dict[str, str] = {}
         self._rows: dict[str, str] = {}
-        """Before all references on a partition."""
+        """By partition, the key prefix of the references on it."""
 
         self._tallies: dict[str, TableTally] = {}
         self._before: dict[str, TableTally] = {}
@@ -69,24 +69,25 @@ class TableDraft:
     # Partitions
 
     def partition(self, id: str) -> Partition | None:
-        """A partition by its id."""
+        """Return a partition by its id, or None if it does not exist."""
         if id not in self._partitions:
             stored = self.draft.encoded(self.layout.partition(check_id(id, "partition")))
             self._partitions[id] = None if stored is None else _decode_partition(id, stored)
         return self._partitions[id]
 
     def need_partition(self, id: str) -> Partition:
-        """A partition that must be there."""
+        """Return a partition by its id. Raises Rejected if it does not exist."""
         partition = self.partition(id)
         if partition is None:
             raise Rejected(messages.partition_not_found(id))
         return partition
 
     def put_partition(self, partition: Partition) -> None:
-        """Add a partition, or the new state of one that is split. What it holds goes on being there."""
+        """Add a partition, or replace a leaf by its state after a split. Its references stay on it."""
         id = check_id(partition.id, "partition")
         before = self.partition(id)
         if before is not None:
+            # Load the tally before its row under the leaf's key is deleted; `close` writes it under the inner key.
             self._tally(id)
             self.draft.delete(self.layout.leaf(self.position(id)))
         self.draft.put(self.layout.partition(id), partition_row(partition))
@@ -96,22 +97,23 @@ class TableDraft:
             self._tallies[id] = NO_TALLY
             self._before[id] = NO_TALLY
         elif self._tallies[id].files:
+            # The leaf with references is an inner partition now. `_write_inner` counts only changes after this.
             self._count_inner(1)
 
     def forget_tally(self, leaf: Partition) -> None:
-        """Say that a leaf holds nothing, where no row says yet what it holds."""
+        """Give a leaf an empty tally, if no row of its tally exists yet."""
         self._partitions[leaf.id] = leaf
         self._tallies[leaf.id] = self._before[leaf.id] = NO_TALLY
 
     def position(self, id: str) -> str:
-        """Where a partition stands in the order of regions."""
+        """Return the position of a partition in the order of regions, see `layout.position_of`."""
         position = self._positions.get(id)
         if position is None:
             position = self._positions[id] = position_of(id, self.need_partition(id).region)
         return position
 
     def ancestors(self, id: str) -> Iterator[str]:
-        """The partitions above one, the nearest first."""
+        """Yield the ids of the partitions above a partition, the nearest first."""
         parent = self.need_partition(id).parent
         while parent is not None:
             yield parent
@@ -120,16 +122,16 @@ class TableDraft:
     # Files
 
     def is_tracked(self, filename: str) -> bool:
-        """Whether there is such a file."""
+        """Return whether the table tracks the file."""
         return self.layout.file(filename) in self.draft
 
     def count(self, filename: str) -> int | None:
-        """How many references a file has; None where there is no such file."""
+        """Return the number of references of a file, or None if the table does not track it."""
         row = self.draft.get(self.layout.file(filename))
         return 1 if isinstance(row, str) else row
 
     def add_file(self, filename: str, references: Sequence[NewReference]) -> None:
-        """Track a file that is not tracked yet. Raises Rejected with the text of what stands in the way."""
+        """Track a new file. Raises Rejected if it is tracked or was collected, or if its partitions do not fit."""
         key = self.layout.file(check_filename(filename))
         if key in self.draft:
             raise Rejected(messages.file_already_exists(filename))
@@ -142,7 +144,7 @@ class TableDraft:
             self.put_reference(FileReference(filename, new.partition, new.rows, new.approximate, new.complete))
 
     def check_apart(self, filename: str, partitions: Sequence[str]) -> None:
-        """Raise Rejected where two of the partitions are one, or one lies in another: a row would be there twice."""
+        """Raise Rejected if a partition is missing, named twice or inside another: a row would be referenced twice."""
         if len(partitions) == 1:
             self.need_partition(partitions[0])
             return
@@ -165,19 +167,19 @@ class TableDraft:
     # References
 
     def reference(self, partition: str, filename: str) -> FileReference | None:
-        """The reference of a file on a partition."""
+        """Return the reference of a file on a partition, or None."""
         if self.partition(partition) is None:
             return None
         row = self.draft.get(self._row(partition) + filename)
         return None if row is None else reference_from(partition, filename, row)
 
     def put_reference(self, reference: FileReference) -> None:
-        """Add a reference; the file's own row is for `add_file`, `move_reference` and `drop_reference`."""
+        """Add a reference. The file's own row is written by `add_file` and `drop_reference`, not here."""
         self._tallies[reference.partition] = self._tally(reference.partition).changed(reference, 1)
         self._write(reference)
 
     def assign(self, reference: FileReference, job: str) -> None:
-        """Give a reference to a job."""
+        """Assign a reference to a job."""
         self._write(msgspec.structs.replace(reference, job=job))
         self._count_job(job, reference.partition, 1)
 
@@ -188,12 +190,12 @@ class TableDraft:
             self._count_job(reference.job, reference.partition, -1)
 
     def references_on(self, partition: str) -> list[FileReference]:
-        """All references on a partition."""
+        """Return all references on a partition."""
         prefix = self._row(partition)
         return [reference_from(partition, key[len(prefix) :], row) for key, row in self.draft.scan(prefix)]
 
     def drop_reference(self, reference: FileReference, moved_to: Sequence[str] = ()) -> None:
-        """Take a reference away; ``moved_to`` are the partitions on which others take its place."""
+        """Remove a reference. ``moved_to`` are the partitions of the references that replace it."""
         self._tallies[reference.partition] = self._tally(reference.partition).changed(reference, -1)
         self.draft.delete(self._row(reference.partition) + reference.filename)
         if reference.job is not None:
@@ -201,7 +203,7 @@ class TableDraft:
         self._relocate(reference.filename, reference.partition, moved_to)
 
     def close(self) -> None:
-        """Write what the partitions hold now."""
+        """Write the tallies of all partitions that the transaction touched."""
         for id, tally in self._tallies.items():
             self._write_tally(id, tally)
 
@@ -215,7 +217,7 @@ class TableDraft:
         return prefix
 
     def _locate(self, key: str, filename: str, partitions: Sequence[str]) -> None:
-        """Write where a file is: one place in its own row, several in rows of theirs."""
+        """Write the partitions of a file: a single one into the file's row, several into one row each."""
         if len(partitions) == 1:
             self.draft.put(key, partitions[0])
             return
@@ -281,7 +283,7 @@ class TableDraft:
 
 
 def meta_of(draft: Draft) -> Meta:
-    """What table a draft is of. Raises Rejected where it is of none."""
+    """Return the metadata of the table in a draft. Raises Rejected if the document has no table."""
     stored = draft.encoded(TABLE)
     if stored is None:
         raise Rejected("there is no table in this document")
@@ -289,27 +291,27 @@ def meta_of(draft: Draft) -> Meta:
 
 
 def put_meta(draft: Draft, meta: Meta) -> None:
-    """Say what table it is from now on."""
+    """Write the metadata of the table."""
     draft.put(TABLE, msgspec.to_builtins(meta))
 
 
 def tracked_files(draft: Draft, meta: Meta) -> Iterator[str]:
-    """The keys of tracked files."""
+    """Yield the keys of the rows of tracked files."""
     return draft.keys(meta.layout.file())
 
 
 def check_id(text: str, what: str) -> str:
-    """``text`` as the id of a partition or job. Raises Rejected."""
+    """Return ``text`` if it is valid as the id of a partition, job or worker. Raises Rejected if not."""
     return _check_name(text, what, ID_BYTES_MAX, "/")
 
 
 def check_filename(text: str) -> str:
-    """``text`` as the name of a file. Raises Rejected."""
+    """Return ``text`` if it is valid as the name of a file. Raises Rejected if not."""
     return _check_name(text, "filename", FILENAME_BYTES_MAX, "")
 
 
 def check_names(names: Iterable[str]) -> None:
-    """Raise Rejected where a file is named twice."""
+    """Raise Rejected if a file is named twice."""
     seen: set[str] = set()
     for name in names:
         if name in seen:
@@ -344,7 +346,7 @@ def _put_count(draft: Draft, key: str, count: int) -> None:
 
 
 def read(args: Any, kind: Any) -> Any:
-    """Arguments as the struct of a transaction. Raises Rejected."""
+    """Return a mutation's arguments as the struct ``kind``. Raises Rejected if they do not fit it."""
     try:
         return msgspec.convert(args, kind)
     except msgspec.ValidationError as exc:

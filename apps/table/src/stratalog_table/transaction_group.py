@@ -1,6 +1,7 @@
-"""Committing transactions of one process: those that wait for each other's turn become one entry of the log.
+"""Group commit of one process's transactions: concurrent transactions become one entry of the log.
 
-Each keeps its own outcome. Every batch is numbered, so that one whose answer was lost is sent again and found.
+Each transaction has its own outcome. Every batch is numbered, so a batch whose answer was lost can be sent again; if it
+was committed, the number shows it.
 """
 
 from __future__ import annotations
@@ -40,13 +41,16 @@ __all__ = [
 
 CLIENT_CHARACTERS = 16
 REQUESTS_MAX = MUTATIONS_PER_BATCH_MAX // 2
-"""How many requests one call may bring: with those of others they are still one entry."""
+"""The maximum number of requests of one call: half an entry's mutations, so the requests of other calls fit too."""
 
 WEIGHT_MAX = 20_000
-"""How many files and partitions the transactions of one entry name; one that names more goes alone."""
+"""The files and partitions that the transactions of one entry may name. A transaction that names more has its own."""
 
 SNAPSHOT_WEIGHT = 200_000
-"""After so many files and partitions the changes go from memory into the tree; twice as many wait for it at most."""
+"""The files and partitions after which a snapshot moves the changes from memory into the tree.
+
+At most twice as many are in memory: commits then wait for the snapshot.
+"""
 
 RETRY_POLICY = RetryPolicy(seconds_max=60, wait_seconds_first=0.02, wait_seconds_max=2)
 PAUSE_MS_MIN = 1
@@ -55,7 +59,7 @@ TRANSIENT = (ContentionError, OutcomeUnknown, Unavailable)
 
 
 class Request(msgspec.Struct, frozen=True):
-    """A transaction to be committed: its mutator, its arguments, and how many files and partitions it names."""
+    """A transaction to commit: its mutator, its arguments, and the number of files and partitions that it names."""
 
     name: str
     args: Any
@@ -63,14 +67,14 @@ class Request(msgspec.Struct, frozen=True):
 
 
 class CommittedTransaction(msgspec.Struct, frozen=True):
-    """What became of a transaction: the version that has it, and why it was rejected, if it was."""
+    """The outcome of a transaction: the version that contains it, and the reason if it was rejected."""
 
     version: int
     reason: str | None = None
 
 
 class PendingTransaction(PendingCommit[list[CommittedTransaction]]):
-    """Requests of one caller on their way into an entry."""
+    """The requests of one caller that wait for their commit."""
 
     def __init__(self, requests: Sequence[Request]) -> None:
         super().__init__()
@@ -79,7 +83,7 @@ class PendingTransaction(PendingCommit[list[CommittedTransaction]]):
 
 
 class Committer:
-    """Commits to one document, from any number of threads."""
+    """The committer of one document's transactions. Any number of threads may share it."""
 
     def __init__(self, document: Document, clock: Clock, author: str = "") -> None:
         self._document = document
@@ -93,10 +97,10 @@ class Committer:
         self._await_snapshot: Callable[[], None] | None = None
 
     def commit(self, requests: Sequence[Request]) -> list[CommittedTransaction]:
-        """Commit at most `REQUESTS_MAX` requests in order, in one entry; what became of each.
+        """Commit at most `REQUESTS_MAX` requests in order, in one entry, and return the outcome of each.
 
-        Raises Invalid and LimitExceeded: nothing of this call is written. Raises ContentionError and Unavailable after
-        a minute's tries, OutcomeUnknown where it cannot be told.
+        Raises Invalid and LimitExceeded, with nothing of this call written. Raises ContentionError, Unavailable and
+        OutcomeUnknown after retries for a minute; after OutcomeUnknown the requests may be committed.
         """
         if len(requests) > REQUESTS_MAX:
             raise LimitExceeded("too many transactions at once", value=len(requests), limit=REQUESTS_MAX)
@@ -105,7 +109,7 @@ class Committer:
         return pending.answer()
 
     def _serve(self, batch: list[PendingTransaction]) -> None:
-        """As the leader: commit the caller's transaction with those of others."""
+        """Commit, as the leader, the caller's requests together with those of waiting callers."""
         self._let_others_come()
         self._gather(batch)
         begun = Observation(self._clock)
@@ -114,10 +118,10 @@ class Committer:
         self._snapshot_when_due(sum(pending.weight for pending in batch))
 
     def _snapshot_when_due(self, weight: int) -> None:
-        """Make a snapshot once large transactions changed much: versions do not say how much is in memory.
+        """Write a snapshot once the weight since the last one is large: the number of versions does not bound memory.
 
-        Commits go on beside it until as much has changed again: then they wait, so that memory has a bound. They also
-        wait for one that the store cannot begin beside them.
+        Commits continue while the snapshot is written, until as much has changed again. Then they wait for it, so that
+        memory is bounded. If the store cannot start a background task, the commit writes the snapshot itself.
         """
         self._weight += weight
         if self._weight >= SNAPSHOT_WEIGHT:
@@ -130,20 +134,22 @@ class Committer:
                 self._make_snapshot()
 
     def _make_snapshot(self) -> None:
-        """One that fails is made up by the next: the changes are in the log."""
+        """Write a snapshot and ignore its failure: the changes are in the log, and the next snapshot contains them."""
         with suppress(StratalogError):
             self._document.snapshot()
 
     def _let_others_come(self) -> None:
-        """Wait for as many as the last commit served, a fifth of its time or a little: those who were just answered
-        will be back, and would else have to wait for all of the next one.
+        """Wait until as many callers are queued as the last commit served, for at most a fifth of that commit's time.
+
+        Callers that were just answered usually call again at once. Without the pause they would miss this commit and
+        wait for all of the next one.
         """
         if self._contenders > 1:
             pause_ms = min(max(self._commit_ms / 5, PAUSE_MS_MIN), PAUSE_MS_MAX)
             self._group_commit.await_others(self._contenders - 1, pause_ms / 1000)
 
     def _gather(self, batch: list[PendingTransaction]) -> None:
-        """Add the requests of others, as far as they fit beside the caller's."""
+        """Add the requests of other callers to the batch while it has room."""
         count, weight = len(batch[0].requests), batch[0].weight
         while count <= REQUESTS_MAX and weight < WEIGHT_MAX and self._group_commit.take(batch):
             count, weight = count + len(batch[-1].requests), weight + batch[-1].weight
@@ -157,6 +163,7 @@ class Committer:
             if len(batch) == 1:
                 batch[0].settle(exc)
                 return
+            # Nothing was written. Commit each call on its own, so that only the faulty one fails.
             for pending in batch:
                 pending.withdraw()
             for pending in batch:
@@ -169,13 +176,14 @@ class Committer:
                 pending.settle(list(islice(answers, len(pending.requests))))
 
     def _new_client(self) -> tuple[str, int]:
-        """A client of this committer's own, and the number of its last mutation."""
+        """Return a new client id for this committer, and 0 as the number of its last mutation."""
         return f"table/{new_id(self._clock, CLIENT_CHARACTERS)}", 0
 
     def _apply(self, requests: Sequence[Request]) -> list[CommittedTransaction]:
-        """Commit one batch. After an error other than Invalid and LimitExceeded it may still be committed later.
+        """Commit one batch. After an error other than Invalid and LimitExceeded the batch may still be committed later.
 
-        So no other batch may use its numbers: the client is set again only once the outcome is certain.
+        No other batch may then use its numbers. So the client is unset here and set again only once the outcome is
+        certain; otherwise the next batch takes a new client.
         """
         client, number = self._client or self._new_client()
         self._client = None
@@ -198,7 +206,7 @@ class Committer:
         return answers
 
     def _retried(self, mutations: list[Mutation]) -> list[Outcome]:
-        """Apply a batch, again where somebody was first or the store was out of reach: numbers make it safe."""
+        """Apply a batch. Retry after lost races and while the store is unavailable: the numbers make that safe."""
         retry = Retry(self._clock, RETRY_POLICY)
         while True:
             try:
@@ -209,9 +217,10 @@ class Committer:
 
 
 def committed_with(document: Document, client: str, id: int) -> dict[int, CommittedTransaction]:
-    """What became of the client's mutations in the version that has the one numbered ``id``. Empty: none has it yet.
+    """Return the outcomes of the client's mutations in the version that contains mutation ``id``, by number.
 
-    Raises VersionForgotten: committed, but not kept.
+    Returns an empty dict if no version contains it yet. Raises VersionForgotten if it was committed in a version that
+    is forgotten now.
     """
     version = document.applied_in(client, id)
     if version is None:

@@ -1,4 +1,4 @@
-"""The partitions tree, purely: made from split points, split, and checked. Faults are ValueErrors with the cause."""
+"""The partition tree without I/O: trees from split points, splits, and checks. A failed check raises ValueError."""
 
 from __future__ import annotations
 
@@ -13,20 +13,24 @@ __all__ = ["check_split", "check_subtrees", "check_tree", "extended", "from_spli
 
 
 def root_of(schema: Schema, id: str = ROOT) -> Partition:
-    """The partition of a tree that was never split."""
+    """Return the only partition of a tree that was never split."""
     return Partition(id, schema.full_region())
 
 
 def from_split_points(schema: Schema, points: Sequence[Key], new_id: Callable[[], str]) -> list[Partition]:
-    """A tree whose leaves meet at ``points`` on the first column, paired from below; an odd last one is carried up.
+    """Return a tree whose leaves meet at ``points`` on the first key column.
 
-    Raises Invalid for points of another type, out of order, or twice.
+    Leaves are joined in pairs, layer by layer; an odd last partition moves up to the next layer. Raises Invalid for
+    points of another type, out of order or repeated.
     """
     return _grown(root_of(schema), _edges(schema, points), new_id)
 
 
 def extended(schema: Schema, leaf: Partition, points: Sequence[Key], new_id: Callable[[], str]) -> list[Partition]:
-    """A leaf as it is when it was split at ``points`` on the first column, and then all that comes to lie below it."""
+    """Return a leaf in its state after a split at ``points`` on the first key column, then the new partitions below it.
+
+    Raises Invalid for points that are not inside the leaf, and as `from_split_points`.
+    """
     edges = _edges(schema, points)
     low, high = leaf.region[0]
     if edges and (edges[0] <= low or (high is not None and edges[-1] >= high)):
@@ -35,7 +39,7 @@ def extended(schema: Schema, leaf: Partition, points: Sequence[Key], new_id: Cal
 
 
 def split(parent: Partition, edge: str, dimension: int, left: str, right: str) -> list[Partition]:
-    """A leaf as it is after a split at ``edge``, and its two children."""
+    """Return a leaf in its state after a split at ``edge``, then its two children."""
     low, high = parent.region[dimension]
     divided = Partition(parent.id, parent.region, parent.parent, (left, right), dimension)
     first = Partition(left, _with(parent.region, dimension, (low, edge)), parent.id)
@@ -55,7 +59,7 @@ def check_split(parent: Partition, children: Sequence[Partition]) -> None:
 
 
 def check_tree(partitions: Iterable[Partition]) -> None:
-    """Raise ValueError unless the partitions are one whole tree."""
+    """Raise ValueError unless the partitions are one complete tree."""
     known: dict[str, Partition] = {}
     for partition in partitions:
         if partition.id in known:
@@ -68,7 +72,7 @@ def check_tree(partitions: Iterable[Partition]) -> None:
 
 
 def check_subtrees(tops: Sequence[Partition], known: Mapping[str, Partition]) -> None:
-    """Raise ValueError unless what hangs below ``tops`` is sound and is all that is ``known``."""
+    """Raise ValueError unless the subtrees below ``tops`` are valid and contain every partition of ``known``."""
     waiting, reached = list(tops), len(tops)
     while waiting:
         parent = waiting.pop()
@@ -109,7 +113,7 @@ def _check_bounds(parent: Partition, left: Region, right: Region) -> None:
 
 
 def _grown(top: Partition, edges: Sequence[str], new_id: Callable[[], str]) -> list[Partition]:
-    """A partition with leaves between ``edges``, joined in pairs layer by layer up to itself."""
+    """Return a partition with leaves between ``edges`` below it, joined in pairs layer by layer."""
     low, high = top.region[0]
     bounds = zip([low, *edges], [*edges, high], strict=True)
     layer = [Partition(new_id(), _with(top.region, 0, pair)) for pair in bounds]
