@@ -174,6 +174,7 @@ class Engine:
     def _exchange(self, name: str, frame: bytes | None, seconds: float) -> tuple[str, bytearray]:
         """Send a frame and receive the reply: (status, body). After any error the engine has ended."""
         assert self._line is not None
+        # One deadline for the whole exchange: a reply that trickles in must not renew the limit with each piece.
         deadline = _Deadline(self._clock, seconds)
         try:
             if frame is not None:

@@ -98,7 +98,7 @@ class Models:
                 return None
             if isinstance(fact, Revision):
                 if fact.target and fact.target <= model.base:
-                    return None
+                    return None  # the model has never received the edit that is undone
                 messages.append(fact.message)
         return messages
 

@@ -53,6 +53,7 @@ class EnginePool:
         self._is_ahead = False
         self._starts = self._deaths = 0
         self._reset()
+        # A weak reference: a fork hook is never unregistered, and must not keep the pool alive.
         os.register_at_fork(after_in_child=partial(_reset, weakref.ref(self)))
 
     def start(self) -> None:

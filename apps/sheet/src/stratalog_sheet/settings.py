@@ -65,4 +65,4 @@ class EngineSettings(msgspec.Struct, frozen=True, kw_only=True):
     wait_seconds_max: float = SHEET_ENGINE_WAIT_SECONDS_MAX
     waiting_max: int = SHEET_ENGINE_WAITING_MAX
     unopenable_seconds: float = SHEET_UNOPENABLE_SECONDS
-    """How long a version that could not be opened is refused without another try."""
+    """The time for which a version that could not be opened is refused without another try."""

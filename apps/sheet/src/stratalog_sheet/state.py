@@ -111,7 +111,7 @@ def _rows(cells: dict[str, Any]) -> Iterator[Record]:
     last = -1
     for row in sorted(rows):
         held = rows[row]
-        columns = sorted(held)
+        columns = sorted(held)  # equal rows become equal records, in whatever order the engine exports cells
         yield ["row", row - last, columns, [held[column] for column in columns]]
         last = row
 
