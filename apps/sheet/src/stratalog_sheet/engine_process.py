@@ -125,7 +125,7 @@ def _end_with_parent(line: socket.socket, parent: int) -> NoReturn:
 
 
 def _bound_memory(more_bytes: int) -> None:
-    """Limit the process to ``more_bytes`` beyond its present memory. Without effect outside Linux, which reports it."""
+    """Limit the process to ``more_bytes`` beyond its present memory, which only Linux reports: elsewhere no limit."""
     try:
         now = _PROGRAM_BYTES.search(Path("/proc/self/status").read_text())
     except OSError:

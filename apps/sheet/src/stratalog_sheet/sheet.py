@@ -215,7 +215,7 @@ class Sheet:
     def restore(self, version: int, *, author: str = "") -> SheetChange:
         """Restore the state of a version as a new entry. Readers load again; earlier edits can no longer be undone.
 
-        Raises LimitExceeded where engines failed to open ``version`` before. The newest version need not open.
+        Raises LimitExceeded where engines recently failed to open ``version``. The newest version need not open.
         """
         wanted = self._version(version)
         self._engines.unopenable.check(self._owner, wanted)

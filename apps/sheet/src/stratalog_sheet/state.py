@@ -1,8 +1,8 @@
 """The engine's state as parts of a snapshot, cut so that a small change leaves most parts byte for byte unchanged.
 
-The engine exports one JSON object. Here it becomes a sequence of records, one for each row of cells. A row's record
-holds its distance from the row before, so rows that an insertion moves down keep their records. Cuts are defined by
-content: a part ends at a record whose hash has certain bits, whatever comes before. `formats/sheet.md` has the bytes.
+The engine exports one JSON object. Here it becomes a sequence of records for fields and for rows of cells. A row's
+record holds its distance from the row before, so rows that an insertion moves down keep their records. Cuts are defined
+by content: a record whose hash has certain bits ends a part, whatever came before. `formats/sheet.md` has the bytes.
 """
 
 from __future__ import annotations
