@@ -1,7 +1,7 @@
 """The command line: `stratalog COMMAND …`. Only this package reads the environment. See `docs/guides/command-line.md`.
 
-A distribution adds a command by an entry point of the group `stratalog.commands`, as `examples/guestbook` does. The
-public names here are what such a command is written with.
+A distribution adds a command by an entry point of the group `stratalog.commands`, as `examples/guestbook` does. This
+module's public names are for the authors of such commands.
 
 Modules
 -------
@@ -17,15 +17,15 @@ copies        fork, replay, merge, copy a store
 backups       backups, and restoring them
 exchange      export and import
 maintenance   snapshots, archives, retention, collection
-usage         what an organisation stores
+usage         the amounts that an organisation stores
 verification  verify, checkpoints
-inspection    what verify shows of each history
-redaction     erases what a version says
+inspection    the inspection of each history by verify
+redaction     erasure of a version's content
 records       named values with versions
 serve         serve a store over HTTP
 queue         the worker, and dead letters
-new           write the beginning of an application
-cost          what work would cost on AWS
+new           the template of an application
+cost          the cost of work on AWS
 """
 
 from stratalog.cli import (

@@ -183,7 +183,7 @@ def _restore_single(
 
 
 def _chosen(repository: BackupRepository, id: str | None, time_ms: int | None) -> BackupManifest:
-    """The backup that is named; else the first one that holds all up to a time, or the newest. Raises NotFound."""
+    """Return the named backup, else the first that began after ``time_ms``, else the newest. Raises NotFound."""
     if id is None and time_ms is not None:
         later = [manifest for manifest in repository.manifests() if manifest.started_ms > time_ms]
         if later:

@@ -1,4 +1,4 @@
-"""The command that says what work would cost on AWS, counted on this machine."""
+"""The command that estimates the cost of work on AWS from requests counted on this machine."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ def cost(
 
 
 def _function(text: str) -> Callable[..., Any]:
-    """The function that MODULE:NAME says, looked for in the present folder too."""
+    """Load the function MODULE:NAME, also from the present folder. Raises BadParameter."""
     module, colon, name = text.partition(":")
     if not (colon and module and name):
         raise click.BadParameter(f"{text!r} is not MODULE:NAME, as in myapp:typical_day")
@@ -132,7 +132,7 @@ def _plain(
 
 
 def _count(amount: float) -> str:
-    """A count as short as it can be; nothing for none."""
+    """Return a count in at most four significant digits below 1000; a dot for none."""
     return f"{amount:,.4g}" if 0 < amount < 1000 else f"{amount:,.0f}" if amount else dim("·")
 
 

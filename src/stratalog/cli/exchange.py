@@ -70,7 +70,7 @@ def _document_for_state(store: Store, name: str) -> Document:
 
 @contextmanager
 def _writing(file: str) -> Iterator[BinaryIO]:
-    """The output, or a file that takes its name only once it is whole."""
+    """Yield the output, or a file that gets its name only once it is complete; after an error it is removed."""
     if file == "-":
         yield sys.stdout.buffer
         return
@@ -86,7 +86,7 @@ def _writing(file: str) -> Iterator[BinaryIO]:
 
 @contextmanager
 def _reading(file: str) -> Iterator[BinaryIO]:
-    """A file that can be rewound; the input is kept in one."""
+    """Yield a seekable file. Standard input is first copied to a temporary one."""
     if file != "-":
         with Path(file).open("rb") as source:
             yield source

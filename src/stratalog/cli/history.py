@@ -1,4 +1,4 @@
-"""Commands that look back: versions, the changes of one key, the difference of two versions."""
+"""Commands on history: versions, the changes of one key, the difference of two versions."""
 
 from __future__ import annotations
 
@@ -79,7 +79,7 @@ def _version_row(version: Version) -> list[str]:
 
 
 def _mutations(mutations: tuple[Applied, ...]) -> str:
-    """The first mutation, and how many came with it."""
+    """Return the first mutation of a version as text, and the number of all if there are more."""
     if not mutations:
         return dim("maintenance")
     first = f"{mutations[0].client}#{mutations[0].id} {mutations[0].name}"
@@ -102,7 +102,7 @@ def _print_difference(difference: Difference, width: int) -> None:
 
 
 def _shown(before: Any, after: Any) -> tuple[str, str]:
-    """Two values; of two objects only the names that differ."""
+    """Return two values as text; of two objects only the fields that differ."""
     if isinstance(before, dict) and isinstance(after, dict):
         changed = {name for name in before.keys() | after.keys() if before.get(name) != after.get(name)}
         before = {name: value for name, value in before.items() if name in changed}

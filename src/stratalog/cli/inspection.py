@@ -1,4 +1,4 @@
-"""What `verify` does without `--quick`: inspects histories, shows what is damaged, and goes on where it was stopped."""
+"""The work of `verify` without `--quick`: inspect histories, show damage, and resume an interrupted inspection."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ __all__ = ["inspect_histories", "show_damages", "show_repair"]
 
 
 class FinishedHistory(msgspec.Struct):
-    """A line of the file that a verification goes on from."""
+    """One line of the file from which a verification resumes: an inspected history and its damage."""
 
     history: HistoryName
     damages: tuple[StoredDamage, ...] = ()
@@ -31,9 +31,10 @@ class FinishedHistory(msgspec.Struct):
 def inspect_histories(
     session: Session, histories: Iterable[HistoryName], upto: int | None, resume: Path | None, *, of_store: bool
 ) -> None:
-    """Inspect them one after another, and what belongs to none of them where it is the whole store (``of_store``).
+    """Inspect the histories in order and, for the whole store (``of_store``), everything outside of them.
 
-    ``resume`` is a file of those that are finished: they are passed over, and their damage is told again.
+    ``resume`` is a file of finished histories. They are skipped, and their damage is reported again; each history that
+    finishes is appended. Raises Failed with the exit code DAMAGED if there is damage.
     """
     finished = _read_finished(resume)
     damages = [damage for line in finished for damage in line.damages]
@@ -66,7 +67,7 @@ def inspect_histories(
 
 
 def show_repair(session: Session, named: Iterable[HistoryName] | None, dry_run: bool) -> None:
-    """Repair the histories, or the whole store where none is named."""
+    """Repair the named histories, or the whole store for None. Raises Failed if damage remains."""
     store = session.open()
     with progress("repairing", None) as step:
         histories = _counted(list(inspected_histories(store)) if named is None else named, step)
@@ -88,7 +89,7 @@ def show_repair(session: Session, named: Iterable[HistoryName] | None, dry_run: 
 
 
 def show_damages(damages: Sequence[StoredDamage]) -> None:
-    """A line for each: what it is, where it lies, who needs it, and whether it can be made again."""
+    """Print a line for each damage: its kind and key, the history that needs it, and whether repair can derive it."""
     for damage in damages:
         versions = f" {damage.first}" if damage.first else ""
         versions += f" to {damage.last}" if damage.last > damage.first else ""
@@ -138,7 +139,7 @@ def _row(report: HistoryInspection) -> list[str]:
 
 
 def _read_finished(file: Path | None) -> list[FinishedHistory]:
-    """The lines of the file; one that was cut off while it was written is not finished. Raises Invalid."""
+    """Read the file's lines, and cut off an incomplete last one: its write was interrupted. Raises Invalid."""
     if file is None or not file.exists():
         return []
     lines = file.read_bytes().split(b"\n")

@@ -1,4 +1,4 @@
-"""Commands that keep a store well: snapshots, archives, forgetting, sweeping, and all of it in a pass."""
+"""Maintenance commands: snapshots, archives, forgetting, sweeping, collection, and one pass of all of them."""
 
 from __future__ import annotations
 
@@ -154,7 +154,7 @@ def maintain(
 
 
 def _opened(session: Session, application: str | None) -> tuple[Store, Sequence[Step], bool]:
-    """The store with the rules and settings of an application, the steps of its own, and whether there are quotas."""
+    """Open the store for an application. Return it, the application's maintenance steps, and whether it has quotas."""
     is_given = bool(session.settings.quotas)
     if application is None:
         return session.open(), (), is_given
@@ -200,7 +200,7 @@ def _fail_for(failures: Sequence[MaintenanceFailure]) -> None:
 
 
 def _after(store: Store, seconds: float | None) -> Callable[[], bool]:
-    """Whether so many seconds have passed since now."""
+    """Return a function that returns whether ``seconds`` have passed since this call; never for None."""
     started = Observation(store.environment.clock)
     return lambda: seconds is not None and started.age_seconds() >= seconds
 

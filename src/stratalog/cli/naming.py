@@ -1,4 +1,4 @@
-"""What people type: names of documents, versions and times, arguments of mutations."""
+"""Parsing of typed text: names of documents, versions, times, and arguments of mutations."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ __all__ = ["milliseconds", "parse_arguments", "split_name", "version_of"]
 
 
 def split_name(name: str) -> tuple[str, str]:
-    """ORGANISATION/NAME in its two parts. A name may hold slashes, an organisation not."""
+    """Split ORGANISATION/NAME. The name may contain slashes, the organisation may not. Raises BadParameter."""
     organisation, slash, rest = name.partition("/")
     if not (slash and organisation and rest):
         raise click.BadParameter(f"{name!r} is not ORGANISATION/NAME, as in acme/budget")
@@ -25,7 +25,7 @@ def split_name(name: str) -> tuple[str, str]:
 
 
 def version_of(document: Document | Log, text: str | None) -> int | None:
-    """The version a number says, or the newest at an ISO time; None for None. Raises NotFound before the first."""
+    """Return the version of a number, or the newest at an ISO time; None for None. Raises NotFound before the first."""
     if text is None or is_decimal(text):
         return None if text is None else int(text)
     log = document.log if isinstance(document, Document) else document
@@ -33,7 +33,7 @@ def version_of(document: Document | Log, text: str | None) -> int | None:
 
 
 def milliseconds(text: str) -> int:
-    """An ISO time since 1970; without an offset it is local time."""
+    """Return an ISO time in milliseconds since 1970. A time without an offset is local. Raises BadParameter."""
     try:
         moment = datetime.fromisoformat(text)
     except ValueError as exc:
@@ -42,7 +42,7 @@ def milliseconds(text: str) -> int:
 
 
 def parse_arguments(texts: tuple[str, ...]) -> Any:
-    """A mutation's arguments: one JSON text, or ``name=value`` each, the value JSON where it is, else text."""
+    """Return a mutation's arguments from one JSON text or ``name=value`` pairs, whose values are JSON or else text."""
     if len(texts) == 1 and texts[0].lstrip()[:1] in ("{", "["):
         return from_json(texts[0])
     return dict(_pair(text) for text in texts) if texts else None

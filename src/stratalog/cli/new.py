@@ -1,4 +1,4 @@
-"""The command that writes the beginning of an application: mutators, rules, and a test of both."""
+"""The command that writes the template of an application: mutators, rules, and a test of both."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def new(session: Session, name: str) -> None:
 
 
 def _write(folder: Path, name: str) -> list[str]:
-    """Copy the template under the application's own name; answer the paths of the files."""
+    """Copy the template under the application's name, and return the paths of the files."""
     written = []
     folder.mkdir()
     for source in sorted(resources.files("stratalog.cli").joinpath(TEMPLATE).iterdir(), key=lambda path: path.name):

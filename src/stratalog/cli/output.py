@@ -1,4 +1,4 @@
-"""What people and programs are shown: aligned columns, local times, colour on a terminal; JSON on request."""
+"""Output for people and programs: aligned columns, local times, colour on a terminal; JSON on request."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ VALUE_CHARACTERS = 72
 
 
 def print_json(value: Any) -> None:
-    """One line of JSON. Structs are objects; bytes are ``{"$bytes": base64}``."""
+    """Print one line of JSON. Structs are objects; bytes are ``{"$bytes": base64}``."""
     plain = to_plain(msgspec.to_builtins(value, builtin_types=(bytes,)))
     click.echo(msgspec.json.encode(plain).decode())
 
 
 def print_table(rows: Sequence[Sequence[str]], right: Sequence[int] = ()) -> None:
-    """Rows in columns as wide as their widest cell, colours not counted; the last column is left as it is."""
+    """Print rows in columns as wide as their widest cell, colour codes not counted. The last column is not padded."""
     widths = [max(len(click.unstyle(cell)) for cell in column) for column in zip(*rows, strict=True)]
     for row in rows:
         cells = [
@@ -37,29 +37,29 @@ def print_table(rows: Sequence[Sequence[str]], right: Sequence[int] = ()) -> Non
 
 
 def note(text: str) -> None:
-    """A line beside the answer, on the error stream, so that pipes do not get it."""
+    """Print a line on the error stream, so that a pipe receives the result only."""
     click.echo(dim(text), err=True)
 
 
 def dim(text: str) -> str:
-    """Text that is there but does not ask to be read."""
+    """Return text in a dim style, for secondary information."""
     return click.style(text, dim=True)
 
 
 def local_time(time_ms: int) -> str:
-    """A time as ISO in the local time zone, to the second."""
+    """Return a time in milliseconds since 1970 as ISO in the local time zone, to the second."""
     moment = datetime.fromtimestamp(time_ms / 1000, tz=UTC).astimezone()
     return moment.isoformat(sep=" ", timespec="seconds")[:19]
 
 
 def short(value: Any, characters: int = VALUE_CHARACTERS) -> str:
-    """A value as one line of JSON, cut where it is long."""
+    """Return a value as one line of JSON, cut to ``characters``."""
     text = msgspec.json.encode(to_plain(value)).decode()
     return text if len(text) <= characters else f"{text[: characters - 1]}…"
 
 
 def size_text(size: int) -> str:
-    """A size in the unit that keeps it short."""
+    """Return a size in bytes as text in B, KiB, MiB or GiB."""
     for unit in ("B", "KiB", "MiB"):
         if size < 1024:
             return f"{size:.0f} {unit}" if unit == "B" else f"{size:.1f} {unit}"
@@ -69,9 +69,9 @@ def size_text(size: int) -> str:
 
 @contextmanager
 def progress(label: str, length: int | None) -> Iterator[Callable[[int], None]]:
-    """A bar on the error stream, where that is a terminal; the function to call with the steps made.
+    """Show a progress bar on the error stream if that is a terminal. Yield the function to call with steps made.
 
-    Where it is not known how many there will be, they are counted.
+    If ``length``, the number of steps, is None, the bar counts them.
     """
     if not sys.stderr.isatty():
         yield lambda steps: None

@@ -1,4 +1,4 @@
-"""Commands of other distributions: click commands that entry points of the group `stratalog.commands` name."""
+"""Commands of other distributions: click commands from entry points of the group `stratalog.commands`."""
 
 from __future__ import annotations
 
@@ -29,12 +29,12 @@ class BrokenCommand(click.Command):
 
 
 def plugin_names() -> list[str]:
-    """The names of all such commands, in order; none is loaded."""
+    """Return the names of all plugin commands, sorted, without loading any."""
     return sorted({point.name for point in entry_points(group=GROUP)})
 
 
 def plugin_command(name: str) -> click.Command | None:
-    """The command of that name, a BrokenCommand where it fails to load; None if there is none."""
+    """Return the command of that name, a BrokenCommand if it fails to load, or None if there is none."""
     point = next(iter(entry_points(group=GROUP, name=name)), None)
     if point is None:
         return None

@@ -1,4 +1,4 @@
-"""The program: errors become one line and an exit code."""
+"""The program: the group of all commands, which reports an error as one line and an exit code."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ _EPILOG = "Exit codes: " + "; ".join(f"{code} {meaning}" for code, meaning in EX
 
 
 class Failed(click.ClickException):
-    """A command that ran and found something wrong: the answer was printed, the exit code says so."""
+    """A command ran and found a fault. It has printed its result; only the exit code remains to be set."""
 
     def __init__(self, code: int) -> None:
         super().__init__("")
@@ -67,7 +67,7 @@ class Failed(click.ClickException):
 
 
 class Program(click.Group):
-    """All commands, in the order they were added, then those of plugins. A plugin cannot take a built-in name."""
+    """All commands in the order of addition, then plugins' commands. A plugin cannot take a built-in name."""
 
     def __init__(self) -> None:
         super().__init__(
@@ -105,7 +105,7 @@ class Program(click.Group):
 
 @contextmanager
 def _private_files() -> Iterator[None]:
-    """What a command makes, stores above all, belongs to its user alone. A library must leave that to its program."""
+    """Give created files, stores above all, to the user alone. A library leaves the umask to its program."""
     before = os.umask(0o077)
     try:
         yield

@@ -1,4 +1,4 @@
-"""Commands on the queue: the worker that applies what is queued, and what failed for good."""
+"""Commands on the queue: the worker that applies queued pushes, and dead letters."""
 
 from __future__ import annotations
 
@@ -125,7 +125,7 @@ def _module(name: str) -> Any:
 
 
 def _opened(session: Session, application: str | None) -> Store:
-    """The store, with the mutators of the application."""
+    """Open the store with the mutators of the application. Create it if it is missing."""
     if not application:
         return session.open(create=True)
     loaded = load_application(application)
@@ -143,7 +143,7 @@ def _announce(session: Session) -> None:
 
 
 def _serve_metrics(store: Store, port: int) -> None:
-    """A thread answers until the program ends."""
+    """Start a thread that serves metrics on this machine until the program ends. Raises ClickException."""
     start: Any = import_module("prometheus_client").start_http_server
     try:
         start(port, "127.0.0.1", _module("server.metrics").core_counters(store.environment))
@@ -153,7 +153,7 @@ def _serve_metrics(store: Store, port: int) -> None:
 
 @contextmanager
 def _stopped_by_signals(worker: Any) -> Iterator[None]:
-    """A signal has the worker end after the message under way."""
+    """On SIGTERM or SIGINT stop the worker after the message in flight. Restores the handlers."""
 
     def stop(number: int, frame: FrameType | None) -> None:
         worker.stop()

@@ -170,7 +170,7 @@ def _plain(name: str, version: RecordVersion) -> dict[str, Any]:
 
 
 def _begun(handle: Records, name: str, version: RecordVersion) -> tuple[dict[str, Any], list[str]]:
-    """A version with the beginning of its body, plain and as a row."""
+    """Return a version with the first bytes of its body, as a JSON object and as a row of a table."""
     begins = (
         b""
         if version.deleted or version.redacted

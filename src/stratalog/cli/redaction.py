@@ -1,4 +1,4 @@
-"""The command that erases what a version says."""
+"""The command that erases the content of a version."""
 
 from __future__ import annotations
 

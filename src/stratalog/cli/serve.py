@@ -1,4 +1,4 @@
-"""The command that serves a store over HTTP. What it needs beyond the library is imported only when it runs."""
+"""The command that serves a store over HTTP. Its further dependencies are imported only when it runs."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 
 def of_every_server(function: F) -> F:
-    """Add ``--host`` and ``--port``."""
+    """Add the options ``--host`` and ``--port`` to a command."""
     host = click.option("--host", default=HOST_DEFAULT, show_default=True, help="The address to listen at.")
     ports = click.IntRange(0, 65535)
     port = click.option("--port", type=ports, default=PORT_DEFAULT, show_default=True, help="0 takes any free one.")
@@ -90,9 +90,10 @@ def serve_application(
     meter: Meter | None = None,
     logs: Mapping[str, str | None] = {},
 ) -> None:
-    """Serve the session's store until a signal; make it where there is none. ``page`` is what to open of it.
+    """Serve the session's store until a signal; create it if it is missing. ``page`` is the path of the printed URL.
 
-    ``logs`` may name the files of an ``access`` and a ``security`` log.
+    ``logs`` may name the files of an ``access`` and a ``security`` log. Raises UsageError for an application without
+    authentication at an address beyond this machine.
     """
     server = _server_modules()
     if application.authenticate is None and not _is_loopback(host):
@@ -111,7 +112,7 @@ def serve_application(
 
 @contextmanager
 def _audit(server: _Modules, store: Store, logs: Mapping[str, str | None]) -> Iterator[Audit]:
-    """The logs, as far as they are asked for. Raises ClickException for a file that cannot be opened."""
+    """Open the requested logs, and close them after the block. Raises ClickException if one cannot be opened."""
     clock, rates = store.environment.clock, {"access": ACCESS_LINES_PER_SECOND, "security": SECURITY_LINES_PER_SECOND}
     opened: dict[str, LineLog] = {}
     try:
@@ -132,7 +133,7 @@ def _line_log(server: _Modules, target: str, clock: Clock, per_second: int) -> L
 
 
 class _Modules:
-    """What `stratalog[server]` brings."""
+    """The names that need the packages of `stratalog[server]`."""
 
     def __init__(self) -> None:
         self.serve: Any = import_module("stratalog.server.web_server").serve
@@ -151,9 +152,9 @@ def _server_modules() -> _Modules:
 
 
 def load_application(text: str | None) -> Application:
-    """The application called ``text``, looked for in the present folder too; the built-in mutators without a name.
+    """Return the application named ``text``, also from the present folder; without a name the built-in mutators.
 
-    Raises Invalid for a name that leads to none, ClickException where the server's packages are not installed.
+    Raises Invalid for an unknown name, ClickException where the server's packages are not installed.
     """
     server = _server_modules()
     application: Application = server.find_application(text, os.getcwd()) if text else server.Application()
@@ -169,7 +170,7 @@ def _is_loopback(host: str) -> bool:
 
 @contextmanager
 def listening_at(host: str, port: int) -> Iterator[socket.socket]:
-    """A socket that listens, so that whoever is told of it can connect at once. Raises ClickException."""
+    """Yield a listening socket: a client can connect as soon as the address is printed. Raises ClickException."""
     try:
         listening = socket.create_server(
             (host, port), family=socket.AF_INET6 if ":" in host else socket.AF_INET, backlog=BACKLOG_CONNECTIONS
@@ -179,8 +180,8 @@ def listening_at(host: str, port: int) -> Iterator[socket.socket]:
         hint = "; --port 0 takes any free one" if port else ""
         raise click.ClickException(f"cannot listen at {host} port {port}: {reason}{hint}") from exc
     with listening:
-        # Inherited by each connection. asyncio sets it only where a socket names its protocol, which this one does not,
-        # and without it an answer in two writes waits 40 ms for the caller's delayed acknowledgement.
+        # Each connection inherits the option. asyncio sets it only on sockets with a named protocol, unlike this one.
+        # Without it a response in two writes waits 40 ms for the client's delayed acknowledgement.
         listening.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         yield listening
 

@@ -1,4 +1,4 @@
-"""The session: what the options that every command has say, the store they lead to, and the manner of the answer."""
+"""The session of a command: the values of the common options, the opened store, and the printing of results."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 
 class Session:
-    """One run of the program: where the store is, how to answer, and the exit code in the end."""
+    """One run of the program: the store's URL, the settings, and whether results are printed as JSON."""
 
     def __init__(self) -> None:
         self.url = STORE_DEFAULT
@@ -32,7 +32,7 @@ class Session:
         self._store: Store | None = None
 
     def open(self, *, create: bool = False, meter: Meter | None = None, settings: LogSettings | None = None) -> Store:
-        """The store, opened once and closed when the command ends. ``settings`` are those of an application."""
+        """Return the store, opened once and closed when the command ends. ``settings`` are an application's."""
         if self._store is None:
             chosen = self.settings.over("log", settings or LogSettings())
             opened = open_store(self.url, create=create, meter=meter, settings=chosen)
@@ -40,11 +40,11 @@ class Session:
         return self._store
 
     def document(self, name: str) -> Document:
-        """The document called ORGANISATION/DOCUMENT."""
+        """Return the document named ORGANISATION/DOCUMENT."""
         return self.open().document(*split_name(name))
 
     def answer(self, plain: object, line: str) -> None:
-        """What came of a command: ``plain`` in JSON, else the line."""
+        """Print the result of a command: ``plain`` as JSON if that was requested, else the line."""
         if self.json:
             print_json(plain)
         else:
@@ -58,7 +58,7 @@ class Session:
         head: Sequence[Sequence[str]] = (),
         right: Sequence[int] = (),
     ) -> None:
-        """What was found, each with its row: lines of JSON as they come, else one table, or the note of nothing."""
+        """Print a list of (plain, row) pairs: JSON lines as they arrive, else one table, or ``nothing`` as a note."""
         rows = []
         for plain, row in pairs:
             if self.json:
@@ -75,7 +75,7 @@ pass_session = click.make_pass_decorator(Session, ensure=True)
 
 
 def of_every_command(function: F, *, reads_environment: bool = False) -> F:
-    """Add ``--store``, ``--settings`` and ``--json``, which may stand before the command as well as after it."""
+    """Add ``--store``, ``--settings`` and ``--json`` to a command or the program: both places are accepted."""
     store = click.option(
         "--store",
         metavar="URL",
@@ -99,7 +99,7 @@ def of_every_command(function: F, *, reads_environment: bool = False) -> F:
 
 
 def command(name: str, *, example: str) -> Callable[[Callable[..., Any]], click.Command]:
-    """A command with the options of every command, the session as its first argument, and an example in its help."""
+    """Decorate a command with the common options, the session as its first argument, and an example in its help."""
 
     def decorate(function: Callable[..., Any]) -> click.Command:
         made = click.command(name, epilog=f"Example: {example}")

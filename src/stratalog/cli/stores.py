@@ -1,4 +1,4 @@
-"""Commands on the store: make one, list what is in it."""
+"""Commands on the store: create it, and list its content."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The command that says what an organisation stores."""
+"""The command that shows the amounts that an organisation stores."""
 
 from __future__ import annotations
 

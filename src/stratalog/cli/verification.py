@@ -1,4 +1,4 @@
-"""Commands that prove what a store holds: verification, and checkpoints to verify against."""
+"""Commands that verify the content of a store: verification, and checkpoints to verify against."""
 
 from __future__ import annotations
 
@@ -218,7 +218,7 @@ def _descent_row(descent: Descent) -> list[str]:
 
 
 def chosen_histories(store: Store, names: tuple[str, ...], records: tuple[str, ...]) -> Iterator[HistoryName]:
-    """Those named on the command line, or all of the store."""
+    """Yield the histories named on the command line, or all of the store if none is."""
     if not names and not records:
         yield from list_histories(store)
     for name in names:
@@ -228,7 +228,7 @@ def chosen_histories(store: Store, names: tuple[str, ...], records: tuple[str, .
 
 
 def title(history: HistoryName) -> str:
-    """The name as people type it."""
+    """Return a history's name as it is typed: ORGANISATION/NAME."""
     return f"{history.organisation}/{history.name}"
 
 

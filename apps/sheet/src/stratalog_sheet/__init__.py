@@ -1,4 +1,4 @@
-"""The spreadsheet, by the design of the spreadsheet log: a sheet is a log of its engine's messages.
+"""The spreadsheet application. A sheet is a log of its engine's messages (the design of the spreadsheet log).
 
 Modules
 -------
@@ -19,20 +19,20 @@ pool             the engines of this process
 failed_versions  versions that an engine could not open
 settings         settings of sheets and limits of engines
 history          versions in words
-comparison       the cells that differ between two versions, told from entries
-contents         what cells hold, followed without an engine
-blame            who wrote a cell
+comparison       the cells that differ between two versions, derived from entries
+contents         contents of cells, followed without an engine
+blame            the authors and changes of a cell
 writes           the ranges that commands write
 moves            where a cell was in earlier versions
 cells            names of cells
 titles           the title of a sheet at any version
-sheet_files      the file a sheet was made of, and those it makes
-files            files that become sheets and that sheets become
+sheet_files      the imported file and the exports of a sheet
+files            imported files: .xlsx or .csv
 file_responses   files that a browser saves
-file_reports     what a file lost on its way in or out
-losses           what of a file is not taken, for reports
+file_reports     reports of the losses of an import or export
+losses           features of files that are dropped, for reports
 xlsx_import      workbooks in the shape that the engine reads
-xlsx_fallback    less of a workbook, where the engine refuses all of it
+xlsx_fallback    reductions of a workbook that the engine refuses
 xlsx_archive     the parts of a workbook, unpacked piece by piece
 xlsx_markup      the XML of a part, read and written again
 xlsx_parts       styles, strings, tables and relationships
@@ -44,7 +44,7 @@ formulas         the tokens of a formula
 csv_files        CSV
 http             routes
 commits          commits of the routes, and their announcement
-load_response    what a browser loads a sheet from
+load_response    responses to a browser that loads a sheet
 wire             messages of the routes
 pages            the page and its files
 warm_sheets      handles, engines and waiting requests of a server

@@ -1,4 +1,4 @@
-"""Answers: what a sheet says of itself."""
+"""Answers: the values that a sheet's methods return."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ __all__ = ["Cell", "Loaded", "Since"]
 
 
 class Loaded(msgspec.Struct, frozen=True):
-    """A state and what came after it: ``entries`` lead from ``data``, the engine's JSON, to ``version``."""
+    """A base state and the entries after it. ``entries`` lead from ``data``, the engine's JSON, to ``version``."""
 
     version: int
     base_version: int

@@ -1,9 +1,9 @@
-"""Blame: who wrote into a cell, when, from what to what, followed through rows and columns that came and went.
+"""Blame: the author, time and contents of each change of a cell, traced through inserted and removed rows and columns.
 
-The entries are read once and followed backwards from where the cell is now. Messages tell what they write and where
-they move cells; one that was undone moves nothing, and what it wrote counted until then. What a cell holds is the
-newest write that is not undone, which is the engine's own rule; where rows or columns are undone, the engine says where
-the messages beside them took effect. A formula is shown as it was written, not as later moves adapted it.
+The entries are read once and traced backwards from the cell's present position. Messages state what they write and how
+they move cells. An undone message moves nothing, and its writes count until the undo. A cell's content is its newest
+write that is not undone, which is the engine's own rule. Where an insertion or removal of rows or columns was undone,
+the engine returns where the surrounding messages took effect. A formula is shown as written, without later adaptation.
 """
 
 from __future__ import annotations
@@ -23,11 +23,11 @@ __all__ = ["Blame", "CellHistory"]
 
 FOR_EVER = 1 << 62
 Executed = Callable[[list[dict[str, Any]]], list[dict[str, Any]]]
-"""What counts of some messages: the id and the commands of each, as the engine executes them."""
+"""Returns the id and the effective commands of each message, as the engine executes them."""
 
 
 class CellHistory(msgspec.Struct, frozen=True):
-    """One change of a cell; ``cell`` is what it was called then, ``how`` what was done, as in “wrote”."""
+    """One change of a cell. ``cell`` is its name at that version; ``how`` is the action, as in “wrote”."""
 
     version: int
     created_ms: int
@@ -39,14 +39,14 @@ class CellHistory(msgspec.Struct, frozen=True):
 
 
 class _Put(msgspec.Struct):
-    """A range that a command writes: where and what, and which command."""
+    """A range that a command writes. ``command`` is the command's position in its message."""
 
     written: CellWrite
     command: int
 
 
 class _Step(msgspec.Struct):
-    """One message, and the versions from which and to which it was undone."""
+    """One message with its effects. ``gone`` has each undo of it, with the redo that ended it or None."""
 
     entry: Entry
     message: dict[str, Any]
@@ -59,13 +59,13 @@ class _Step(msgspec.Struct):
 
     @property
     def last_change(self) -> int:
-        """The version of its last undo or redo."""
+        """The version of the message's last undo or redo."""
         undo, redo = self.gone[-1]
         return (redo or undo).version
 
 
 class _Write(msgspec.Struct, frozen=True):
-    """Something written into the cell, and what the cell was called then."""
+    """One write to the cell, and the cell's name at that version."""
 
     step: _Step
     content: str
@@ -73,7 +73,7 @@ class _Write(msgspec.Struct, frozen=True):
 
 
 class Blame:
-    """The histories of cells as the entries tell them, which it reads once."""
+    """Derives the histories of cells from the entries, which are read once."""
 
     def __init__(self, log: Log, executed: Executed) -> None:
         self._entries = list(log.read(log.floor()))
@@ -82,17 +82,17 @@ class Blame:
         self._known: dict[tuple[Spot, int], list[CellHistory]] = {}
 
     def of(self, spot: Spot) -> list[CellHistory]:
-        """The changes of the cell that is now at ``spot``, newest first."""
+        """Return the changes of the cell that is now at ``spot``, newest first."""
         return self._changes(spot, len(self._entries)) if self._entries else []
 
     def _changes(self, spot: Spot, upto: int) -> list[CellHistory]:
-        """Those among the first ``upto`` entries."""
+        """Return the changes among the first ``upto`` entries, of the cell that is at ``spot`` after them."""
         if (spot, upto) in self._known:
             return self._known[spot, upto]
         complete_states = (
             at for at in range(upto - 1, -1, -1) if isinstance(self._facts[at], Created | Imported | Restored)
         )
-        start = next(complete_states, -1)  # where history was forgotten, nothing is known of what was before
+        start = next(complete_states, -1)  # forgotten history: earlier changes are unknown
         origin, writes = self._follow(self._steps(start + 1, upto), spot)
         base, older = ("", []) if origin is None or start < 0 else self._origin(start, origin)
         changes = [*reversed(_history_of(writes, base)), *older]
@@ -100,7 +100,7 @@ class Blame:
         return changes
 
     def _origin(self, position: int, spot: Spot) -> tuple[str, list[CellHistory]]:
-        """What the cell held where the state was given whole, and how it came to that."""
+        """Return a cell's content in a complete state, and the changes that led to it, newest first."""
         entry, fact = self._entries[position], self._facts[position]
         if isinstance(fact, Created | Imported):
             held = _content_in(fact.data, spot)
@@ -112,7 +112,7 @@ class Blame:
         return held, [*([restoration] if was != held else []), *older]
 
     def _steps(self, start: int, stop: int) -> list[_Step]:
-        """The messages of some entries, as they read where those that are undone in the end never moved anything."""
+        """Return the messages of entries ``start`` to ``stop``, with effects as if undone ones had moved nothing."""
         steps: dict[str, _Step] = {}
         for entry, fact in zip(self._entries[start:stop], self._facts[start:stop], strict=True):
             if not isinstance(fact, Revision):
@@ -132,7 +132,7 @@ class Blame:
         return ordered
 
     def _follow(self, steps: list[_Step], spot: Spot) -> tuple[Spot | None, list[_Write]]:
-        """Where the cell was before all the steps, None where it was not, and what they wrote into it, oldest first."""
+        """Return the cell's position before the steps (None if it had none), and their writes to it, oldest first."""
         writes: list[_Write] = []
         for step in reversed(steps):
             counts = step.counts_at(FOR_EVER)
@@ -148,7 +148,7 @@ class Blame:
         return spot, writes[::-1]
 
     def _settle(self, steps: list[_Step], run: tuple[int, int]) -> None:
-        """Have the engine say where the messages of a run took effect, and what else there is in them does not move."""
+        """Replace the effects of a run's messages by the engine's. ``run`` is (first, last version)."""
         first, last = (version - self._entries[0].version for version in run)
         messages = [fact.message for fact in self._facts[first : last + 1] if isinstance(fact, Revision)]
         executed = {result["id"]: result["commands"] for result in self._executed(messages)}
@@ -177,7 +177,7 @@ def _effects(commands: list[dict[str, Any]]) -> Iterator[_Put | Shift]:
 
 
 def _runs_to_settle(steps: list[_Step]) -> Iterator[tuple[int, int]]:
-    """From and to which version messages lie beside rows or columns that were undone; no undo leads out of a run."""
+    """Yield (first, last version) of the runs around undone insertions or removals. No undo crosses a run's edge."""
     undone = [(step.entry.version, step.last_change) for step in steps if step.gone]
     run: tuple[int, int] | None = None
     for step in steps:
@@ -190,7 +190,7 @@ def _runs_to_settle(steps: list[_Step]) -> Iterator[tuple[int, int]]:
 
 
 def _closed(run: tuple[int, int], undone: list[tuple[int, int]]) -> tuple[int, int]:
-    """The least run that holds this one and every edit with its undo that it meets."""
+    """Return the smallest run with this one in it that overlaps no edit-to-undo interval only in part."""
     while True:
         met = [edit for edit in undone if edit[0] <= run[1] and edit[1] >= run[0]]
         wider = (min(run[0], *(edit[0] for edit in met)), max(run[1], *(edit[1] for edit in met)))
@@ -206,7 +206,7 @@ def _holds(put: _Put, spot: Spot) -> bool:
 
 
 def _history_of(writes: list[_Write], base: str) -> list[CellHistory]:
-    """What the cell went through, oldest first: each write, and each undo and redo that changed what counts."""
+    """Return the cell's changes, oldest first: each write, and each undo and redo that changed its content."""
     moments: dict[int, tuple[Entry, str, str]] = {}
     for write in writes:
         entry = write.step.entry

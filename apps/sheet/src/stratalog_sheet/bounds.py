@@ -1,7 +1,7 @@
-"""Bounds of a message: how far its numbers may reach, so that what is committed can be opened again.
+"""Bounds on the numbers of a message, so that an engine can open every committed version.
 
-The engine keeps an array of rows and one of columns for each sheet, and tables of their product. So the rows, columns
-and sheets that one message adds are bounded in sum, and every position by the largest sheet.
+The engine keeps an array of rows and one of columns for each sheet, and tables of their product. So the total of rows,
+of columns and of sheets that one message adds is bounded, and every position is bounded by the largest sheet.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ ADDED: Mapping[str, int] = {
 
 
 def check_bounds(commands: Sequence[Mapping[str, Any]]) -> None:
-    """Raises LimitExceeded where numbers reach too far or too much is added, Invalid for what is no number at all."""
+    """Check a message's commands. Raises LimitExceeded for too large numbers or sums, Invalid for non-numbers."""
     added = dict.fromkeys(ADDED, 0)
     for command in commands:
         for name, value in _numbers(command):
@@ -52,14 +52,14 @@ def check_bounds(commands: Sequence[Mapping[str, Any]]) -> None:
 
 
 def check_added_rows(row: int, count: int) -> None:
-    """Rows that a program wants to insert before row ``row``, counted from 1. Raises LimitExceeded, Invalid."""
+    """Check an insertion of ``count`` rows before row ``row``, counted from 1. Raises LimitExceeded, Invalid."""
     if type(row) is not int or type(count) is not int or row < 1 or count < 1:
         raise Invalid("a row and a count of rows must be positive whole numbers", row=row, count=count)
     check_bounds([{"type": "ADD_COLUMNS_ROWS", "dimension": "ROW", "base": row - 1, "quantity": count}])
 
 
 def _numbers(command: Mapping[str, Any]) -> Iterator[tuple[str, int | float]]:
-    """Every number of a command, with the name of the field that it is in or below."""
+    """Yield every number of a command with the name of its nearest enclosing field."""
     held: list[tuple[str, Any]] = list(command.items())
     while held:
         name, value = held.pop()
@@ -84,7 +84,7 @@ def _check_number(command: Mapping[str, Any], name: str, value: int | float) -> 
 
 
 def _added(command: Mapping[str, Any]) -> Iterator[tuple[str, int]]:
-    """What a command adds, and how much of it."""
+    """Yield the kinds of things that a command adds, each with its count."""
     kind = command["type"]
     if kind == "ADD_COLUMNS_ROWS":
         yield "rows" if command["dimension"] == "ROW" else "columns", command["quantity"]

@@ -1,4 +1,4 @@
-"""Branches: a reader may come from a history that the log no longer has, as after a restore from an older backup."""
+"""Branches: detects readers of a history that the log no longer has, as after a restore from an older backup."""
 
 from __future__ import annotations
 
@@ -11,26 +11,26 @@ __all__ = ["ANYWHERE", "Standing", "VersionLost", "check_standing"]
 
 
 class VersionLost(VersionConflict):
-    """The history does not have the version that the reader stands at, or has another. Load again."""
+    """The log no longer has the reader's version, or has another entry there. The reader loads the sheet again."""
 
     code = "version-lost"
 
 
 class Standing(msgspec.Struct, frozen=True):
-    """Where a reader stands. ``hash`` is its entry's, in hexadecimal; empty where it is not known."""
+    """A reader's version. ``hash`` is the hash of its entry in hexadecimal; empty if unknown."""
 
     version: int = 0
     hash: str = ""
 
 
 ANYWHERE = Standing()
-"""Where a reader stands who does not say so."""
+"""The standing of a reader that states none: every check passes."""
 
 
 def check_standing(log: Log, head: int, reader: Standing) -> None:
-    """Raise VersionLost where the log, whose newest version is ``head``, is not the one that the reader has seen.
+    """Raise VersionLost where the log, whose newest version is ``head``, has another history than the reader has seen.
 
-    Raises VersionForgotten for a version with a hash below the floor. One read at most.
+    Raises VersionForgotten for a version with a hash below the floor. At most two reads.
     """
     if reader.version > head or (reader.hash and log.hash_at(reader.version).hex() != reader.hash):
         raise VersionLost("the sheet went back to an older state; load it again", version=reader.version, head=head)

@@ -9,13 +9,13 @@ from stratalog.errors import Invalid
 __all__ = ["Position", "cell_name", "column_name", "parse_cell", "parse_range"]
 
 Position = tuple[int, int]
-"""(column, row), both from 0."""
+"""(column, row), both counted from 0."""
 
 _CELL = re.compile(r"\$?([A-Za-z]{1,3})\$?([1-9][0-9]{0,6})")
 
 
 def parse_cell(name: str) -> Position:
-    """The place a name such as ``B7`` says. Raises Invalid."""
+    """Return the position of a name such as ``B7``. ``$`` signs are ignored. Raises Invalid."""
     match = _CELL.fullmatch(name.strip())
     if match is None:
         raise Invalid("that is no cell, as B7 is", value=name)
@@ -23,7 +23,7 @@ def parse_cell(name: str) -> Position:
 
 
 def parse_range(name: str) -> tuple[Position, Position]:
-    """The first and last cell of a range such as ``B7:C9``; of a single cell twice that. Raises Invalid."""
+    """Return the top left and bottom right cell of a range such as ``B7:C9`` or of one cell. Raises Invalid."""
     start, colon, end = name.partition(":")
     first = parse_cell(start)
     last = parse_cell(end) if colon else first
@@ -31,12 +31,12 @@ def parse_range(name: str) -> tuple[Position, Position]:
 
 
 def cell_name(column: int, row: int) -> str:
-    """The name of a place."""
+    """Return the name of a position."""
     return f"{column_name(column)}{row + 1}"
 
 
 def column_number(letters: str) -> int:
-    """0 for A, 26 for AA."""
+    """Return the number of a column: 0 for A, 26 for AA."""
     number = 0
     for letter in letters.upper():
         number = number * 26 + ord(letter) - 64
@@ -44,7 +44,7 @@ def column_number(letters: str) -> int:
 
 
 def column_name(column: int) -> str:
-    """A for 0, AA for 26."""
+    """Return the letters of a column: A for 0, AA for 26."""
     name = ""
     column += 1
     while column:

@@ -1,4 +1,4 @@
-"""Commands on spreadsheets. What they stand on is imported only when one of them runs."""
+"""Commands on spreadsheets. Their dependencies are imported only when a command runs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Commits of the routes: they run in order, are announced to listeners, and now and then start an app snapshot."""
+"""Commits of the routes: run in order per sheet, announced to listeners, and followed by due snapshots."""
 
 from __future__ import annotations
 
@@ -18,35 +18,35 @@ __all__ = ["announce", "commit", "compute"]
 
 T = TypeVar("T")
 SNAPSHOT_CHECK_VERSIONS = 50
-"""A commit of every so many versions makes the server check whether a snapshot is due."""
+"""After every so many versions the server checks whether a snapshot is due."""
 
 _checks: set[asyncio.Task[None]] = set()
 _log = logging.getLogger("stratalog.sheet")
 
 
 async def compute(turns: EngineTurns, sheet: Sheet, call: Callable[[], T]) -> T:
-    """The result of a call that needs an engine."""
+    """Run a call that needs an engine on the engines' threads, and return its result."""
     return await turns.run((sheet.organisation, sheet.name), call)
 
 
 async def commit(service: Service, turns: EngineTurns, sheet: Sheet, change: Callable[[], SheetChange]) -> SheetChange:
-    """Make a change after earlier changes of the same sheet, and announce it."""
+    """Make a change in turn with other changes of the same sheet, and announce it."""
     done = await service.in_turn(sheet.organisation, sheet.name, change)
     return announce(service, turns, sheet, done)
 
 
 def announce(service: Service, turns: EngineTurns, sheet: Sheet, done: SheetChange) -> SheetChange:
-    """Tell all listeners of a change. Check now and then whether a snapshot is due."""
+    """Poke all listeners of a sheet about a change. Every `SNAPSHOT_CHECK_VERSIONS` save due snapshots, unawaited."""
     service.hub.poke(sheet.organisation, sheet.name, done.version)
     if done.version % SNAPSHOT_CHECK_VERSIONS == 0:
         task = asyncio.get_running_loop().create_task(compute(turns, sheet, partial(_save_snapshots, sheet)))
-        _checks.add(task)
+        _checks.add(task)  # the event loop holds tasks weakly
         task.add_done_callback(_checks.discard)
     return done
 
 
 def _save_snapshots(sheet: Sheet) -> None:
-    """Save the snapshots that are due. Maintenance makes up for a failure, so nobody waits for it."""
+    """Save the due snapshots. A failure is only logged, because maintenance saves them later."""
     try:
         while sheet.snapshot_due() is not None:
             pass

@@ -85,7 +85,7 @@ class Comparison:
         try:
             load_plan = self._load_plans.plan(common)
         except VersionForgotten:
-            return None
+            return None  # the two versions may have snapshots of their own, so compare their states
         paths = [self._runs(load_plan, common, version) for version in (low, high)]
         if any(command["type"] in UNTOLD for path in paths for run in path for command in _commands(run)):
             return None

@@ -1,4 +1,4 @@
-"""CSV: one sheet of plain values, in and out, as RFC 4180 has it."""
+"""CSV by RFC 4180: import and export of one sheet of plain values."""
 
 from __future__ import annotations
 
@@ -27,15 +27,16 @@ __all__ = ["read_csv", "write_csv"]
 
 SHEET = "Sheet1"
 DELIMITERS = (",", ";", "\t", "|")
-# What is a number in every language: `1,5` and `1.000` are not, nor is `007`, which loses its zeros.
+# A number in every locale. `1,5` and `1.000` are ambiguous, and `007` would lose its zeros, so these stay texts.
 NUMBER = re.compile(r"-?(?:0|[1-9][0-9]{0,14})(?:\.[0-9]{1,15})?")
 CONTROL = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\ufffe\uffff]")
 
 
 def read_csv(body: bytes) -> Workbook:
-    """The file as a workbook of one sheet: numbers are numbers, and all else is the text that it is.
+    """Return the file as a workbook of one sheet: numbers by `NUMBER`, everything else as text.
 
-    Raises Invalid for what is no text of UTF-8 or UTF-16, LimitExceeded.
+    A file that is neither UTF-8 nor UTF-16 is read as Windows-1252 and reported. Raises Invalid for UTF-16 that cannot
+    be decoded, for bytes of value 0 outside UTF-8, and for broken quotes; LimitExceeded.
     """
     if len(body) > min(SHEET_XLSX_BYTES_MAX, SHEET_XLSX_READ_BYTES_MAX):
         raise LimitExceeded("the file is too large", value=len(body), limit=SHEET_XLSX_READ_BYTES_MAX)
@@ -50,7 +51,7 @@ def read_csv(body: bytes) -> Workbook:
 
 
 def write_csv(cells: Iterable[Mapping[str, Any]]) -> bytes:
-    """Cells with ``row``, ``col`` and ``text`` as CSV in UTF-8, row by row."""
+    """Return cells with ``row``, ``col`` (from 0) and ``text`` as CSV in UTF-8, row by row."""
     rows: dict[int, dict[int, str]] = {}
     for cell in cells:
         rows.setdefault(cell["row"], {})[cell["col"]] = cell["text"]
@@ -63,14 +64,14 @@ def write_csv(cells: Iterable[Mapping[str, Any]]) -> bytes:
 
 
 class _Counted:
-    """Makes the rows of a worksheet of the rows of a file, and counts its cells."""
+    """Converts the rows of a file to rows of a worksheet, and counts the filled cells."""
 
     def __init__(self, findings: Findings) -> None:
         self.cells = 0
         self._findings = findings
 
     def rows(self, rows: Iterable[list[str]]) -> Iterator[str]:
-        """Each row. Raises LimitExceeded where there are too many rows, columns or cells, Invalid for broken quotes."""
+        """Yield the rows. Raises LimitExceeded for too many rows, columns or cells, Invalid for broken quotes."""
         try:
             for number, texts in enumerate(rows):
                 if number >= SHEET_CSV_ROWS_MAX:
@@ -110,6 +111,6 @@ def _text(body: bytes, findings: Findings) -> str:
 
 
 def _delimiter(text: str) -> str:
-    """What stands between the fields of the first line, outside of quotes; a comma where nothing does."""
+    """Return the delimiter: the most frequent candidate outside quotes in the first line; a comma if none occurs."""
     line = re.sub(r'"[^"]*"', "", text[:65536]).partition("\n")[0]
     return max(DELIMITERS, key=line.count)

@@ -1,8 +1,8 @@
-"""The engine: o-spreadsheet in a V8 of a process of its own, spoken to in JSON.
+"""The engine: o-spreadsheet in a V8 in a child process, called in JSON.
 
-V8 has no browser around it: `javascript/stubs.js` stands in for what the engine asks of one, linkedom for the documents
-in which it reads and writes xlsx, and `javascript/bridge.js` holds the models. No V8 is ever in the caller's process:
-two in two threads of one process crash it, and what people write can crash one.
+V8 provides no browser. `javascript/stubs.js` replaces the browser functions that the engine needs, linkedom the XML
+documents in which it reads and writes .xlsx, and `javascript/bridge.js` holds the models. V8 never runs in the caller's
+process: two V8s in two threads crash it, and so can the content of a sheet.
 """
 
 from __future__ import annotations
@@ -35,20 +35,21 @@ PROGRAM = Path(__file__).with_name("engine_process.py")
 LENGTHS = struct.Struct(">II")
 WORKBOOK_CALLS = ("importXlsx", "exportXlsx", "brokenFormulas")
 ANSWER_SECONDS = 2
-"""V8's own limit comes first: a process has so much longer to say that a call took too long."""
+"""Added to a call's time limit, so that V8's own limit fires first and the process can still report it."""
 
 READ_BYTES = 1 << 20
-# An engine needs to find its library, and none of the secrets that a server's environment may hold.
+# Passed to the child: enough to find its libraries, and none of the secrets in a server's environment.
 VARIABLES = ("HOME", "LANG", "LC_ALL", "LD_LIBRARY_PATH", "PATH", "TMPDIR")
-# V8 ends its process by one of these where it can get no memory.
+# V8 ends its process with one of these when it cannot allocate memory.
 OUT_OF_MEMORY = (signal.SIGABRT, signal.SIGILL, signal.SIGTRAP)
 
 
 class Engine:
-    """One process with the engine, for one caller at a time. Safe to share between threads.
+    """One child process with the engine, for one call at a time. Safe to share between threads.
 
-    Models live inside it under keys that the caller chooses. It lives once: after a death, a time-out or want of
-    memory it has ended with all its models, every call raises Unavailable, and another takes its place.
+    The process holds models under keys that the caller chooses. It is never restarted: after its death, a time-out or
+    an exhausted memory the process and its models are gone, every call raises Unavailable, and the caller makes another
+    engine.
     """
 
     def __init__(
@@ -67,23 +68,23 @@ class Engine:
 
     @property
     def pid(self) -> int | None:
-        """Its process; None before it was started."""
+        """The id of the child process; None before it is started."""
         return None if self._process is None else self._process.pid
 
     @property
     def is_alive(self) -> bool:
-        """Whether it can be called: it has not ended, and nobody has killed it since."""
+        """Whether the engine can be called: it has not ended, and its process was not killed."""
         return not self.has_ended and (self._process is None or self._process.poll() is None)
 
     def call(self, name: str, **arguments: Any) -> Any:
-        """What the bridge's function answers. See `raw`."""
+        """Call a function of the bridge and return its decoded result. Raises as `raw`."""
         return msgspec.json.decode(self.raw(name, **arguments))
 
     def raw(self, name: str, **arguments: Any) -> bytes:
-        """The same as JSON. Bytes among the arguments are JSON already.
+        """Call a function of the bridge and return its result as JSON. Arguments that are bytes are taken as JSON.
 
-        Raises Invalid for what the engine refused; it goes on. Raises LimitExceeded where the call took too long or too
-        much memory, and Unavailable where the process died; it has ended then.
+        Raises Invalid where the engine refused the call; the engine stays usable. Raises LimitExceeded where the call
+        took too long or too much memory, and Unavailable where the process died; the engine has ended then.
         """
         plain = {key: msgspec.Raw(value) if isinstance(value, bytes) else value for key, value in arguments.items()}
         text = msgspec.json.encode(plain)
@@ -93,15 +94,15 @@ class Engine:
             return self._run(name, text)
 
     def start(self) -> None:
-        """Start its process, without a wait for it; a call waits. Raises Unavailable where the engine is not there."""
+        """Start the process without waiting until it is ready; a call waits. Raises Unavailable for missing files."""
         with self._lock:
             self._start()
 
     def close(self) -> None:
-        """End its process, with every model in it. A call that runs meanwhile raises Unavailable."""
+        """Kill the process with every model in it. A call in flight raises Unavailable."""
         self.has_ended = True
         if self._process is not None and self._owner == os.getpid():
-            self._process.kill()  # before the lock, which a call holds as long as it runs
+            self._process.kill()  # before taking the lock: a call in flight holds it until its process answers or dies
         with self._lock:
             self._end()
 
@@ -111,7 +112,7 @@ class Engine:
         if self._process is not None:
             return
         command = [sys.executable, "-P", "-S", str(PROGRAM), self._options()]
-        # A socket of Python's is inherited by no other program that is started meanwhile.
+        # Python's sockets are not inheritable, so no other child that starts meanwhile keeps this one open.
         ours, theirs = socket.socketpair()
         try:
             self._process = subprocess.Popen(
@@ -171,8 +172,9 @@ class Engine:
         raise self._too_long(name) if status == "time" else self._too_large(name)
 
     def _exchange(self, name: str, frame: bytes | None, seconds: float) -> tuple[str, bytearray]:
-        """Send a frame and receive the next one. Where anything is amiss, the process has ended."""
+        """Send a frame and receive the reply: (status, body). After any error the engine has ended."""
         assert self._line is not None
+        # One deadline for the whole exchange: a reply that trickles in must not renew the limit with each piece.
         deadline = _Deadline(self._clock, seconds)
         try:
             if frame is not None:
@@ -190,7 +192,7 @@ class Engine:
         except OSError as exc:
             raise self._death(name) from exc
         except BaseException:
-            # The next call would read the answer that this one left behind.
+            # An unread reply is left on the socket, and the next call would read it as its own.
             self._discard()
             raise
 
@@ -210,7 +212,7 @@ class Engine:
         self._end()
 
     def _death(self, name: str) -> StratalogError:
-        """The error of a process that ended by itself or was killed."""
+        """End the engine and return the error for a process that exited or was killed."""
         process = self._process
         assert process is not None
         with suppress(subprocess.TimeoutExpired):
@@ -237,7 +239,7 @@ class Engine:
 
 
 class _Deadline:
-    """A bound on how long something may take from now."""
+    """A deadline ``seconds`` from now."""
 
     def __init__(self, clock: Clock, seconds: float) -> None:
         self._clock = clock
@@ -245,7 +247,7 @@ class _Deadline:
         self._seconds = seconds
 
     def seconds_left(self) -> float:
-        """Raises TimeoutError where nothing is left."""
+        """Return the time left. Raises TimeoutError once there is none."""
         left = self._seconds - self._asked.age_seconds()
         if left <= 0:
             raise TimeoutError
@@ -258,7 +260,7 @@ def _environment() -> dict[str, str]:
 
 
 def _end_process(process: subprocess.Popen[bytes], line: socket.socket, owner: int) -> None:
-    """Kill a process and take its exit code. A fork of the owner only lets go of the socket."""
+    """Kill and reap the process. A fork of the owner only closes its copy of the socket."""
     line.close()
     if os.getpid() == owner:
         process.kill()

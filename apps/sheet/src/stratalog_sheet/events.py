@@ -1,4 +1,4 @@
-"""What a sheet's log holds: one event an entry, typed and versioned. `formats/sheet.md` tells them for readers."""
+"""The events of a sheet's log: one typed, versioned event per entry. `formats/sheet.md` describes them."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ REDONE = "REVISION_REDONE"
 TARGETS = {UNDONE: "undoneRevisionId", REDONE: "redoneRevisionId"}
 MESSAGES = (REVISION, UNDONE, REDONE)
 
-# What the engine of this version calls its commands; those of another are refused, since it would pass them over.
+# The command names of this version of the engine. Unknown names are rejected, since the engine would ignore them.
 NAMES = """
 SQUISHED_UPDATE_CELL UPDATE_CELL UPDATE_CELL_POSITION CLEAR_CELL CLEAR_CELLS DELETE_CONTENT ADD_COLUMNS_ROWS
 REMOVE_COLUMNS_ROWS RESIZE_COLUMNS_ROWS HIDE_COLUMNS_ROWS UNHIDE_COLUMNS_ROWS SET_GRID_LINES_VISIBILITY
@@ -71,7 +71,7 @@ class _Zone(msgspec.Struct):
     bottom: _Line
 
 
-# What the fields must be of those commands that anything here looks at; none of them may be missing.
+# The types of the fields that this package reads. A command in NEEDED must have all of its fields.
 FIELDS: Mapping[str, Any] = {
     "sheetId": str,
     "sheetIdTo": str,
@@ -100,7 +100,7 @@ NEEDED: Mapping[str, tuple[str, ...]] = {
 
 
 class Created(msgspec.Struct, frozen=True):
-    """The first entry of a sheet that began empty: the engine's JSON to begin with, and its revision."""
+    """The first entry of a sheet created empty: the engine's initial JSON, and its revision."""
 
     title: str
     revision: str
@@ -109,7 +109,7 @@ class Created(msgspec.Struct, frozen=True):
 
 
 class Imported(msgspec.Struct, frozen=True):
-    """The first entry of a sheet that was a workbook: the file as it came, and the engine's JSON of it."""
+    """The first entry of an imported sheet: the unchanged file, and the engine's JSON of it."""
 
     title: str
     revision: str
@@ -117,7 +117,7 @@ class Imported(msgspec.Struct, frozen=True):
     file_name: str
     xlsx: bytes
     report: bytes = b""
-    """What of the file was not understood, a `FileReport` as JSON; empty where nothing was lost."""
+    """The losses of the import: a `FileReport` as JSON, empty without findings."""
 
     kind: ClassVar[str] = "imported"
 
@@ -125,7 +125,7 @@ class Imported(msgspec.Struct, frozen=True):
 class Revision(msgspec.Struct, frozen=True):
     """One whole message of the engine. ``target`` is the version that an undo or redo refers to, else 0.
 
-    ``titled`` is the version that renamed the sheet last, here and in other facts; 0 where none did.
+    ``titled``, here and in other facts, is the version of the last renaming; 0 if there is none.
     """
 
     message: dict[str, Any]
@@ -135,7 +135,7 @@ class Revision(msgspec.Struct, frozen=True):
 
 
 class Restored(msgspec.Struct, frozen=True):
-    """From here on the state is that of ``version`` again, under a revision of its own. ``before`` was the last one."""
+    """The state of ``version`` is restored under a new revision. ``before`` is the revision before it."""
 
     version: int
     before: str
@@ -145,7 +145,7 @@ class Restored(msgspec.Struct, frozen=True):
 
 
 class Named(msgspec.Struct, frozen=True):
-    """Somebody called a version something; an empty label takes the name away."""
+    """A version was given a label; an empty one removes it."""
 
     version: int
     label: str
@@ -154,7 +154,7 @@ class Named(msgspec.Struct, frozen=True):
 
 
 class Renamed(msgspec.Struct, frozen=True):
-    """Somebody called the sheet something; ``before`` is what it was called until then."""
+    """The sheet was renamed. ``before`` is the former title."""
 
     title: str
     before: str
@@ -162,7 +162,7 @@ class Renamed(msgspec.Struct, frozen=True):
 
 
 class Forked(msgspec.Struct, frozen=True):
-    """The first entry of a fork's own: its title, and which version of which sheet it is a copy of."""
+    """The first entry of a fork after the shared history: its title, and the source sheet and version."""
 
     title: str
     source: str
@@ -176,11 +176,11 @@ FACTS: Mapping[str, type[Fact]] = {
 }
 SCHEMAS: Mapping[str, int] = dict.fromkeys(FACTS, 1)
 UPCASTERS: Upcasters = {}
-"""What turns the data of an older schema into that of the next. Every type is at its first one."""
+"""Functions that convert an event's data to the next schema. None yet: every type is at schema 1."""
 
 
 class SheetChange(msgspec.Struct, frozen=True):
-    """An entry as readers see it. ``message`` is the engine's, of a revision; ``data`` is what else there is to say."""
+    """An entry as readers see it. A revision has the engine's ``message``; other types have fields in ``data``."""
 
     version: int
     created_ms: int
@@ -189,11 +189,11 @@ class SheetChange(msgspec.Struct, frozen=True):
     message: dict[str, Any] | None = None
     data: dict[str, Any] = {}
     hash: str = ""
-    """Names the history up to the version, in hexadecimal."""
+    """The entry's hash in hexadecimal, which names the history up to this version."""
 
 
 def event_of(fact: Fact) -> Event:
-    """The fact as an event of the log. An empty `Revision.titled` or `Imported.report` costs nothing."""
+    """Return the fact as an event of the log. An empty `titled` or `report` is left out, to save its bytes."""
     data = msgspec.to_builtins(fact, builtin_types=(bytes,))
     for name in ("titled", "report"):
         if not data.get(name):
@@ -202,7 +202,7 @@ def event_of(fact: Fact) -> Event:
 
 
 def fact_of(entry: Entry) -> Fact:
-    """What the entry says. Raises Unsupported for a type or schema that is newer than this program, Corrupt."""
+    """Return an entry's fact. Raises Unsupported for a type or schema newer than this program, Corrupt."""
     (event,) = entry.events
     kind = FACTS.get(event.type)
     if kind is None or event.schema > SCHEMAS[event.type]:
@@ -214,7 +214,7 @@ def fact_of(entry: Entry) -> Fact:
 
 
 def change_of(entry: Entry) -> SheetChange:
-    """The entry as readers see it, without what is large."""
+    """Return the entry as readers see it, without files and states."""
     fact = fact_of(entry)
     if isinstance(fact, Revision):
         return SheetChange(
@@ -226,7 +226,7 @@ def change_of(entry: Entry) -> SheetChange:
 
 
 def changes_within(entries: Iterable[Entry], bytes_max: int) -> list[SheetChange] | None:
-    """The entries as readers see them; None where they take more than ``bytes_max``, beyond which none is read."""
+    """Return the entries as readers see them, or None beyond ``bytes_max``, where reading stops."""
     changes: list[SheetChange] = []
     for entry in entries:
         changes.append(change_of(entry))
@@ -237,20 +237,20 @@ def changes_within(entries: Iterable[Entry], bytes_max: int) -> list[SheetChange
 
 
 def titled_at(fact: Fact, version: int) -> int:
-    """The version that renamed the sheet last, as of an entry that says ``fact``; 0 where it is called as at first."""
+    """Return the version of the last renaming as of an entry with ``fact`` at ``version``; 0 if never renamed."""
     if isinstance(fact, Renamed):
         return version
     return fact.titled if isinstance(fact, Revision | Restored | Named) else 0
 
 
 def target_of(message: Mapping[str, Any]) -> str:
-    """The revision that an undo or redo refers to; empty for another message."""
+    """Return the id of the revision that an undo or redo refers to; empty for another message."""
     name = TARGETS.get(message["type"])
     return message[name] if name else ""
 
 
 def check_message(message: Any) -> dict[str, Any]:
-    """A message of the engine as it may be committed: known, whole, not too large. Raises Invalid, LimitExceeded."""
+    """Return the message if it may be committed: known, complete, not too large. Raises Invalid, LimitExceeded."""
     if not isinstance(message, dict):
         raise Invalid("a message must be an object", value=type(message).__name__)
     kind = message.get("type")
@@ -267,7 +267,7 @@ def check_message(message: Any) -> dict[str, Any]:
 
 
 def check_text(text: str, what: str) -> str:
-    """A title, a label, a file's name. Raises Invalid, LimitExceeded."""
+    """Return a valid title, label or file name. ``what`` names it in errors. Raises Invalid, LimitExceeded."""
     if not isinstance(text, str):
         raise Invalid(f"a {what} must be text", value=type(text).__name__)
     if (size := len(text.encode(errors="replace"))) > SHEET_TEXT_BYTES_MAX:
@@ -276,7 +276,7 @@ def check_text(text: str, what: str) -> str:
 
 
 def check_title(title: str) -> str:
-    """A title that a sheet may be given, without the space around it. Raises Invalid, LimitExceeded."""
+    """Return a valid title with its white space collapsed. Raises Invalid for an empty one, LimitExceeded."""
     text = " ".join(check_text(title, "title").split())
     if not text:
         raise Invalid("a title must not be empty")

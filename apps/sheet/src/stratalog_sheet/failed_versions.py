@@ -1,4 +1,4 @@
-"""Versions that engines failed at, by time, memory or their death: they are refused without another try."""
+"""Failed versions: calls on which engines ran out of time or memory or died. They are refused for a while."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ __all__ = ["OPENING", "Unopenable"]
 
 OPENING = "open"
 KILLS_MAX = 3
-"""Anybody may kill a process, and the kernel does where memory is short. So often in a row, the sheet is to blame."""
+"""One kill may come from a user or from the kernel short of memory. This many in a row are blamed on the sheet."""
 
 
 class _Failure(msgspec.Struct):
@@ -25,9 +25,9 @@ class _Failure(msgspec.Struct):
 
 
 class Unopenable:
-    """What engines failed at, by the sheet, its version and the call. Safe to share between threads.
+    """Failures of engines by sheet, version and call. Safe to share between threads.
 
-    A newer version is tried anew, and the same one after ``seconds``. The oldest failure is forgotten first.
+    A newer version is tried at once, the same one again after ``seconds``. The oldest failure is forgotten first.
     """
 
     def __init__(self, clock: Clock, seconds: float) -> None:
@@ -37,7 +37,7 @@ class Unopenable:
         self._lock = threading.Lock()
 
     def check(self, owner: str, version: int, call: str = OPENING) -> None:
-        """Raises LimitExceeded where the call failed before."""
+        """Raise LimitExceeded if failures within the last ``seconds`` are blamed on the call."""
         with self._lock:
             failure = self._failures.get((owner, version, call))
             if failure is None or failure.kills < KILLS_MAX:
@@ -49,7 +49,7 @@ class Unopenable:
         raise LimitExceeded(text, version=version, call=call, reason=failure.reason)
 
     def note(self, owner: str, version: int, call: str, error: StratalogError) -> None:
-        """Remember an error of an engine, if it says that the call is to blame."""
+        """Record an engine's error if the call may have caused it."""
         kills = _kills(error)
         if not kills:
             return
@@ -62,7 +62,7 @@ class Unopenable:
                 self._failures.popitem(last=False)
 
     def forget(self, owner: str, version: int, call: str) -> None:
-        """The call went well: kills that came before were not its doing."""
+        """Forget failures of a call that succeeded: earlier kills had another cause."""
         if self._failures:
             with self._lock:
                 self._failures.pop((owner, version, call), None)

@@ -1,4 +1,4 @@
-"""File reports: what of a file was not understood when it came in, or could not be written when it went out."""
+"""File reports: the features of a file that an import did not understand or an export could not write."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ class Findings:
         self._where: dict[str, list[str]] = {}
 
     def add(self, code: str, text: str, where: str = "", count: int = 1) -> None:
-        """One more of a kind. The first sentence of a kind stays."""
+        """Count a finding of the kind ``code``. Its first ``text`` is kept."""
         self._texts.setdefault(code, text)
         self._counts[code] = self._counts.get(code, 0) + count
         listed = self._where.setdefault(code, [])
@@ -50,24 +50,24 @@ class Findings:
             listed.append(where)
 
     def report(self) -> FileReport:
-        """What was found so far, in the order in which the kinds came up."""
+        """Return the findings so far, in order of first occurrence."""
         return FileReport(
             [FileFinding(code, text, self._counts[code], self._where[code]) for code, text in self._texts.items()]
         )
 
 
 def report_in(data: bytes) -> FileReport:
-    """The report that was encoded as JSON; an empty one for no bytes, as entries of older versions have."""
+    """Decode a report from JSON. No bytes, as in entries of older versions, are an empty report."""
     return msgspec.json.decode(data, type=FileReport) if data else FileReport()
 
 
 def broken_formulas(broken: Mapping[str, Any]) -> list[FileFinding]:
-    """What the engine says of formulas that it cannot read, as a finding; none where it reads all."""
+    """Return a finding for the formulas that the engine cannot read; none if it reads all."""
     return _of_cells(broken, "formula", "formulas that the engine does not know are kept as they are")
 
 
 def other_values(others: Mapping[str, Any]) -> list[FileFinding]:
-    """What the engine says of formulas that give another value than the file says, as a finding."""
+    """Return a finding for the formulas whose value differs from the one stored in the file; none without any."""
     return _of_cells(others, "formula-value", "formulas give another value here than in the file")
 
 

@@ -1,4 +1,4 @@
-"""File responses: a file that a browser saves under a name."""
+"""File responses: downloads that a browser saves under a name."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ XLSX = "application/vnd.openxmlformats-officedocument.spreadsheetml.sheet"
 
 
 def file_response(body: bytes, name: str) -> Response[bytes]:
-    """The file, of the type that its name says."""
+    """Return a download. The media type follows from the name: CSV for .csv, else XLSX."""
     media_type = CSV if name.lower().endswith(".csv") else XLSX
     headers = {"Content-Disposition": f"attachment; filename*=UTF-8''{quote(name, safe='')}"}
     return Response(body, media_type=media_type, headers=headers)

@@ -1,4 +1,4 @@
-"""Files that become sheets and that sheets become: .xlsx and .csv, told apart by what is in them."""
+"""Imported files: .xlsx or .csv, distinguished by name and content."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ ZIP = b"PK"
 
 
 def import_bytes(body: bytes) -> int:
-    """How many bytes of memory the import of a file may take: what the engine is to read, as often as it is held."""
+    """Return the bytes of memory that an import may take: the text for the engine, times the copies held at once."""
     size = unpacked_bytes(body) if body.startswith(ZIP) else len(body)
     return SHEET_XLSX_COPIES * min(size, SHEET_XLSX_READ_BYTES_MAX)
 
 
 def read_file(name: str, body: bytes) -> Workbook:
-    """A file as the engine takes it. Raises Invalid for what is neither, LimitExceeded for what is too large."""
+    """Return a file as the engine takes it. Raises Invalid for another kind of file, LimitExceeded for its size."""
     if name.lower().endswith(".csv") and not body.startswith(ZIP):
         return read_csv(body)
     return read_workbook(body)

@@ -1,4 +1,4 @@
-"""Formulas as workbooks spell them: their tokens, and the same formula seen from another cell."""
+"""Formulas in the notation of workbooks: their tokens, and their translation to another cell."""
 
 from __future__ import annotations
 
@@ -34,26 +34,26 @@ _CORNER = re.compile(r"(\$?)([A-Za-z]{1,3})(\$?)([0-9]+)")
 
 
 class Token(msgspec.Struct):
-    """A piece of a formula. All pieces together are the formula."""
+    """A piece of a formula. The joined pieces are the formula."""
 
     kind: str
     text: str
 
 
 def tokens(formula: str) -> list[Token]:
-    """The pieces of a formula, which has no leading ``=``."""
+    """Return the pieces of a formula without its leading ``=``."""
     return [Token(match.lastgroup or "other", match[0]) for match in _TOKEN.finditer(formula)]
 
 
 def shift(formula: str, columns: int, rows: int) -> str:
-    """The formula as it reads so many columns and rows further on; what is fixed by ``$`` stays."""
+    """Return the formula moved by so many columns and rows. References fixed by ``$`` stay."""
     return "".join(_shifted(formula, columns, rows))
 
 
 def without_single_ranges(formula: str) -> str:
-    """The formula with ``$D$4`` for each range of one cell, such as ``$D$4:D4``.
+    """Return the formula with a cell such as ``$D$4`` in place of each range of one cell, such as ``$D$4:D4``.
 
-    The engine shows such a range so, and cannot store one above a longer range: running totals would be refused.
+    The engine displays these ranges so. It cannot store one above a longer range, and would refuse running totals.
     """
     pieces = tokens(formula)
     left_out: set[int] = set()
@@ -65,14 +65,14 @@ def without_single_ranges(formula: str) -> str:
 
 
 def quote_sheet(name: str) -> str:
-    """The name of a sheet as formulas have it before the exclamation mark."""
+    """Return a sheet's name as formulas write it before the exclamation mark."""
     if re.fullmatch(r"[^\W\d]\w*", name) and not _CORNER.fullmatch(name):
         return name
     return "'" + name.replace("'", "''") + "'"
 
 
 def unquote_sheet(text: str) -> str:
-    """The sheet's name again."""
+    """Return the sheet's name without the quoting of formulas."""
     return text[1:-1].replace("''", "'") if text.startswith("'") else text
 
 
@@ -100,7 +100,7 @@ def _moved_cell(text: str, columns: int, rows: int) -> str:
 
 
 def _moved_column(text: str, columns: int) -> str:
-    # A reference that leaves the sheet enters it on the other side, as in the programs that write shared formulas.
+    # A reference that leaves the sheet wraps around, as in the programs that write shared formulas.
     return text if text.startswith("$") else column_name((column_number(text) + columns) % COLUMNS_MAX)
 
 

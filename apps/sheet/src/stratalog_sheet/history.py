@@ -1,4 +1,4 @@
-"""What a sheet's entries say of its past, in words: what was done, and which versions have a name."""
+"""History for people: a description of each entry, and the labels of versions."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ _CELL_COMMANDS = ("UPDATE_CELL", "CLEAR_CELL", "SQUISHED_UPDATE_CELL")
 
 
 class Activity(msgspec.Struct, frozen=True):
-    """One entry in words, and the first cells that it wrote, as they were called then."""
+    """A description of one entry, and the names at that version of the first cells that it wrote."""
 
     version: int
     created_ms: int
@@ -42,7 +42,7 @@ class Activity(msgspec.Struct, frozen=True):
 
 
 class NamedVersion(msgspec.Struct, frozen=True):
-    """A version that somebody gave a name."""
+    """A labelled version. Time and author are those of the labelling."""
 
     version: int
     label: str
@@ -51,7 +51,7 @@ class NamedVersion(msgspec.Struct, frozen=True):
 
 
 class Labels:
-    """The names of versions, read once and then followed."""
+    """The labels of versions, read once and then kept up with the log. Safe to share between threads."""
 
     def __init__(self, log: Log) -> None:
         self._log = log
@@ -61,7 +61,7 @@ class Labels:
         self._named: dict[int, NamedVersion] = {}
 
     def read(self) -> list[NamedVersion]:
-        """The versions that have a name now, in order."""
+        """Return the versions that now have a label, in order."""
         with self._lock:
             for entry in self._log.read(max(self._read_to, self._log.floor())):
                 self._follow(entry)
@@ -80,7 +80,7 @@ class Labels:
 
 
 def activity(log: Log, before: int | None, limit: int) -> list[Activity]:
-    """What the ``limit`` entries below the version ``before`` did, newest first."""
+    """Describe at most ``limit`` entries below the version ``before``, newest first."""
     last = log.head().version if before is None else before - 1
     entries = list(log.read(max(last - limit, 0), max(last, 0)))
     return [_activity_of(entry) for entry in reversed(entries)]
@@ -119,7 +119,7 @@ def _revision_text(fact: Revision) -> tuple[str, list[str]]:
 
 
 def _written(commands: Iterable[Mapping[str, Any]]) -> Iterator[str]:
-    """The cells whose content the commands write."""
+    """Yield the names of the cells whose content the commands write."""
     for command in commands:
         if command["type"] == "SQUISHED_UPDATE_CELL" and "content" in command:
             (left, top), (right, bottom) = parse_range(command["targetRange"])

@@ -1,6 +1,6 @@
-"""The spreadsheet over HTTP: what its page and other programs ask for. Live hints are those of the sheet's log.
+"""The spreadsheet over HTTP: the routes for its page and other programs. Live pokes are those of the sheet's log.
 
-Each write takes ``author`` in its query, which counts only where nobody is asked for a token.
+Each write takes ``author`` in its query. It is used only if the caller's principal has no author, as without tokens.
 """
 
 from __future__ import annotations
@@ -65,7 +65,7 @@ JSON = "application/json"
 
 
 def _opened(sheets: Warm, organisation: Name, log: Name, incarnation: Text = "") -> Sheet:
-    """The sheet that lives under the name; where an incarnation is said, that one or none."""
+    """Return the sheet of that name. Raises NotFound where it has another incarnation than a given one."""
     sheet = sheets.open(organisation, log)
     if incarnation not in ("", sheet.log.record.incarnation):
         raise NotFound("the sheet was deleted, and another has its name", organisation=organisation, name=log)
@@ -73,7 +73,7 @@ def _opened(sheets: Warm, organisation: Name, log: Name, incarnation: Text = "")
 
 
 def _signer(request: Asked, author: Text = "") -> str:
-    """Who signs: the principal where there is one, else whom the caller says it is."""
+    """Return the author of a write: the principal's, else the caller's own statement."""
     name = request.user.author or author
     return name.encode(errors="ignore")[:AUTHOR_BYTES_MAX].decode(errors="ignore")
 
@@ -118,7 +118,7 @@ async def import_file(
     422 where it has more cells than a browser can hold. `import-report` says what of it was not understood.
     """
     xlsx = await request.body()
-    # A file of few bytes may unpack to many: these are taken before it is unpacked, and as often as they are held.
+    # A small file may unpack to a large one: reserve the unpacked bytes, for every copy held, before unpacking.
     await bytes_of(request.scope).take_decoded(import_bytes(xlsx))
 
     def run() -> Facts:
@@ -150,7 +150,7 @@ async def remove(service: Served, sheet: Opened) -> None:
         return version
 
     version = await service.in_turn(sheet.organisation, sheet.name, run)
-    # Who listens looks for what came after, and finds that the sheet is gone.
+    # No such version exists: listeners read on because of the poke, and find the sheet deleted.
     service.hub.poke(sheet.organisation, sheet.name, version + 1)
 
 
@@ -180,7 +180,7 @@ async def load(
 
     try:
         return await service.run(find_without_engine)
-    except EngineNeeded:  # a version was restored whose state is not kept
+    except EngineNeeded:  # a restored version without a snapshot: an engine must compute its state
         return await compute(turns, sheet, find)
 
 
@@ -360,10 +360,9 @@ def application(
     engines: EngineSettings | None = None,
     **options: Any,
 ) -> Application:
-    """The spreadsheet as an application: its page at `/web/sheet/`, and its paths.
+    """Return the spreadsheet as an application: its page at `/web/sheet/`, and its routes.
 
-    ``engines`` says what its engines may take; ``options`` are further fields of `Application`. Maintenance keeps the
-    states that are due.
+    ``engines`` limits its engines; ``options`` are further fields of `Application`. Maintenance saves due snapshots.
     """
     warm = WarmSheets(engines)
 
@@ -391,4 +390,4 @@ def application(
 
 
 app = application()
-"""What `stratalog serve stratalog_sheet.http:app` serves: everybody on this machine may change every sheet."""
+"""The application of `stratalog serve stratalog_sheet.http:app`: every user of this machine may change every sheet."""

@@ -1,4 +1,4 @@
-"""What a browser is given to load a sheet: a state and the entries after it, or only what it lacks of them."""
+"""Responses to a browser that loads a sheet: a base state and the entries after it, or only the entries it lacks."""
 
 from __future__ import annotations
 
@@ -15,7 +15,10 @@ JSON = "application/json"
 
 
 def load_response(sheet: Sheet, at: int | None, known: int | None, after: int | None, hash: str) -> Response[bytes]:
-    """A browser that keeps the base ``known`` and the entries up to ``after`` is given those after them."""
+    """Return the load of version ``at``. A browser with the base ``known`` and entries up to ``after`` gets later ones.
+
+    Such a browser gets a full load where `Sheet.since` says to reload.
+    """
     if at is None and known is not None and after is not None:
         new = sheet.since(after, hash)
         if not new.reload:

@@ -1,4 +1,4 @@
-"""Losses: what a workbook may have that a sheet or a file does not take, as a code and a sentence of its report."""
+"""Losses: features of workbooks that an import or export drops, each as a code and a sentence for the report."""
 
 from __future__ import annotations
 

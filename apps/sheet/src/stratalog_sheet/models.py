@@ -1,4 +1,4 @@
-"""Warm models: the models of a few sheets in one engine, each at a version, that go forward with their logs."""
+"""Warm models: the open models of a few sheets in one engine, each at a version and advanced along its log."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ from stratalog_sheet.load_plan import LoadPlans
 
 __all__ = ["Model", "Models"]
 
-# A model remembers every message, and grows slower with each: after so many it is made anew from a newer state.
+# A model remembers every message and slows down with each. After this many it is opened anew from a newer state.
 MESSAGES_MAX = 1000
 
 
 class Model(msgspec.Struct):
-    """One model in the engine: whose it is, from which state it was made, and where it has come to."""
+    """One model in the engine: its key and owner, its base state's version, its version, and the messages applied."""
 
     key: str
     owner: str
@@ -33,7 +33,7 @@ class Model(msgspec.Struct):
 
 
 class Models:
-    """The models of one engine, which end with it; those used longest ago go first. For one caller at a time."""
+    """The models of one engine. They end with it; the least recently used is evicted. For one caller at a time."""
 
     def __init__(self, engine: Engine, unopenable: Unopenable, clock: Clock) -> None:
         self.engine = engine
@@ -42,13 +42,13 @@ class Models:
         self._held: list[Model] = []
 
     def holds(self, owner: str) -> bool:
-        """Whether a model of ``owner``'s log is warm here."""
+        """Return whether a model of ``owner``'s log is open here."""
         return any(model.owner == owner for model in self._held)
 
     def at(self, owner: str, load_plans: LoadPlans, log: Log, version: int) -> Model:
-        """A model of ``owner``'s log at exactly ``version``: one that was behind, or a new one.
+        """Return a model of ``owner``'s log at exactly ``version``: an older one advanced, or a new one.
 
-        Raises LimitExceeded for a version that engines failed at before.
+        Raises LimitExceeded for a version that engines recently failed to open.
         """
         self._unopenable.check(owner, version)
         behind = [model for model in self._held if model.owner == owner and model.version <= version]
@@ -61,27 +61,27 @@ class Models:
         return self._open(owner, load_plans, version)
 
     def raw(self, model: Model, name: str, **arguments: Any) -> bytes:
-        """What the engine says of a model, as JSON. Raises LimitExceeded for what it failed at before."""
+        """Return the JSON result of a call on a model. Raises LimitExceeded where the call recently failed there."""
         self._unopenable.check(model.owner, model.version, name)
         return self._guarded(model.owner, model.version, name, name, key=model.key, **arguments)
 
     def query(self, model: Model, name: str, **arguments: Any) -> Any:
-        """The same, decoded."""
+        """Return the decoded result of `raw`."""
         return msgspec.json.decode(self.raw(model, name, **arguments))
 
     def drop(self, model: Model) -> None:
-        """Let go of a model: what is in it is not what was committed."""
+        """Forget a model, as after a change that was not committed, and close it if the engine is alive."""
         if model in self._held:
             self._held.remove(model)
         if self.engine.is_alive:
             self.engine.call("close", key=model.key)
 
     def confirm(self, model: Model, message: dict[str, Any], version: int) -> None:
-        """A message that the model made was committed as ``version``."""
+        """Advance a model over its own message, now committed as ``version``."""
         self._follow(model, version, [message])
 
     def _advance(self, model: Model, log: Log, version: int) -> bool:
-        """Go forward to ``version``. False where the model cannot: a state was given whole, or an undo reaches back."""
+        """Advance to ``version``. Return False at a complete state, an undo before the base, or too many messages."""
         if model.version == version:
             return True
         messages = self._messages(model, log, version)
@@ -98,7 +98,7 @@ class Models:
                 return None
             if isinstance(fact, Revision):
                 if fact.target and fact.target <= model.base:
-                    return None
+                    return None  # the model has never received the edit that is undone
                 messages.append(fact.message)
         return messages
 
@@ -117,7 +117,7 @@ class Models:
             self.drop(self._held[0])
         messages = load_plan.messages
         key = new_id(self._clock)
-        # Its client is nobody else's: the engine takes messages of its own name for ones it has applied.
+        # A client id of its own: the engine takes messages of its own client for already applied ones.
         given = {"key": key, "data": load_plan.base.data, "messages": messages, "client": key}
         self._guarded(owner, version, OPENING, "open", **given)
         model = Model(key, owner, load_plan.base.version, version, len(messages))
@@ -125,7 +125,7 @@ class Models:
         return model
 
     def _guarded(self, owner: str, version: int, what: str, name: str, **arguments: Any) -> bytes:
-        """A call; where the engine fails at it, that is remembered of the version."""
+        """Call the engine, and record a failure or success of this call at this version."""
         try:
             answer = self.engine.raw(name, **arguments)
         except StratalogError as exc:

@@ -1,4 +1,4 @@
-"""The page's files, and the engine's beside them, under the one policy that the engine can live with."""
+"""The page's files and the engine's, served under a content security policy that the engine can run with."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ __all__ = ["PAGE", "page_files"]
 PAGE = WEB + "sheet/"
 FOLDER = Path(__file__).with_name("web")
 ENGINE = PAGE + "engine/"
-# The engine compiles formulas and templates to functions, sets styles on elements, and makes images of charts.
+# The engine compiles formulas and templates to functions, sets styles on elements, and renders charts as images.
 ENGINE_POLICY = (
     POLICY.replace("script-src 'self'", "script-src 'self' 'unsafe-eval'")
     .replace("style-src 'self'", "style-src 'self' 'unsafe-inline'")
@@ -27,7 +27,7 @@ ENGINE_POLICY = (
 
 
 def page_files() -> HTTPRouteHandler:
-    """The handler of the page. Where the engine is not there yet, the page says how to fetch it."""
+    """Return the handler of the page. If the engine's files are missing, the page explains how to fetch them."""
     files = files_in(PAGE, FOLDER)
     with suppress(Unavailable):
         files |= files_in(ENGINE, engine_folder())

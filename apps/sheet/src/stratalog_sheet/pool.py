@@ -1,4 +1,4 @@
-"""The pool: a few engines, each in a process of its own, lent to one caller at a time."""
+"""The pool: a few engines, each in its own process, each lent to one caller at a time."""
 
 from __future__ import annotations
 
@@ -24,11 +24,11 @@ __all__ = ["EngineNeeded", "EnginePool", "PoolCounts"]
 
 
 class EngineNeeded(Exception):
-    """What was begun without an engine needs one: begin again where one may be waited for."""
+    """Work that runs without an engine needs one. Repeat it where waiting for an engine is allowed."""
 
 
 class PoolCounts(msgspec.Struct, frozen=True):
-    """How a pool does: engines now, how many are lent, and what was started and ended by itself so far."""
+    """Counts of a pool: engines and lent engines now, engines started and engines that died so far."""
 
     engines: int
     lent: int
@@ -37,10 +37,11 @@ class PoolCounts(msgspec.Struct, frozen=True):
 
 
 class EnginePool:
-    """The engines of one process. Safe to share between threads, and to use in a fork of the process.
+    """The engines of one process. Safe to share between threads, and usable in a fork of the process.
 
-    Calls for different sheets run in parallel, in up to ``settings.engines_max`` processes; those for one sheet
-    come one after the other, in the process where its models are warm. The processes end at `close`, or with this one.
+    Calls for different sheets run in parallel, in up to ``settings.engines_max`` child processes. Calls for one sheet
+    run one at a time, preferably in the child process that has its models open. The child processes end at `close` or
+    with this process.
     """
 
     def __init__(
@@ -52,10 +53,11 @@ class EnginePool:
         self._is_ahead = False
         self._starts = self._deaths = 0
         self._reset()
+        # A weak reference: a fork hook is never unregistered, and must not keep the pool alive.
         os.register_at_fork(after_in_child=partial(_reset, weakref.ref(self)))
 
     def start(self) -> None:
-        """Have an engine at hand from now on before it is asked for. Raises Unavailable where there can be none."""
+        """Start an engine now, and from now on keep an idle one started. Raises Unavailable if none can start."""
         with self._freed:
             self._is_ahead = True
             if not self._all:
@@ -63,10 +65,10 @@ class EnginePool:
 
     @contextmanager
     def lend(self, owner: str = "") -> Iterator[Models]:
-        """An engine for one caller; the same as before for the same owner, whose calls it serves one by one.
+        """Lend an engine for the block, preferably one with ``owner``'s models; at most one at a time per owner.
 
-        A thread that has the owner's engine already is given it again. Raises Unavailable where too many callers wait,
-        or one waited too long; Closed.
+        Nested calls of one thread for the same owner share one engine. Raises Unavailable where too many callers wait
+        or this one waited too long, Closed, and EngineNeeded in a block of `without`.
         """
         held = self._mine.held
         if self._mine.is_refused:
@@ -84,7 +86,7 @@ class EnginePool:
 
     @contextmanager
     def without(self) -> Iterator[None]:
-        """A block in which the present thread is lent no engine, and so waits for none: `lend` raises EngineNeeded."""
+        """A block in which `lend` raises EngineNeeded in this thread, so it never waits for an engine."""
         self._mine.is_refused = True
         try:
             yield
@@ -92,22 +94,22 @@ class EnginePool:
             self._mine.is_refused = False
 
     def call(self, name: str, **arguments: Any) -> Any:
-        """What any engine answers to a call that needs no model."""
+        """Return the result of a call that needs no model, from any engine."""
         with self.lend(f"call-{threading.get_ident()}") as models:
             return models.engine.call(name, **arguments)
 
     def counts(self) -> PoolCounts:
-        """How the pool does."""
+        """Return the present counts."""
         with self._freed:
             return PoolCounts(len(self._all), len(self._lent), self._starts, self._deaths)
 
     def pids(self) -> list[int]:
-        """The engines' processes."""
+        """Return the ids of the engines' processes."""
         with self._freed:
             return [models.engine.pid for models in self._all if models.engine.pid is not None]
 
     def close(self) -> None:
-        """End every engine. Calls that run fail, and later ones raise Closed."""
+        """End every engine. Calls in flight fail, and later ones raise Closed."""
         with self._freed:
             self._is_closed = True
             engines = [models.engine for models in self._all]
@@ -118,7 +120,7 @@ class EnginePool:
             engine.close()
 
     def _reset(self) -> None:
-        """As new. A fork begins so: locks may be held by threads that it has not, and engines are its parent's."""
+        """Set the initial state. A fork does so too: missing threads may hold locks, and engines are the parent's."""
         self._freed = threading.Condition()
         self._mine = _Held()
         self._all: list[Models] = []
@@ -154,7 +156,7 @@ class EnginePool:
             self._waiting -= 1
 
     def _available(self, owner: str) -> Models | None:
-        """An engine for the owner, taken out of the idle ones; None where one must be waited for."""
+        """Take an idle engine for the owner or start one. Return None where the caller must wait. Raises Closed."""
         if self._is_closed:
             raise Closed("the spreadsheet's engines were closed")
         if owner in self._lent:
@@ -171,7 +173,7 @@ class EnginePool:
         with self._freed:
             self._lent.pop(owner, None)
             if models in self._all:
-                # The one used last goes last: the models of the others stay warm for as long.
+                # Append: `_available` takes the first idle engine, so the least recently used loses its models first.
                 self._idle.append(models)
                 self._drop_ended()
                 self._start_ahead()
@@ -185,7 +187,7 @@ class EnginePool:
             self._deaths += 1
 
     def _start_ahead(self) -> None:
-        """Start an engine where none is idle, so that the next caller finds one that runs."""
+        """Start an engine if none is idle, so that the next caller need not wait for a start."""
         if self._is_ahead and not self._is_closed and not self._idle and len(self._all) < self.settings.engines_max:
             with suppress(Unavailable):  # the present caller has its engine; the next one gets the error
                 self._idle.append(self._start_engine())
@@ -200,7 +202,7 @@ class EnginePool:
 
 
 class _Held(threading.local):
-    """What the present thread was lent, by its owner."""
+    """The models lent to the present thread, by owner."""
 
     def __init__(self) -> None:
         self.held: dict[str, Models] = {}

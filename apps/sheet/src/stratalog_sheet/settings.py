@@ -1,6 +1,6 @@
-"""What a store's sheets are kept by, and what their engines may take.
+"""Settings of a store's sheets, and limits of their engines.
 
-`docs/concepts/sheet.md` has the measurements that the defaults come from.
+`docs/concepts/sheet.md` has the measurements behind the defaults.
 """
 
 from __future__ import annotations
@@ -30,13 +30,13 @@ __all__ = ["EngineSettings", "SheetSettings"]
 
 
 class SheetSettings(msgspec.Struct, frozen=True, kw_only=True):
-    """The same for every process that serves a store: one with a longer reach of undo would break others' readers."""
+    """Settings of sheets. Equal in all processes of a store: a longer undo in one breaks readers of others."""
 
     undo_entries: int = SHEET_UNDO_ENTRIES_MAX
-    """How many entries an undo reaches back, and at least how many are loaded beside a state."""
+    """The entries that an undo may reach back, and the minimum number loaded after a base state."""
 
     snapshot_entries: int = SHEET_SNAPSHOT_ENTRIES
-    """A state is kept once so many entries came after the last one."""
+    """A snapshot is due once this many entries follow the last one."""
 
 
 def _engines_by_cores() -> int:
@@ -44,10 +44,10 @@ def _engines_by_cores() -> int:
 
 
 class EngineSettings(msgspec.Struct, frozen=True, kw_only=True):
-    """What the engines of one process may take; `limits.py` has what each bound starts from."""
+    """Limits of the engines of one process. `limits.py` has the defaults."""
 
     engines_max: int = msgspec.field(default_factory=_engines_by_cores)
-    """How many processes with an engine run at once: as many as there are cores, within bounds."""
+    """The child processes with an engine that may run at once. Default: the number of cores, within bounds."""
 
     call_seconds_max: float = SHEET_CALL_SECONDS_MAX
     call_cpu_seconds_max: float = SHEET_CALL_CPU_SECONDS_MAX
@@ -60,9 +60,9 @@ class EngineSettings(msgspec.Struct, frozen=True, kw_only=True):
     """V8's own limit."""
 
     process_bytes_max: int = SHEET_ENGINE_PROCESS_BYTES_MAX
-    """What the operating system lets a process have beyond what it begins with."""
+    """The memory that the operating system allows a process beyond its memory at the start."""
 
     wait_seconds_max: float = SHEET_ENGINE_WAIT_SECONDS_MAX
     waiting_max: int = SHEET_ENGINE_WAITING_MAX
     unopenable_seconds: float = SHEET_UNOPENABLE_SECONDS
-    """How long a version that could not be opened is refused without another try."""
+    """The time for which a version that could not be opened is refused without another try."""

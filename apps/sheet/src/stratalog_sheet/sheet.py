@@ -111,7 +111,7 @@ class Sheet:
         """Return the entries after ``version``. Raises VersionLost where it is gone or has another hash."""
         head = self.log.head()
         check_standing(self.log, head.version, Standing(version, hash))
-        self.log.note_hash(head.version, head.hash)
+        self.log.note_hash(head.version, head.hash)  # the reader's next call is checked against it
         is_near = head.version - version <= SHEET_BEHIND_ENTRIES_MAX
         changes = changes_within(self.log.read(version, head=head), SHEET_BEHIND_BYTES_MAX) if is_near else None
         must_reload = changes is None or any(change.type in COMPLETE_STATE_TYPES for change in changes)
@@ -215,7 +215,7 @@ class Sheet:
     def restore(self, version: int, *, author: str = "") -> SheetChange:
         """Restore the state of a version as a new entry. Readers load again; earlier edits can no longer be undone.
 
-        Raises LimitExceeded where engines failed to open ``version`` before. The newest version need not open.
+        Raises LimitExceeded where engines recently failed to open ``version``. The newest version need not open.
         """
         wanted = self._version(version)
         self._engines.unopenable.check(self._owner, wanted)

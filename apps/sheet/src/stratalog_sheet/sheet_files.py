@@ -1,4 +1,4 @@
-"""Files of a sheet: the one that it was made of, and those that its versions make."""
+"""Files of a sheet: the imported file, and exports of any version."""
 
 from __future__ import annotations
 
@@ -16,30 +16,30 @@ __all__ = ["SheetFiles"]
 
 
 class SheetFiles:
-    """The files of one sheet. ``query`` asks the engine about a version."""
+    """The files of one sheet. ``query`` calls an engine on a version."""
 
     def __init__(self, log: Log, query: Callable[..., Any]) -> None:
         self._log = log
         self._query = query
 
     def original(self) -> tuple[str, bytes]:
-        """The name and bytes of the file that the sheet was made of. Raises NotFound for one that began empty."""
+        """Return the name and bytes of the imported file. Raises NotFound for a sheet that was created empty."""
         fact = fact_of(self._log.entry(1))
         if not isinstance(fact, Imported):
             raise NotFound("the sheet was made of no workbook", sheet=self._log.record.name)
         return fact.file_name, fact.xlsx
 
     def import_report(self) -> FileReport:
-        """What of that file was not understood; an empty report for a sheet that was made of no file."""
+        """Return the losses of the import; an empty report for a sheet that was created empty."""
         fact = fact_of(self._log.entry(1))
         return report_in(fact.report) if isinstance(fact, Imported) else FileReport()
 
     def export(self, at: int | None = None) -> tuple[bytes, FileReport]:
-        """A version as an .xlsx workbook, and what of the version is not in it."""
+        """Return a version as an .xlsx workbook, and the losses of the export."""
         return write_workbook(self._query(at, "exportXlsx"))
 
     def csv(self, *, sheet: str | None = None, at: int | None = None) -> bytes:
-        """One of the workbook's sheets as CSV in UTF-8: what its cells give, not their formulas or formats."""
+        """Return one of the workbook's sheets as CSV in UTF-8: values without formulas and formats. Raises NotFound."""
         tabs = self._query(at, "sheets")
         wanted = next((tab["id"] for tab in tabs if sheet in (None, tab["id"], tab["name"])), None)
         if wanted is None:

@@ -1,4 +1,4 @@
-"""Sheets: the spreadsheets of a store."""
+"""Sheets: creates, imports, opens and lists the spreadsheets of a store."""
 
 from __future__ import annotations
 
@@ -47,9 +47,9 @@ class SheetInfo(msgspec.Struct, frozen=True):
 
 
 class Sheets:
-    """The spreadsheets of a store, and the engines that this process has for them. Safe to share between threads.
+    """The spreadsheets of a store, and this process's engines for them. Safe to share between threads.
 
-    Engines are processes of their own, which start when they are needed. `close` ends them.
+    Engines are child processes that start on first use. `close` ends them.
     """
 
     def __init__(self, store: Store, engines: EnginePool | None = None, settings: SheetSettings | None = None) -> None:
@@ -62,7 +62,7 @@ class Sheets:
         close_in_child(self, "_lock")
 
     def create(self, organisation: str, name: str, *, title: str = "", author: str = "") -> Sheet:
-        """A new, empty sheet. Raises Conflict where something of that name lives."""
+        """Create an empty sheet. Raises Conflict where the name is taken."""
         revision = self._new_revision()
         data = msgspec.json.encode({**BLANK, "revisionId": revision})
         return self._make(organisation, name, Created(check_text(title, "title"), revision, data), author)
@@ -70,10 +70,10 @@ class Sheets:
     def import_file(
         self, organisation: str, name: str, xlsx: bytes, *, file_name: str = "", title: str = "", author: str = ""
     ) -> Sheet:
-        """A new sheet of a workbook or a .csv file, which is kept as it is; its `files` say what was lost.
+        """Create a sheet from a workbook or a .csv file. The file is stored unchanged; `files` reports losses.
 
-        Raises Conflict, Invalid for what is neither, and LimitExceeded for one with more than `SHEET_CELLS_MAX` filled
-        cells, before the engine looks at it.
+        Raises Conflict where the name is taken, Invalid for another kind of file, and LimitExceeded for more than
+        `SHEET_CELLS_MAX` filled cells, before the engine reads the file.
         """
         check_text(title, "title")
         check_text(file_name, "file name")
@@ -86,12 +86,12 @@ class Sheets:
         title = title or file_name.removesuffix(".xlsx").removesuffix(".csv")
         fact = Imported(title, revision, data, file_name, xlsx, report)
         made = self._make(organisation, name, fact, author)
-        with suppress(StratalogError):  # it stands; its state is kept now or by the next snapshot
+        with suppress(StratalogError):  # committed: a later snapshot saves the state if this fails
             made.log.save_snapshot(1, split_state(data, fact.title))
         return made
 
     def open(self, organisation: str, name: str) -> Sheet:
-        """The sheet that lives under the name. Raises NotFound, Invalid for what is no sheet."""
+        """Return the sheet of that name. Raises NotFound, Invalid if the name is not a sheet's."""
         log = self.store.log(organisation, name, upcasters=UPCASTERS)
         if log.record.kind != KIND:
             raise Invalid("that is no sheet", organisation=organisation, name=name)
@@ -99,7 +99,7 @@ class Sheets:
             known = self._held.get((organisation, name))
             is_same = known is not None and known.log.record.incarnation == log.record.incarnation
             if known is not None and is_same and known.log.is_lost:
-                # What engines hold of it has versions of the lost history.
+                # Its open models are of the lost history. A new owner key keeps them from being used.
                 self._owners[log.record.prefix] = f"{log.record.prefix} {new_id(self.store.environment.clock)}"
             elif known is not None and is_same:
                 self._held.move_to_end((organisation, name))
@@ -108,11 +108,11 @@ class Sheets:
         return self._remember(Sheet(self.store, log, self.engines, self.settings, owner))
 
     def list(self, organisation: str) -> Iterator[SheetInfo]:
-        """The organisation's sheets in order of name; each is looked at."""
+        """Yield the organisation's sheets in order of name. Opens each one."""
         for listing in self.store.list(organisation):
             if listing.kind != KIND:
                 continue
-            with suppress(NotFound):  # deleted meanwhile, or not quite made
+            with suppress(NotFound):  # deleted meanwhile, or not fully created
                 sheet = self.open(organisation, listing.id)
                 head = sheet.log.head()
                 if head.version:
@@ -121,7 +121,7 @@ class Sheets:
                     yield SheetInfo(listing.id, title, head.version, listing.created_ms, head.created_ms, incarnation)
 
     def snapshots_due(self, organisation: str) -> int:
-        """Keep the states that are due among an organisation's sheets; answer how many were."""
+        """Save the due snapshots of an organisation's sheets, and return their number."""
         saved = 0
         for listing in self.store.list(organisation):
             if listing.kind == KIND:
@@ -129,7 +129,7 @@ class Sheets:
         return saved
 
     def _converted(self, workbook: Workbook) -> tuple[bytes, bytes]:
-        """The engine's JSON of a workbook, and the report on it as JSON, empty where there is nothing to say."""
+        """Return the engine's JSON of a workbook, and the report as JSON, empty without findings."""
         key = new_id(self.store.environment.clock)
         with self.engines.lend(key) as models:
             data, taken = _imported(models.engine, key, workbook)
@@ -139,12 +139,12 @@ class Sheets:
                 findings += broken_formulas(models.engine.call("brokenFormulas", **limits))
                 findings += other_values(models.engine.call("otherValues", **limits, values=taken.values))
                 models.engine.call("close", key=key)
-            except (LimitExceeded, Unavailable):  # the sheet can be had, whatever its formulas cost
+            except (LimitExceeded, Unavailable):  # the report is optional: import the sheet without these findings
                 findings.append(FileFinding("formula-unchecked", "its formulas take too long to be looked at", 1))
         return data.replace(BRACKET.encode(), b"["), msgspec.json.encode(FileReport(findings)) if findings else b""
 
     def _save_due(self, organisation: str, name: str) -> int:
-        """The same of one sheet. One that its engine fails at is left to the log, and holds up no other."""
+        """Save the due snapshots of one sheet. A sheet that engines fail at is logged and skipped."""
         saved = 0
         try:
             sheet = self.open(organisation, name)
@@ -161,7 +161,7 @@ class Sheets:
         self.engines.close()
 
     def _make(self, organisation: str, name: str, fact: Fact, author: str) -> Sheet:
-        """The log and its first entry. A log whose maker died before that entry is taken over."""
+        """Create a log and append its first entry. A log without entries is reused: its creator died."""
         try:
             log = self.store.create_log(organisation, name, KIND, upcasters=UPCASTERS)
         except Conflict:
@@ -194,7 +194,7 @@ class Sheets:
 
 
 def snapshots_due(store: Store) -> None:
-    """Keep every state that is due in a store: a step of `Application.maintenance`."""
+    """Save every due snapshot in a store. A step of `Application.maintenance`."""
     sheets = Sheets(store)
     try:
         for organisation in store.organisations():
@@ -210,7 +210,7 @@ def _check_cells(count: int) -> None:
 
 
 def _imported(engine: Any, key: str, workbook: Workbook) -> tuple[bytes, Workbook]:
-    """The engine's JSON of as much of a workbook as it reads, and what that was. Raises Invalid where it reads none."""
+    """Return the engine's JSON of a workbook or its reduction, and the one that was read. Raises Invalid for none."""
     try:
         return engine.raw("importXlsx", key=key, files=workbook.files, client=key, names=workbook.names), workbook
     except Invalid:

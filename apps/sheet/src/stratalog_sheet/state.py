@@ -1,8 +1,8 @@
-"""The engine's state as parts: cut so that what a small change leaves alone stays the same bytes.
+"""The engine's state as parts of a snapshot, cut so that a small change leaves most parts byte for byte unchanged.
 
-The engine exports one JSON object. Here it is a sequence of records, a row of cells each, which says how far below the
-row before it lies: so rows that an inserted row pushed down are the same records. A part ends where the hash of a
-record says so, and so begins and ends alike whatever comes before it. `formats/sheet.md` tells the bytes.
+The engine exports one JSON object. Here it becomes a sequence of records for fields and for rows of cells. A row's
+record holds its distance from the row before, so rows that an insertion moves down keep their records. Cuts are defined
+by content: a record whose hash has certain bits ends a part, whatever came before. `formats/sheet.md` has the bytes.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ _encode = msgspec.msgpack.Encoder().encode
 
 
 def split_state(data: bytes, title: str = "") -> list[bytes]:
-    """The parts of the state that the engine exported as JSON; the title, where there is one, is a part of its own."""
+    """Return the parts of a state that the engine exported as JSON. A title is stored in a first part of its own."""
     records = _records(msgspec.json.decode(data))
     parts = [_joined([_encode(next(records)), _encode(["title", title])])] if title else []
     held: list[bytes] = []
@@ -54,7 +54,7 @@ def split_state(data: bytes, title: str = "") -> list[bytes]:
 
 
 def join_state(parts: Iterable[bytes]) -> bytes:
-    """The engine's JSON again; cells come row by row. Raises Corrupt, Unsupported."""
+    """Return the engine's JSON from its parts, with cells in row order. Raises Corrupt, Unsupported."""
     reader = _Reader()
     for part in parts:
         for record in decode(part):
@@ -63,12 +63,12 @@ def join_state(parts: Iterable[bytes]) -> bytes:
 
 
 def title_in(part: bytes) -> str:
-    """What the sheet is called as the first part says; empty where it does not."""
+    """Return the title in the first part; empty if it has none."""
     return next((str(record[1]) for record in decode(part) if record[0] == "title"), "")
 
 
 def count_cells(data: bytes) -> int:
-    """How many cells hold something."""
+    """Return the number of filled cells in the engine's JSON."""
     counted = msgspec.json.decode(data, type=_Counted)
     return sum(len(sheet.cells) for sheet in counted.sheets)
 
@@ -93,7 +93,7 @@ def _records(data: dict[str, Any]) -> Iterator[Record]:
 
 
 def _fields(fields: dict[str, Any]) -> Iterator[Record]:
-    """Small values whole; of a large map each item for itself."""
+    """Yield a record for each field; a large map becomes a record for each item, so that it can be cut."""
     for name, value in fields.items():
         if isinstance(value, dict) and len(value) >= RUN_ITEMS_MIN:
             yield ["map", name]
@@ -111,7 +111,7 @@ def _rows(cells: dict[str, Any]) -> Iterator[Record]:
     last = -1
     for row in sorted(rows):
         held = rows[row]
-        columns = sorted(held)
+        columns = sorted(held)  # equal rows become equal records, in whatever order the engine exports cells
         yield ["row", row - last, columns, [held[column] for column in columns]]
         last = row
 
@@ -121,12 +121,12 @@ def _ends_part(body: bytes) -> bool:
 
 
 def _joined(bodies: list[bytes]) -> bytes:
-    """The MessagePack array of records that are encoded already."""
+    """Return encoded records as one MessagePack array."""
     return b"\xdd" + len(bodies).to_bytes(4, "big") + b"".join(bodies)
 
 
 class _Reader:
-    """Puts the records together, one after the other."""
+    """Rebuilds the state from its records, read in order."""
 
     def __init__(self) -> None:
         self.data: dict[str, Any] = {}

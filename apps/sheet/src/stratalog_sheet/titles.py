@@ -1,7 +1,7 @@
-"""Titles: what a sheet is called, at any version, for two reads however long its history is.
+"""Titles: the title of a sheet at any version, at the cost of two reads however long the history is.
 
-An entry says which version renamed the sheet last; where none did, the first entry of the log's own has the title. A
-app snapshot has it too, for where that entry was forgotten.
+Each entry states the version of the last renaming. Without a renaming the first entry of the log itself (for a fork,
+after the shared history) has the title. An app snapshot has the title too, in case that entry was forgotten.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ __all__ = ["Titles"]
 
 
 class _Known(msgspec.Struct, frozen=True):
-    """What it is called as of a version, and which entry says so."""
+    """The title as of ``version``, and the version ``given`` of the entry that gave it."""
 
     version: int = 0
     given: int = 0
@@ -25,15 +25,15 @@ class _Known(msgspec.Struct, frozen=True):
 
 
 class Titles:
-    """The titles of one sheet. It remembers the one that was asked for last. Safe to share between threads."""
+    """The titles of one sheet, with a cache of the last title returned. Safe to share between threads."""
 
     def __init__(self, log: Log) -> None:
         self._log = log
         self._known = _Known()
 
     def at(self, version: int) -> str:
-        """What the sheet is called as of a version; empty where it was given no title."""
-        known = self._known
+        """Return the title as of a version; empty if none was given."""
+        known = self._known  # one read: another thread may replace it at any time
         if known.version == version:
             return known.title
         given = titled_at(fact_of(self._log.entry(version)), version) or self._first(version)
@@ -42,7 +42,7 @@ class Titles:
         return title
 
     def _first(self, version: int) -> int:
-        """The first entry of its own of the log that holds ``version``: this one or an ancestor."""
+        """Return the first version written by the log that wrote ``version``: this log or an ancestor."""
         below = (parent.version for parent in self._log.record.lineage if parent.version < version)
         return max(below, default=0) + 1
 

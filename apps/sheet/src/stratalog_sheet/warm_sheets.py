@@ -1,4 +1,4 @@
-"""What a server keeps warm of its sheets: the handles, the engines, and the threads on which engines are waited for."""
+"""Warm sheets of a server: the handles, the engines, and the threads that wait for engines."""
 
 from __future__ import annotations
 
@@ -22,10 +22,10 @@ _log = logging.getLogger("stratalog.sheet")
 
 
 class EngineTurns:
-    """Runs what needs an engine on threads of its own, as many as there are engines, and one for a sheet.
+    """Runs calls that need an engine on their own threads: as many as engines, and at most one at a time per sheet.
 
-    So however many want an engine, the server's other threads are free, and a sheet whose engine is at work holds up no
-    other sheet.
+    So calls that wait for engines never occupy the server's other threads, and a sheet with a long call delays no other
+    sheet.
     """
 
     def __init__(self, settings: EngineSettings) -> None:
@@ -40,20 +40,20 @@ class EngineTurns:
         )
 
     async def run(self, name: tuple[str, str], function: Callable[[], T]) -> T:
-        """What ``function`` answers, called when it is the turn of the sheet ``name``, (organisation, name).
+        """Call ``function`` in the turn of the sheet ``name``, (organisation, name), and return its result.
 
-        Raises Refused where too many wait, or it waited too long. One sheet has half of the room.
+        Raises Refused where too many calls wait or this one waited too long. One sheet may use half of the queue.
         """
         work = present_work()
         return await self._pool.run(function, key=name, caller=work.caller if work else None)
 
     def close(self) -> None:
-        """Wait for the calls that run, and end the threads."""
+        """Wait for the calls in flight, and end the threads."""
         self._pool.close()
 
 
 class WarmSheets:
-    """The sheets of the one store that an application serves. Made at the first call, or when the server starts."""
+    """The sheets of an application's one store, opened at the first call or when the server starts."""
 
     def __init__(self, settings: EngineSettings | None = None) -> None:
         self._settings = settings or EngineSettings()
@@ -62,7 +62,7 @@ class WarmSheets:
         self.turns = EngineTurns(self._settings)
 
     def sheets(self, store: Store) -> Sheets:
-        """The sheets of the store."""
+        """Return the sheets of the store."""
         with self._lock:
             if self._sheets is None:
                 self._sheets = Sheets(store, EnginePool(self._settings))
@@ -70,7 +70,7 @@ class WarmSheets:
 
     @contextmanager
     def running(self, store: Store) -> Iterator[None]:
-        """While a server runs: an engine that is started ahead, and the end of all of them."""
+        """The context of a running server: start an engine ahead of its use, and end all engines at the end."""
         sheets = self.sheets(store)
         try:
             sheets.engines.start()
@@ -81,6 +81,6 @@ class WarmSheets:
         finally:
             with self._lock:
                 turns, self._sheets, self.turns = self.turns, None, EngineTurns(self._settings)
-            # The engines first: their end is the end of the calls that wait for one's answer.
+            # The engines first: this ends the calls that wait for an engine, which `turns.close` would wait for.
             sheets.close()
             turns.close()

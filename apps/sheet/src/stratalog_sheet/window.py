@@ -1,4 +1,4 @@
-"""The window: what a sheet's newest entries say about which message may come next."""
+"""The window: facts from a sheet's newest entries that decide which message may be committed next."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ __all__ = ["Window"]
 
 
 class Window:
-    """The present revision of a sheet, which entry renamed it last, and the revisions that an undo may still refer to.
+    """The present revision of a sheet, its last renaming entry, and the revisions that an undo may still refer to.
 
-    It knows at least the entries of the last ``reach`` versions, which is how far back an undo may refer, or all since
-    the state was last given whole: made, imported, restored.
+    It covers at least the entries of the last ``reach`` versions, the farthest that an undo may refer back, or all
+    entries since the last complete state (created, imported, restored) if these are fewer.
     """
 
     def __init__(self, version: int, revision: str, reach: int) -> None:
@@ -30,7 +30,7 @@ class Window:
         self._edits: set[str] = set()
 
     def follow(self, entries: Iterable[Entry]) -> None:
-        """Go on with the entries that came after."""
+        """Advance over the entries that follow ``version``, in order."""
         for entry in entries:
             fact = fact_of(entry)
             self.version = entry.version
@@ -42,21 +42,21 @@ class Window:
                 self._versions, self._undone, self._edits = {}, set(), set()
 
     def check_revision(self, sheet: str, revision: str, reader: Standing, log: Log) -> None:
-        """Raise VersionConflict where a message stands on another revision, or its reader on a lost version."""
+        """Raise VersionConflict for a message based on another revision, VersionLost for a reader of a lost version."""
         if self.revision != revision:
             text = "the message does not stand on the present revision"
             raise VersionConflict(text, sheet=sheet, version=self.version, revision=self.revision)
         check_standing(log, self.version, reader)
 
     def version_of(self, revision: str) -> int | None:
-        """The version that a revision was committed as; None where it was not, or long ago."""
+        """Return the version that a revision was committed as; None if it was not, or before the window."""
         return self._versions.get(revision)
 
     def check_target(self, message: dict[str, Any]) -> int:
-        """The version that an undo or redo refers to; 0 for another message.
+        """Return the version that an undo or redo refers to; 0 for another message.
 
-        Raises LimitExceeded for one too far back, or from before a version was restored, and Invalid for one that
-        cannot be undone, or is undone already.
+        Raises LimitExceeded for a target that is too far back or before a restored version, and Invalid for a target
+        that is no edit, or is undone or redone already.
         """
         target = target_of(message)
         if not target:
@@ -83,7 +83,7 @@ class Window:
             self._forget()
 
     def _forget(self) -> None:
-        """Let go of what lies too far back; what is left is once more as long as it must be."""
+        """Drop revisions beyond the reach. Runs at twice the reach, so that its cost is spread over many entries."""
         recent = {name: at for name, at in self._versions.items() if at > self.version - self._reach}
         self._versions = recent
         self._undone &= recent.keys()

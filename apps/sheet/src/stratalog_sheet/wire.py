@@ -1,4 +1,4 @@
-"""What the paths of the spreadsheet take and answer, beside what its own methods answer."""
+"""Request and response bodies of the spreadsheet's routes, in addition to the values of its methods."""
 
 from __future__ import annotations
 
@@ -99,7 +99,7 @@ class NewFork(msgspec.Struct, frozen=True):
 
 
 def facts_of(who: Principal, sheet: Sheet) -> Facts:
-    """What is told of a sheet as it is now."""
+    """Return the facts of a sheet, read now."""
     return Facts(
         organisation=sheet.organisation,
         name=sheet.name,

@@ -1,4 +1,4 @@
-"""Workbook names: the defined names and tables of a workbook, and formulas with them put into plain references."""
+"""Workbook names: defined names and tables, and the translation of formulas that use them to plain references."""
 
 from __future__ import annotations
 
@@ -14,30 +14,30 @@ from stratalog_sheet.formulas import Token, quote_sheet, tokens, unquote_sheet
 __all__ = ["BRACKET", "DefinedName", "TableRange", "WorkbookNames"]
 
 BRACKET = "\uf5d3"
-"""Stands for a bracket in the formulas of a workbook with tables.
+"""Replaces an opening bracket in the formulas of a workbook with tables, until the import restores it.
 
-The engine takes every bracket there for a reference into a table, also within a text, and writes `[undefined]`.
+In such a workbook the engine reads every bracket as a table reference, even within a text, and writes `[undefined]`.
 """
 
 DEPTH_MAX = 8
-"""A name may be made of names. So deep they are followed, and no name is followed into itself."""
+"""A name may refer to other names, or to itself; names are expanded to this depth only."""
 
 NEW_FUNCTION = re.compile(r"^(?:_xlfn\.|_xlws\.|_xlpm\.)+", re.IGNORECASE)
 NEEDS_WORK = re.compile(r"\[|_xl|LOG10", re.IGNORECASE)
-# The engine takes the one for a cell, and the other without a base means the same.
+# The engine reads LOG10 as a cell. LOG without a base means the same.
 RENAMED = {"LOG10": "LOG"}
 RANGE = re.compile(
     r"(?P<sheet>'(?:[^']|'')+'|[^\W\d][\w.]*)!"
     r"(?P<range>\$[A-Z]{1,3}\$[0-9]+(?::\$[A-Z]{1,3}\$[0-9]+)?|\$[A-Z]{1,3}:\$[A-Z]{1,3})"
 )
-# What the engine takes as the name of a range.
+# The engine's syntax for a named range.
 ENGINE_NAME = re.compile(r"[^\W_]?[\w.]+")
 LIKE_A_CELL = re.compile(r"[A-Za-z]{1,3}[0-9]+|[A-Za-z]{1,3}|[0-9.]+|true|false", re.IGNORECASE)
 KEYWORDS = ("#all", "#data", "#headers", "#totals", "#this row")
 
 
 class DefinedName(msgspec.Struct, frozen=True):
-    """A name as the workbook defines it; of one sheet only where ``scope`` says which."""
+    """A defined name. ``scope`` is the only sheet that it is valid in; empty for the whole workbook."""
 
     name: str
     text: str
@@ -45,7 +45,7 @@ class DefinedName(msgspec.Struct, frozen=True):
 
 
 class TableRange(msgspec.Struct, frozen=True):
-    """A table: where it lies, its columns, and how many rows at its top and end are headers and totals."""
+    """A table: its sheet and range, its columns, and how many rows at its top and bottom are headers and totals."""
 
     name: str
     sheet: str
@@ -56,7 +56,7 @@ class TableRange(msgspec.Struct, frozen=True):
 
 
 class WorkbookNames:
-    """The names and tables of one workbook. ``ranges`` are those that the engine keeps as names of its own."""
+    """The names and tables of one workbook. ``ranges`` has the names that the engine keeps as named ranges."""
 
     def __init__(
         self, sheets: Sequence[str], names: Sequence[DefinedName], tables: Sequence[TableRange], findings: Findings
@@ -70,7 +70,7 @@ class WorkbookNames:
             self._add(name)
 
     def plain(self, formula: str, sheet: str, cell: tuple[int, int]) -> str:
-        """The formula of a cell without what the engine does not know: table references, other names, prefixes."""
+        """Return the formula of a cell with table references, names and function prefixes translated for the engine."""
         if not self._names and not NEEDS_WORK.search(formula):
             return formula
         return self._translated(formula, sheet, cell, 0)
@@ -101,7 +101,7 @@ class WorkbookNames:
     def _piece(
         self, pieces: list[Token], position: int, sheet: str, cell: tuple[int, int], depth: int
     ) -> tuple[str, int]:
-        """What takes the place of the piece there, and of how many pieces."""
+        """Return the text that replaces the pieces from ``position`` on, and the number of pieces replaced."""
         token = pieces[position]
         follows = pieces[position + 1] if position + 1 < len(pieces) else Token("other", "")
         if token.kind == "name" and follows.kind == "bracket":
@@ -153,7 +153,7 @@ class WorkbookNames:
         return ""
 
     def _reference(self, name: str, bracket: str, sheet: str, cell: tuple[int, int]) -> str | None:
-        """A reference into a table as a plain range; None where it is none."""
+        """Return a table reference as a plain range; None if no table has that name."""
         table = self._tables.get(name.lower())
         if table is None:
             return None
@@ -168,7 +168,7 @@ class WorkbookNames:
 
 
 def _parts(inner: str) -> list[list[str]]:
-    """What stands between the brackets: keywords, a column, or the first and last column."""
+    """Return the parts within the brackets: keywords, a column, or the first and last column."""
     inner = inner.strip()
     if inner.startswith("@"):
         return [["#This Row"], *_parts(inner[1:])]

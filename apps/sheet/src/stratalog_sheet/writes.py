@@ -1,4 +1,4 @@
-"""What commands write: the ranges whose content they set or clear. Of a look alone nothing is told."""
+"""Writes of commands: the ranges whose content they set or clear. Changes of format alone are left out."""
 
 from __future__ import annotations
 
@@ -13,17 +13,17 @@ __all__ = ["CellWrite", "writes_of"]
 
 
 class CellWrite(msgspec.Struct, frozen=True):
-    """A range of a sheet, from its first to its last cell, and what each of its cells holds now."""
+    """A range of a sheet, from its top left to its bottom right cell, and the new content of each of its cells."""
 
     sheet: str
     first: Position
     last: Position
     content: Any = ""
-    """A text; an object where only the engine knows the text, since it tells it by the command before."""
+    """A text, or an object where only the engine knows the text, because it is relative to the command before."""
 
 
 def writes_of(command: Mapping[str, Any]) -> Iterator[CellWrite]:
-    """The ranges whose content a command writes or clears, in order."""
+    """Yield the ranges whose content a command writes or clears, in order."""
     kind, sheet = command["type"], command.get("sheetId", "")
     if kind == "SQUISHED_UPDATE_CELL" and "content" in command:
         yield CellWrite(sheet, *parse_range(command["targetRange"]), command["content"] or "")
@@ -39,7 +39,7 @@ def writes_of(command: Mapping[str, Any]) -> Iterator[CellWrite]:
 
 
 def _hidden(sheet: str, zone: Mapping[str, int]) -> Iterator[CellWrite]:
-    """The cells that a merge hides: all but the first."""
+    """Yield the cells that a merge hides and clears: all but the top left one."""
     left, right, top, bottom = zone["left"], zone["right"], zone["top"], zone["bottom"]
     if right > left:
         yield CellWrite(sheet, (left + 1, top), (right, top))

@@ -1,4 +1,4 @@
-"""Archives of workbooks: their parts by name, unpacked piece by piece and never further than the archive says."""
+"""Archives of workbooks: parts by name, unpacked in pieces and never beyond the size that the archive states."""
 
 from __future__ import annotations
 
@@ -16,11 +16,14 @@ __all__ = ["DAMAGED", "WorkbookArchive", "unpacked_bytes"]
 CONTENT_TYPES = "[Content_Types].xml"
 CHUNK_BYTES = 256 * 1024
 DAMAGED = (zipfile.BadZipFile, UnicodeDecodeError, NotImplementedError, RuntimeError, EOFError, zlib.error)
-"""What the zip library raises of archives that are damaged, encrypted, or packed in another way."""
+"""Errors of the zip library for damaged or encrypted archives and unknown compression."""
 
 
 class WorkbookArchive:
-    """The parts of one archive. What it says of its sizes is checked before anything is unpacked."""
+    """The parts of one archive. The sizes that it states are checked before anything is unpacked.
+
+    Raises LimitExceeded for too many or too large parts, Invalid without a list of content types, and `DAMAGED` errors.
+    """
 
     def __init__(self, xlsx: bytes) -> None:
         if len(xlsx) > SHEET_XLSX_BYTES_MAX:
@@ -31,7 +34,7 @@ class WorkbookArchive:
         if len(listed) > SHEET_XLSX_FILES_MAX or size > SHEET_XLSX_UNPACKED_BYTES_MAX:
             text = "the workbook is too large once unpacked"
             raise LimitExceeded(text, value=size, limit=SHEET_XLSX_UNPACKED_BYTES_MAX, files=len(listed))
-        # Names of parts are compared without regard to case, and some writers use the other slash.
+        # Part names are case-insensitive, and some programs write backslashes.
         self._entries = {_folded(entry.filename): entry for entry in listed}
         if _folded(CONTENT_TYPES) not in self._entries:
             raise Invalid("the file is no .xlsx workbook", reason=f"it has no {CONTENT_TYPES}")
@@ -41,15 +44,15 @@ class WorkbookArchive:
 
     @property
     def names(self) -> list[str]:
-        """The parts, in the archive's order."""
+        """The names of the parts, in the archive's order."""
         return [entry.filename for entry in self._entries.values()]
 
     def size(self, name: str) -> int:
-        """How long a part is, as the archive says."""
+        """Return the unpacked size of a part in bytes, as the archive states it."""
         return self._entries[_folded(name)].file_size
 
     def chunks(self, name: str) -> Iterator[bytes]:
-        """A part, piece by piece. Raises LimitExceeded where it is longer than the archive says."""
+        """Yield a part in pieces. Raises LimitExceeded once it exceeds the size that the archive states."""
         entry = self._entries[_folded(name)]
         left = entry.file_size
         with self._archive.open(entry) as opened:
@@ -62,7 +65,7 @@ class WorkbookArchive:
 
 
 def unpacked_bytes(xlsx: bytes) -> int:
-    """How large a workbook says that its parts are in all; 0 for what is no archive. Unpacks nothing."""
+    """Return the total size of a workbook's parts in bytes as the archive states it; 0 for no archive."""
     try:
         with zipfile.ZipFile(io.BytesIO(xlsx)) as archive:
             return sum(entry.file_size for entry in archive.infolist())

@@ -1,4 +1,4 @@
-"""Cells of workbooks as the engine reads them: strings in place, dates of 1900, and formulas each for itself."""
+"""Worksheets for the engine: strings typed as a user would, dates counted from 1900, shared formulas written out."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ EMPTY_ROW = re.compile(
     rb'<row\b(?![^>]*\b(?:customHeight|hidden|customFormat|collapsed)="(?:1|true|on)")(?![^>]*\boutlineLevel="[1-9])'
     rb"[^>]*?(?:/>|>\s*</row>)"
 )
-# What the engine would read as something else than a text, had it been typed.
+# Texts that the engine would read as a number, a formula, an error or a boolean if they were typed.
 NOT_PLAIN = re.compile(
     r"[='#]|\s*[-+.,(%$€£¥]|\s*[0-9][\d\s.,:/%$€£¥eE+\-]*(?:\s*[AaPp][Mm])?\s*$|\s*(?:true|false)\s*$", re.IGNORECASE
 )
@@ -45,7 +45,7 @@ ROOT_LOSSES: Mapping[str, tuple[str, str]] = {
     "slicerList": losses.SLICERS,
 }
 VOLATILE = re.compile(r"\b(?:NOW|TODAY|RAND|RANDBETWEEN|RANDARRAY|CELL|INFO)\s*\(", re.IGNORECASE)
-"""Functions that may give another value each time."""
+"""Functions whose value may differ at each evaluation."""
 
 EMPTY_TEXT = ("empty-text", "empty texts come in as empty cells")
 VALIDATIONS = ("", "none", "decimal", "list", "date", "custom")
@@ -56,7 +56,7 @@ EXTENSION_LOSSES: Mapping[str, tuple[str, str]] = {
 
 
 class CellContext(msgspec.Struct, frozen=True):
-    """What the cells of all sheets refer to. ``strings`` has the shared strings that are to be typed otherwise."""
+    """Facts of the workbook that cells refer to. ``strings``: shared strings that must be typed with an apostrophe."""
 
     names: WorkbookNames
     findings: Findings
@@ -65,7 +65,7 @@ class CellContext(msgspec.Struct, frozen=True):
     date_styles: Collection[int] = ()
     text_styles: Collection[int] = ()
     number_styles: Mapping[int, int] = {}
-    """For each style that shows texts the one that a number has in its place."""
+    """Maps each text style to the style that a number has in its place."""
 
     styles: int = 1
     is_1904: bool = False
@@ -82,7 +82,7 @@ class _Cell(msgspec.Struct):
 
 
 class SheetWriter(PartWriter):
-    """Rewrites one worksheet. ``cells`` counts the cells that hold something."""
+    """Rewrites one worksheet. ``cells`` counts the filled cells."""
 
     def __init__(self, part: str, allowance: Allowance, sheet: str, context: CellContext) -> None:
         super().__init__(part, allowance)
@@ -99,14 +99,14 @@ class SheetWriter(PartWriter):
         self._shifts_date = False
         self._arrays: list[tuple[Position, Position]] = []
         self.values: list[tuple[int, int, Any]] = []
-        """Column, row and what the file says that a formula gives there; nothing of formulas that always change."""
+        """(column, row, value) of formulas as stored in the file, without volatile formulas."""
 
     def rewritten(self, chunks: Iterable[bytes]) -> str:
-        """The sheet as the engine is to read it. Raises Invalid, LimitExceeded."""
+        """Return the worksheet rewritten for the engine. Raises Invalid, LimitExceeded."""
         return super().rewritten(without_empty_cells(chunks))
 
     def start(self, name: str, attributes: Attributes) -> None:
-        """Cells are held until they end."""
+        """Begin an element. A cell is held until its end."""
         if self._cell is not None:
             self._start_in_cell(self._cell, name, attributes)
         elif name == "c" and not self.is_skipping:
@@ -118,7 +118,7 @@ class SheetWriter(PartWriter):
             super().start(name, attributes)
 
     def end(self, name: str) -> None:
-        """A cell is written when it ends."""
+        """End an element. A held cell is written."""
         if self._cell is not None:
             self._target = None
             if name == "rPh":
@@ -132,7 +132,7 @@ class SheetWriter(PartWriter):
         super().end(name)
 
     def text(self, text: str) -> None:
-        """Text counts in values, formulas and strings."""
+        """Take text. In a cell only that of values, formulas and strings counts; dates of validations are converted."""
         if self._cell is None:
             if self._shifts_date and (number := _number(text)) is not None:
                 text = _number_text(number + DAYS_FROM_1904)
@@ -193,7 +193,7 @@ class SheetWriter(PartWriter):
         return int(number) if is_decimal(number) else 0
 
     def _value(self, cell: _Cell, formula: str | None) -> tuple[str, str | None]:
-        """The type and content of a cell as the engine is to read it. The engine computes what formulas give."""
+        """Return the type and content of a cell for the engine, which computes the values of formulas itself."""
         kind = cell.attributes.get("t", "n")
         text = "".join(cell.value)
         style = self._style(cell)
@@ -219,7 +219,7 @@ class SheetWriter(PartWriter):
         return ("" if kind == "n" else kind), text
 
     def _note_value(self, cell: _Cell, formula: str | None, kind: str, value: str | None) -> None:
-        """Note what the file says that a formula gives, also where it fills other cells."""
+        """Record the stored value of a formula, also in the other cells of its array."""
         is_filled = any(
             first[0] <= cell.position[0] <= last[0] and first[1] <= cell.position[1] <= last[1]
             for first, last in self._arrays
@@ -246,7 +246,7 @@ class SheetWriter(PartWriter):
         return _number_text(number) if "e" in text.lower() else text
 
     def _formula(self, cell: _Cell) -> str | None:
-        """The element of a cell's formula; None where it has none that can be one."""
+        """Return the element of a cell's formula; None if it has none or the engine has no such formula."""
         if cell.formula is None:
             return None
         attributes, text = cell.formula_attributes, "".join(cell.formula).strip()
@@ -269,7 +269,7 @@ class SheetWriter(PartWriter):
         return f"<f{attribute_text(written)}>{escape(plain)}</f>"
 
     def _note(self, name: str, attributes: Attributes) -> None:
-        """Say what of the sheet the engine does not keep, and leave out what it would misread."""
+        """Report features of the sheet that the engine drops, and remove an attribute that it would misread."""
         local = name.rpartition(":")[2]
         note = ROOT_LOSSES.get(local) or (EXTENSION_LOSSES.get(local) if self._in_extension else None)
         if note is not None:
@@ -277,7 +277,7 @@ class SheetWriter(PartWriter):
         if name == "extLst":
             self._in_extension = True
         if local == "hyperlink":
-            # The engine would show it in place of what the cell holds.
+            # The engine would show this text in place of the cell's content.
             attributes.pop("display", None)
         if local == "dataValidation":
             kind = attributes.get("type", "")
@@ -293,7 +293,7 @@ class SheetWriter(PartWriter):
 
 
 def _typed(kind: str, text: str) -> Any:
-    """A stored value in its type."""
+    """Return a stored value as a boolean, a number or a text."""
     if kind == "b":
         return text in ("1", "true")
     number = _number(text) if kind == "" else None
@@ -301,19 +301,23 @@ def _typed(kind: str, text: str) -> Any:
 
 
 def as_typed(text: str, *, is_text: bool = False) -> str:
-    """A text as it has to be typed to be that text: with an apostrophe where it would be a number or a formula."""
+    """Return how a user types the text: with an apostrophe where it would be read as a number or a formula.
+
+    In a text style (``is_text``) only a formula needs one.
+    """
     if is_text:
         return f"'{text}" if text.startswith("=") else text
     return f"'{text}" if NOT_PLAIN.match(text) else text
 
 
 def without_empty_cells(chunks: Iterable[bytes]) -> Iterator[bytes]:
-    """The worksheet without cells and rows that have neither style nor content, of which a file may hold millions."""
+    """Yield the worksheet without cells and rows that have neither style nor content; a file may have millions."""
     held = b""
     for chunk in chunks:
         held += chunk
         end = held.rfind(b">") + 1
         piece, held = held[:end], held[end:]
+        # An unnamed cell or row takes its position from the elements before it, so none of these may be removed.
         yield piece if UNNAMED.search(piece) else EMPTY_ROW.sub(b"", EMPTY.sub(b"", piece))
     yield held
 
@@ -326,7 +330,7 @@ def _number(text: str) -> float | None:
 
 
 def _number_text(number: float) -> str:
-    """The shortest decimal text of a number, without an exponent where one can be avoided."""
+    """Return the shortest decimal text of a number, without an exponent if possible."""
     if number == int(number) and abs(number) < 1e21:
         return str(int(number))
     text = repr(number)
@@ -334,6 +338,6 @@ def _number_text(number: float) -> str:
 
 
 def _decimals(text: str) -> int:
-    """How many decimals a number has that is written with an exponent."""
+    """Return the number of decimals of a number in exponent notation."""
     mantissa, _, exponent = text.partition("e")
     return max(0, len(mantissa.partition(".")[2]) - int(exponent))

@@ -1,7 +1,7 @@
-"""Export of workbooks: what the engine writes, repaired so that other programs open it, and what could not be written.
+"""Export of workbooks: the engine's output, repaired so that other programs open it, and a report of losses.
 
-The engine writes every formula as an array formula, elements out of the order of the schema, images without their bytes
-and no names. The parts are rewritten one after the other.
+The engine writes every formula as an array formula, elements out of the schema's order, images without their bytes, and
+no defined names. The parts are rewritten one at a time.
 """
 
 from __future__ import annotations
@@ -41,16 +41,16 @@ NORMAL = (
 
 
 def write_workbook(written: Mapping[str, Any]) -> tuple[bytes, FileReport]:
-    """The workbook of what the engine wrote, and what it lacks. The same answer of the engine gives the same bytes.
+    """Return the engine's output as an .xlsx file, and the report of losses. Equal output gives equal bytes.
 
-    ``written`` has its ``files``, the ``names`` of ranges, and what each of its ``sheets`` has, in order.
+    ``written`` has the ``files``, the ``names`` of ranges, and facts about each of the ``sheets``, in order.
     """
     export = _Export(written)
     return export.packed(), export.findings.report()
 
 
 class _Export:
-    """One export. Every part is text until it is packed, but for images."""
+    """One export. Every part except images is text until it is packed."""
 
     def __init__(self, written: Mapping[str, Any]) -> None:
         self.findings = Findings()
@@ -64,7 +64,7 @@ class _Export:
                 self._images[file["path"]] = body
 
     def packed(self) -> bytes:
-        """Repair the parts and pack them, in the engine's order."""
+        """Repair the parts, and return the archive with them in the engine's order."""
         self._repair()
         packed = io.BytesIO()
         with zipfile.ZipFile(packed, "w", zipfile.ZIP_DEFLATED) as archive:
@@ -101,7 +101,7 @@ class _Export:
         self._repair_drawing(path, sheet)
 
     def _repair_drawing(self, sheet_path: str, sheet: Mapping[str, Any]) -> None:
-        """Drop what has no bytes from a sheet's drawing, and count what is missing."""
+        """Remove figures without content from a sheet's drawing, and report the number of missing figures."""
         number = SHEET.fullmatch(sheet_path)
         assert number is not None, sheet_path
         path = f"xl/drawings/drawing{number[1]}.xml"
@@ -117,7 +117,7 @@ class _Export:
             self.findings.add("figure", text, sheet["name"], lost)
 
     def _drop_links(self, path: str) -> set[str]:
-        """Take the relationships out that lead to nothing; the ids of these."""
+        """Remove relationships to missing parts, and return their ids."""
         missing: set[str] = set()
 
         def retained(match: re.Match[str]) -> str:
@@ -134,7 +134,7 @@ class _Export:
         return missing
 
     def _workbook(self, text: str) -> str:
-        """The workbook with its names; every program computes its formulas when it opens it."""
+        """Return the workbook part with its defined names, and with formulas marked for computation on opening."""
         states = STATE.findall(text)
         active = states.index("visible") if "visible" in states else 0
         views = f'<bookViews><workbookView activeTab="{active}"/></bookViews>'
@@ -144,7 +144,7 @@ class _Export:
         return text.strip().replace("</sheets>", f'</sheets>{listed}<calcPr calcId="0" fullCalcOnLoad="1"/>', 1)
 
     def _defined(self, name: str, leads: str, text: str) -> str:
-        """A name, with the sheet called as in the file: the engine cuts names of sheets that are too long."""
+        """Return a defined name. It uses the sheet's name in the file, which the engine has cut if it was too long."""
         before, _, cells = leads.rpartition("!")
         listed = [sheet["name"] for sheet in self._sheets]
         written = SHEET_NAME.findall(text)
@@ -157,7 +157,7 @@ class _Export:
 
 
 def _fixed(cells: str) -> str:
-    """The same range with every part of it fixed, as names have it."""
+    """Return the range with every reference absolute (``$``), as defined names require."""
     out = []
     for token in tokens(cells):
         if token.kind in ("cell", "columns", "rows"):
@@ -187,5 +187,5 @@ def _unescaped(text: str) -> str:
 
 
 def _unbounded() -> Allowance:
-    # What the engine answered is bounded already.
+    # The engine's output is bounded already, by `SHEET_ANSWER_BYTES_MAX`.
     return Allowance(math.inf, math.inf)

@@ -1,4 +1,4 @@
-"""Less of a workbook, where the engine refuses all of it: what it may have stumbled over is left out and named."""
+"""Reduced workbooks for a file that the engine refuses: likely causes are left out, and the report names them."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ RULE_LINKS = re.compile(LINK % "hyperlink|table")
 
 
 def reduced(workbook: Workbook) -> Iterator[Workbook]:
-    """The workbook without charts and images, then without rules, tables and links too. All have every cell."""
+    """Yield the workbook without charts and images, then also without rules, tables and links. No cell is left out."""
     without_figures = _without(
         workbook,
         FIGURES,

@@ -1,4 +1,4 @@
-"""Import of workbooks: a workbook of any writer put into the shape that the engine reads, and what that lost."""
+"""Import of workbooks: rewrite a workbook of any program into the subset that the engine reads, and report losses."""
 
 from __future__ import annotations
 
@@ -76,18 +76,18 @@ EMPTY_STYLES = (
 
 
 class Workbook(msgspec.Struct, frozen=True):
-    """A workbook as the engine takes it: a text for each part, the named ranges beside it, and what was lost."""
+    """A workbook as the engine takes it: the text of each part, the named ranges, and the report of losses."""
 
     files: dict[str, Any]
     names: dict[str, str]
     cells: int
     report: FileReport
     values: list[list[tuple[int, int, Any]]] = []
-    """For each sheet the column, the row and the value of its formulas, as the file has them."""
+    """For each sheet, (column, row, value) of its formulas as stored in the file; columns and rows from 0."""
 
 
 def read_workbook(xlsx: bytes) -> Workbook:
-    """A workbook in the shape that the engine reads. Raises Invalid for what is no .xlsx, LimitExceeded for a bomb."""
+    """Return a workbook as the engine takes it. Raises Invalid if it is no .xlsx, LimitExceeded for a zip bomb."""
     try:
         archive = WorkbookArchive(xlsx)
         return _Import(archive).workbook()
@@ -96,7 +96,7 @@ def read_workbook(xlsx: bytes) -> Workbook:
 
 
 def workbook_of(name: str, sheet: str, cells: int, report: FileReport) -> Workbook:
-    """A workbook of one worksheet, whose XML is given."""
+    """Return a workbook of one worksheet, whose XML is ``sheet``."""
     files = {"xl/styles.xml": EMPTY_STYLES, "xl/worksheets/sheet1.xml": sheet}
     kinds = {"xl/worksheets/sheet1.xml": "worksheet", "xl/styles.xml": "styles"}
     files |= _frame([SheetEntry(name, "rId1", "visible")], kinds)
@@ -104,7 +104,7 @@ def workbook_of(name: str, sheet: str, cells: int, report: FileReport) -> Workbo
 
 
 class _Import:
-    """One import. Parts get names of its own, in the order of the sheets: the engine sorts sheets by these."""
+    """One import. Worksheets are renamed in the workbook's order, because the engine sorts sheets by part name."""
 
     def __init__(self, archive: WorkbookArchive) -> None:
         self._archive = archive
@@ -118,7 +118,7 @@ class _Import:
         self._values: list[list[tuple[int, int, Any]]] = []
 
     def workbook(self) -> Workbook:
-        """Read all of it."""
+        """Read the whole archive and return the rewritten workbook."""
         source = self._main_part()
         part = WorkbookPart(source, self._allowance)
         part.read(self._archive.chunks(source))
@@ -169,7 +169,7 @@ class _Import:
         return target
 
     def _styles(self, source: str | None) -> StylesWriter | None:
-        if source is None:  # the engine needs some
+        if source is None:  # the engine cannot read a workbook without styles
             self._files["xl/styles.xml"], self._kinds["xl/styles.xml"] = EMPTY_STYLES, "styles"
             return None
         writer = StylesWriter(source, self._allowance)
@@ -204,7 +204,7 @@ class _Import:
         self._write_links(path, links, sheet.name)
 
     def _write_links(self, path: str, links: list[Relationship], sheet: str) -> None:
-        """The relationships of a part, with what they lead to."""
+        """Write a part's relationships that are kept, and the parts they refer to."""
         copied = [(link, self._copy(link, sheet)) for link in links]
         remaining = [(link.id, link.kind, target, link.is_external) for link, target in copied if target]
         if remaining:
@@ -212,7 +212,7 @@ class _Import:
             self._files[f"{folder}/_rels/{file}.rels"] = _relationships_text(remaining)
 
     def _copy(self, link: Relationship, sheet: str) -> str:
-        """Take over what a relationship leads to; the new target, empty where it is not kept."""
+        """Copy the part that a relationship refers to. Return the new target, empty where it is not kept."""
         if link.is_external:
             return link.target if link.kind == "hyperlink" else ""
         if link.target not in self._archive:
@@ -232,7 +232,7 @@ class _Import:
         return f"../{FOLDERS[link.kind]}/{link.kind}{number}.xml" if sheet else path.removeprefix("xl/")
 
     def _image(self, source: str, sheet: str) -> str:
-        """An image in place, as an address that holds it; so a sheet needs no other files."""
+        """Embed an image as a data URL, so that a sheet needs no other files. Return its target, empty if dropped."""
         ending = source.rpartition(".")[2].lower()
         size = self._archive.size(source)
         if ending not in IMAGE_TYPES or size > SHEET_IMAGE_BYTES_MAX:
@@ -262,7 +262,7 @@ class _Import:
 
 
 class _FigureWriter(PartWriter):
-    """A drawing, a chart or a table; says which charts and shapes the engine does not know."""
+    """Rewrites a drawing, a chart or a table, and reports charts and shapes that the engine does not know."""
 
     def __init__(self, part: str, allowance: Allowance, findings: Findings, sheet: str) -> None:
         super().__init__(part, allowance)
@@ -275,7 +275,7 @@ class _FigureWriter(PartWriter):
         if prefix == "c" and local.endswith("Chart") and local not in CHARTS:
             self._findings.add(*losses.CHARTS, self._sheet)
         elif name == "c:dLbl" and not self.is_skipping:
-            # The engine takes what a label shows for what the series shows.
+            # The engine applies the settings of a single point's label to the whole series.
             self._findings.add("chart-label", "labels of single points of charts are not kept", self._sheet)
             self.skip()
             return
@@ -302,7 +302,7 @@ class _FigureWriter(PartWriter):
 
 
 def _frame(sheets: list[SheetEntry], kinds: dict[str, str]) -> dict[str, str]:
-    """The workbook, its relationships and the types of all parts. ``kinds`` has every other part."""
+    """Return the workbook part, its relationships and the content types. ``kinds`` has the kind of every other part."""
     listed = "".join(
         f'<sheet name={quoteattr(sheet.name)} sheetId="{number}" state={quoteattr(sheet.state)} r:id="rId{number}"/>'
         for number, sheet in enumerate(sheets, 1)
@@ -323,7 +323,10 @@ def _frame(sheets: list[SheetEntry], kinds: dict[str, str]) -> dict[str, str]:
 
 
 def _sheets_first(kinds: Mapping[str, str]) -> list[tuple[str, str]]:
-    """The parts that the workbook refers to, its sheets at the beginning."""
+    """Return (path, kind) of the parts that the workbook refers to, worksheets first.
+
+    `_frame` numbers relationship ids in this order, and a sheet's id is its number in the workbook.
+    """
     wanted = ("worksheet", "styles", "sharedStrings", "theme", "externalLink")
     return [(path, kind) for name in wanted for path, kind in kinds.items() if kind == name]
 

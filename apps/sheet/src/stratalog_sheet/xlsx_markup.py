@@ -1,4 +1,4 @@
-"""XML of workbooks, read piece by piece and written again as the engine knows it: one prefix for each namespace."""
+"""XML of workbooks, read in pieces and rewritten with the one prefix per namespace that the engine expects."""
 
 from __future__ import annotations
 
@@ -39,47 +39,47 @@ Attributes = dict[str, str]
 
 
 class Allowance:
-    """How many elements and bytes one workbook may have in all; empty cells that say nothing do not count."""
+    """The elements and bytes that one workbook may still have, in all its parts. Removed empty cells do not count."""
 
     def __init__(self, elements: float = SHEET_XLSX_ELEMENTS_MAX, size: float = SHEET_XLSX_READ_BYTES_MAX) -> None:
         self._elements = elements
         self._bytes = size
 
     def element(self) -> None:
-        """One more. Raises LimitExceeded."""
+        """Count one element. Raises LimitExceeded."""
         self._elements -= 1
         if self._elements < 0:
             raise LimitExceeded("the workbook has too many elements", limit=SHEET_XLSX_ELEMENTS_MAX)
 
     def text(self, text: str) -> None:
-        """So much more for the engine to read. Raises LimitExceeded."""
-        # A text of other letters takes two or four bytes for each in memory, and as many when it is sent.
+        """Count the bytes of a text for the engine. Raises LimitExceeded."""
+        # Non-ASCII text counts by its encoded size: two or four bytes a character in memory, and as many when sent.
         self._bytes -= len(text) if text.isascii() else len(text.encode(errors="replace"))
         if self._bytes < 0:
             raise LimitExceeded("the workbook is too large to be read", limit=SHEET_XLSX_READ_BYTES_MAX)
 
 
 class PartReader:
-    """Reads one part and calls `start`, `end` and `text`, which subclasses write. Names have the known prefixes."""
+    """Reads one part and calls `start`, `end` and `text`, which subclasses override. Names have the known prefixes."""
 
     def __init__(self, part: str, allowance: Allowance) -> None:
         self.part = part
         self.allowance = allowance
         self._canonical: dict[str, str] = {}
         self.declared: Attributes = {}
-        """The declarations of other namespaces that belong to the element that begins."""
+        """Declarations of unknown namespaces for the element that begins."""
 
     def start(self, name: str, attributes: Attributes) -> None:
-        """An element begins."""
+        """Handle the start of an element."""
 
     def end(self, name: str) -> None:
-        """An element ends."""
+        """Handle the end of an element."""
 
     def text(self, text: str) -> None:
-        """Some text, perhaps not all of it."""
+        """Handle text, perhaps only a piece of it."""
 
     def read(self, chunks: Iterable[bytes]) -> None:
-        """Read the part. Raises Invalid for what is no XML or declares a document type, LimitExceeded."""
+        """Read the part. Raises Invalid if it is no XML or declares a document type, LimitExceeded."""
         parser = expat.ParserCreate(namespace_separator=" ")
         parser.namespace_prefixes = True
         parser.buffer_text = True
@@ -116,12 +116,12 @@ class PartReader:
         return known
 
     def _refuse(self, *_: object) -> None:
-        # No part may have one, by the Open Packaging Conventions. What it declares could grow in the engine.
+        # The Open Packaging Conventions forbid document types. A declared entity could expand hugely in the engine.
         raise Invalid("a file of the workbook has a document type", file=self.part)
 
 
 class PartWriter(PartReader):
-    """Writes what it reads. Subclasses change or leave out what they want."""
+    """Writes the part that it reads. Subclasses change or leave out elements."""
 
     def __init__(self, part: str, allowance: Allowance) -> None:
         super().__init__(part, allowance)
@@ -131,12 +131,12 @@ class PartWriter(PartReader):
         self._skipped = 0
 
     def rewritten(self, chunks: Iterable[bytes]) -> str:
-        """The part as the engine is to read it. Raises Invalid, LimitExceeded."""
+        """Return the rewritten part. Raises Invalid, LimitExceeded."""
         self.read(chunks)
         return "".join(self._out)
 
     def start(self, name: str, attributes: Attributes) -> None:
-        """Write it, unless it is inside of what is skipped."""
+        """Write the start of an element, unless it is within a skipped one."""
         if self._skipped:
             self._skipped += 1
         else:
@@ -145,24 +145,24 @@ class PartWriter(PartReader):
         self.declared = {}
 
     def end(self, name: str) -> None:
-        """Write its end."""
+        """Write the end of an element, unless it is skipped."""
         if self._skipped:
             self._skipped -= 1
         else:
             self.write(f"</{name}>")
 
     def text(self, text: str) -> None:
-        """Write it."""
+        """Write text, unless it is within a skipped element."""
         if not self._skipped:
             self.write(escape(text))
 
     def skip(self) -> None:
-        """Leave out the element that begins, with all in it."""
+        """Leave out the element that begins, with its content. Called instead of `PartWriter.start`."""
         self._skipped = 1
 
     @property
     def is_skipping(self) -> bool:
-        """Whether an element is being left out."""
+        """Whether the reader is within a skipped element."""
         return self._skipped > 0
 
     def write(self, text: str) -> None:
@@ -172,5 +172,5 @@ class PartWriter(PartReader):
 
 
 def attribute_text(attributes: Mapping[str, str]) -> str:
-    """The attributes as they stand in a tag."""
+    """Return the attributes as markup, each after a space."""
     return "".join(f" {name}={quoteattr(value)}" for name, value in attributes.items())

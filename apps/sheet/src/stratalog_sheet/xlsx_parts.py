@@ -1,4 +1,4 @@
-"""Parts of workbooks other than worksheets: relationships, the workbook itself, styles, shared strings, tables."""
+"""Parts of workbooks other than worksheets: relationships, workbook, styles, shared strings, tables."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ LITERAL = re.compile(r'"[^"]*"|\\.|_.|\*.|\[[^\]]*\]')
 
 
 class Relationship(msgspec.Struct, frozen=True):
-    """Where a part points to: a part by its path from the root, or an address outside."""
+    """A reference from one part to another by its path from the root, or to an external address."""
 
     id: str
     kind: str
@@ -33,7 +33,7 @@ class Relationship(msgspec.Struct, frozen=True):
 
 
 class SheetEntry(msgspec.Struct, frozen=True):
-    """A sheet as the workbook lists it."""
+    """A sheet in the workbook's list: its name, the id of its relationship, and its visibility."""
 
     name: str
     relationship: str
@@ -41,7 +41,7 @@ class SheetEntry(msgspec.Struct, frozen=True):
 
 
 def relationships(archive: WorkbookArchive, part: str, allowance: Allowance) -> list[Relationship]:
-    """What a part refers to; the archive itself for an empty name."""
+    """Return the relationships of a part; of the archive itself for an empty name."""
     folder, _, file = part.rpartition("/")
     name = posixpath.join(folder, "_rels", f"{file}.rels")
     if name not in archive:
@@ -52,7 +52,7 @@ def relationships(archive: WorkbookArchive, part: str, allowance: Allowance) -> 
 
 
 def table_in(archive: WorkbookArchive, part: str, sheet: str, allowance: Allowance) -> TableRange:
-    """The table that a part describes."""
+    """Return the table that a part describes. ``sheet`` is the name of its worksheet."""
     reader = _TableReader(part, allowance)
     reader.read(archive.chunks(part))
     table = reader.attributes
@@ -67,20 +67,20 @@ def table_in(archive: WorkbookArchive, part: str, sheet: str, allowance: Allowan
 
 
 class WorkbookPart(PartReader):
-    """The workbook: its sheets in order, its names, and whether its days count from 1904."""
+    """Reads the workbook part: its sheets in order, its defined names, and whether its dates count from 1904."""
 
     def __init__(self, part: str, allowance: Allowance) -> None:
         super().__init__(part, allowance)
         self.sheets: list[SheetEntry] = []
         self.is_1904 = False
         self.has_values = True
-        """Whether the results of formulas are in the file. Some writers leave them to who opens it."""
+        """Whether the file stores the values of formulas. Some programs leave their computation to the reader."""
 
         self._names: list[tuple[Attributes, list[str]]] = []
         self._is_in_name = False
 
     def start(self, name: str, attributes: Attributes) -> None:
-        """Keep what counts."""
+        """Record sheets, settings and the attributes of names."""
         self._is_in_name = name == "definedName"
         if name == "sheet":
             self.sheets.append(
@@ -94,17 +94,17 @@ class WorkbookPart(PartReader):
             self._names.append((attributes, []))
 
     def end(self, name: str) -> None:
-        """A name ends."""
+        """End a name."""
         self._is_in_name = False
 
     def text(self, text: str) -> None:
-        """What a name stands for."""
+        """Record the text of a name: the formula that it stands for."""
         if self._is_in_name:
             self.allowance.text(text)
             self._names[-1][1].append(text)
 
     def names(self, findings: Findings) -> list[DefinedName]:
-        """The names that formulas may use; those of macros are noted."""
+        """Return the names that formulas may use. Names of macros are reported and left out."""
         names = []
         for attributes, texts in self._names:
             name, scope = attributes.get("name", ""), attributes.get("localSheetId", "")
@@ -121,7 +121,7 @@ class WorkbookPart(PartReader):
 
 
 class StylesWriter(PartWriter):
-    """The styles, and which of them show days or texts."""
+    """Rewrites the styles, and finds which of them show dates or texts."""
 
     def __init__(self, part: str, allowance: Allowance) -> None:
         super().__init__(part, allowance)
@@ -129,10 +129,10 @@ class StylesWriter(PartWriter):
         self.text_styles: set[int] = set()
         self._formats: dict[int, str] = {}
         self.twins: dict[int, int] = {}
-        """For each style that shows texts the same style without that, which numbers can have."""
+        """Maps each text style to its twin: the same style with the general format, for cells with numbers."""
 
         self.count = 0
-        """How many styles cells may have."""
+        """The number of the file's cell styles, without the twins."""
 
         self._in_cell_formats = False
         self._styles = 0
@@ -140,7 +140,7 @@ class StylesWriter(PartWriter):
         self._twin_texts: list[str] = []
 
     def start(self, name: str, attributes: Attributes) -> None:
-        """Note the format of each style of a cell."""
+        """Record the format of each cell style, and copy a text style to its twin."""
         if name == "extLst":
             self.skip()
             return
@@ -159,7 +159,7 @@ class StylesWriter(PartWriter):
         super().start(name, attributes)
 
     def end(self, name: str) -> None:
-        """The styles of cells end, with the twins behind them."""
+        """End an element. The twins are appended after the last cell style."""
         if self._twin is not None:
             self._twin.append(f"</{name}>")
         if name == "xf" and self._twin is not None:
@@ -182,7 +182,7 @@ class StylesWriter(PartWriter):
 
 
 class StringsWriter(PartWriter):
-    """The shared strings, each as one plain text. ``typed`` has those that must be typed in another way."""
+    """Rewrites each shared string as one plain text. ``typed`` has those that must be typed with an apostrophe."""
 
     def __init__(self, part: str, allowance: Allowance, findings: Findings) -> None:
         super().__init__(part, allowance)
@@ -196,7 +196,7 @@ class StringsWriter(PartWriter):
         self._runs = 0
 
     def start(self, name: str, attributes: Attributes) -> None:
-        """A string or a part of one begins."""
+        """Begin a string or a part of one. Phonetic text is skipped."""
         self._is_text = name == "t" and not self._phonetic
         if name == "sst":
             super().start(name, {})
@@ -206,7 +206,7 @@ class StringsWriter(PartWriter):
             self._runs += 1
 
     def end(self, name: str) -> None:
-        """A string is written when it ends."""
+        """Write a string at its end."""
         self._is_text = False
         if name == "sst":
             super().end(name)
@@ -217,7 +217,7 @@ class StringsWriter(PartWriter):
             self._texts, self._runs = [], 0
 
     def text(self, text: str) -> None:
-        """What counts of a string."""
+        """Collect the visible text of a string."""
         if self._is_text:
             self._texts.append(text)
 
@@ -270,7 +270,7 @@ def _relationship(folder: str, attributes: Attributes) -> Relationship:
 
 
 def _shows_day(code: str) -> bool:
-    """Whether a number format shows a day, not only a time or a duration."""
+    """Return whether a number format shows a date, not only a time or a duration."""
     plain = LITERAL.sub("", code.partition(";")[0]).lower()
     return "d" in plain or "y" in plain or ("m" in plain and "h" not in plain and "s" not in plain)
 

@@ -1,4 +1,4 @@
-"""Exported parts: worksheets, drawings and charts that the engine wrote, as the schema and other programs want them."""
+"""Repair of exported parts: the engine's worksheets, drawings and charts, changed to suit the schema and programs."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ __all__ = ["DrawingRepair", "Literals", "OrderRepair", "SheetRepair", "is_array"
 
 HOLE_MAX = 90
 LIST_CHARACTERS_MAX = 255
-"""Longer lists of values in a validation, and Excel refuses the file."""
+"""Excel refuses a file with a longer list of values in a validation."""
 
 ERRORS = ("#DIV/0!", "#N/A", "#NAME?", "#NULL!", "#NUM!", "#REF!", "#VALUE!", "#SPILL!")
-# Functions to which a range is one argument. Where another one is given a range it counts for each of its cells.
+# Functions that take a range as one argument. Any other function is applied to each cell of a range.
 FUNCTIONS = """
 ADDRESS AND AREAS AVEDEV AVERAGE AVERAGEA AVERAGEIF AVERAGEIFS CELL CHOOSECOLS CHOOSEROWS COLUMN COLUMNS CONCAT
 CORREL COUNT COUNTA COUNTBLANK COUNTIF COUNTIFS COVAR DAVERAGE DCOUNT DCOUNTA DEVSQ DGET DMAX DMIN DPRODUCT DSUM
@@ -29,7 +29,7 @@ SUMPRODUCT SUMSQ SUMX2MY2 SUMX2PY2 SUMXMY2 TEXTJOIN TRIMMEAN VAR VARA VARP VLOOK
 XOR AGGREGATE STDEV.P STDEV.S VAR.P VAR.S RANK.EQ RANK.AVG PERCENTILE.INC PERCENTILE.EXC QUARTILE.INC
 """
 WITH_RANGES = frozenset(FUNCTIONS.split())
-# SUMPRODUCT computes with whole ranges, whoever reads the file.
+# Every program evaluates SUMPRODUCT over whole ranges, without an array formula.
 ARRAYS_INSIDE = ("SUMPRODUCT",)
 ORDER: Mapping[str, tuple[str, ...]] = {
     "worksheet": (
@@ -54,7 +54,7 @@ OPERATORS = (
     "lessThan", "lessThanOrEqual", "equal", "notEqual", "greaterThanOrEqual", "greaterThan", "between", "notBetween",
     "containsText", "notContains", "beginsWith", "endsWith",
 )  # fmt: skip
-"""Of conditional formats, as the schema has them; the engine names its rules so too."""
+"""The schema's operators of conditional formats. The engine also writes other names there, which are removed."""
 
 EMPTY_CHART = (
     '<c:barChart><c:barDir val="col"/><c:grouping val="clustered"/><c:axId val="1"/><c:axId val="2"/></c:barChart>'
@@ -63,11 +63,11 @@ EMPTY_CHART = (
     '<c:valAx><c:axId val="2"/><c:scaling><c:orientation val="minMax"/></c:scaling><c:delete val="0"/>'
     '<c:axPos val="l"/><c:crossAx val="1"/></c:valAx>'
 )
-"""What a chart without series is made of: other programs refuse one that is of no kind."""
+"""The content of a chart without series: other programs refuse a chart without a kind."""
 
 
 class OrderRepair(PartWriter):
-    """Puts the children of some elements into the order of the schema, and a pie without a hole into a pie."""
+    """Sorts the children of some elements by the schema, and turns a doughnut chart without a hole into a pie chart."""
 
     def __init__(self, part: str, allowance: Allowance) -> None:
         super().__init__(part, allowance)
@@ -76,7 +76,7 @@ class OrderRepair(PartWriter):
         self._is_pie = False
 
     def start(self, name: str, attributes: Attributes) -> None:
-        """Note where a child begins."""
+        """Record where a child begins in the output."""
         if name == "c:doughnutChart":
             self._doughnut, self._is_pie = len(self._out), False
         elif name == "c:holeSize":
@@ -89,7 +89,7 @@ class OrderRepair(PartWriter):
         super().start(name, attributes)
 
     def end(self, name: str) -> None:
-        """Sort the children of what ends."""
+        """Sort the children of the element that ends."""
         closed, children = self._open.pop()
         assert closed == name, (closed, name)
         if not self.is_skipping:
@@ -98,7 +98,7 @@ class OrderRepair(PartWriter):
             if name == "c:plotArea" and not any(child.endswith("Chart") for child, _ in children):
                 self._out.insert(children[1][1] if len(children) > 1 else len(self._out), EMPTY_CHART)
             if name == "c:doughnutChart" and self._is_pie:
-                # The smallest hole that the schema has is 1: what has none is another element.
+                # The schema's smallest hole is 1: a chart without one is another element.
                 name = "c:pieChart"
                 self._out[self._doughnut] = f"<{name}>"
                 self._out = [piece for piece in self._out if not piece.startswith(("<c:holeSize", "</c:holeSize"))]
@@ -116,7 +116,7 @@ class OrderRepair(PartWriter):
 
 
 class Literals(PartReader):
-    """The shared strings of an export, and those that are added to them."""
+    """The shared strings of an export, and strings that are added."""
 
     def __init__(self, part: str, allowance: Allowance) -> None:
         super().__init__(part, allowance)
@@ -126,36 +126,36 @@ class Literals(PartReader):
         self._is_text = False
 
     def start(self, name: str, attributes: Attributes) -> None:
-        """A string begins."""
+        """Begin an element. Only the text of `t` counts."""
         self._is_text = name == "t"
 
     def end(self, name: str) -> None:
-        """A string ends."""
+        """End an element. A string is complete at the end of `si`."""
         self._is_text = False
         if name == "si":
             self.texts.append("".join(self._parts))
             self._parts = []
 
     def text(self, text: str) -> None:
-        """A piece of it."""
+        """Collect a piece of the string."""
         if self._is_text:
             self._parts.append(text)
 
     def number(self, text: str) -> int:
-        """The number of a string, which is added where it is new."""
+        """Return the number of a string. It is added unless an earlier call added it."""
         if text not in self._numbers:
             self._numbers[text] = len(self.texts)
             self.texts.append(text)
         return self._numbers[text]
 
     def written(self) -> str:
-        """The part with all strings."""
+        """Return the part with all strings."""
         listed = "".join(f'<si><t xml:space="preserve">{escape(text)}</t></si>' for text in self.texts)
         return f'<sst xmlns="{MAIN}" uniqueCount="{len(self.texts)}">{listed}</sst>'
 
 
 class SheetRepair(OrderRepair):
-    """Rewrites one worksheet: plain formulas, values of their type, and no rule that others refuse."""
+    """Rewrites one worksheet: plain formulas, typed values, and no rule that other programs refuse."""
 
     def __init__(
         self, part: str, allowance: Allowance, sheet: str, strings: Literals, text_styles: Collection[int],
@@ -174,7 +174,7 @@ class SheetRepair(OrderRepair):
         self._rules_start = 0
 
     def start(self, name: str, attributes: Attributes) -> None:
-        """Cells are held until they end; rules are counted."""
+        """Begin an element. A cell is held until its end; the start of a validation is recorded."""
         if name == "c":
             self._cell = {"c": attributes, "f": None, "v": None}
         elif self._cell is not None:
@@ -194,14 +194,14 @@ class SheetRepair(OrderRepair):
             super().start(name, attributes)
 
     def text(self, text: str) -> None:
-        """Text of formulas and values is held."""
+        """Collect the text of formulas and values."""
         if self._text is not None:
             self._text.append(text)
         if self._cell is None and text.strip():
             super().text(text)
 
     def end(self, name: str) -> None:
-        """A cell or a rule is written when it ends."""
+        """End an element. A cell is written; a validation is counted or removed."""
         if self._cell is not None:
             if name == "c":
                 cell, self._cell = self._cell, None
@@ -249,12 +249,12 @@ class SheetRepair(OrderRepair):
             self._write(retained, kind, f"<f{attribute_text(array)}>{escape(formula)}</f>", value)
 
     def _literal(self, attributes: Attributes, value: str | None) -> tuple[str, str | None]:
-        """The type and value of a cell without a formula, without the apostrophe that says that it is a text."""
+        """Return the type and value of a cell without a formula. The apostrophe of a typed text is removed."""
         kind = attributes.get("t", "n")
         if kind != "s" or value is None or int(attributes.get("s", 0)) in self._text_styles:
             return kind, value
         text = self._strings.texts[int(value)]
-        if text.startswith("="):  # the engine writes a formula as text that it cannot read, and Excel could not, either
+        if text.startswith("="):  # a formula that the engine cannot read; Excel could not either
             where = f"{self._sheet}!{attributes['r']}"
             self._findings.add("formula", "formulas that cannot be read go out as text", where)
         if text.startswith("'"):
@@ -269,7 +269,7 @@ class SheetRepair(OrderRepair):
 
 
 class DrawingRepair(OrderRepair):
-    """Rewrites a drawing without the figures whose ids are ``missing``. ``anchors`` counts those that stay."""
+    """Rewrites a drawing without the figures whose ids are ``missing``. ``anchors`` counts the remaining figures."""
 
     def __init__(self, part: str, allowance: Allowance, missing: Collection[str]) -> None:
         super().__init__(part, allowance)
@@ -279,7 +279,7 @@ class DrawingRepair(OrderRepair):
         self._is_missing = False
 
     def start(self, name: str, attributes: Attributes) -> None:
-        """A figure begins, or says what it shows."""
+        """Record where a figure begins, and whether its content is missing."""
         if name.endswith("Anchor"):
             self._anchor, self._is_missing = len(self._out), False
         if self._missing & {attributes.get("r:embed"), attributes.get("r:id")}:  # type: ignore[operator]
@@ -287,7 +287,7 @@ class DrawingRepair(OrderRepair):
         super().start(name, attributes)
 
     def end(self, name: str) -> None:
-        """A figure ends."""
+        """End an element. A figure with missing content is removed."""
         super().end(name)
         if name.endswith("Anchor") and self._anchor is not None:
             if self._is_missing:
@@ -297,9 +297,9 @@ class DrawingRepair(OrderRepair):
 
 
 def is_array(formula: str) -> bool:
-    """Whether a formula computes with the single cells of a range, so that it has to be written as an array formula.
+    """Return whether a formula computes with each cell of a range, and so must be written as an array formula.
 
-    A plain one would be read as if it meant one cell of that range, as formulas of Excel once did.
+    Excel reads a plain formula by its older rule: such a range then means only one of its cells.
     """
     pieces = [token for token in tokens(formula) if token.kind != "space"]
     functions: list[str] = []
@@ -317,7 +317,7 @@ def is_array(formula: str) -> bool:
 
 
 def _is_range(pieces: list[Token], position: int) -> bool:
-    """Whether a range, or a name that may be one, begins there."""
+    """Return whether a range, or a name that may stand for one, begins at ``position``."""
     token = pieces[position]
     follows = pieces[position + 1].text if position + 1 < len(pieces) else ""
     if token.kind in ("columns", "rows"):
@@ -328,7 +328,7 @@ def _is_range(pieces: list[Token], position: int) -> bool:
 
 
 def _in_operation(pieces: list[Token], position: int) -> bool:
-    """Whether an operator takes the range that begins there."""
+    """Return whether the range that begins at ``position`` is an operand of an operator."""
     operators = ("+", "-", "*", "/", "^", "&", "=", "<", ">", "%")
     start, end = position - 1, position + 1
     while start > 0 and (pieces[start].text == "!" or pieces[start + 1].text == "!"):
@@ -341,7 +341,7 @@ def _in_operation(pieces: list[Token], position: int) -> bool:
 
 
 def _computed(kind: str, value: str | None) -> tuple[str, str | None]:
-    """The type and value that a formula gave. An error that only the engine knows is left to who opens the file."""
+    """Return the type and value of a formula. An error that only the engine knows is omitted: readers compute it."""
     if kind == "b" and value is not None:
         return "b", "1" if value.lower() in ("true", "1") else "0"
     if kind == "str" and value is not None and value.startswith("#"):
