@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import suppress
+from typing import Any
 
 import msgspec
 
@@ -17,6 +18,9 @@ from stratalog_catalogue.names import CHECKPOINTS, SETTINGS, SOURCES, SUMMARIES,
 from stratalog_catalogue.sources import Source, add_source, read_source, remove_source
 
 __all__ = ["RenameCounts", "rename_source"]
+
+Given = dict[str, Any]
+"""What a write of a record is told beside its id."""
 
 
 class RenameCounts(msgspec.Struct):
@@ -83,7 +87,7 @@ def _move_records(records: Records, name: str, other: str, progress: Callable[[i
             continue
         if not newest.deleted:
             # Its newest version says that it was moved. One that a poll changed meanwhile raises VersionConflict.
-            given = {"source_time_ms": newest.source_time_ms, "write_id": _moved(other)}
+            given: Given = {"source_time_ms": newest.source_time_ms, "write_id": _moved(other)}
             records.delete(line.id, expected=newest.version, **given)
         with suppress(NotFound):
             records.delete(f"{WORKS}{name}/{id}")
@@ -103,7 +107,7 @@ def _copy(records: Records, source_id: str, target_id: str, name: str) -> int:
         if version.version <= copied or version.redacted or (version.deleted and not latest):
             continue
         # Two runs at once cannot mix their versions: the second one's number is not the expected one.
-        given = {
+        given: Given = {
             "expected": latest,
             "source_time_ms": version.source_time_ms,
             "write_id": f"rename/{name}/{version.version}",

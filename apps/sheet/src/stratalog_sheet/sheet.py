@@ -19,7 +19,7 @@ from stratalog_sheet.blame import Blame, CellHistory
 from stratalog_sheet.bounds import check_added_rows
 from stratalog_sheet.branches import ANYWHERE, Standing, check_standing
 from stratalog_sheet.cells import parse_cell
-from stratalog_sheet.comparison import Comparison
+from stratalog_sheet.comparison import CellChange, Comparison
 from stratalog_sheet.events import (
     MESSAGES,
     Fact,
@@ -246,7 +246,7 @@ class Sheet:
 
     # History
 
-    def changes(self, source: int, target: int) -> list[history.CellChange]:
+    def changes(self, source: int, target: int) -> list[CellChange]:
         """The cells whose content differs between two versions; see `Comparison.between`."""
         return self.comparison.between(self._version(source), self._version(target))
 
