@@ -1,7 +1,7 @@
 # `make` alone prints what there is. Every target installs what it needs into .venv first (see scripts/bootstrap).
 .DEFAULT_GOAL := help
 .PHONY: help demo demo-catalogue demo-core demo-sheet demo-sync simulate test test-quick test-aws check mutants bench docs clean
-.PHONY: mutation removals damage-sweep healthy hostile endurance corpus wheels soak soak-simulation soak-clients soak-histories soak-backups soak-sheet soak-engine soak-table record ready-demo ready-dev ready-browser ready-office
+.PHONY: mutation removals damage-sweep healthy hostile endurance corpus wheels soak soak-simulation soak-clients soak-histories soak-backups soak-sheet soak-engine soak-table soak-catalogue record ready-demo ready-dev ready-browser ready-office
 
 python := .venv/bin/python
 # A demo keeps its store in a folder; with STORE=aws-local on DynamoDB, SQS and S3, played on this machine until it ends.
@@ -33,6 +33,8 @@ recorded = $(python) scripts/record_run.py run --json $(RUNS_JSON) --target $@ -
 # What is tested on an account is asked of AWS as users ask it: the contract of the index, the command line, a copy.
 ON_ACCOUNT := tests/cloud/test_dynamodb.py tests/cloud/test_command_line.py tests/cloud/test_copying.py
 ROWS ?= 5000000
+RECORDS ?= 1000000
+KILLS ?= 40
 PREFIX ?=
 
 help: ## print this
@@ -96,7 +98,7 @@ damage-sweep: ready-dev ## damage every stored object in each way, and see a ver
 healthy: ready-dev ## inspect what 1,000 seeds of the simulation leave, and while they write: nothing may be named
 	$(recorded) $(python) -m tests.simulation.healthy --stores 1000 --seed $(COMMIT_SEED)
 
-soak: soak-simulation soak-clients soak-histories soak-backups soak-sheet soak-engine soak-table ## all soaks: make soak SEEDS=1000 SESSIONS=100 HISTORIES=1 for less
+soak: soak-simulation soak-clients soak-histories soak-backups soak-sheet soak-engine soak-table soak-catalogue ## all soaks: make soak SEEDS=1000 SESSIONS=100 HISTORIES=1 for less
 
 soak-simulation: ready-dev ## many seeds of the simulation; the result goes to runs.json, as do those of all soaks
 	$(recorded) $(python) -m tests.simulation.simulate --seeds $(SEEDS) --seed $(FRESH_SEED)
@@ -113,14 +115,17 @@ soak-backups: ready-dev ## backups of stores that are written to, restored and c
 	$(recorded) $(python) -m tests.backups.drill --rounds $(ROUNDS) --seed $(FRESH_SEED)
 	$(recorded) $(python) -m stratalog.testing.aws_local $(python) -m tests.backups.drill --aws --rounds 2 --seconds 30 --seed $(FRESH_SEED)
 
-soak-sheet: ready-dev ## sessions of spreadsheets on real engines
+soak-sheet: ready-dev ## sessions of spreadsheets on real engines: all agree, and no text is lost or in another cell
 	$(recorded) $(python) -m apps.sheet.tests.convergence --runs $(SESSIONS) --seed $(FRESH_SEED)
 
 soak-engine: ready-dev ## sessions of spreadsheets on a server whose engines are killed
 	$(recorded) $(python) -m apps.sheet.tests.engine_kills --sessions 200 --kills 50 --seed $(FRESH_SEED)
 
 soak-table: ready-dev ## a large table with killed processes
-	$(recorded) $(python) -m apps.table.tests.soak --rows $(ROWS) --processes 4 --seed $(FRESH_SEED)
+	$(recorded) $(python) -m apps.table.tests.soak --rows $(ROWS) --processes 4 --kills $(KILLS) --seed $(FRESH_SEED)
+
+soak-catalogue: ready-dev ## a large catalogue whose processes are killed while they take records in
+	$(recorded) $(python) -m apps.catalogue.tests.soak --records $(RECORDS) --processes 4 --kills $(KILLS) --pause 5 --seed $(FRESH_SEED)
 
 hostile: ready-dev ## five minutes of attacks beside honest callers, who must not notice: server on one core, callers on the other
 	$(recorded) $(python) -m tests.hostile --seconds 300 --connections 200

@@ -34,14 +34,17 @@ function named() {
     cells[`${column(index)}1`] = name("COL", index);
     cells[`A${index + 1}`] = name("ROW", index);
   }
-  return { version: "19.3.2", revisionId: "start", sheets: [{ id: sheetId, name: "Sheet1", colNumber: LINES, rowNumber: LINES, cells }] };
+  const sheet = { id: sheetId, name: "Sheet1", colNumber: LINES, rowNumber: LINES, cells };
+  return { version: "19.3.2", revisionId: "start", sheets: [sheet] };
 }
 
 /** Where each line with a name is, and each text. */
 function look({ getters }) {
-  const found = new Map();
-  for (const cell of getters.getCells(sheetId)) if (cell.content) found.set(cell.content, getters.getCellPosition(cell.id));
-  return found;
+  const positions = new Map();
+  for (const { id, content } of getters.getCells(sheetId)) {
+    if (content) positions.set(content, getters.getCellPosition(id));
+  }
+  return positions;
 }
 
 function chanceOf(seed) {
@@ -61,8 +64,9 @@ function change(model, below) {
   const size = dimension === "ROW" ? model.getters.getNumberRows(sheetId) : model.getters.getNumberCols(sheetId);
   const line = () => 1 + below(Math.min(size, LINES) - 1);
   const of = { sheetId, sheetName: "Sheet1", dimension };
+  const position = below(2) ? "before" : "after";
   if (below(2)) model.dispatch("REMOVE_COLUMNS_ROWS", { ...of, elements: [...new Set([line(), line()])] });
-  else model.dispatch("ADD_COLUMNS_ROWS", { ...of, base: line(), quantity: 1 + below(2), position: below(2) ? "before" : "after" });
+  else model.dispatch("ADD_COLUMNS_ROWS", { ...of, base: line(), quantity: 1 + below(2), position });
 }
 
 /** A run: somebody commits changes of lines, beside changes and texts that wait. Answers what is elsewhere. */
@@ -73,12 +77,13 @@ function play(seed) {
   const typed = [];
   for (let step = 0; step < 4; step++) {
     change(mine.model, below);
-    const places = [...look(mine.model)].filter(([text]) => /^(ROW|COL) /.test(text));
-    const [row, { row: top }] = places.filter(([text]) => text.startsWith("ROW"))[below(3)] ?? ["", {}];
-    const [column, { col: left }] = places.filter(([text]) => text.startsWith("COL"))[below(3)] ?? ["", {}];
+    const lines = (dimension) => [...look(mine.model)].filter(([text]) => text.startsWith(dimension));
+    const [row, { row: top }] = lines("ROW")[below(3)] ?? ["", {}];
+    const [column, { col: left }] = lines("COL")[below(3)] ?? ["", {}];
     if (!row || !column) break;
     const text = `text ${step}`;
-    if (mine.model.dispatch("UPDATE_CELL", { sheetId, col: left, row: top, content: text }).isSuccessful) typed.push({ text, row, column });
+    const { isSuccessful } = mine.model.dispatch("UPDATE_CELL", { sheetId, col: left, row: top, content: text });
+    if (isSuccessful) typed.push({ text, row, column });
   }
   for (let step = 0; step < 3; step++) {
     change(other.model, below);
@@ -87,14 +92,15 @@ function play(seed) {
     other.receive(message);
     mine.receive(message);
   }
-  const found = look(mine.model);
+  const positions = look(mine.model);
   // Of two texts of one cell the newer one is there.
   const last = new Map(typed.map((each) => [`${each.row} ${each.column}`, each]));
   return [...last.values()].flatMap(({ text, row, column }) => {
-    const [there, top, left] = [found.get(text), found.get(row), found.get(column)];
+    const [there, top, left] = [text, row, column].map((each) => positions.get(each));
     const isGone = !top || !left;
     const isRight = isGone ? !there : there && there.row === top.row && there.col === left.col;
-    return isRight ? [] : [`seed ${seed}: “${text}” of ${row}, ${column} is ${there ? `at ${JSON.stringify(there)}` : "nowhere"}`];
+    const where = there ? `at ${JSON.stringify(there)}` : "nowhere";
+    return isRight ? [] : [`seed ${seed}: “${text}” of ${row}, ${column} is ${where}`];
   });
 }
 

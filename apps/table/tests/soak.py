@@ -66,8 +66,13 @@ def site(name: str, folder: Path) -> Iterator[Site]:
             os.environ.update(before)
 
 
-def soak(rows: int, processes: int, seed: int, pause: float, at: Site, batch_rows: int = BATCH_ROWS) -> dict[str, int]:
-    """Run it all; what was done. Raises AssertionError where a row is missing or there twice."""
+def soak(
+    rows: int, processes: int, seed: int, pause: float, at: Site, batch_rows: int = BATCH_ROWS, kills_min: int = 1
+) -> dict[str, int]:
+    """Run it all, until all rows are in and enough was killed; what was done.
+
+    Raises AssertionError where a row is missing or there twice.
+    """
     chance = random.Random(seed)
     batches = -(-rows // (processes * batch_rows))
     with stratalog.open(at.store) as store:
@@ -78,7 +83,7 @@ def soak(rows: int, processes: int, seed: int, pause: float, at: Site, batch_row
     running = [_start(at, position, *numbers, seed) for position in range(processes)]
     kills = 0
     try:
-        while not kills or not _is_in(at, processes, batches):
+        while kills < kills_min or not _is_in(at, processes, batches):
             time.sleep(chance.random() * 2 * pause)
             place = chance.randrange(processes)
             os.kill(running[place].pid, signal.SIGKILL)
@@ -183,6 +188,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--rows", type=int, default=5_000_000)
     parser.add_argument("--processes", type=int, default=4)
     parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--kills", type=int, default=1, help="So many at least.")
     parser.add_argument("--pause", type=float, default=3.0, help="Mean seconds between kills.")
     options = parser.parse_args(arguments)
     if options.work:
@@ -191,7 +197,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
         return
     print(f"seed {options.seed}")
     with tempfile.TemporaryDirectory() as folder, site(options.store, Path(folder)) as at:
-        print(soak(options.rows, options.processes, options.seed, options.pause, at))
+        asked = options.rows, options.processes, options.seed, options.pause
+        print(soak(*asked, at, kills_min=options.kills))
 
 
 if __name__ == "__main__":

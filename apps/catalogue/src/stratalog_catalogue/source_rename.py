@@ -19,6 +19,9 @@ from stratalog_catalogue.sources import Source, add_source, read_source, remove_
 
 __all__ = ["RenameCounts", "rename_source"]
 
+Given = dict[str, Any]
+"""What a write of a record is told beside its id."""
+
 
 class RenameCounts(msgspec.Struct):
     """What a rename moved: records, deleted ones too, their versions, and dead letters."""
@@ -84,9 +87,8 @@ def _move_records(records: Records, name: str, other: str, progress: Callable[[i
             continue
         if not newest.deleted:
             # Its newest version says that it was moved. One that a poll changed meanwhile raises VersionConflict.
-            records.delete(
-                line.id, expected=newest.version, source_time_ms=newest.source_time_ms, write_id=_moved(other)
-            )
+            given: Given = {"source_time_ms": newest.source_time_ms, "write_id": _moved(other)}
+            records.delete(line.id, expected=newest.version, **given)
         with suppress(NotFound):
             records.delete(f"{WORKS}{name}/{id}")
         counts.records += 1
@@ -105,7 +107,7 @@ def _copy(records: Records, source_id: str, target_id: str, name: str) -> int:
         if version.version <= copied or version.redacted or (version.deleted and not latest):
             continue
         # Two runs at once cannot mix their versions: the second one's number is not the expected one.
-        given: dict[str, Any] = {
+        given: Given = {
             "expected": latest,
             "source_time_ms": version.source_time_ms,
             "write_id": f"rename/{name}/{version.version}",

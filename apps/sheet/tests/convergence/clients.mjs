@@ -80,9 +80,10 @@ class Client {
     this.version = this.cached.version + count;
     // A tab that loads again is somebody new to the engine.
     const id = `${this.name}-${this.generation++}`;
-    const transport = { onNewMessage: (_, receive) => (this.receive = receive), leave() {}, sendMessage: async (message) => {
+    const sendMessage = async (message) => {
       if (message.type.startsWith("RE")) this.outbox.push(JSON.parse(JSON.stringify(message)));
-    } };
+    };
+    const transport = { onNewMessage: (_, receive) => (this.receive = receive), leave() {}, sendMessage };
     const messages = entries.flatMap(({ message }) => message ?? []);
     const options = { client: { id, name: id }, transport, page: this.page };
     this.model = makeModel(JSON.parse(this.cached.data), messages, options);
@@ -97,9 +98,9 @@ class Client {
     const copied = JSON.parse(JSON.stringify({ version: this.version, before, command: { type, ...payload } }));
     const { isSuccessful } = this.model.dispatch(type, payload);
     this.watch.date(this.version);
-    const newest = this.model.session.pendingMessages.at(-1);
-    const isNew = isSuccessful && newest?.type === "REMOTE_REVISION" && before.every(({ id }) => id !== newest.nextRevisionId);
-    if (isNew) this.typed.push({ ...copied, revision: newest.nextRevisionId });
+    const { type: kind, nextRevisionId: revision } = this.model.session.pendingMessages.at(-1) ?? {};
+    const isNew = isSuccessful && kind === "REMOTE_REVISION" && before.every(({ id }) => id !== revision);
+    if (isNew) this.typed.push({ ...copied, revision });
   }
 
   edit() {

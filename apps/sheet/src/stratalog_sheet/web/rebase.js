@@ -2,7 +2,7 @@
 // command as it came, also one that was typed after a row of one's own came or went, and so has it in another cell:
 // docs/concepts/sheet-engine-reports.md.
 
-/** Have the branches of the engine's history rebase what waits in order. Others' commands stay as they were committed. */
+/** Have the engine's history rebase what waits in order. Others' commands stay as they were committed. */
 export function rebaseInOrder({ session }) {
   const branch = Object.getPrototypeOf(session.revisions.HEAD_BRANCH);
   branch.insert = insert;
@@ -62,7 +62,7 @@ function movedAddition(command, own) {
   return addition(command, isAfter ? at + own.quantity : at);
 }
 
-/** The lines that somebody removed, among one's own: where one's own were added beside one of them, they are gone too. */
+/** The lines that somebody removed, among one's own: own ones that were added beside one of them are gone, too. */
 function movedRemoval(command, own) {
   const { elements } = command;
   if (own.type === "REMOVE_COLUMNS_ROWS") {

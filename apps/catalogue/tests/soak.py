@@ -1,0 +1,158 @@
+"""Records in, whoever dies: ``python -m apps.catalogue.tests.soak --records 1000000 --kills 40 --seed 7``.
+
+Each process polls a source of its own and makes works of it, and is killed at random and started again at once. Each
+source has files of records and then one that changes some of them. In the end every record has its bytes, its versions
+and its work, and nothing is a dead letter. Ends with 1 where that is not so, or fewer were killed than asked.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import random
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+import msgspec
+
+import stratalog
+from stratalog import Records
+from stratalog_catalogue.polls import poll
+from stratalog_catalogue.sources import Source, add_source
+from stratalog_catalogue.workers import reconcile
+
+FILE_RECORDS = 5_000
+CHANGED_EVERY = 50
+START_NS = 1_700_000_000_000_000_000
+RESTARTS_MAX = 10_000
+STOP_SECONDS_MAX = 24 * 3600
+
+
+def soak(records: int, processes: int, kills_min: int, seed: int, pause: float, folder: Path) -> dict[str, int]:
+    """Run it all; what was done. Raises AssertionError where a record is lost, or is not what came."""
+    chance = random.Random(seed)
+    store = str(folder / "store")
+    each = -(-records // processes)
+    with stratalog.open(store) as opened:
+        for number in range(processes):
+            _write_files(folder / f"s{number}", each)
+            add_source(opened.records("acme"), _source(folder, number))
+    running = {number: _start(store, number, folder) for number in range(processes)}
+    kills, ends = 0, time.monotonic() + STOP_SECONDS_MAX
+    try:
+        while running:
+            assert time.monotonic() < ends
+            time.sleep(chance.random() * 2 * pause)
+            for number, process in [*running.items()]:
+                if process.poll() is not None:
+                    assert process.returncode == 0, (folder / f"errors-{number}").read_text()[-4000:]
+                    del running[number]
+            if running:
+                number = chance.choice([*running])
+                os.kill(running[number].pid, signal.SIGKILL)
+                running[number].wait()
+                kills += 1
+                assert kills < RESTARTS_MAX, "the records do not get in"
+                running[number] = _start(store, number, folder)
+    finally:
+        for process in running.values():
+            process.kill()
+            process.wait()
+    with stratalog.open(store) as opened:
+        for number in range(processes):
+            _check(opened.records("acme"), number, each)
+        assert list(opened.records("acme").dead_letters()) == []
+    assert kills >= kills_min, f"{kills} processes were killed: let them live for less than {pause} s"
+    return {"records": each * processes, "kills": kills}
+
+
+def work(store: str, number: int) -> None:
+    """One process: poll its source to its end, and make the works of it."""
+    with stratalog.open(store) as opened:
+        connect = _no_client
+        for outcome in poll(opened, "acme", connect, sources=[f"s{number}"]):
+            assert not outcome.reason, outcome.reason
+        assert not reconcile(opened, "acme", sources=[f"s{number}"]).failed
+
+
+def lines_of(first: int, stop: int, *, changed: bool = False) -> Iterator[bytes]:
+    """The records, each a line; every so-many-th changes."""
+    for number in range(first, stop):
+        if not changed:
+            yield _line(number, 1)
+        elif number % CHANGED_EVERY == 0:
+            yield _line(number, 2)
+
+
+def _line(number: int, state: int) -> bytes:
+    # As no encoder writes it: the bytes must stay.
+    return b'{"id": "%08d",  "title":"Record %d", "state":%d.0}' % (number, number, state)
+
+
+def _source(folder: Path, number: int) -> Source:
+    location = str(folder / f"s{number}")
+    return Source(name=f"s{number}", adapter="folder", location=location, format="jsonl")
+
+
+def _write_files(folder: Path, count: int) -> None:
+    folder.mkdir()
+    for day, first in enumerate(range(0, count, FILE_RECORDS)):
+        _write(folder / f"{day:06d}.jsonl", lines_of(first, min(first + FILE_RECORDS, count)), day)
+    _write(folder / "changes.jsonl", lines_of(0, count, changed=True), count)
+
+
+def _write(file: Path, lines: Iterator[bytes], day: int) -> None:
+    file.write_bytes(b"\n".join(lines) + b"\n")
+    os.utime(file, ns=(START_NS + day * 10**9,) * 2)
+
+
+def _check(records: Records, number: int, count: int) -> None:
+    """Every record has its bytes and versions, and a work that was made of the newest."""
+    prefix = f"source/s{number}/"
+    ids = [line.id for line in records.list(prefix=prefix)]
+    assert ids == [f"{prefix}{position:08d}" for position in range(count)], f"{len(ids)} records of {count}"
+    for position, record_id in enumerate(ids):
+        changed = position % CHANGED_EVERY == 0
+        record = records.get(record_id)
+        assert (record.body, record.version.version) == (_line(position, 1 + changed), 1 + changed), record_id
+        if changed:
+            assert records.get(record_id, 1).body == _line(position, 1), record_id
+        work_version = records.get(f"works/s{number}/{position:08d}")
+        assert work_version.version.metadata["v"] == 1 + changed, record_id
+        assert msgspec.json.decode(work_version.body)["title"] == f"Record {position}", record_id
+
+
+def _start(store: str, number: int, folder: Path) -> subprocess.Popen[bytes]:
+    command = [sys.executable, "-m", "apps.catalogue.tests.soak", "--work", store, str(number)]
+    with (folder / f"errors-{number}").open("ab") as errors:
+        return subprocess.Popen(command, stderr=errors)
+
+
+def _no_client() -> None:
+    raise AssertionError("a folder needs no connection")
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--work", nargs=2, default=None)
+    parser.add_argument("--records", type=int, default=1_000_000)
+    parser.add_argument("--processes", type=int, default=4)
+    parser.add_argument("--kills", type=int, default=12, help="So many at least.")
+    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--pause", type=float, default=10.0, help="Mean seconds between kills.")
+    options = parser.parse_args(arguments)
+    if options.work:
+        work(options.work[0], int(options.work[1]))
+        return
+    print(f"seed {options.seed}")
+    with tempfile.TemporaryDirectory() as folder:
+        print(soak(options.records, options.processes, options.kills, options.seed, options.pause, Path(folder)))
+
+
+if __name__ == "__main__":
+    main()
