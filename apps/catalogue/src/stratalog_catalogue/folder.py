@@ -28,27 +28,27 @@ _OPEN: dict[str, Callable[[Any], Any]] = {".gz": gzip.open, ".xz": lzma.open}
 
 
 class Step(msgspec.Struct, frozen=True):
-    """A piece of a poll: records to take, and the checkpoint once they are taken."""
+    """A part of a poll: records to store, and the checkpoint to store after them."""
 
     records: Iterator[SplitRecord | Unreadable]
     checkpoint: Checkpoint
-    """A file that could not be opened is taken out of it while the records are read, and so tried again."""
+    """Reading the records removes each file that could not be opened from it, so that the next poll tries it again."""
 
     time_ms: int
-    """The time of those that have none of their own."""
+    """The time of the records that have no time of their own."""
 
     is_complete: bool = False
-    """Whether these are all the records that the source has, those that are ``present`` among them."""
+    """Whether the records, together with those of ``present``, are all that the source has."""
 
     present: Sequence[str] = ()
-    """Ids of records that the source has and that are not read, since they did not change."""
+    """The ids of records that the source has and that were not read because they did not change."""
 
 
 def poll_folder(source: Source, checkpoint: Checkpoint) -> Iterator[Step]:
-    """The files that differ in size or time from what the checkpoint has of them. Raises Unavailable for the folder.
+    """Yield the files whose size or time differs from the checkpoint, as steps. Raises Unavailable for the folder.
 
-    A file that cannot be read is Unreadable, after the records before the fault; the files after it are read.
-    A source with complete states skips a file that is older than an ingested one.
+    A file that cannot be read yields the records before the fault, then Unreadable; the files after it are read. In a
+    source with complete states a file that is older than an ingested one is skipped.
     """
     folder = Path(source.location)
     known: dict[str, list[int]] = dict(checkpoint.get("files", {}))
@@ -73,7 +73,7 @@ def poll_folder(source: Source, checkpoint: Checkpoint) -> Iterator[Step]:
 def _mirror(
     source: Source, folder: Path, listed: list[_File], changed: list[_File], known: dict[str, list[int]]
 ) -> Iterator[Step]:
-    """A folder whose files are the records, as one state: what is no longer in it was deleted."""
+    """Yield a folder whose files are the records as one complete state: a file that is gone was deleted."""
     known_before = dict(known)
     there = {file.id: [file.time_ns, file.size] for file in listed}
     if there == known_before:
@@ -87,13 +87,13 @@ def _mirror(
 
 
 def read_file(source: Source, id: str) -> Iterator[SplitRecord | Unreadable] | None:
-    """The records of the file of that id as it is now; None where there is none. Raises Unavailable, OSError."""
+    """Return the records of a file in the folder now, by its id, or None if it is gone. Raises Unavailable, OSError."""
     file = next((file for file in _files(Path(source.location), source.pattern) if file.id == id), None)
     return None if file is None else _split_file(source, file)
 
 
 def poll_file(source: Source, path: Path) -> Iterator[Step]:
-    """One file, wherever it lies and however it is called; a state, where the source's files are states."""
+    """Yield one file of any path and name as a step: a complete state if the source's files are states."""
     file = _listed(path.parent.resolve(), path.parent, path)
     if file is None:
         raise Invalid("this is no file", path=path)
@@ -105,19 +105,19 @@ def poll_file(source: Source, path: Path) -> Iterator[Step]:
 
 
 def suffix_of(id: str) -> str:
-    """The suffix of the file behind an id."""
+    """Return the suffix of the file with an id."""
     return Path(HASHED.sub("", id)).suffix
 
 
 class _File(NamedTuple):
-    """A file as it was listed, in order of its time."""
+    """A listed file. Files are ordered by time."""
 
     time_ns: int
     size: int
     id: str
     path: Path
     fault: str = ""
-    """Why it cannot be read, where that is known."""
+    """The reason why it cannot be read, if known from the listing."""
 
 
 def _files(folder: Path, pattern: str) -> list[_File]:
@@ -132,7 +132,7 @@ def _files(folder: Path, pattern: str) -> list[_File]:
 
 
 def _listed(root: Path, folder: Path, path: Path) -> _File | None:
-    """A file with what is known of it; None for what is no file, or is gone by now."""
+    """Return a path as a listed file, or None if it is not a file or is gone by now."""
     id = file_id(path.relative_to(folder).as_posix())
     try:
         if not path.is_file():
@@ -163,7 +163,7 @@ def _records(
                 raise Unavailable("the source's folder is not there", folder=folder) from exc
             fault = f"the file cannot be read: {exc}"
         if fault:
-            # Its bytes are not to be had now: the next poll tries it again.
+            # Its bytes cannot be read now. Without an entry in the checkpoint the next poll tries the file again.
             known.pop(file.id, None)
             following["files"].pop(file.id, None)
             yield Unreadable(id=file.id, reason=fault, file_time_ms=time_ms)
@@ -181,7 +181,10 @@ def _split_file(source: Source, file: _File) -> Iterator[SplitRecord | Unreadabl
 
 
 def unpacked(pieces: Iterable[bytes], suffix: str) -> Iterator[bytes]:
-    """What is packed in a file of that suffix, or its bytes as they are. Raises Invalid where it is damaged."""
+    """Yield the uncompressed content of a file, or its bytes if the suffix is no compression's.
+
+    Raises Invalid if the file is damaged.
+    """
     opener = _OPEN.get(suffix)
     if opener is None:
         yield from pieces
@@ -195,18 +198,18 @@ def unpacked(pieces: Iterable[bytes], suffix: str) -> Iterator[bytes]:
 
 
 class PieceFile(io.RawIOBase):
-    """Pieces as a file that is read from its beginning."""
+    """Pieces of bytes as a file that can only be read forwards."""
 
     def __init__(self, pieces: Iterable[bytes]) -> None:
         self._pieces = iter(pieces)
         self._rest = b""
 
     def readable(self) -> bool:
-        """Always."""
+        """Return True."""
         return True
 
     def read(self, size: int = -1) -> bytes:
-        """Up to ``size`` bytes; none at the end."""
+        """Return up to ``size`` bytes, or no bytes at the end."""
         while not self._rest and (piece := next(self._pieces, None)) is not None:
             self._rest = piece
         end = len(self._rest) if size < 0 else size

@@ -1,8 +1,8 @@
 """Migration: the rows of a versioned hybrid store on DynamoDB and S3 become records of a source.
 
-A row has an id, a version and a payload. The payload is the record itself — text, bytes or a map — or says where in a
-bucket it lies: ``{bucket, key}``, the older ``{namespace, path}``, or that within ``typedStoreId``. A table may keep
-one row for each id, or one for each version.
+A row has an id, a version and a payload. The payload is the record itself (text, bytes or a map) or its location in a
+bucket: ``{bucket, key}``, the older ``{namespace, path}``, or either of them within ``typedStoreId``. A table may have
+one row for each id, or one row for each version.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ ROWS_PER_PAGE = 100
 
 
 class Migrated(msgspec.Struct):
-    """What came of a table's rows."""
+    """The counts of a table's rows by outcome."""
 
     rows: int = 0
     new: int = 0
@@ -42,12 +42,13 @@ def migrate(
     s3: Any = None,
     progress: Callable[[int], None] = lambda count: None,
 ) -> Migrated:
-    """Copy all rows of ``table`` in the order of their versions. Run it again after it was cut off: it goes on.
+    """Copy all rows of ``table``, for each id in the order of versions. A repeated call resumes an interrupted run.
 
-    The old version stands in a record's metadata, and a version that is there already is not copied again. A row that
-    cannot be read is a dead letter. Clients are boto3's; without them the environment leads to them.
+    A record's metadata has the row's version, and a version that is already stored is not copied again. A row that
+    cannot be read becomes a dead letter. ``dynamodb`` and ``s3`` are boto3 clients; without them they are created from
+    the environment.
 
-    Raises Unavailable, Invalid.
+    Raises Unavailable if the old store cannot be read, and Invalid if boto3 is not installed.
     """
     tables, objects = dynamodb or _client("dynamodb"), s3 or _client("s3")
     migrated = Migrated()
@@ -91,7 +92,7 @@ def _is_migrated(records: Records, record_id: str, version: int) -> bool:
 
 
 def _body(payload: Any, objects: Any) -> Any:
-    """The record itself; one in a bucket as a stream."""
+    """Return the record's bytes, as a stream if they are in a bucket. Raises Invalid without a payload."""
     where = value_at(payload, "typedStoreId") or payload
     if isinstance(where, dict) and len(where) == 2:
         for bucket, key in (("bucket", "key"), ("namespace", "path")):
@@ -115,9 +116,10 @@ def _time(source: Source, row: Mapping[str, Any]) -> int | None:
 def _pages(
     tables: Any, table: str, ranged: bool, start: dict[str, Any] | None
 ) -> Iterator[tuple[list[dict[str, Any]], dict[str, Any] | None]]:
-    """Pages of rows, each with where the next one begins. Where ids have many rows, all of an id come in order.
+    """Yield pages of rows, each with the start key of the next page. If the table is ``ranged`` an id has many rows,
+    and all rows of an id come in order.
 
-    The order of a scan is not promised, so each id that a page meets is asked for by itself.
+    DynamoDB does not define the order of a scan, so each id of a page is queried on its own.
     """
     while True:
         more = {"ExclusiveStartKey": start} if start else {}
@@ -149,7 +151,7 @@ def _plain(item: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _value(typed: Mapping[str, Any]) -> Any:
-    """A DynamoDB attribute as JSON would say it."""
+    """Return a DynamoDB attribute as a plain JSON value."""
     ((kind, value),) = typed.items()
     if kind == "N":
         number = Decimal(value)
@@ -172,7 +174,7 @@ def _begun(records: Records, table: str) -> dict[str, Any] | None:
 
 
 def _note(records: Records, table: str, position: dict[str, Any] | None) -> None:
-    """The next run goes on there; after the last page, at the beginning."""
+    """Store the position at which the next run resumes; None, after the last page, is the beginning."""
     id = f"{CHECKPOINTS}!migrate/{table}"
     records.put(id, msgspec.json.encode(position))
     records.prune(id, retain=1)

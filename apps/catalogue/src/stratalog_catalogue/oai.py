@@ -1,4 +1,4 @@
-"""The adapter of OAI-PMH 2.0: records changed since the last harvest, by resumption tokens; deleted ones too."""
+"""The adapter of OAI-PMH 2.0: records changed or deleted since the last harvest, in pages by resumption token."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ NOTHING = "noRecordsMatch"
 
 
 class _Page(msgspec.Struct, frozen=True):
-    """One answer, the checkpoint once its records are taken, and when it was given."""
+    """One answer, the checkpoint to store after its records, and the server's time of the answer."""
 
     body: bytes
     checkpoint: Checkpoint
@@ -36,11 +36,12 @@ class _Page(msgspec.Struct, frozen=True):
 
 
 def poll_oai(source: Source, checkpoint: Checkpoint, connect: Callable[[], httpx.Client]) -> Iterator[Step]:
-    """Lists of records since the checkpoint. A token that was stored is gone on with; an expired one begins anew.
+    """Yield the lists of records since the checkpoint. A stored token resumes its harvest; if it expired, the harvest
+    starts again.
 
-    The next harvest is ``from`` the day or second that this one began at, by the server's clock, so that the two
-    overlap and nothing falls between them. A source whose state is whole is harvested from its beginning each time, in
-    one step. Raises Unavailable, Invalid.
+    The next harvest is ``from`` the day or second at which this one began, by the server's clock. The two overlap, so
+    no record is missed between them. A source with complete states is harvested from its start each time, in one step.
+    Raises Unavailable, Invalid.
     """
     with connect() as client:
         if source.complete:
@@ -55,7 +56,9 @@ def poll_oai(source: Source, checkpoint: Checkpoint, connect: Callable[[], httpx
 
 
 def _pages(source: Source, harvest: dict[str, str], client: httpx.Client) -> Iterator[_Page]:
-    """The answers of a harvest from where it stands; it begins with the server's own time and how fine that is."""
+    """Yield the answers of a harvest from its checkpoint on. A new harvest first reads the server's time and its
+    granularity.
+    """
     if "token" not in harvest:
         harvest = {**harvest, "begun": _moment(parse_element(fetch(client, _url(source, verb="Identify"), {}).body))}
     began_anew = False
@@ -81,7 +84,7 @@ def _pages(source: Source, harvest: dict[str, str], client: httpx.Client) -> Ite
 
 
 def _asked(source: Source, harvest: dict[str, str]) -> str:
-    """The URL of the next list: by the token alone, as the protocol wants it, or by what is selected."""
+    """Return the URL of the next list: with the token alone, as the protocol requires, or with the selection."""
     if "token" in harvest:
         return _url(source, verb="ListRecords", resumptionToken=harvest["token"])
     since, until = harvest.get("from", "") or source.since, source.until
@@ -97,7 +100,7 @@ def _url(source: Source, **asked: str) -> str:
 
 
 def _moment(identified: Element) -> str:
-    """When a harvest began, as fine as the source's datestamps are. Raises Invalid for what is no repository."""
+    """Return when a harvest began, in the granularity of the source. Raises Invalid for an answer of no repository."""
     granularity = text_at(identified, "Identify.granularity")
     answered = text_at(identified, "responseDate")
     if not granularity or not answered:
@@ -106,12 +109,12 @@ def _moment(identified: Element) -> str:
 
 
 def _earlier(begun: str, until: str) -> str:
-    """A window that ends is asked for no later than its end."""
+    """Return the start of the next harvest: the start of this one, but not after ``until``."""
     return min(begun, until) if until else begun
 
 
 def _error(root: Element) -> str:
-    """The error's code, where it is one that a harvest goes on after. Raises Invalid for any other."""
+    """Return the code of an error after which a harvest continues, or "". Raises Invalid for any other error."""
     code = text_at(root, "error.@code")
     if code not in ("", EXPIRED, NOTHING):
         raise Invalid("the source refused", code=code, reason=text_at(root, "error"))
@@ -119,7 +122,7 @@ def _error(root: Element) -> str:
 
 
 def _root(source: Source, body: bytes) -> Element:
-    """An answer's tree; a character that XML does not have is read as another, so that it costs one record only."""
+    """Return an answer's tree. Characters that XML forbids are replaced, so that only their record is unreadable."""
     try:
         return parse_element(readable_xml(body))
     except StratalogError as exc:

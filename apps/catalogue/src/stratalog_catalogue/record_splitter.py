@@ -1,4 +1,4 @@
-"""A file or an answer, cut into records: each as bytes that are kept, with its id and its source's time."""
+"""The splitter of files and HTTP answers into records: each with its bytes, its id and its source's time."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ _PARAGRAPH_END = re.compile(rb"\n\r?\n")
 
 
 class SplitRecord(msgspec.Struct, frozen=True, kw_only=True):
-    """A record as its source has it now. ``path`` is that of a file whose bytes are the body, whatever their number."""
+    """A record as its source has it now. If ``path`` is given, the body is the content of that file, of any size."""
 
     id: str
     body: bytes = b""
@@ -50,23 +50,23 @@ class SplitRecord(msgspec.Struct, frozen=True, kw_only=True):
     deleted: bool = False
     path: Path | None = None
     file_time_ms: int | None = None
-    """Of the file that it stands in, where records of several files are taken at once."""
+    """The time of the record's file, if a step has records of several files."""
 
     metadata: dict[str, Any] = {}
-    """What its bytes do not say by themselves: their ``encoding``, the ``namespaces`` declared around them."""
+    """Facts that the bytes do not contain: their ``encoding``, and the ``namespaces`` declared around them."""
 
 
 class Unreadable(msgspec.Struct, frozen=True, kw_only=True):
-    """Something that should have been a record, or a document that should have been some."""
+    """Bytes that are not a valid record, or a document that cannot be split into records."""
 
     id: str
     reason: str
     body: bytes = b""
     path: Path | None = None
-    """A file whose bytes were to be read, whatever their number."""
+    """The file with the unreadable bytes, of any size."""
 
     document: bool = False
-    """Whether it is to be read as a whole file or answer is."""
+    """Whether the bytes are a whole file or answer, to be split into records."""
 
     encoding: str = ""
     file_time_ms: int | None = None
@@ -76,24 +76,24 @@ Read = SplitRecord | Unreadable
 
 
 def split(source: Source, pieces: Iterable[bytes], where: str) -> Iterator[Read]:
-    """The records in the bytes of one file or answer. What is no record is Unreadable; the rest goes on.
+    """Yield the records in the bytes of one file or answer. Invalid records are yielded as Unreadable.
 
-    Raises what ``pieces`` raise where their source is out of reach.
+    Raises Unavailable and other errors of ``pieces`` if their source cannot be read.
     """
     try:
         yield from _SPLIT[source.format](source, pieces, where)
     except Unavailable:
         raise
     except (StratalogError, ValueError, LookupError, RecursionError) as exc:
-        # What a parser raises of its own accord costs the rest of this document, and nothing beside it.
+        # A parser may raise any of these. The rest of this document is unreadable; other documents are still read.
         text = str(exc) if isinstance(exc, StratalogError) else f"{type(exc).__name__}: {exc}"
         yield Unreadable(id=where, reason=text, document=True)
 
 
 def time_ms_of(value: Any) -> int:
-    """A time as milliseconds since 1970: ISO 8601, a year, RFC 2822, or a number of seconds or milliseconds.
+    """Return a time as milliseconds since 1970, from ISO 8601, a year, RFC 2822, or a number of (milli)seconds.
 
-    Four digits are a year. A number from `MILLISECONDS_MIN` on is of milliseconds: as seconds it would lie beyond the
+    Four digits are a year. A number of at least `MILLISECONDS_MIN` is milliseconds: as seconds it would be after the
     year 5000. Raises Invalid.
     """
     text = str(value).strip()
@@ -111,14 +111,14 @@ def time_ms_of(value: Any) -> int:
 
 
 def value_at(value: Any, path: str) -> Any:
-    """What is at a path of names with dots between; None where there is nothing."""
+    """Return the value at a path of names separated by dots, or None if nothing is there."""
     for step in path.split(".") if path else ():
         value = value.get(step) if isinstance(value, dict) else None
     return value
 
 
 def control_fields(body: bytes, encoding: str = "", errors: str = "strict") -> dict[str, str]:
-    """The fields of a paragraph as Debian writes them; lines that go on a field are kept in it. Raises Invalid."""
+    """Return the fields of a paragraph in Debian's control format, with their continuation lines. Raises Invalid."""
     text = decode_text(body, encoding) if errors == "strict" else body.decode(encoding or UTF8, errors)
     fields: dict[str, str] = {}
     name = ""
@@ -145,7 +145,7 @@ def _split_json(source: Source, pieces: Iterable[bytes], where: str) -> Iterator
 def _split_jsonl(source: Source, pieces: Iterable[bytes], where: str) -> Iterator[Read]:
     encoding, _, text = utf8_pieces(pieces, source.encoding)
     for position, line in enumerate(_cut(text, _LINE_END)):
-        # Where files were put together, a mark begins a line.
+        # In a concatenation of files a byte order mark may begin any line.
         if stripped := line.strip().removeprefix(codecs.BOM_UTF8):
             yield _json_record(source, stripped, f"{where}#{position}", encoding)
 
@@ -179,7 +179,7 @@ def _split_rfc822(source: Source, pieces: Iterable[bytes], where: str) -> Iterat
         end = b"\r\n" if b"\r\n" in paragraph or paragraph.endswith(b"\r") else b"\n"
         stripped = paragraph.strip(b"\r\n")
         if stripped:
-            # A byte that is no UTF-8 is in some field; one that is in no field of the id does not matter here.
+            # Only the id's fields must be UTF-8 here. Invalid bytes in other fields pass and are kept in the body.
             fields = control_fields(stripped, errors="surrogateescape")
             metadata = {} if encoding == UTF8 else {"encoding": encoding}
             body = encode_text(stripped + end, encoding)
@@ -201,7 +201,7 @@ _SPLIT: dict[str, Callable[[Source, Iterable[bytes], str], Iterator[Read]]] = {
 
 
 def _json_list(body: bytes, path: str) -> list[bytes]:
-    """The items of the list at a path, each as it is written; or what else is there, as the only one."""
+    """Return the items of the list at a path, each with its bytes as written. Another value is returned as one item."""
     raw = body.strip()
     for step in path.split(".") if path else ():
         members = _members(raw) if raw.startswith(b"{") else {}
@@ -219,7 +219,7 @@ def _json_record(source: Source, raw: bytes, where: str, encoding: str) -> Read:
     metadata = {} if encoding == UTF8 else {"encoding": encoding}
     body = encode_text(raw, encoding)
     try:
-        # What is read of it here is little; whether all of it is JSON is asked so that nothing else is stored.
+        # Decode the whole record, although only a few fields are used: a record that is not JSON must not be stored.
         decoded_json(raw, Any)
         fields = _members(raw) if raw.startswith(b"{") else {}
     except StratalogError as exc:
@@ -228,7 +228,7 @@ def _json_record(source: Source, raw: bytes, where: str, encoding: str) -> Read:
 
 
 def _json_value(fields: Mapping[str, bytes], path: str) -> str | None:
-    """A text or number at a path, the number as it is written; None where there is neither."""
+    """Return the text, boolean or number at a path, a number as written, or None for any other value."""
     first, *steps = path.split(".")
     raw = fields.get(first, b"null")
     for step in steps:
@@ -246,7 +246,10 @@ def _record(
     metadata: dict[str, Any],
     letter: bytes | None = None,
 ) -> Read:
-    """The record behind ``body``, whose fields ``value`` finds. ``letter`` is a document of it alone, to read again."""
+    """Return the record of ``body``, whose fields ``value`` finds, or Unreadable.
+
+    ``letter``, if given, is a document with this record alone, for another try.
+    """
     try:
         parts = [_text(value(field)) for field in source.id_fields]
         if not all(parts):
@@ -260,7 +263,7 @@ def _record(
 
 
 def checked_id(id: str) -> str:
-    """``id``. Raises Invalid where it is no text."""
+    """Return ``id``. Raises Invalid if it cannot be encoded as UTF-8."""
     try:
         id.encode()
     except UnicodeEncodeError as exc:
@@ -273,7 +276,7 @@ def _text(value: Any) -> str:
 
 
 def decoded_json(body: bytes, shape: Any = Any) -> Any:
-    """A value of JSON. Raises Invalid."""
+    """Return a JSON value decoded as ``shape``. Raises Invalid."""
     try:
         return msgspec.json.decode(body, type=shape)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as exc:
@@ -290,7 +293,7 @@ def _document_body(pieces: Iterable[bytes]) -> bytes:
 
 
 def _cut(pieces: Iterable[bytes], mark: re.Pattern[bytes]) -> Iterator[bytes]:
-    """What stands between marks. Only what is not yet complete is held."""
+    """Yield the parts between marks. Only the part that is not yet complete is held in memory."""
     rest = b""
     for piece in pieces:
         *complete, rest = mark.split(rest + piece)

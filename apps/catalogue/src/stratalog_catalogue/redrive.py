@@ -1,4 +1,4 @@
-"""Dead letters tried again: a record from what was kept with it, a work from its record, a source by a new poll."""
+"""Redrive of dead letters: a record from its stored body, a work from its record, a source by a new poll."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ __all__ = ["Redriven", "redrive"]
 
 
 class Redriven(msgspec.Struct, frozen=True):
-    """What came of a letter. One that failed again stays a dead letter."""
+    """The outcome for one dead letter. A letter that fails again stays a dead letter."""
 
     id: str
     resolved: bool
@@ -27,7 +27,7 @@ class Redriven(msgspec.Struct, frozen=True):
 
 
 def redrive(store: Store, organisation: str, connect: Connect, *, sources: tuple[str, ...] = ()) -> Iterator[Redriven]:
-    """Try each dead letter of these sources, or of all, once more."""
+    """Try each dead letter of these sources, or of all, once more and yield each outcome."""
     records = store.records(organisation)
     polled: set[str] = set()
     for letter in list(records.dead_letters()):
@@ -43,19 +43,20 @@ def redrive(store: Store, organisation: str, connect: Connect, *, sources: tuple
 
 
 def _try(store: Store, records: Records, source: Source, letter: DeadLetter, connect: Connect, polled: set[str]) -> str:
-    """Why it failed again; empty where it did not, and the letter is gone."""
+    """Try a letter again. Return the reason if it failed, or "" if it succeeded and the letter was resolved."""
     if letter.id.startswith(WORKS):
         record = SOURCES + letter.id.removeprefix(WORKS)
         return letter.reason if reconcile_records(records, source, [record], True).failed else ""
     if letter.id.startswith(SOURCES) and letter.size is not None:
         return _take_stored_body(records, source, letter)
     if source.name in polled:
+        # The poll for an earlier letter of this source has resolved this one, or written it anew.
         return ""
     return _poll_anew(store, records, source, letter, connect, polled)
 
 
 def _take_stored_body(records: Records, source: Source, letter: DeadLetter) -> str:
-    """Take in the body that was kept, as it would be read today."""
+    """Store a letter's body again, read with the source's present settings. Return the reason if it fails, or ""."""
     failure = msgspec.json.decode(letter.pointer, type=IngestFailure)
     if failure.document:
         return _take_document(records, source, letter, failure)
@@ -77,7 +78,9 @@ def _take_stored_body(records: Records, source: Source, letter: DeadLetter) -> s
 
 
 def _take_document(records: Records, source: Source, letter: DeadLetter, failure: IngestFailure) -> str:
-    """Take in all records of the file or answer that was kept; else, of a folder, of the file that is there by now."""
+    """Store all records of a letter's file or answer. If that fails and the source is a folder, store those of the file
+    in the folder now. Return the reason if both fail, or "".
+    """
     pieces = records.open_dead_letter(letter.id)
     if source.adapter == "folder":
         pieces = unpacked(pieces, suffix_of(failure.id))
@@ -93,7 +96,10 @@ def _take_document(records: Records, source: Source, letter: DeadLetter, failure
 
 
 def _take_all(records: Records, source: Source, read: Iterator[SplitRecord | Unreadable], time_ms: int) -> list[str]:
-    """Take records; why the document, or a row that is one by itself, is still no record. Its letter stays for that."""
+    """Store records and return why the document, or a row that is a document of its own, is still unreadable.
+
+    If a reason is returned the caller leaves the letter as it is.
+    """
     refused: list[str] = []
 
     def readable() -> Iterator[SplitRecord | Unreadable]:
@@ -110,7 +116,7 @@ def _take_all(records: Records, source: Source, read: Iterator[SplitRecord | Unr
 def _poll_anew(
     store: Store, records: Records, source: Source, letter: DeadLetter, connect: Connect, polled: set[str]
 ) -> str:
-    """Nothing was kept: read the source from its beginning. Letters of what fails again are written anew."""
+    """Poll a source from its beginning, for a letter without a body. Records that fail again get new letters."""
     polled.add(source.name)
     prefix = f"{SOURCES}{source.name}/"
     for other in list(records.dead_letters()):
@@ -128,7 +134,7 @@ def _poll_anew(
 
 
 def _single_record_source(source: Source, failure: IngestFailure) -> Source:
-    """How to read a single record of a source, out of its list."""
+    """Return the source with settings to read a single record that was cut out of its document."""
     single = {"csv": "json", "jsonl": "json"}.get(source.format, source.format)
     alone = msgspec.structs.replace(source, records="", format=single, encoding=failure.encoding or source.encoding)
     if source.adapter == "oai":

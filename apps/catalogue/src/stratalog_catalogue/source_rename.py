@@ -1,7 +1,7 @@
-"""Another name for a source: its records move with all their versions, its dead letters, settings and checkpoint too.
+"""The rename of a source: its records with all versions, its dead letters, settings and checkpoint move to a new name.
 
-A record's id begins with its source's name, so each record is written anew under the other name, and the old one is
-deleted. A run that was cut off goes on: the write id of a version says which version it is a copy of.
+A record's id contains its source's name, so each record is written again under the new name, and the old record is
+deleted. An interrupted run can be resumed: the write id of a copied version names the version that it is a copy of.
 """
 
 from __future__ import annotations
@@ -19,12 +19,9 @@ from stratalog_catalogue.sources import Source, add_source, read_source, remove_
 
 __all__ = ["RenameCounts", "rename_source"]
 
-Given = dict[str, Any]
-"""What a write of a record is told beside its id."""
-
 
 class RenameCounts(msgspec.Struct):
-    """What a rename moved: records, deleted ones too, their versions, and dead letters."""
+    """The counts of a rename: records (deleted ones too), their versions, and dead letters."""
 
     records: int = 0
     versions: int = 0
@@ -34,16 +31,17 @@ class RenameCounts(msgspec.Struct):
 def rename_source(
     records: Records, name: str, other: str, progress: Callable[[int], None] = lambda count: None
 ) -> RenameCounts:
-    """Call a source ``other``. Run it again after it was cut off: it goes on. Until it ends no poll reads the source.
+    """Rename the source ``name`` to ``other``. A repeated call resumes an interrupted run. No poll reads the source
+    until the rename is complete.
 
-    Versions keep their bytes, times of the source and metadata, and are numbered from 1. Works are made by the next
-    scan. Raises NotFound, Invalid, and Conflict where ``other`` is a source or has records.
+    Versions keep their bytes, source times and metadata, and are numbered from 1. The next scan makes the works. Raises
+    NotFound, Invalid, and Conflict if ``other`` is a source or has records.
     """
     source = read_source(records, name)
     _check_free(records, source, check_source(other))
     add_source(records, msgspec.structs.replace(source, renamed_to=other))
     counts = RenameCounts()
-    # A poll that had begun before may still have written, so the source is looked through until nothing is left of it.
+    # A poll that began before the rename may still write records. So repeat until a pass finds nothing to move.
     while moved := _move_records(records, name, other, progress):
         counts.records += moved.records
         counts.versions += moved.versions
@@ -59,7 +57,7 @@ def rename_source(
 
 
 def _check_free(records: Records, source: Source, other: str) -> None:
-    """Raise Conflict where something else has the name, and Invalid for the source's own."""
+    """Raise Conflict if another source or its records have the name, and Invalid if the source itself has it."""
     if other == source.name:
         raise Invalid("the source has that name already", source=other)
     with suppress(NotFound):
@@ -74,7 +72,7 @@ def _check_free(records: Records, source: Source, other: str) -> None:
 
 
 def _move_records(records: Records, name: str, other: str, progress: Callable[[int], None]) -> RenameCounts | None:
-    """Move what there is; None where there was nothing."""
+    """Move all records once and return their counts, or None if there was nothing to move."""
     counts = RenameCounts()
     prefix = f"{SOURCES}{name}/"
     for line in records.list(prefix=prefix):
@@ -86,9 +84,11 @@ def _move_records(records: Records, name: str, other: str, progress: Callable[[i
         if newest.deleted and not copied:
             continue
         if not newest.deleted:
-            # Its newest version says that it was moved. One that a poll changed meanwhile raises VersionConflict.
-            given: Given = {"source_time_ms": newest.source_time_ms, "write_id": _moved(other)}
-            records.delete(line.id, expected=newest.version, **given)
+            # The write id of the deletion marks the record as moved. If a poll wrote a version since ``newest`` was
+            # read, the expected version differs and VersionConflict is raised.
+            records.delete(
+                line.id, expected=newest.version, source_time_ms=newest.source_time_ms, write_id=_moved(other)
+            )
         with suppress(NotFound):
             records.delete(f"{WORKS}{name}/{id}")
         counts.records += 1
@@ -98,16 +98,16 @@ def _move_records(records: Records, name: str, other: str, progress: Callable[[i
 
 
 def _copy(records: Records, source_id: str, target_id: str, name: str) -> int:
-    """Write the versions of a record under another id, from the first that is not there yet; answer how many."""
+    """Copy the versions of a record to another id, from the first that is not copied yet, and return their number."""
     newest = _newest(records, target_id)
     latest, copied = (newest.version, _copied(newest, name)) if newest else (0, 0)
     count = 0
     for version in records.versions(source_id):
-        # Of a version that was redacted there is no body, and of a deletion before all else no record.
+        # A redacted version has no body to copy. A deletion before any other version has no target record to delete.
         if version.version <= copied or version.redacted or (version.deleted and not latest):
             continue
-        # Two runs at once cannot mix their versions: the second one's number is not the expected one.
-        given: Given = {
+        # Concurrent runs cannot interleave their copies: the expected version of the slower run is out of date.
+        given: dict[str, Any] = {
             "expected": latest,
             "source_time_ms": version.source_time_ms,
             "write_id": f"rename/{name}/{version.version}",
@@ -123,7 +123,9 @@ def _copy(records: Records, source_id: str, target_id: str, name: str) -> int:
 
 
 def _move_letters(records: Records, name: str, other: str) -> int:
-    """Move the dead letters of records. Those of works go, since the next scan writes them anew."""
+    """Move the dead letters of records and return their number. Letters of works are resolved: the next scan makes the
+    works again and writes new letters for failures.
+    """
     count = 0
     for letter in list(_letters(records, f"{WORKS}{name}/")):
         records.resolve_dead_letter(letter.id)
@@ -156,7 +158,7 @@ def _is_copy(version: RecordVersion, name: str) -> bool:
 
 
 def _copied(version: RecordVersion, name: str) -> int:
-    """Which version of the old record it is a copy of; 0 for a version that is none."""
+    """Return the number of the old version that a version is a copy of, or 0 if it is no copy."""
     return int(version.write_id.rpartition("/")[2]) if _is_copy(version, name) else 0
 
 

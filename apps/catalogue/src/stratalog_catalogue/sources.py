@@ -1,4 +1,4 @@
-"""Sources: where records come from and how they are read. Each is kept as a record, so every process knows them."""
+"""Sources: the location of records and the way to read them. Each source is stored as a record of the catalogue."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ Format = Literal["json", "jsonl", "xml", "csv", "rfc822", "file"]
 
 
 class Source(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """A source system, or a part of one that is read in one way."""
+    """A source system, or a part of a system that is read in one way."""
 
     name: str
     adapter: Literal["folder", "http", "oai"]
@@ -42,54 +42,54 @@ class Source(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
 
     transformer: str = "plain"
     records: str = ""
-    """Where records are: in JSON the path of a list, in XML the name of an element; the whole where it is empty."""
+    """In JSON the path of the list of records, in XML the name of a record's element; "" if the whole is one record."""
 
     id: str = "id"
     """The field with a record's id, or several with commas between, joined by `/`."""
 
     time: str = ""
-    """The field that says when the source last changed a record; without it the time of the whole file or answer."""
+    """The field with the time of a record's last change; without it the time of the whole file or answer is used."""
 
     next: str = ""
     """In JSON and XML, the field with the next page's URL; else the answer's `Link` header is followed."""
 
     complete: bool = False
-    """Whether each file or answer is the source's whole state, so that what it no longer has was deleted."""
+    """Whether each file or answer is the source's complete state, so that a record that it lacks was deleted."""
 
     encoding: str = ""
-    """Of text, where neither a byte order mark nor the document says it and it is not UTF-8."""
+    """The encoding of text that is not UTF-8, if neither a byte order mark nor the document names it."""
 
     pattern: str = "**/*"
-    """Which files of a folder."""
+    """The glob pattern of the files of a folder."""
 
     metadata_prefix: str = "oai_dc"
     set: str = ""
     since: str = ""
-    """Of OAI-PMH, only what changed then or later; a day or a second in UTC, as the protocol writes them."""
+    """For OAI-PMH: harvest only records changed at this time or later; a UTC day or second in the protocol's format."""
 
     until: str = ""
-    """The same for then or earlier."""
+    """For OAI-PMH: harvest only records changed at this time or earlier."""
 
     every_seconds: float = 3600.0
     paused: bool = False
-    """Whether polls leave it out unless they name it."""
+    """Whether polls that do not name the source leave it out."""
 
     renamed_to: str | msgspec.UnsetType = msgspec.UNSET
-    """The name that its records are on the way to; until then it is not polled. Older programs refuse it."""
+    """The new name during a rename. The source is not polled until the rename is complete. Older programs refuse it."""
 
     deletions_percent_max: float = CATALOGUE_DELETIONS_PERCENT
-    """A complete state that lacks more of the records there are deletes nothing unless the poll allows it."""
+    """The percent of records that a complete state may lack. If it lacks more, only a poll that allows it deletes."""
 
     version: Literal[1] = 1
 
     @property
     def id_fields(self) -> tuple[str, ...]:
-        """The fields whose values make the id."""
+        """The fields whose values form the id."""
         return tuple(part.strip() for part in self.id.split(","))
 
     @property
     def scope(self) -> str:
-        """What its checkpoint is of: where this differs, the source is read from its beginning."""
+        """The location and selection for which a checkpoint is valid. After a change the whole source is read again."""
         if self.adapter != "oai":
             return self.location
         selected = (self.metadata_prefix, self.set, self.since, self.until)
@@ -97,7 +97,7 @@ class Source(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
 
 
 def add_source(records: Records, source: Source) -> Source:
-    """Keep a source's settings, in place of those it had. Raises Invalid."""
+    """Store a source's settings in place of earlier ones and return them. Raises Invalid; nothing is stored then."""
     check_source(source.name)
     if source.adapter == "oai" and source.format != "xml":
         raise Invalid("OAI-PMH answers in XML", source=source.name, format=source.format)
@@ -112,7 +112,7 @@ def add_source(records: Records, source: Source) -> Source:
 
 
 def read_source(records: Records, name: str) -> Source:
-    """Raises NotFound, Invalid for settings of a newer version."""
+    """Return a source's settings. Raises NotFound, and Invalid for settings that this program does not know."""
     try:
         return msgspec.json.decode(records.get(SETTINGS + check_source(name)).body, type=Source)
     except msgspec.ValidationError as exc:
@@ -122,26 +122,26 @@ def read_source(records: Records, name: str) -> Source:
 
 
 def source_names(records: Records) -> Iterator[str]:
-    """The names of all sources, in order; of those with settings that cannot be read too."""
+    """Yield the names of all sources in order, also of sources whose settings cannot be read."""
     for line in records.list(prefix=SETTINGS):
         if not records.stat(line.id).deleted:
             yield line.id.removeprefix(SETTINGS)
 
 
 def read_sources(records: Records) -> Iterator[Source]:
-    """All sources in order of their names, those with settings that this program cannot read left out."""
+    """Yield all sources in order of their names, without those whose settings this program cannot read."""
     for name in source_names(records):
         with suppress(Invalid, NotFound):
             yield read_source(records, name)
 
 
 def pause_source(records: Records, name: str, paused: bool) -> Source:
-    """Leave a source out of polls that do not name it, or no longer. Raises NotFound, Invalid."""
+    """Pause or resume a source: polls that do not name it leave a paused one out. Raises NotFound, Invalid."""
     return add_source(records, msgspec.structs.replace(read_source(records, name), paused=paused))
 
 
 def remove_source(records: Records, name: str) -> None:
-    """Forget a source's settings and checkpoint. Its records, works and dead letters stay. Raises NotFound."""
+    """Delete a source's settings and checkpoint. Its records, works and dead letters stay. Raises NotFound."""
     if records.stat(SETTINGS + check_source(name)).deleted:
         raise NotFound("the catalogue has no such source", source=name)
     records.delete(SETTINGS + name)

@@ -1,7 +1,7 @@
-"""XML that strangers wrote, read safely and in pieces, each record with the bytes that it came as.
+"""The reader of untrusted XML: safe, in pieces, each record with its original bytes.
 
-The standard library's expat does the parsing, after `xml_bounds` has read the same bytes. Names keep their prefixes: a
-record that is cut out of a document lacks the declarations around it, and its local names say enough.
+The standard library's expat parses the XML, after `xml_bounds` has checked the same bytes. Names keep their prefixes: a
+record that is cut out of a document lacks the declarations around it, so elements are found by local name.
 """
 
 from __future__ import annotations
@@ -34,24 +34,24 @@ TAG = re.compile(rb"""<(?:[^"'>]++|"[^"]*+"|'[^']*+')*+>""")
 
 
 class CutElement(NamedTuple):
-    """An element, the bytes that it came as, their encoding, and the namespaces that were declared around it."""
+    """An element, its original bytes, their encoding, and the namespaces that were declared around it."""
 
     element: Element
     body: bytes
     encoding: str
     namespaces: dict[str, str]
     start: int = 0
-    """Where the bytes are in the document, if it was read in its own encoding."""
+    """The offset of the bytes in the document, if it was read in its own encoding."""
 
 
 def cut_elements(pieces: Iterable[bytes], name: str, encoding: str = "") -> Iterator[CutElement]:
-    """The elements of that local name, outermost ones only. One at a time is in memory.
+    """Yield the outermost elements of that local name. One at a time is in memory.
 
-    Without a name it is the root, and its bytes are the whole document. Raises Invalid for what is no XML or declares
-    entities or attributes, LimitExceeded for what is beyond the bounds of XML.
+    Without a name the root is yielded, with the whole document as its bytes. Raises Invalid for bytes that are not XML
+    or declare entities or attributes, and LimitExceeded for XML beyond the limits.
     """
     detected, mark, even = utf8_pieces(pieces, encoding)
-    # Where the text was decoded, what the document says of its encoding no longer holds.
+    # Text that was decoded is UTF-8 now, so the encoding that the document declares must be ignored.
     forced = UTF8 if detected != UTF8 else None
     bounds, cutter = XmlBounds(forced), _Cutter(name, forced)
     bytes_max = CATALOGUE_RECORD_BYTES_MAX if name else CATALOGUE_DOCUMENT_BYTES_MAX
@@ -68,7 +68,7 @@ def cut_elements(pieces: Iterable[bytes], name: str, encoding: str = "") -> Iter
             if cutter.held_bytes > bytes_max:
                 raise LimitExceeded("a record goes on for too long", value=cutter.held_bytes, limit=bytes_max)
         for cut in map(_as_it_came, cutter.close(), [detected]):
-            # A mark says the encoding with the document.
+            # The byte order mark stays with the document and gives its encoding.
             yield cut._replace(body=mark + cut.body, encoding="") if mark else cut
     except (expat.ExpatError, LookupError, ValueError) as exc:
         raise Invalid("this is not XML", reason=str(exc)) from exc
@@ -79,14 +79,14 @@ def _as_it_came(cut: CutElement, encoding: str) -> CutElement:
 
 
 def parse_element(body: bytes, encoding: str = "") -> Element:
-    """The root of a whole document, or of a record that was cut out of one. Raises as `cut_elements` does."""
+    """Return the root of a document, or of a record that was cut out of one. Raises the errors of `cut_elements`."""
     return next(cut_elements([body], "", "" if encoding == UTF8 else encoding)).element
 
 
 def readable_xml(body: bytes) -> bytes:
-    """The document with ``?`` for each byte of a character that XML does not have, or that is no UTF-8, if it is that.
+    """Return a UTF-8 document with ``?`` for each byte of a character that XML forbids and each byte that is not UTF-8.
 
-    Every other byte stays where it is. A document of another encoding is left as it is.
+    Every other byte keeps its offset. A document in another encoding is returned unchanged.
     """
     declared = DECLARED.match(body[:DECLARATION_BYTES_MAX])
     if b"\0" in body[:4] or (declared and declared[1].lower() not in (b"utf-8", b"us-ascii")):
@@ -102,7 +102,7 @@ def readable_xml(body: bytes) -> bytes:
 
 
 def _readable_reference(match: re.Match[bytes]) -> bytes:
-    """A reference to a character by its number, where XML has such a one."""
+    """Return a numeric character reference if XML allows the character, else ``?`` for each of its bytes."""
     digits = match[1]
     code = int(digits[1:], 16) if digits[:1] == b"x" else int(digits)
     known = code in (0x9, 0xA, 0xD) or 0x20 <= code < 0xD800 or 0xE000 <= code < 0xFFFE or 0x10000 <= code < 0x110000
@@ -110,12 +110,12 @@ def _readable_reference(match: re.Match[bytes]) -> bytes:
 
 
 def local_name(element: Element) -> str:
-    """Its name without the prefix."""
+    """Return an element's name without the prefix."""
     return _local(element.tag) if isinstance(element.tag, str) else ""
 
 
 def text_at(element: Element, path: str) -> str:
-    """The text at a path of local names with dots between, ``@name`` at its end an attribute; empty where none is."""
+    """Return the text at a path of local names separated by dots, with ``@name`` at its end for an attribute, or ""."""
     *steps, last = path.split(".")
     for step in [*steps, *([] if last.startswith("@") else [last])]:
         next_element = next((child for child in element if local_name(child) == step), None)
@@ -132,7 +132,7 @@ def _local(name: str) -> str:
 
 
 class _Cutter:
-    """Builds the tree of one record at a time, and remembers where its bytes are."""
+    """The builder of one record's tree at a time, which also keeps the record's bytes."""
 
     def __init__(self, name: str, forced: str | None) -> None:
         self._name = name
@@ -157,11 +157,11 @@ class _Cutter:
 
     @property
     def held_bytes(self) -> int:
-        """What is held of the document's bytes."""
+        """The number of the document's bytes in memory."""
         return len(self._held)
 
     def feed(self, piece: bytes) -> list[CutElement]:
-        """The records that end in the next bytes."""
+        """Parse the next bytes and return the records that end in them."""
         self._held += piece
         self._is_fed = True
         self._parser.Parse(piece, False)
@@ -172,7 +172,7 @@ class _Cutter:
         return cut
 
     def feed_until(self, piece: bytes, position: int) -> list[CutElement]:
-        """The records that end before a position in the document, which is in the next bytes at the latest."""
+        """Return the records that end before a position in the document. The position is not after ``piece``."""
         read_bytes = self._base + len(self._held)
         with suppress(expat.ExpatError, StratalogError, ValueError, LookupError):
             if not self._is_fed:
@@ -181,11 +181,11 @@ class _Cutter:
         return cut
 
     def close(self) -> list[CutElement]:
-        """The root, once the document is complete, where it is the record."""
+        """Parse the end of the document and return its root, if the root is the record."""
         self._parser.Parse(b"", True)
         if self._ended is None:
             return []
-        # A document says its own encoding, so that none is told with it.
+        # A whole document declares its own encoding, so none is returned with it.
         return [CutElement(self._ended, bytes(self._held), "", {})]
 
     def _declare(self, version: str, encoding: str | None, standalone: int) -> None:

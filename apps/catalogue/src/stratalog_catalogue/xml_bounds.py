@@ -1,7 +1,8 @@
-"""Bounds of XML, checked before a tree is built of it: a parser that keeps nothing reads each piece first.
+"""Limits of XML, checked before a tree is built: a parser that keeps nothing reads each piece first.
 
-They hold with every version of expat. One before 2.6 looks at a token that is not complete anew with each piece: a
-long token costs the square of its length. So tokens are bounded here, and pieces are of one size, however they arrive.
+The limits hold with every version of expat. Versions before 2.6 parse an incomplete token again with each piece, so a
+long token costs quadratic time. Therefore the length of tokens is limited, and pieces have one size, however they
+arrive.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ PIECE_BYTES = 64 * 1024
 
 
 class XmlBounds:
-    """The bounds of one document. Raises Invalid for declarations, LimitExceeded, and expat's own error."""
+    """The checker of one document's limits. Raises Invalid for declarations, LimitExceeded, and expat's own error."""
 
     def __init__(self, encoding: str | None = None) -> None:
         self.read_bytes = 0
@@ -37,20 +38,20 @@ class XmlBounds:
         parser.EndElementHandler = self._end
 
     def check(self, piece: bytes) -> None:
-        """Read the next bytes."""
+        """Check the next bytes."""
         self._parser.Parse(piece, False)
         self.read_bytes += len(piece)
-        # Where a token is not complete the parser stands at its beginning.
+        # While a token is incomplete the parser's index stays at its start.
         token_bytes = self.read_bytes - self._parser.CurrentByteIndex
         _bound("a tag, comment or the like of XML is too long", token_bytes, XML_TOKEN_BYTES_MAX)
 
     @property
     def position(self) -> int:
-        """Where in the document the parser is, or met a fault."""
+        """The offset of the parser in the document, or of the fault that it met."""
         return self._parser.CurrentByteIndex
 
     def _refuse(self, name: str, system: str | None, public: str | None, has_subset: int) -> None:
-        # Only what stands between brackets declares something here. An external subset is named and never fetched.
+        # Only an internal subset, in brackets, declares anything. An external subset is named but never fetched.
         if has_subset:
             raise Invalid("XML whose document type declares something is not read", doctype=name)
 
@@ -65,7 +66,7 @@ class XmlBounds:
         for used, value in zip(attributes[::2], attributes[1::2], strict=True):
             if used.startswith("xmlns"):
                 _bound("a namespace of XML is too long", len(value), XML_NAME_CHARACTERS_MAX)
-        # A parser keeps all of them until its end.
+        # A parser keeps all names in memory until the end of the document.
         _bound("XML has too many different names", len(self._names), XML_NAMES_OF_DOCUMENT_MAX)
 
     def _end(self, name: str) -> None:
@@ -73,7 +74,7 @@ class XmlBounds:
 
 
 def even_pieces(pieces: Iterable[bytes]) -> Iterator[bytes]:
-    """The same bytes in pieces of `PIECE_BYTES`, the last one excepted."""
+    """Yield the same bytes in pieces of `PIECE_BYTES`; the last piece may be shorter."""
     held = bytearray()
     for piece in pieces:
         for start in range(0, len(piece), PIECE_BYTES):
