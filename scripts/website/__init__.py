@@ -13,5 +13,6 @@ python_reference   pages of the public Python modules
 http_reference     pages of the HTTP API, from its OpenAPI document
 command_reference  pages of the commands
 docstrings         docstrings as Sphinx reads them
+sidebar            the list of pages beside each page
 links              checks of the built HTML
 """

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import re
 from importlib.metadata import version as version_of
 from typing import Any
 
-from scripts.website.docstrings import connect
+from scripts.website import docstrings, sidebar
 
 project = "Stratalog"
 author = "The Stratalog authors"
@@ -22,6 +21,7 @@ nitpicky = False
 suppress_warnings = ["misc.highlighting_failure"]
 
 myst_heading_anchors = 4
+myst_heading_slug_func = "scripts.website.markup.anchor"
 
 add_module_names = False
 python_use_unqualified_type_names = True
@@ -30,6 +30,8 @@ toc_object_entries_show_parents = "hide"
 autodoc_member_order = "bysource"
 autodoc_preserve_defaults = True
 autodoc_typehints_format = "short"
+# Names that Litestar's own types leave to be looked up.
+autodoc_type_aliases = {name: f"litestar.{name}" for name in ("Controller", "Router")}
 
 html_theme = "furo"
 html_title = "Stratalog"
@@ -47,10 +49,6 @@ html_theme_options = {
 }
 
 
-def myst_heading_slug_func(title: str) -> str:
-    """The anchor of a heading, as on GitHub and in tests/test_docs.py."""
-    return re.sub(r"[^\w\- ]", "", title.lower()).strip().replace(" ", "-")
-
-
 def setup(app: Any) -> None:
-    connect(app)
+    docstrings.connect(app)
+    sidebar.connect(app)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import re
 from typing import Any
 
@@ -17,7 +18,9 @@ def connect(app: Any) -> None:
 
 
 def _process(app: Any, what: str, name: str, thing: Any, options: Any, lines: list[str]) -> None:
-    lines[:] = as_markup(lines)
+    """Sphinx calls this. A value without a docstring has that of its type, which says nothing about the value."""
+    of_its_type = what in ("data", "attribute") and "\n".join(lines).strip() == (inspect.getdoc(type(thing)) or "").strip()
+    lines[:] = [] if of_its_type else as_markup(lines)
 
 
 def as_markup(lines: list[str]) -> list[str]:

@@ -5,7 +5,12 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Sequence
 
-__all__ = ["code", "prose", "table"]
+__all__ = ["anchor", "code", "prose", "table"]
+
+
+def anchor(heading: str) -> str:
+    """The anchor of a heading, as on GitHub and in tests/test_docs.py."""
+    return re.sub(r"[^\w\- ]", "", heading.lower()).strip().replace(" ", "-")
 
 
 def code(text: str) -> str:

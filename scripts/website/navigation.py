@@ -57,11 +57,11 @@ GROUPS: list[tuple[str, list[str], str]] = [
     ("How-to guides", GUIDES, "guides/"),
     ("Concepts", CONCEPTS, "concepts/"),
     ("Reference", REFERENCE, ""),
-    ("Project", PROJECT, ""),
+    ("Project", PROJECT, "apps/"),
     ("Appendix", ["contents", *APPENDIX], ""),
 ]
 # Pages that the page of a group's folder lists.
-BELOW_AN_INDEX = ("decisions/", "formats/", "reference/", "apps/")
+BELOW_AN_INDEX = ("decisions/", "formats/", "reference/")
 
 
 def grouped(pages: Collection[str]) -> list[tuple[str, list[str]]]:

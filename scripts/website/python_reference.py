@@ -47,6 +47,8 @@ def python_pages() -> dict[str, str]:
     """The pages by their path in the source folder."""
     modules = {name: module for public in MODULES for name, module in with_submodules(public)}
     homes = homes_of(modules)
+    for name in {value.__module__ for value in described(modules)}:
+        import_types(import_module(name))
     pages: dict[str, str] = {}
     for name, module in modules.items():
         pages |= module_pages(name, module, homes, [below for below in modules if below.startswith(f"{name}.")])
@@ -74,8 +76,21 @@ def with_submodules(name: str) -> Iterator[tuple[str, ModuleType]]:
             yield f"{name}.{below.name}", import_module(f"{name}.{below.name}")
 
 
+def import_types(module: ModuleType) -> None:
+    """Import what a module imports for its annotations alone, so that its signatures can be read."""
+    for node in ast.parse(inspect.getsource(module)).body:
+        if isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING":
+            exec("\n".join(map(ast.unparse, node.body)), vars(module))
+
+
 def names_of(module: ModuleType) -> list[str]:
     return [name for name in getattr(module, "__all__", []) if not name.startswith("__")]
+
+
+def described(modules: Mapping[str, ModuleType]) -> Iterator[type]:
+    """Every public class."""
+    values = (getattr(module, name) for module in modules.values() for name in names_of(module))
+    return (value for value in values if inspect.isclass(value))
 
 
 def homes_of(modules: Mapping[str, ModuleType]) -> dict[int, str]:
