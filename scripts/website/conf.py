@@ -30,8 +30,6 @@ toc_object_entries_show_parents = "hide"
 autodoc_member_order = "bysource"
 autodoc_preserve_defaults = True
 autodoc_typehints_format = "short"
-# Names that Litestar's own types leave to be looked up.
-autodoc_type_aliases = {name: f"litestar.{name}" for name in ("Controller", "Router")}
 
 html_theme = "furo"
 html_title = "Stratalog"
@@ -44,8 +42,18 @@ pygments_style = "friendly"
 pygments_dark_style = "github-dark"
 html_theme_options = {
     "navigation_with_keys": True,
-    "light_css_variables": {"color-brand-primary": "#0b5c8a", "color-brand-content": "#0b5c8a"},
-    "dark_css_variables": {"color-brand-primary": "#6cb8e6", "color-brand-content": "#6cb8e6"},
+    "light_css_variables": {
+        "color-brand-primary": "#0b5c8a",
+        "color-brand-content": "#0b5c8a",
+        "color-api-name": "#0b5c8a",
+        "color-api-pre-name": "#57606a",
+    },
+    "dark_css_variables": {
+        "color-brand-primary": "#6cb8e6",
+        "color-brand-content": "#6cb8e6",
+        "color-api-name": "#6cb8e6",
+        "color-api-pre-name": "#9da7b1",
+    },
 }
 
 

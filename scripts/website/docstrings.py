@@ -19,8 +19,16 @@ def connect(app: Any) -> None:
 
 def _process(app: Any, what: str, name: str, thing: Any, options: Any, lines: list[str]) -> None:
     """Sphinx calls this. A value without a docstring has that of its type, which says nothing about the value."""
+    if what == "module" and getattr(thing, "__all__", None):
+        lines[:] = without_modules(lines)
     of_its_type = what in ("data", "attribute") and "\n".join(lines).strip() == (inspect.getdoc(type(thing)) or "").strip()
     lines[:] = [] if of_its_type else as_markup(lines)
+
+
+def without_modules(lines: list[str]) -> list[str]:
+    """The docstring of a package that exports names itself, up to the list of its modules, which are private."""
+    ends = (number - 1 for number, line in enumerate(lines) if UNDERLINE.match(line) and number)
+    return lines[: next(ends, len(lines))]
 
 
 def as_markup(lines: list[str]) -> list[str]:

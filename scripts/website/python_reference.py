@@ -33,6 +33,8 @@ MODULES = [
 ]
 # A class with more public methods than this has a page of its own.
 METHODS_ON_A_MODULE_PAGE_MAX = 8
+# Aliases of Litestar that name types as text. They are shown by their own names.
+ALIASES = {"stratalog.server.application": "ControllerRouterHandler"}
 INDEX = """# Python API
 
 The public modules. Everything else is private and may change with any release. These pages are made from the docstrings.
@@ -51,7 +53,8 @@ def python_pages() -> dict[str, str]:
         import_types(import_module(name))
     pages: dict[str, str] = {}
     for name, module in modules.items():
-        pages |= module_pages(name, module, homes, [below for below in modules if below.startswith(f"{name}.")])
+        below = [] if names_of(module) else [other for other in modules if other.startswith(f"{name}.")]
+        pages |= module_pages(name, module, homes, below)
     pages[f"{FOLDER}/stratalog.limits.md"] = limits_page()
     listed = ["stratalog", *(name for name in MODULES if name != "stratalog"), "stratalog.limits"]
     rows = [f"| [`{name}`]({_file(name)}) | {_title(import_module(name))} |" for name in listed[1:]]
@@ -63,7 +66,8 @@ def _file(name: str) -> str:
     return f"{name}.md" if name == "stratalog.limits" else f"{name}.rst"
 
 
-def _title(module: ModuleType) -> str:
+def _title(module: object) -> str:
+    """The summary of a docstring, in one line."""
     return " ".join((inspect.getdoc(module) or "").split("\n\n")[0].split())
 
 
@@ -81,6 +85,8 @@ def import_types(module: ModuleType) -> None:
     for node in ast.parse(inspect.getsource(module)).body:
         if isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING":
             exec("\n".join(map(ast.unparse, node.body)), vars(module))
+    if alias := ALIASES.get(module.__name__):
+        setattr(module, alias, type(alias, (), {"__module__": "litestar.types"}))
 
 
 def names_of(module: ModuleType) -> list[str]:
@@ -112,7 +118,9 @@ def module_pages(name: str, module: ModuleType, homes: Mapping[int, str], below:
     parts = [heading(name), f".. automodule:: {name}\n   :no-members:\n"]
     listed = [f"{name}.{each}" for each in large] + below
     if listed:
-        parts.append(".. toctree::\n   :maxdepth: 1\n\n" + "".join(f"   /{FOLDER}/{each}\n" for each in listed))
+        parts.append(".. toctree::\n   :hidden:\n\n" + "".join(f"   /{FOLDER}/{each}\n" for each in listed))
+    parts += [f":doc:`{each} <{name}.{each}>`\n   {_title(getattr(module, each))}\n" for each in large]
+    parts += [f":doc:`{each}`\n   {_title(import_module(each))}\n" for each in below]
     if elsewhere:
         parts.append("Described with the other names of their module:\n")
         parts.append(", ".join(f":py:obj:`{full}`" for full in elsewhere) + ".\n")
