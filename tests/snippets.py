@@ -1,7 +1,7 @@
 """Run the snippets of one page in the current folder, one after the other: `python -m tests.snippets PAGE`.
 
 The Python blocks of a page share a namespace; ``sh`` blocks run line by line in the same folder. A block whose first
-line is ``# NAME.py`` is written to that file, and run unless it holds tests. `pip` is a command that does nothing, since
+line is ``# NAME.py`` is written to that file, and run unless it holds tests. `pip` is a command that does nothing:
 the environment of the tests has all that pages install. A command that serves or works runs until the page ends, at
 another port than the page says.
 
@@ -17,6 +17,7 @@ An HTML comment before a block, or by itself, says what a reader sees without be
 from __future__ import annotations
 
 import contextlib
+import json
 import os
 import re
 import shlex
@@ -54,6 +55,9 @@ SHIMS = {
     "python": f'exec {shlex.quote(sys.executable)} "$@"',
     "stratalog": f'exec {shlex.quote(sys.executable)} -m stratalog "$@"',
 }
+
+
+SAY_WHERE = "import json, os; print(json.dumps([os.getcwd(), dict(os.environ)]))"
 
 
 class SnippetFailure(AssertionError):
@@ -170,12 +174,13 @@ class _Page:
     def _run_in_shell(self, command: str) -> int:
         """Run a line in a shell, and go on in the folder and environment where it ends."""
         after = self.tools / "after"
-        script = f"set -e\n{command}\npython -c 'import os; print(os.getcwd(), *(f\"{{n}}={{v}}\" for n, v in os.environ.items()), sep=chr(0))' > {after}"
+        where = f"python -c {shlex.quote(SAY_WHERE)} > {shlex.quote(str(after))}"
+        script = f"{command}\ncode=$?\n{where}\nexit $code"
         done = subprocess.run(["sh", "-c", script], timeout=COMMAND_SECONDS_MAX, env=self._environment(), check=False)
         if done.returncode == 0:
-            folder, *settings = after.read_text().removesuffix("\n").split("\0")
+            folder, settings = json.loads(after.read_text())
             os.chdir(folder)
-            os.environ.update(setting.split("=", 1) for setting in settings if setting.startswith("STRATALOG_"))
+            os.environ.update({name: value for name, value in settings.items() if name.startswith("STRATALOG_")})
         return done.returncode
 
     def _start(self, line: int, words: list[str]) -> None:

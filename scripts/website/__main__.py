@@ -30,15 +30,18 @@ def build(site: Path) -> int:
     for folder in (site, source, cache):
         shutil.rmtree(folder, ignore_errors=True)
     write_pages(source, {**python_pages(), **http_pages(), **command_pages()})
-    code = build_main(
-        ["-q", "--fail-on-warning", "-b", "html", "-c", str(CONFIGURATION), "-d", str(cache), str(source), str(site)]
-    )
-    if code:
+    if code := render(source, site, cache):
         return code
     found = faults(site)
     for fault in found:
         print(f"error: {fault}", file=sys.stderr)
     return 1 if found else 0
+
+
+def render(source: Path, site: Path, cache: Path) -> int:
+    """Let Sphinx turn ``source`` into ``site``. Not 0 where it warned."""
+    options = ["-q", "--fail-on-warning", "--keep-going", "-b", "html", "-c", str(CONFIGURATION), "-d", str(cache)]
+    return build_main([*options, str(source), str(site)])
 
 
 if __name__ == "__main__":

@@ -18,8 +18,8 @@ EXAMPLE = "Example: "
 WIDTH = 88
 INDEX = """# Commands
 
-`stratalog COMMAND …` looks at a store and changes it. [The command line](../../guides/command-line.md) explains what all
-commands share. These pages are made from `stratalog COMMAND --help`.
+`stratalog COMMAND …` looks at a store and changes it. [The command line](../../guides/command-line.md) explains what
+all commands share. These pages are made from `stratalog COMMAND --help`.
 
 """
 
@@ -30,7 +30,7 @@ def command_pages(program: click.Group | None = None) -> dict[str, str]:
     context = click.Context(program, info_name="stratalog", terminal_width=WIDTH)
     commands = {name: program.get_command(context, name) for name in program.list_commands(context)}
     shown = {name: command for name, command in commands.items() if command and not command.hidden}
-    shared = {option.name for option in program.params} | {"help"}
+    shared = {option.name for option in program.params}
     pages = {
         f"{FOLDER}/{name}.md": "\n".join(command_text(command, name, context, shared, level=1))
         for name, command in shown.items()
@@ -71,9 +71,9 @@ def command_text(
     context = click.Context(command, info_name=name, parent=parent, terminal_width=WIDTH)
     yield f"{'#' * level} {context.command_path.removeprefix('stratalog ')}\n"
     yield from help_text(command)
-    yield f"```text\n{command.get_usage(context)}\n```\n"
+    yield f"```text\n{command.get_usage(context).removeprefix('Usage: ')}\n```\n"
     if command.epilog and command.epilog.startswith(EXAMPLE):
-        yield f"```sh\n{command.epilog.removeprefix(EXAMPLE)}\n```\n"
+        yield f"For example:\n\n```sh\n{command.epilog.removeprefix(EXAMPLE)}\n```\n"
     if options := options_table(command, context, shared):
         yield options
     if isinstance(command, click.Group):
@@ -97,6 +97,6 @@ def options_table(command: click.Command, context: click.Context, shared: set[st
     records = (
         one.get_help_record(context)
         for one in command.get_params(context)
-        if isinstance(one, click.Option) and one.name not in shared
+        if isinstance(one, click.Option) and one.name not in shared and "--help" not in one.opts
     )
     return table(["option", "what it does"], ([code(record[0]), prose(record[1])] for record in records if record))

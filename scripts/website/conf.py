@@ -25,7 +25,7 @@ myst_heading_slug_func = "scripts.website.markup.anchor"
 
 add_module_names = False
 python_use_unqualified_type_names = True
-python_maximum_signature_line_length = 88
+python_maximum_signature_line_length = 130
 toc_object_entries_show_parents = "hide"
 autodoc_member_order = "bysource"
 autodoc_preserve_defaults = True

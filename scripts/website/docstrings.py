@@ -21,8 +21,9 @@ def _process(app: Any, what: str, name: str, thing: Any, options: Any, lines: li
     """Sphinx calls this. A value without a docstring has that of its type, which says nothing about the value."""
     if what == "module" and getattr(thing, "__all__", None):
         lines[:] = without_modules(lines)
-    of_its_type = what in ("data", "attribute") and "\n".join(lines).strip() == (inspect.getdoc(type(thing)) or "").strip()
-    lines[:] = [] if of_its_type else as_markup(lines)
+    if what in ("data", "attribute") and "\n".join(lines).strip() == inspect.getdoc(type(thing)):
+        lines.clear()
+    lines[:] = as_markup(lines)
 
 
 def without_modules(lines: list[str]) -> list[str]:

@@ -1,4 +1,4 @@
-"""Checks of the built HTML: every link has a page and an anchor behind it, and no page asks another host for anything."""
+"""Checks of the built HTML: every link has a page and an anchor behind it, and no page asks another host."""
 
 from __future__ import annotations
 
@@ -10,7 +10,15 @@ from urllib.parse import unquote, urlsplit
 __all__ = ["faults"]
 
 # What a browser fetches by itself, unlike the target of a link.
-FETCHED = {"script": "src", "img": "src", "source": "src", "iframe": "src", "video": "src", "audio": "src", "link": "href"}
+FETCHED = {
+    "script": "src",
+    "img": "src",
+    "source": "src",
+    "iframe": "src",
+    "video": "src",
+    "audio": "src",
+    "link": "href",
+}
 IN_STYLES = re.compile(r"""url\(\s*['"]?(?:https?:)?//|@import\s+['"]?(?:https?:)?//""")
 NOT_FETCHED = {"canonical", "next", "prev", "index", "search", "author"}
 
@@ -39,7 +47,9 @@ class Page(HTMLParser):
 def faults(site: Path) -> list[str]:
     """Each link that leads nowhere, and each request to another host."""
     pages = {path: Page(path.read_text()) for path in sorted(site.rglob("*.html"))}
-    found = [f"{_name(site, path)}: {fault}" for path, page in pages.items() for fault in _page_faults(path, page, pages)]
+    found = [
+        f"{_name(site, path)}: {fault}" for path, page in pages.items() for fault in _page_faults(path, page, pages)
+    ]
     return found + [f"{_name(site, path)}: asks another host" for path in _styles_that_ask(site)]
 
 

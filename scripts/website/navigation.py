@@ -49,7 +49,15 @@ REFERENCE = [
     "GLOSSARY",
 ]
 PROJECT = ["benchmarks", "CONTRIBUTING", "SECURITY", "CHANGELOG", "decisions/index"]
-APPENDIX = ["guarantees", "coverage", "runs", "mutation", "corpus", "concepts/simulation", "concepts/sheet-engine-reports"]
+APPENDIX = [
+    "guarantees",
+    "coverage",
+    "runs",
+    "mutation",
+    "corpus",
+    "concepts/simulation",
+    "concepts/sheet-engine-reports",
+]
 
 # Caption, the pages in order, and the folder whose other pages follow.
 GROUPS: list[tuple[str, list[str], str]] = [

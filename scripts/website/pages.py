@@ -70,7 +70,9 @@ def write_pages(source: Path, generated: Mapping[str, str]) -> None:
 
 def below(folder: str, texts: Mapping[str, str]) -> list[str]:
     """The pages of a folder, in order."""
-    return sorted(path.rpartition(".")[0] for path in texts if path.startswith(folder) and not path.endswith("/index.md"))
+    return sorted(
+        path.rpartition(".")[0] for path in texts if path.startswith(folder) and not path.endswith("/index.md")
+    )
 
 
 def rewritten(path: str, text: str) -> tuple[str, set[str]]:

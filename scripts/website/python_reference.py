@@ -37,7 +37,8 @@ METHODS_ON_A_MODULE_PAGE_MAX = 8
 ALIASES = {"stratalog.server.application": "ControllerRouterHandler"}
 INDEX = """# Python API
 
-The public modules. Everything else is private and may change with any release. These pages are made from the docstrings.
+The public modules. Everything else is private and may change with any release. These pages are made from the
+docstrings.
 
 | module | what it holds |
 | --- | --- |
@@ -112,8 +113,9 @@ def homes_of(modules: Mapping[str, ModuleType]) -> dict[int, str]:
 
 def module_pages(name: str, module: ModuleType, homes: Mapping[int, str], below: list[str]) -> dict[str, str]:
     """A module's page, with pages of its large classes."""
-    own = [each for each in names_of(module) if homes.get(id(getattr(module, each)), f"{name}.{each}") == f"{name}.{each}"]
-    elsewhere = [homes[id(getattr(module, each))] for each in names_of(module) if each not in own]
+    home = {each: homes.get(id(getattr(module, each)), f"{name}.{each}") for each in names_of(module)}
+    own = [each for each, full in home.items() if full == f"{name}.{each}"]
+    elsewhere = [full for each, full in home.items() if each not in own]
     large = [each for each in own if inspect.isclass(getattr(module, each)) and is_large(getattr(module, each))]
     parts = [heading(name), f".. automodule:: {name}\n   :no-members:\n"]
     listed = [f"{name}.{each}" for each in large] + below
@@ -122,8 +124,8 @@ def module_pages(name: str, module: ModuleType, homes: Mapping[int, str], below:
     parts += [f":doc:`{each} <{name}.{each}>`\n   {_title(getattr(module, each))}\n" for each in large]
     parts += [f":doc:`{each}`\n   {_title(import_module(each))}\n" for each in below]
     if elsewhere:
-        parts.append("Described with the other names of their module:\n")
-        parts.append(", ".join(f":py:obj:`{full}`" for full in elsewhere) + ".\n")
+        names = (f":py:obj:`{full.rpartition('.')[2]} <{full}>`" for full in elsewhere)
+        parts.append("Also here, and described elsewhere: " + ", ".join(names) + ".\n")
     parts += [directive(name, each, getattr(module, each)) for each in _ordered(module, own) if each not in large]
     pages = {f"{FOLDER}/{name}.rst": "\n".join(parts)}
     for each in large:
@@ -154,7 +156,9 @@ def directive(module: str, name: str, value: object) -> str:
     """What asks Sphinx for the description of a name."""
     if inspect.isclass(value):
         kind = "autoexception" if issubclass(value, BaseException) else "autoclass"
-        return f".. {kind}:: {module}.{name}\n   :members:\n   :undoc-members:\n   :show-inheritance:\n"
+        inherits = any(base.__module__.startswith("stratalog") for base in value.__bases__)
+        options = ["members", "undoc-members", *(["show-inheritance"] if inherits else [])]
+        return f".. {kind}:: {module}.{name}\n" + "".join(f"   :{option}:\n" for option in options)
     if inspect.isroutine(value):
         return f".. autofunction:: {module}.{name}\n"
     return f".. autodata:: {module}.{name}\n   :no-value:\n"
@@ -165,7 +169,8 @@ def limits_page() -> str:
     limits = import_module("stratalog.limits")
     source = Path(str(limits.__file__)).read_text()
     lines = source.splitlines()
-    parts = [f"# stratalog.limits\n\n{_title(limits)} [Limits](../../limits.md) says what is answered where one is reached.\n"]
+    answers = "[Limits](../../limits.md) says what is answered where one is reached."
+    parts = [f"# stratalog.limits\n\n{_title(limits)} {answers}\n"]
     rows: list[list[str]] = []
     for node in ast.parse(source).body:
         if isinstance(node, ast.Assign) and (comment := comment_above(lines, node.lineno)):
