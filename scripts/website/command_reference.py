@@ -30,7 +30,7 @@ def command_pages(program: click.Group | None = None) -> dict[str, str]:
     context = click.Context(program, info_name="stratalog", terminal_width=WIDTH)
     commands = {name: program.get_command(context, name) for name in program.list_commands(context)}
     shown = {name: command for name, command in commands.items() if command and not command.hidden}
-    shared = {option.name for option in program.params}
+    shared: set[str | None] = {option.name for option in program.params}
     pages = {
         f"{FOLDER}/{name}.md": "\n".join(command_text(command, name, context, shared, level=1))
         for name, command in shown.items()

@@ -33,6 +33,8 @@ MODULES = [
 ]
 # A class with more public methods than this has a page of its own.
 METHODS_ON_A_MODULE_PAGE_MAX = 8
+# `stratalog.open` and `stratalog.maintain` are what its readers look for.
+FUNCTIONS_FIRST = "stratalog"
 # Aliases of Litestar that name types as text. They are shown by their own names.
 ALIASES = {"stratalog.server.application": "ControllerRouterHandler"}
 INDEX = """# Python API
@@ -135,12 +137,15 @@ def module_pages(name: str, module: ModuleType, homes: Mapping[int, str], below:
 
 
 def _ordered(module: ModuleType, names: list[str]) -> list[str]:
-    """Functions, then classes, then values, each in the order of ``__all__``."""
-    return sorted(names, key=lambda name: _rank(getattr(module, name)))
+    """Classes, then functions, then values, each in the order of ``__all__``. One module begins with its functions."""
+    functions_first = module.__name__ == FUNCTIONS_FIRST
+    return sorted(names, key=lambda name: _rank(getattr(module, name), functions_first))
 
 
-def _rank(value: object) -> int:
-    return 0 if inspect.isroutine(value) else 1 if inspect.isclass(value) else 2
+def _rank(value: object, functions_first: bool) -> int:
+    if inspect.isclass(value):
+        return 1
+    return (0 if functions_first else 2) if inspect.isroutine(value) else 3
 
 
 def is_large(value: type) -> bool:
