@@ -145,8 +145,10 @@ record: ready-dev ## move the results in runs.json to the table of docs/runs.md
 bench: ready-dev ## benchmarks, figures to bench.json
 	$(python) -m bench --json $(BENCH_JSON)
 
-docs: ready-dev ## check that every link and every file named in the documentation leads somewhere
-	$(python) -m pytest -q tests/test_docs.py tests/test_readme.py
+docs: ready-dev ## build the documentation site into build/site, after checking every link, file and snippet that the pages name
+	$(python) -m pytest -q tests/test_docs.py tests/test_readme.py tests/test_snippets.py
+	$(python) -m scripts.website build/site
+	@echo "open build/site/index.html"
 
 clean: ## remove everything that the other targets made
 	rm -rf .venv .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache .coverage .coverage.* htmlcov

@@ -1,0 +1,1 @@
+"""Programs that people and `make` run."""

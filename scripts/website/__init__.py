@@ -1,0 +1,18 @@
+"""The documentation site: `python -m scripts.website build/site`, or `make docs`. See docs/decisions/0053.
+
+The repository's Markdown pages and the generated reference are written into a source folder below `build/`. Sphinx
+turns it into HTML, and a warning ends the build. Then every link and source of the HTML is looked up.
+
+Modules
+-------
+conf               the settings of Sphinx
+navigation         which page stands where
+pages              the repository's pages with links that lead within the site
+markup             tables and text of generated pages
+python_reference   pages of the public Python modules
+http_reference     pages of the HTTP API, from its OpenAPI document
+command_reference  pages of the commands
+docstrings         docstrings as Sphinx reads them
+sidebar            the list of pages beside each page
+links              checks of the built HTML
+"""

@@ -1,0 +1,48 @@
+"""Build the site into the folder that is named: `python -m scripts.website build/site`."""
+
+from __future__ import annotations
+
+import shutil
+import sys
+from pathlib import Path
+
+from sphinx.cmd.build import build_main
+
+from scripts.website.command_reference import command_pages
+from scripts.website.http_reference import http_pages
+from scripts.website.links import faults
+from scripts.website.pages import write_pages
+from scripts.website.python_reference import python_pages
+
+CONFIGURATION = Path(__file__).parent
+
+
+def main(arguments: list[str]) -> int:
+    if len(arguments) != 1:
+        print("usage: python -m scripts.website FOLDER", file=sys.stderr)
+        return 2
+    return build(Path(arguments[0]))
+
+
+def build(site: Path) -> int:
+    """Build the site. What it is made from is beside it, in folders whose names begin with its own."""
+    source, cache = site.with_name(f"{site.name}-source"), site.with_name(f"{site.name}-cache")
+    for folder in (site, source, cache):
+        shutil.rmtree(folder, ignore_errors=True)
+    write_pages(source, {**python_pages(), **http_pages(), **command_pages()})
+    if code := render(source, site, cache):
+        return code
+    found = faults(site)
+    for fault in found:
+        print(f"error: {fault}", file=sys.stderr)
+    return 1 if found else 0
+
+
+def render(source: Path, site: Path, cache: Path) -> int:
+    """Let Sphinx turn ``source`` into ``site``. Not 0 where it warned."""
+    options = ["-q", "--fail-on-warning", "--keep-going", "-b", "html", "-c", str(CONFIGURATION), "-d", str(cache)]
+    return build_main([*options, str(source), str(site)])
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

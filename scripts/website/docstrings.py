@@ -1,0 +1,48 @@
+"""Docstrings as Sphinx reads them: the list of a package's modules, and text that is no markup."""
+
+from __future__ import annotations
+
+import inspect
+import re
+from typing import Any
+
+__all__ = ["as_markup", "connect"]
+
+UNDERLINE = re.compile(r"^-{3,}$")
+MODULE_LINE = re.compile(r"^(\w+)  +(\S.*)$")
+
+
+def connect(app: Any) -> None:
+    """Let Sphinx pass every docstring through `as_markup`."""
+    app.connect("autodoc-process-docstring", _process)
+
+
+def _process(app: Any, what: str, name: str, thing: Any, options: Any, lines: list[str]) -> None:
+    """Sphinx calls this. A value without a docstring has that of its type, which says nothing about the value."""
+    if what == "module" and getattr(thing, "__all__", None):
+        lines[:] = without_modules(lines)
+    if what in ("data", "attribute") and "\n".join(lines).strip() == inspect.getdoc(type(thing)):
+        lines.clear()
+    lines[:] = as_markup(lines)
+
+
+def without_modules(lines: list[str]) -> list[str]:
+    """The docstring of a package that exports names itself, up to the list of its modules, which are private."""
+    ends = (number - 1 for number, line in enumerate(lines) if UNDERLINE.match(line) and number)
+    return lines[: next(ends, len(lines))]
+
+
+def as_markup(lines: list[str]) -> list[str]:
+    """A heading becomes a rubric, and a list of modules a list of definitions."""
+    made: list[str] = []
+    for number, line in enumerate(lines):
+        following = lines[number + 1] if number + 1 < len(lines) else ""
+        if UNDERLINE.match(line):
+            continue
+        if line and UNDERLINE.match(following):
+            made += [f".. rubric:: {line}", ""]
+        elif found := MODULE_LINE.match(line):
+            made += [f"``{found[1]}``", f"   {found[2]}"]
+        else:
+            made.append(line)
+    return made

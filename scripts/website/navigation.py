@@ -1,0 +1,90 @@
+"""Which page stands where: the groups of the sidebar, and the order in them.
+
+A page of a group's folder that is not named here stands at the group's end, so a new page needs no line of its own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable
+
+__all__ = ["GROUPS", "contents", "grouped"]
+
+TUTORIAL = ["guides/first-steps", "guides/collaborative-app"]
+GUIDES = [
+    "guides/server",
+    "guides/client",
+    "guides/browser-client",
+    "guides/queue",
+    "guides/maintenance",
+    "guides/backup",
+    "guides/verify",
+    "guides/alarms",
+    "guides/aws",
+    "guides/deploy",
+    "guides/sheet",
+    "guides/table",
+    "guides/catalogue",
+]
+CONCEPTS = [
+    "concepts/overview",
+    "concepts/log",
+    "concepts/documents",
+    "concepts/records",
+    "concepts/tree",
+    "concepts/sync",
+    "concepts/proof",
+    "concepts/collecting",
+    "concepts/sheet",
+    "concepts/cost",
+    "seed-example",
+]
+REFERENCE = [
+    "reference/python/index",
+    "reference/http/index",
+    "reference/commands/index",
+    "guides/command-line",
+    "guides/settings",
+    "limits",
+    "formats/index",
+    "GLOSSARY",
+]
+PROJECT = ["benchmarks", "CONTRIBUTING", "SECURITY", "CHANGELOG", "decisions/index"]
+APPENDIX = [
+    "guarantees",
+    "coverage",
+    "runs",
+    "mutation",
+    "corpus",
+    "concepts/simulation",
+    "concepts/sheet-engine-reports",
+]
+
+# Caption, the pages in order, and the folder whose other pages follow.
+GROUPS: list[tuple[str, list[str], str]] = [
+    ("Tutorial", TUTORIAL, ""),
+    ("How-to guides", GUIDES, "guides/"),
+    ("Concepts", CONCEPTS, "concepts/"),
+    ("Reference", REFERENCE, ""),
+    ("Project", PROJECT, "apps/"),
+    ("Appendix", ["contents", *APPENDIX], ""),
+]
+# Pages that the page of a group's folder lists.
+BELOW_AN_INDEX = ("decisions/", "formats/", "reference/")
+
+
+def grouped(pages: Collection[str]) -> list[tuple[str, list[str]]]:
+    """Each caption with its pages, of all ``pages`` of the site. What no group holds ends the last one."""
+    named = {name for _, names, _ in GROUPS for name in names} | {"index"}
+    groups = []
+    for caption, names, folder in GROUPS:
+        others = sorted(page for page in pages if folder and page.startswith(folder) and page not in named)
+        named |= set(others)
+        groups.append((caption, [*names, *others]))
+    groups[-1][1].extend(sorted(page for page in pages if page not in named and not page.startswith(BELOW_AN_INDEX)))
+    return groups
+
+
+def contents(pages: Iterable[str], caption: str = "", *, hidden: bool = False) -> str:
+    """A list of pages for Sphinx, from the source folder's root."""
+    options = [":maxdepth: 1", *([f":caption: {caption}"] if caption else []), *([":hidden:"] if hidden else [])]
+    return "\n".join(["```{toctree}", *options, "", *(f"/{page}" for page in pages), "```", ""])

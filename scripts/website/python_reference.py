@@ -1,0 +1,202 @@
+"""Pages of the public Python modules: every name of each ``__all__``, described by its docstring."""
+
+from __future__ import annotations
+
+import ast
+import inspect
+import pkgutil
+from collections.abc import Iterator, Mapping
+from importlib import import_module
+from pathlib import Path
+from types import ModuleType
+
+from scripts.website.markup import code, table
+from scripts.website.navigation import contents
+
+__all__ = ["python_pages"]
+
+FOLDER = "reference/python"
+# A name that several of them export is described by the first.
+MODULES = [
+    "stratalog.errors",
+    "stratalog.clock",
+    "stratalog.settings",
+    "stratalog.server",
+    "stratalog.client",
+    "stratalog.sync",
+    "stratalog.cli",
+    "stratalog.testing",
+    "stratalog.codec",
+    "stratalog.keys",
+    "stratalog.group_commit",
+    "stratalog",
+]
+# A class with more public methods than this has a page of its own.
+METHODS_ON_A_MODULE_PAGE_MAX = 8
+# `stratalog.open` and `stratalog.maintain` are what its readers look for.
+FUNCTIONS_FIRST = "stratalog"
+# Aliases of Litestar that name types as text. They are shown by their own names.
+ALIASES = {"stratalog.server.application": "ControllerRouterHandler"}
+INDEX = """# Python API
+
+The public modules. Everything else is private and may change with any release. These pages are made from the
+docstrings.
+
+| module | what it holds |
+| --- | --- |
+| [`stratalog`](stratalog.rst) | stores, documents, logs and records: start here |
+"""
+
+
+def python_pages() -> dict[str, str]:
+    """The pages by their path in the source folder."""
+    modules = {name: module for public in MODULES for name, module in with_submodules(public)}
+    homes = homes_of(modules)
+    for name in {value.__module__ for value in described(modules)}:
+        import_types(import_module(name))
+    pages: dict[str, str] = {}
+    for name, module in modules.items():
+        below = [] if names_of(module) else [other for other in modules if other.startswith(f"{name}.")]
+        pages |= module_pages(name, module, homes, below)
+    pages[f"{FOLDER}/stratalog.limits.md"] = limits_page()
+    listed = ["stratalog", *(name for name in MODULES if name != "stratalog"), "stratalog.limits"]
+    rows = [f"| [`{name}`]({_file(name)}) | {_title(import_module(name))} |" for name in listed[1:]]
+    toc = contents(f"{FOLDER}/{name}" for name in listed).replace(":maxdepth: 1", ":maxdepth: 1\n:hidden:")
+    return pages | {f"{FOLDER}/index.md": INDEX + "\n".join(rows) + "\n\n" + toc}
+
+
+def _file(name: str) -> str:
+    return f"{name}.md" if name == "stratalog.limits" else f"{name}.rst"
+
+
+def _title(module: object) -> str:
+    """The summary of a docstring, in one line."""
+    return " ".join((inspect.getdoc(module) or "").split("\n\n")[0].split())
+
+
+def with_submodules(name: str) -> Iterator[tuple[str, ModuleType]]:
+    """A public module. Of a package that exports nothing itself, its modules are public too."""
+    module = import_module(name)
+    yield name, module
+    if not names_of(module) and hasattr(module, "__path__"):
+        for below in pkgutil.iter_modules(module.__path__):
+            yield f"{name}.{below.name}", import_module(f"{name}.{below.name}")
+
+
+def import_types(module: ModuleType) -> None:
+    """Import what a module imports for its annotations alone, so that its signatures can be read."""
+    for node in ast.parse(inspect.getsource(module)).body:
+        if isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING":
+            exec("\n".join(map(ast.unparse, node.body)), vars(module))
+    if alias := ALIASES.get(module.__name__):
+        setattr(module, alias, type(alias, (), {"__module__": "litestar.types"}))
+
+
+def names_of(module: ModuleType) -> list[str]:
+    return [name for name in getattr(module, "__all__", []) if not name.startswith("__")]
+
+
+def described(modules: Mapping[str, ModuleType]) -> Iterator[type]:
+    """Every public class."""
+    values = (getattr(module, name) for module in modules.values() for name in names_of(module))
+    return (value for value in values if inspect.isclass(value))
+
+
+def homes_of(modules: Mapping[str, ModuleType]) -> dict[int, str]:
+    """The full name under which each class and function is described, by its identity."""
+    homes: dict[int, str] = {}
+    for module_name, module in modules.items():
+        for name in names_of(module):
+            value = getattr(module, name)
+            if inspect.isclass(value) or inspect.isroutine(value):
+                homes.setdefault(id(value), f"{module_name}.{name}")
+    return homes
+
+
+def module_pages(name: str, module: ModuleType, homes: Mapping[int, str], below: list[str]) -> dict[str, str]:
+    """A module's page, with pages of its large classes."""
+    home = {each: homes.get(id(getattr(module, each)), f"{name}.{each}") for each in names_of(module)}
+    own = [each for each, full in home.items() if full == f"{name}.{each}"]
+    elsewhere = [full for each, full in home.items() if each not in own]
+    large = [each for each in own if inspect.isclass(getattr(module, each)) and is_large(getattr(module, each))]
+    parts = [heading(name), f".. automodule:: {name}\n   :no-members:\n"]
+    listed = [f"{name}.{each}" for each in large] + below
+    if listed:
+        parts.append(".. toctree::\n   :hidden:\n\n" + "".join(f"   /{FOLDER}/{each}\n" for each in listed))
+    parts += [f":doc:`{each} <{name}.{each}>`\n   {_title(getattr(module, each))}\n" for each in large]
+    parts += [f":doc:`{each}`\n   {_title(import_module(each))}\n" for each in below]
+    if elsewhere:
+        names = (f":py:obj:`{full.rpartition('.')[2]} <{full}>`" for full in elsewhere)
+        parts.append("Also here, and described elsewhere: " + ", ".join(names) + ".\n")
+    parts += [directive(name, each, getattr(module, each)) for each in _ordered(module, own) if each not in large]
+    pages = {f"{FOLDER}/{name}.rst": "\n".join(parts)}
+    for each in large:
+        full = f"{name}.{each}"
+        pages[f"{FOLDER}/{full}.rst"] = "\n".join([heading(each), directive(name, each, getattr(module, each))])
+    return pages
+
+
+def _ordered(module: ModuleType, names: list[str]) -> list[str]:
+    """Classes, then functions, then values, each in the order of ``__all__``. One module begins with its functions."""
+    functions_first = module.__name__ == FUNCTIONS_FIRST
+    return sorted(names, key=lambda name: _rank(getattr(module, name), functions_first))
+
+
+def _rank(value: object, functions_first: bool) -> int:
+    if inspect.isclass(value):
+        return 1
+    return (0 if functions_first else 2) if inspect.isroutine(value) else 3
+
+
+def is_large(value: type) -> bool:
+    methods = [name for name, member in vars(value).items() if callable(member) and not name.startswith("_")]
+    return len(methods) > METHODS_ON_A_MODULE_PAGE_MAX
+
+
+def heading(title: str) -> str:
+    return f"{title}\n{'=' * len(title)}\n"
+
+
+def directive(module: str, name: str, value: object) -> str:
+    """What asks Sphinx for the description of a name."""
+    if inspect.isclass(value):
+        kind = "autoexception" if issubclass(value, BaseException) else "autoclass"
+        inherits = any(base.__module__.startswith("stratalog") for base in value.__bases__)
+        options = ["members", "undoc-members", *(["show-inheritance"] if inherits else [])]
+        return f".. {kind}:: {module}.{name}\n" + "".join(f"   :{option}:\n" for option in options)
+    if inspect.isroutine(value):
+        return f".. autofunction:: {module}.{name}\n"
+    return f".. autodata:: {module}.{name}\n   :no-value:\n"
+
+
+def limits_page() -> str:
+    """Each limit with its number, under the comment that stands above it."""
+    limits = import_module("stratalog.limits")
+    source = Path(str(limits.__file__)).read_text()
+    lines = source.splitlines()
+    answers = "[Limits](../../limits.md) says what is answered where one is reached."
+    parts = [f"# stratalog.limits\n\n{_title(limits)} {answers}\n"]
+    rows: list[list[str]] = []
+    for node in ast.parse(source).body:
+        if isinstance(node, ast.Assign) and (comment := comment_above(lines, node.lineno)):
+            parts += [table(["limit", "number"], rows), comment + "\n"]
+            rows = []
+        if isinstance(node, ast.Assign | ast.AnnAssign):
+            name = ast.unparse(node.targets[0] if isinstance(node, ast.Assign) else node.target)
+            if name.isupper():
+                rows.append([code(name), number(getattr(limits, name))])
+    return "\n".join([*parts, table(["limit", "number"], rows)])
+
+
+def comment_above(lines: list[str], line: int) -> str:
+    """The comment that ends above a line, counted from 1."""
+    found: list[str] = []
+    for text in reversed(lines[: line - 1]):
+        if not text.startswith("#"):
+            break
+        found.insert(0, text.removeprefix("#").strip())
+    return " ".join(found)
+
+
+def number(value: object) -> str:
+    return f"{value:,}" if isinstance(value, int | float) else code(str(value))

@@ -1,0 +1,274 @@
+"""Run the snippets of one page in the current folder, one after the other: `python -m tests.snippets PAGE`.
+
+The Python blocks of a page share a namespace; ``sh`` blocks run line by line in the same folder. A block whose first
+line is ``# NAME.py`` is written to that file, and run unless it holds tests. `pip` is a command that does nothing:
+the environment of the tests has all that pages install. A command that serves or works runs until the page ends, at
+another port than the page says.
+
+An HTML comment before a block, or by itself, says what a reader sees without being told::
+
+    <!-- snippet: skip, WHY -->         the next block is not run
+    <!-- snippet: exit CODE -->         a line of the next block ends with this code
+    <!-- snippet: file NAME -->         the next block is written to a file, and not run
+    <!-- snippet: sh ... -->            these lines run here
+    <!-- snippet: python ... -->        this code runs here, in the namespace of the page
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import re
+import shlex
+import socket
+import subprocess
+import sys
+import time
+import traceback
+import urllib.error
+import urllib.request
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import click
+
+from stratalog.cli import main as stratalog
+
+__all__ = ["Snippet", "SnippetFailure", "run_page", "snippets_of"]
+
+ROOT = Path(__file__).parents[1]
+BLOCK = re.compile(
+    r"^<!-- snippet: (?P<order>.*?)\s*-->|^(?P<indent> *)```(?P<language>python|sh|console)\n(?P<text>.*?)^ *```$",
+    re.DOTALL | re.MULTILINE,
+)
+FILE_NAME = re.compile(r"# ([\w/]+\.py)\b")
+PORT = "8420"
+"""The port of the pages."""
+
+SERVER_SECONDS_MAX = 30
+COMMAND_SECONDS_MAX = 30
+SHIMS = {
+    "pip": "exit 0",
+    "python": f'exec {shlex.quote(sys.executable)} "$@"',
+    "stratalog": f'exec {shlex.quote(sys.executable)} -m stratalog "$@"',
+}
+
+
+SAY_WHERE = "import json, os; print(json.dumps([os.getcwd(), dict(os.environ)]))"
+
+
+class SnippetFailure(AssertionError):
+    """A snippet did not do what its page says."""
+
+
+@dataclass(frozen=True)
+class Snippet:
+    """A block of a page, with what the comment before it says."""
+
+    line: int
+    language: str
+    text: str
+    skipped: str = ""
+    exit_code: int = 0
+    file: str = ""
+
+
+def snippets_of(page: str) -> Iterator[Snippet]:
+    """The snippets of a page's text in order. Raises ValueError for a comment that no snippet follows, or no such."""
+    order: dict[str, Any] = {}
+    for match in BLOCK.finditer(page):
+        line = page.count("\n", 0, match.start()) + 1
+        if match["order"] is not None:
+            word, _, rest = match["order"].partition("\n") if "\n" in match["order"] else match["order"].partition(" ")
+            if word in ("sh", "python"):
+                yield Snippet(line, word, rest + "\n")
+            else:
+                order = _order(line, match["order"])
+            continue
+        text = re.sub(rf"^{match['indent']}", "", match["text"], flags=re.MULTILINE)
+        snippet = Snippet(line, "python" if match["language"] == "python" else "sh", text)
+        if match["language"] == "console":
+            snippet = replace(snippet, text="".join(_typed(text)))
+        yield replace(snippet, **order)
+        order = {}
+    if order:
+        raise ValueError(f"no snippet follows the last comment: {order}")
+
+
+def _order(line: int, text: str) -> dict[str, Any]:
+    if found := re.fullmatch(r"skip, (\S.*)", text, re.DOTALL):
+        return {"skipped": " ".join(found[1].split())}
+    if found := re.fullmatch(r"exit (\d+)", text):
+        return {"exit_code": int(found[1])}
+    if found := re.fullmatch(r"file (\S+)", text):
+        return {"file": found[1]}
+    raise ValueError(f"line {line}: no such comment: snippet: {text}")
+
+
+def _typed(text: str) -> Iterator[str]:
+    """The lines of a console that a person types."""
+    return (line.removeprefix("$ ") for line in text.splitlines(keepends=True) if line.startswith("$ "))
+
+
+def run_page(name: str, text: str) -> None:
+    """Run a page's snippets in the current folder. Raises SnippetFailure for the first that fails."""
+    with contextlib.ExitStack() as leaving:
+        page = _Page(name, leaving)
+        for snippet in snippets_of(text):
+            if not snippet.skipped:
+                page.run(snippet)
+
+
+class _Page:
+    """The state that a page's snippets share."""
+
+    def __init__(self, name: str, leaving: contextlib.ExitStack) -> None:
+        self.name = name
+        self.leaving = leaving
+        self.namespace: dict[str, Any] = {"__name__": "__main__"}
+        self.port = _free_port()
+        self.server: subprocess.Popen[bytes] | None = None
+        self.tools = Path.cwd().parent / "tools"
+        self._make_tools()
+        sys.path.insert(0, os.getcwd())
+
+    def run(self, snippet: Snippet) -> None:
+        snippet = replace(snippet, text=snippet.text.replace(PORT, str(self.port)))
+        found = FILE_NAME.match(snippet.text)
+        file = snippet.file or (found[1] if found and snippet.language == "python" else "")
+        if file:
+            Path(file).parent.mkdir(parents=True, exist_ok=True)
+            Path(file).write_text(snippet.text)
+        if snippet.file or Path(file).name.startswith("test_"):
+            return
+        if snippet.language == "python":
+            self._run_python(snippet, file)
+        else:
+            for line, command in _commands(snippet):
+                self._run_command(line, command, {0, snippet.exit_code})
+
+    def _run_python(self, snippet: Snippet, file: str) -> None:
+        sys.path[0] = os.getcwd()
+        shown = file or self.name
+        self.namespace["__file__"] = os.path.abspath(shown)
+        try:
+            program = compile("\n" * snippet.line + snippet.text, shown, "exec", dont_inherit=True)
+            exec(program, self.namespace)
+        except BaseException as exc:
+            raise SnippetFailure(f"{self.name}:{snippet.line}: {traceback.format_exc(limit=-4)}") from exc
+
+    def _run_command(self, line: int, command: str, codes: set[int]) -> None:
+        words = shlex.split(command, comments=True)
+        if not words:
+            return
+        if words[0] == "stratalog" and ("serve" in words or "work" in words):
+            self._start(line, words)
+            return
+        code = _run_here(words[1:]) if is_plain(command) and words[0] == "stratalog" else self._run_in_shell(command)
+        if code not in codes:
+            raise SnippetFailure(f"{self.name}:{line}: exit code {code}: {command}")
+
+    def _run_in_shell(self, command: str) -> int:
+        """Run a line in a shell, and go on in the folder and environment where it ends."""
+        after = self.tools / "after"
+        where = f"python -c {shlex.quote(SAY_WHERE)} > {shlex.quote(str(after))}"
+        script = f"{command}\ncode=$?\n{where}\nexit $code"
+        done = subprocess.run(["sh", "-c", script], timeout=COMMAND_SECONDS_MAX, env=self._environment(), check=False)
+        if done.returncode == 0:
+            folder, settings = json.loads(after.read_text())
+            os.chdir(folder)
+            os.environ.update({name: value for name, value in settings.items() if name.startswith("STRATALOG_")})
+        return done.returncode
+
+    def _start(self, line: int, words: list[str]) -> None:
+        """Start a server or a worker, which ends with the page. A page has one server at a time."""
+        serves = "serve" in words
+        if serves and "--port" not in words:
+            words = [*words, "--port", str(self.port)]
+        if serves and self.server:
+            _stop(self.server)
+        process = subprocess.Popen(words, env=self._environment())
+        self.leaving.callback(_stop, process)
+        if serves:
+            self.server = process
+            _wait_for(process, self.port, f"{self.name}:{line}: {shlex.join(words)}")
+
+    def _environment(self) -> dict[str, str]:
+        return {**os.environ, "PATH": f"{self.tools}:{os.environ['PATH']}"}
+
+    def _make_tools(self) -> None:
+        self.tools.mkdir()
+        for name, script in SHIMS.items():
+            tool = self.tools / name
+            tool.write_text(f"#!/bin/sh\n{script}\n")
+            tool.chmod(0o755)
+        os.environ["PATH"] = f"{self.tools}:{os.environ['PATH']}"
+
+
+def _commands(snippet: Snippet) -> Iterator[tuple[int, str]]:
+    """Each command with its line; one may go on after a backslash."""
+    command, first = "", 0
+    for number, line in enumerate(snippet.text.splitlines(), snippet.line + 1):
+        command, first = command + line, first or number
+        if not line.endswith("\\"):
+            yield first, command
+            command, first = "", 0
+        else:
+            command = command.removesuffix("\\")
+
+
+def is_plain(command: str) -> bool:
+    """Whether a line is one command without what a shell would read in it."""
+    lexer = shlex.shlex(command, posix=True, punctuation_chars=True)
+    lexer.whitespace_split = True
+    return not any(set(word) <= set("();<>|&") for word in lexer) and "$" not in command.split(" #")[0]
+
+
+def _run_here(arguments: list[str]) -> int:
+    """Run a command of the program in this process: starting Python again costs half a second."""
+    try:
+        stratalog(arguments)
+    except SystemExit as end:
+        return end.code if isinstance(end.code, int) else 1
+    return 0
+
+
+def _free_port() -> int:
+    with socket.socket() as listener:
+        listener.bind(("127.0.0.1", 0))
+        return int(listener.getsockname()[1])
+
+
+def _wait_for(process: subprocess.Popen[bytes], port: int, what: str) -> None:
+    deadline = time.monotonic() + SERVER_SECONDS_MAX
+    while time.monotonic() < deadline and process.poll() is None:
+        try:
+            urllib.request.urlopen(f"http://127.0.0.1:{port}/health", timeout=1).close()
+        except urllib.error.HTTPError:
+            return
+        except OSError:
+            time.sleep(0.05)
+        else:
+            return
+    raise SnippetFailure(f"{what}: no server answers")
+
+
+def _stop(process: subprocess.Popen[bytes]) -> None:
+    process.terminate()
+    try:
+        process.wait(10)
+    except subprocess.TimeoutExpired:
+        process.kill()
+        process.wait()
+
+
+if __name__ == "__main__":
+    path = Path(sys.argv[1])
+    try:
+        run_page(sys.argv[1], (ROOT / path).read_text())
+    except SnippetFailure as failure:
+        click.echo(str(failure), err=True)
+        sys.exit(1)

@@ -1,0 +1,134 @@
+"""Every Python and shell snippet of the README, the guides and the concepts runs. `tests/snippets.py` says how."""
+
+from __future__ import annotations
+
+import os
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.processes import environment, run
+from tests.snippets import ROOT, Snippet, SnippetFailure, is_plain, run_page, snippets_of
+
+PAGES = [
+    ROOT / "README.md",
+    *sorted((ROOT / "docs").glob("guides/*.md")),
+    *sorted((ROOT / "docs").glob("concepts/*.md")),
+]
+WITH_SNIPPETS = [page for page in PAGES if any(snippets_of(page.read_text()))]
+PAGE_SECONDS_MAX = 60
+
+
+@pytest.mark.parametrize("page", WITH_SNIPPETS, ids=lambda page: str(page.relative_to(ROOT)))
+def test_the_snippets_of_a_page_run(page: Path, tmp_path: Path) -> None:
+    folder = tmp_path / "page"
+    folder.mkdir()
+    own = {name: value for name, value in environment().items() if not name.startswith(("STRATALOG_", "AWS_"))}
+    command = [sys.executable, "-m", "tests.snippets", str(page.relative_to(ROOT))]
+    run(command, cwd=folder, env=own, seconds=PAGE_SECONDS_MAX)
+
+
+def test_blocks_are_found_with_their_lines_and_orders() -> None:
+    page = """# Title
+```python
+a = 1
+```
+<!-- snippet: skip, it needs an account -->
+```sh
+stratalog list
+```
+<!-- snippet: exit 1 -->
+
+```console
+$ stratalog verify
+all is well
+```
+<!-- snippet: file here.json -->
+```sh
+{}
+```
+<!-- snippet: sh
+stratalog init
+-->
+```json
+{}
+```
+"""
+    assert list(snippets_of(page)) == [
+        Snippet(2, "python", "a = 1\n"),
+        Snippet(6, "sh", "stratalog list\n", skipped="it needs an account"),
+        Snippet(11, "sh", "stratalog verify\n", exit_code=1),
+        Snippet(16, "sh", "{}\n", file="here.json"),
+        Snippet(19, "sh", "stratalog init\n"),
+    ]
+
+
+@pytest.mark.parametrize(
+    "page",
+    ["<!-- snippet: skip -->\n```sh\n```\n", "<!-- snippet: slip, why -->\n```sh\n```\n", "<!-- snippet: exit 1 -->\n"],
+)
+def test_an_order_that_is_misspelt_or_has_no_snippet_is_refused(page: str) -> None:
+    with pytest.raises(ValueError, match="comment"):
+        list(snippets_of(page))
+
+
+@pytest.mark.parametrize(
+    ("page", "place"),
+    [
+        ("text\n```python\nx = 1\ny = z\n```\n", "page.md:2"),
+        ("```sh\nstratalog init\nstratalog show acme/gone\n```\n", "page.md:3: exit code 3"),
+        ("```sh\ntest -e gone && exit 0\n```\n", "page.md:2: exit code"),
+    ],
+)
+def test_a_snippet_that_fails_is_named(page: str, place: str, fresh_folder: Path) -> None:
+    with pytest.raises(SnippetFailure, match=place):
+        run_page("page.md", page)
+
+
+def test_blocks_of_a_page_share_names_folder_and_environment(fresh_folder: Path) -> None:
+    page = """```python
+names = ["ada"]
+```
+```sh
+mkdir made && cd made
+export STRATALOG_STORE=./store
+stratalog init > said
+```
+```python
+# greeting.py
+names.append("bob")
+```
+```python
+import os
+assert names == ["ada", "bob"]
+assert sorted(os.listdir(".")) == ["greeting.py", "said", "store"]
+```
+"""
+    run_page("page.md", page)
+
+
+@pytest.mark.parametrize(
+    ("command", "plain"),
+    [
+        ("stratalog list  # all", True),
+        ("stratalog list > x", False),
+        ("a && b", False),
+        ("a $(b)", False),
+        ("a b\\|c", True),
+    ],
+)
+def test_what_a_shell_would_read_is_no_plain_command(command: str, plain: bool) -> None:
+    assert is_plain(command) == plain
+
+
+@pytest.fixture
+def fresh_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """An empty current folder. What a page changes in this process is put back."""
+    folder = tmp_path / "page"
+    folder.mkdir()
+    monkeypatch.chdir(folder)
+    monkeypatch.setattr(sys, "path", list(sys.path))
+    monkeypatch.setenv("PATH", os.environ["PATH"])
+    monkeypatch.setenv("STRATALOG_STORE", "./data")
+    return folder

@@ -1,0 +1,150 @@
+"""The documentation site: it builds without a warning, links lead somewhere, and no page asks another host.
+
+The reference has every public name, every call and every command, since it is made from them.
+"""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import click
+import pytest
+
+from scripts.website.__main__ import render
+from scripts.website.command_reference import command_pages, whole_program
+from scripts.website.docstrings import as_markup, without_modules
+from scripts.website.http_reference import http_pages, openapi_document
+from scripts.website.links import faults
+from scripts.website.navigation import GROUPS, grouped
+from scripts.website.pages import repository_pages, rewritten
+from scripts.website.python_reference import MODULES, names_of, python_pages, with_submodules
+from tests.processes import ROOT, run
+
+BUILD_SECONDS_MAX = 300
+
+
+@pytest.mark.slow
+def test_the_site_builds_without_a_warning_and_asks_no_other_host(tmp_path: Path) -> None:
+    site = tmp_path / "site"
+    done = run([sys.executable, "-m", "scripts.website", str(site)], cwd=ROOT, seconds=BUILD_SECONDS_MAX)
+    assert done.stderr == ""
+    assert faults(site) == []
+    assert "Search.setIndex" in (site / "searchindex.js").read_text()[:100]
+
+
+def test_a_broken_link_ends_the_build(tmp_path: Path) -> None:
+    source = tmp_path / "source"
+    source.mkdir()
+    (source / "index.md").write_text("# Title\n\n[gone](nowhere.md)\n")
+    assert render(source, tmp_path / "site", tmp_path / "cache") != 0
+
+
+@pytest.mark.parametrize(
+    ("html", "fault"),
+    [
+        ('<a href="gone.html">', "gone.html leads nowhere"),
+        ('<a href="#gone">', "#gone leads nowhere"),
+        ('<a href="page.html#gone">', "page.html#gone leads nowhere"),
+        ('<img src="gone.png">', "gone.png leads nowhere"),
+        ('<script src="https://cdn.example/x.js">', "https://cdn.example/x.js is fetched from another host"),
+        ('<img src="//cdn.example/x.png">', "//cdn.example/x.png is fetched from another host"),
+        (
+            '<link rel="stylesheet" href="http://cdn.example/x.css">',
+            "http://cdn.example/x.css is fetched from another host",
+        ),
+    ],
+)
+def test_a_fault_of_a_page_is_found(tmp_path: Path, html: str, fault: str) -> None:
+    (tmp_path / "page.html").write_text(html)
+    assert faults(tmp_path) == [f"page.html: {fault}"]
+
+
+@pytest.mark.parametrize(
+    "html", ['<a id="here" href="#here">', '<a href="https://example.org">', '<a href="mailto:a@b">']
+)
+def test_a_link_that_leads_somewhere_is_no_fault(tmp_path: Path, html: str) -> None:
+    (tmp_path / "page.html").write_text(html)
+    assert faults(tmp_path) == []
+
+
+def test_a_style_that_asks_another_host_is_found(tmp_path: Path) -> None:
+    (tmp_path / "page.css").write_text("@import url(https://fonts.example/x.css)")
+    assert faults(tmp_path) == ["page.css: asks another host"]
+
+
+def test_links_of_the_repository_lead_within_the_site() -> None:
+    page = (
+        "[home](../../README.md) [log](../../formats/log.md#keys) [formats](../../formats) [out](https://example.org)"
+    )
+    text, files = rewritten("docs/guides/server.md", page)
+    assert (
+        text
+        == "[home](../index.md) [log](../formats/log.md#keys) [formats](../formats/index.md) [out](https://example.org)"
+    )
+    assert files == set()
+
+
+def test_a_linked_file_comes_along() -> None:
+    assert rewritten("docs/limits.md", "[code](../src/stratalog/limits.py)")[1] == {"src/stratalog/limits.py"}
+
+
+def test_code_is_no_link() -> None:
+    page = "```python\nx = [a](b.md)\n```\n"
+    assert rewritten("docs/limits.md", page) == (page, set())
+
+
+def test_a_link_to_what_the_site_cannot_show_is_refused() -> None:
+    with pytest.raises(ValueError, match="no file that the site can show"):
+        rewritten("docs/limits.md", "[code](../src)")
+
+
+def test_every_page_stands_in_one_group() -> None:
+    pages = {target.removesuffix(".md") for target in repository_pages().values()}
+    shown = [page for _, group in grouped(pages) for page in group]
+    assert len(shown) == len(set(shown))
+    elsewhere = {page for page in pages - set(shown) if not page.startswith(("decisions/", "formats/"))}
+    assert elsewhere == {"index"}
+
+
+def test_every_page_that_the_navigation_names_is_there() -> None:
+    pages = {target.removesuffix(".md") for target in repository_pages().values()}
+    made = {"decisions/index", "formats/index"}
+    named = {page for _, group, _ in GROUPS for page in group if not page.startswith("reference/")}
+    assert named - pages - made == set()
+
+
+def test_every_public_name_is_in_the_python_reference() -> None:
+    modules = {name: module for public in MODULES for name, module in with_submodules(public)}
+    values = {id(getattr(module, name)) for module in modules.values() for name in names_of(module)}
+    text = "\n".join(python_pages().values())
+    shown = {
+        id(getattr(module, each))
+        for name, module in modules.items()
+        for each in names_of(module)
+        if f":: {name}.{each}\n" in text
+    }
+    assert values - shown == set()
+
+
+def test_every_call_is_in_the_http_reference() -> None:
+    text = "\n".join(http_pages().values())
+    document = openapi_document()
+    for path, calls in document["paths"].items():
+        for call in calls.values():
+            assert f"({call['operationId'].lower()})=" in text, path
+    assert [name for name in document["components"]["schemas"] if f"\n## {name}\n" not in text] == []
+
+
+def test_every_command_is_in_the_reference() -> None:
+    pages = command_pages()
+    program = whole_program()
+    context = click.Context(program, info_name="stratalog")
+    for name in program.list_commands(context):
+        assert f"\nstratalog {name}" in pages[f"reference/commands/{name}.md"]
+
+
+def test_the_list_of_a_packages_modules_is_a_list_of_definitions() -> None:
+    lines = ["Summary.", "", "Modules", "-------", "one  the first", "two  the second"]
+    assert as_markup(lines)[2:] == [".. rubric:: Modules", "", "``one``", "   the first", "``two``", "   the second"]
+    assert without_modules(lines) == ["Summary.", ""]
