@@ -12,6 +12,7 @@ An HTML comment before a block, or by itself, says what a reader sees without be
     <!-- snippet: file NAME -->         the next block is written to a file, and not run
     <!-- snippet: sh ... -->            these lines run here
     <!-- snippet: python ... -->        this code runs here, in the namespace of the page
+    <!-- snippet: apart ... -->         these lines run in an empty folder; each snippet after them runs in a copy of it
 """
 
 from __future__ import annotations
@@ -21,9 +22,11 @@ import json
 import os
 import re
 import shlex
+import shutil
 import socket
 import subprocess
 import sys
+import tempfile
 import time
 import traceback
 import urllib.error
@@ -74,6 +77,8 @@ class Snippet:
     skipped: str = ""
     exit_code: int = 0
     file: str = ""
+    hidden: bool = False
+    apart: bool = False
 
 
 def snippets_of(page: str) -> Iterator[Snippet]:
@@ -83,8 +88,9 @@ def snippets_of(page: str) -> Iterator[Snippet]:
         line = page.count("\n", 0, match.start()) + 1
         if match["order"] is not None:
             word, _, rest = match["order"].partition("\n") if "\n" in match["order"] else match["order"].partition(" ")
-            if word in ("sh", "python"):
-                yield Snippet(line, word, rest + "\n")
+            if word in ("sh", "python", "apart"):
+                language = "python" if word == "python" else "sh"
+                yield Snippet(line, language, rest + "\n", hidden=True, apart=word == "apart")
             else:
                 order = _order(line, match["order"])
             continue
@@ -132,10 +138,29 @@ class _Page:
         self.port = _free_port()
         self.server: subprocess.Popen[bytes] | None = None
         self.tools = Path.cwd().parent / "tools"
+        self.base: Path | None = None
+        self.is_used = False
         self._make_tools()
         sys.path.insert(0, os.getcwd())
 
     def run(self, snippet: Snippet) -> None:
+        """Run a snippet, in a fresh copy of the folder where the page says so."""
+        if snippet.apart:
+            self.base = None
+            os.chdir(self._new_folder())
+        elif self.base and self.is_used:
+            folder = self._new_folder()
+            shutil.copytree(self.base, folder, dirs_exist_ok=True)
+            os.chdir(folder)
+        self.is_used = not snippet.hidden
+        self._run(snippet)
+        if snippet.apart:
+            self.base, self.is_used = Path.cwd(), True
+
+    def _new_folder(self) -> Path:
+        return Path(tempfile.mkdtemp(dir=self.tools))
+
+    def _run(self, snippet: Snippet) -> None:
         snippet = replace(snippet, text=snippet.text.replace(PORT, str(self.port)))
         found = FILE_NAME.match(snippet.text)
         file = snippet.file or (found[1] if found and snippet.language == "python" else "")
