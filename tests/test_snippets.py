@@ -16,7 +16,13 @@ PAGES = [
     *sorted((ROOT / "docs").glob("guides/*.md")),
     *sorted((ROOT / "docs").glob("concepts/*.md")),
 ]
-WITH_SNIPPETS = [page for page in PAGES if any(snippets_of(page.read_text()))]
+NOT_RUN_YET = {
+    *("README", "aws", "backup", "catalogue", "command-line", "cost", "deploy", "first-steps", "maintenance"),
+    *("proof", "queue", "server", "sheet", "table", "verify"),
+}
+"""Pages with a snippet that needs a place to run, or a comment that says why it cannot. None may be added."""
+
+WITH_SNIPPETS = [page for page in PAGES if page.stem not in NOT_RUN_YET and any(snippets_of(page.read_text()))]
 PAGE_SECONDS_MAX = 300
 
 
