@@ -12,7 +12,7 @@ import click
 import pytest
 
 from scripts.website.__main__ import render
-from scripts.website.command_reference import command_pages, whole_program
+from scripts.website.command_reference import command_pages, entire_program
 from scripts.website.docstrings import as_markup, without_modules
 from scripts.website.http_reference import http_pages, openapi_document
 from scripts.website.links import faults
@@ -138,7 +138,7 @@ def test_every_call_is_in_the_http_reference() -> None:
 
 def test_every_command_is_in_the_reference() -> None:
     pages = command_pages()
-    program = whole_program()
+    program = entire_program()
     context = click.Context(program, info_name="stratalog")
     for name in program.list_commands(context):
         assert f"\nstratalog {name}" in pages[f"reference/commands/{name}.md"]

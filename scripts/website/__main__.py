@@ -32,10 +32,10 @@ def build(site: Path) -> int:
     write_pages(source, {**python_pages(), **http_pages(), **command_pages()})
     if code := render(source, site, cache):
         return code
-    found = faults(site)
-    for fault in found:
+    matches = faults(site)
+    for fault in matches:
         print(f"error: {fault}", file=sys.stderr)
-    return 1 if found else 0
+    return 1 if matches else 0
 
 
 def render(source: Path, site: Path, cache: Path) -> int:

@@ -26,7 +26,7 @@ all commands share. These pages are made from `stratalog COMMAND --help`.
 
 def command_pages(program: click.Group | None = None) -> dict[str, str]:
     """A page for each command of the program, with those below it, by its path in the source folder."""
-    program = program or whole_program()
+    program = program or entire_program()
     context = click.Context(program, info_name="stratalog", terminal_width=WIDTH)
     commands = {name: program.get_command(context, name) for name in program.list_commands(context)}
     shown = {name: command for name, command in commands.items() if command and not command.hidden}
@@ -38,13 +38,13 @@ def command_pages(program: click.Group | None = None) -> dict[str, str]:
     return pages | {f"{FOLDER}/index.md": index_page(program, shown, context)}
 
 
-def whole_program() -> click.Group:
+def entire_program() -> click.Group:
     """The program as it starts, with the commands of the applications."""
     from stratalog import cli
 
-    found = [value for value in vars(cli).values() if isinstance(value, Program)]
-    assert len(found) == 1
-    return found[0]
+    matches = [value for value in vars(cli).values() if isinstance(value, Program)]
+    assert len(matches) == 1
+    return matches[0]
 
 
 def index_page(program: click.Group, commands: dict[str, click.Command], context: click.Context) -> str:
@@ -78,9 +78,9 @@ def command_text(
         yield options
     if isinstance(command, click.Group):
         for below in command.list_commands(context):
-            found = command.get_command(context, below)
-            if found and not found.hidden:
-                yield from command_text(found, below, context, shared, level + 1)
+            matches = command.get_command(context, below)
+            if matches and not matches.hidden:
+                yield from command_text(matches, below, context, shared, level + 1)
 
 
 def help_text(command: click.Command) -> Iterator[str]:
@@ -95,8 +95,8 @@ def help_text(command: click.Command) -> Iterator[str]:
 def options_table(command: click.Command, context: click.Context, shared: set[str | None]) -> str:
     """The options that are not ``shared`` by all commands."""
     records = (
-        one.get_help_record(context)
-        for one in command.get_params(context)
-        if isinstance(one, click.Option) and one.name not in shared and "--help" not in one.opts
+        item.get_help_record(context)
+        for item in command.get_params(context)
+        if isinstance(item, click.Option) and item.name not in shared and "--help" not in item.opts
     )
     return table(["option", "what it does"], ([code(record[0]), prose(record[1])] for record in records if record))

@@ -41,8 +41,8 @@ def as_markup(lines: list[str]) -> list[str]:
             continue
         if line and UNDERLINE.match(following):
             made += [f".. rubric:: {line}", ""]
-        elif found := MODULE_LINE.match(line):
-            made += [f"``{found[1]}``", f"   {found[2]}"]
+        elif matches := MODULE_LINE.match(line):
+            made += [f"``{matches[1]}``", f"   {matches[2]}"]
         else:
             made.append(line)
     return made

@@ -99,7 +99,7 @@ def call_text(method: str, path: str, call: Json, common: Mapping[str, str]) -> 
     if description := call.get("description"):
         parts.append(prose(description) + "\n")
     if parameters := call.get("parameters"):
-        rows = ([code(one["name"]), one["in"], kind(one["schema"]), needed(one)] for one in parameters)
+        rows = ([code(item["name"]), item["in"], kind(item["schema"]), needed(item)] for item in parameters)
         parts.append(table(["parameter", "in", "type", ""], rows))
     if body := call.get("requestBody"):
         parts.append("**Body**: " + content_text(body) + ".\n")
@@ -116,18 +116,18 @@ def answer_text(answer: Json) -> str:
 
 def needed(parameter: Json) -> str:
     """Whether a parameter must be there, and what it says otherwise."""
-    notes = ["required"] if parameter.get("required") else []
+    remarks = ["required"] if parameter.get("required") else []
     if description := parameter.get("description"):
-        notes.append(prose(description))
-    return "; ".join([*notes, *notes_of(parameter["schema"])])
+        remarks.append(prose(description))
+    return "; ".join([*remarks, *remarks_of(parameter["schema"])])
 
 
-def notes_of(schema: Json) -> list[str]:
+def remarks_of(schema: Json) -> list[str]:
     """A schema's default, its description and its bounds."""
-    notes = [prose(schema["description"])] if schema.get("description") else []
+    remarks = [prose(schema["description"])] if schema.get("description") else []
     if schema.get("default") not in (None, ""):
-        notes.append(f"default {code(str(schema['default']))}")
-    return notes + [f"{words} {bound(schema[name])}" for name, words in BOUNDS.items() if name in schema]
+        remarks.append(f"default {code(str(schema['default']))}")
+    return remarks + [f"{words} {bound(schema[name])}" for name, words in BOUNDS.items() if name in schema]
 
 
 def bound(number: float) -> str:
@@ -150,7 +150,7 @@ def kind(schema: Json) -> str:
         return f"[{name}](shapes.md#{name.lower()})"
     for joined in ("oneOf", "anyOf"):
         if joined in schema:
-            return " or ".join(kind(one) for one in schema[joined])
+            return " or ".join(kind(item) for item in schema[joined])
     if "enum" in schema or "const" in schema:
         return " or ".join(code(str(value)) for value in schema.get("enum", [schema.get("const")]))
     return _plain_kind(schema)
@@ -187,5 +187,5 @@ def shape_text(schema: Json) -> str:
 def _fields(schema: Json) -> Iterator[list[str]]:
     required = schema.get("required", [])
     for name, field in (schema.get("properties") or {}).items():
-        notes = ["required"] if name in required else []
-        yield [code(name), kind(field), "; ".join(notes + notes_of(field))]
+        remarks = ["required"] if name in required else []
+        yield [code(name), kind(field), "; ".join(remarks + remarks_of(field))]

@@ -47,10 +47,10 @@ class Page(HTMLParser):
 def faults(site: Path) -> list[str]:
     """Each link that leads nowhere, and each request to another host."""
     pages = {path: Page(path.read_text()) for path in sorted(site.rglob("*.html"))}
-    found = [
+    matches = [
         f"{_name(site, path)}: {fault}" for path, page in pages.items() for fault in _page_faults(path, page, pages)
     ]
-    return found + [f"{_name(site, path)}: asks another host" for path in _styles_that_ask(site)]
+    return matches + [f"{_name(site, path)}: asks another host" for path in _styles_that_ask(site)]
 
 
 def _page_faults(path: Path, page: Page, pages: dict[Path, Page]) -> list[str]:

@@ -32,8 +32,13 @@ One page each: the context, the decision, and what follows from it. The newest a
 
 def repository_pages(root: Path = ROOT) -> dict[str, str]:
     """Each page of the repository that the site shows, by its path there: its path in the source folder."""
-    found = [*root.glob("*.md"), *root.glob("docs/**/*.md"), *root.glob("formats/*.md"), *root.glob("apps/*/README.md")]
-    return {path: target_of(path) for path in sorted(page.relative_to(root).as_posix() for page in found)}
+    paths = [
+        *root.glob("*.md"),
+        *root.glob("docs/**/*.md"),
+        *root.glob("formats/*.md"),
+        *root.glob("apps/*/README.md"),
+    ]
+    return {path: target_of(path) for path in sorted(page.relative_to(root).as_posix() for page in paths)}
 
 
 def target_of(path: str) -> str:

@@ -190,12 +190,12 @@ def limits_page() -> str:
 
 def comment_above(lines: list[str], line: int) -> str:
     """The comment that ends above a line, counted from 1."""
-    found: list[str] = []
+    matches: list[str] = []
     for text in reversed(lines[: line - 1]):
         if not text.startswith("#"):
             break
-        found.insert(0, text.removeprefix("#").strip())
-    return " ".join(found)
+        matches.insert(0, text.removeprefix("#").strip())
+    return " ".join(matches)
 
 
 def number(value: object) -> str:

@@ -27,7 +27,7 @@ def _give(app: Any, name: str, template: str, context: dict[str, Any], tree: Any
 
 def _groups(app: Any, shown: str) -> Iterator[str]:
     open_pages = set(_with_parents(app.env.toctree_includes, shown))
-    for caption, pages in grouped(app.env.found_docs):
+    for caption, pages in grouped(app.project.docnames):
         yield f'<p class="caption" role="heading"><span class="caption-text">{escape(caption)}</span></p>'
         yield from _list(app, pages, shown, open_pages, 1)
 
@@ -36,9 +36,9 @@ def _list(app: Any, pages: list[str], shown: str, open_pages: set[str], level: i
     yield "<ul>"
     for page in pages:
         current = " current" if page in open_pages else ""
-        place = escape(app.builder.get_relative_uri(shown, page))
+        link = escape(app.builder.get_relative_uri(shown, page))
         title = escape(app.env.titles[page].astext())
-        yield f'<li class="toctree-l{level}{current}"><a class="reference internal{current}" href="{place}">{title}</a>'
+        yield f'<li class="toctree-l{level}{current}"><a class="reference internal{current}" href="{link}">{title}</a>'
         below = app.env.toctree_includes.get(page, [])
         if below and page in open_pages:
             yield from _list(app, below, shown, open_pages, level + 1)
