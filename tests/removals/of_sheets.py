@@ -355,7 +355,7 @@ REMOVALS: tuple[Removal, ...] = (
     ),
     Removal(
         "B262",
-        (Edit(f"{WEB}/workbook.js", '      this.#announce("reload");\n', ""),),
+        (Edit(f"{WEB}/workbook.js", '    this.#announce("reload");\n', ""),),
         (story("whatIsTypedOutlivesARestore"),),
     ),
     Removal(
@@ -398,11 +398,14 @@ REMOVALS: tuple[Removal, ...] = (
         (
             Edit(
                 f"{WEB}/workbook.js",
-                "      this.#watch.carry(moves, this.version, (message) => this.#transport.emit(message));\n",
+                "    this.#watch.carry(moves, this.version, (message) => this.#transport.emit(message));\n",
                 "",
             ),
         ),
-        (story("whatWaitsFollowsItsCellThroughARestore"),),
+        (
+            story("whatWaitsFollowsItsCellThroughARestore"),
+            story("whatWaitedInAClosedWindowFollowsItsCellThroughARestore"),
+        ),
     ),
     Removal(
         "B293",

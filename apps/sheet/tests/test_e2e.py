@@ -62,6 +62,7 @@ STORIES = [
     "aRefusedChangeIsListedWithItsReason",
     "whatIsTypedOutlivesARestore",
     "whatWaitsFollowsItsCellThroughARestore",
+    "whatWaitedInAClosedWindowFollowsItsCellThroughARestore",
     "aSortAsksBeforeItTakesTheFirstRowAlong",
 ]
 

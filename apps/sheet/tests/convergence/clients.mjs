@@ -53,6 +53,10 @@ class Client {
   async load(without = "") {
     const loaded = await request("load");
     if (this.model?.session.pendingMessages.length) {
+      // What was sent may be among what came before a restore.
+      const { entries } = await request("since", { version: this.version });
+      const restored = entries.findIndex(({ type }) => type === "restored");
+      this.take(restored < 0 ? entries.slice(0, loaded.version - this.version) : entries.slice(0, restored));
       this.watch.noteDropped(dropWaitingUndo(this.model, () => {}));
       const moves = await request("moves", { source: this.version, target: loaded.version });
       this.watch.carry(moves, this.version, (message) => this.receive(message));
@@ -158,14 +162,18 @@ class Client {
   async receive_some(limit) {
     const since = await request("since", { version: this.version });
     if (since.reload) return this.load();
-    for (const entry of since.entries.slice(0, limit)) {
+    this.take(since.entries.slice(0, limit));
+    if (this.lost) throw new Error(`${this.name} lost its way at version ${this.version}`);
+  }
+
+  take(entries) {
+    for (const entry of entries) {
       this.version = entry.version;
       this.cached.entries[entry.version - this.cached.version - 1] = entry;
       if (!entry.message) continue;
       noteHistory(this.model, entry.message);
       this.watch.give(entry, (message) => this.receive(message));
     }
-    if (this.lost) throw new Error(`${this.name} lost its way at version ${this.version}`);
   }
 
   get pending() {

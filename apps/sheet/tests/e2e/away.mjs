@@ -195,7 +195,8 @@ export const away = ({ url, story, two }) => ({
     await goOnline(bob);
     await isListed(bob, "overwrote", "100");
     await isListed(ada, "overwritten", "100");
-    assert.equal(await textOf(ada, "A3"), "200");
+    // The row comes with a message of its own.
+    await shows(ada, "A3", "200");
     assert.deepEqual([await count(ada), await count(bob)], [1, 1]);
     assert.match(await awayText(ada), /A3 of Sheet1 Bob Hart/);
     await ada.reload();
@@ -282,6 +283,25 @@ export const away = ({ url, story, two }) => ({
     await shows(bob, "B7", "beside the fifth");
     await isListed(ada, "deleted", "in the row that came");
     await agree(url, story, ada, bob);
+    assert.equal(await textOf(bob, "B1"), "");
+  },
+
+  async whatWaitedInAClosedWindowFollowsItsCellThroughARestore(browser) {
+    const [ada, bob] = await two(browser, { A1: "first", A5: "fifth" });
+    await send(url, story, "POST", "/rows", { row: 1 });
+    await shows(ada, "A6", "fifth");
+    await goOffline(ada);
+    await type(ada, "B6", "beside the fifth");
+    await type(ada, "B1", "in the row that came");
+    const profile = ada.context();
+    await ada.close();
+    await send(url, story, "POST", "/restore?author=Program", { version: 3 });
+    await shows(bob, "A5", "fifth");
+    const again = await windowOf(profile);
+    await open(again, url, story);
+    await shows(bob, "B5", "beside the fifth");
+    await isListed(again, "deleted", "in the row that came");
+    await agree(url, story, again, bob);
     assert.equal(await textOf(bob, "B1"), "");
   },
 

@@ -142,7 +142,10 @@ export class Workbook extends EventTarget {
     } catch (error) {
       loaded = await this.#fallBack(cached, error);
     }
-    this.#make(loaded.snapshot, loaded.entries, cached.pending, cached.conflicts?.version);
+    if (isLeft(cached, loaded)) {
+      this.#make(cached.snapshot, cached.entries, cached.pending);
+      await this.#exchange(loaded);
+    } else this.#make(loaded.snapshot, loaded.entries, cached.pending, cached.conflicts?.version);
     if (this.isDeleted) freeze(this.model);
   }
 
@@ -268,21 +271,35 @@ export class Workbook extends EventTarget {
     try {
       await this.#fetchFacts();
       const loaded = await this.#fetch({ snapshot: null, entries: [], pending: null });
-      const moves = await this.#movesTo(loaded);
-      this.#announce("reload");
-      this.#dropWaitingUndo();
-      // What was typed while that took is moved, too.
-      this.#watch.carry(moves, this.version, (message) => this.#transport.emit(message));
-      const messages = pendingOf(this.model).filter(({ nextRevisionId }) => nextRevisionId !== without);
-      this.model.off("update", this);
-      this.model.session.leave();
-      this.#make(loaded.snapshot, loaded.entries, { version: -1, messages });
+      await this.#exchange(loaded, without);
       if (this.isOnline) this.goOnline();
     } catch (error) {
       this.#end(error);
     } finally {
       this.#isReloading = false;
     }
+  }
+
+  /** Make the model of what was loaded instead, with what waits, which is moved to where its cells are there. */
+  async #exchange(loaded, without = "") {
+    await this.#catchUp();
+    const moves = await this.#movesTo(loaded);
+    this.#announce("reload");
+    this.#dropWaitingUndo();
+    // What was typed while that took is moved, too.
+    this.#watch.carry(moves, this.version, (message) => this.#transport.emit(message));
+    const messages = pendingOf(this.model).filter(({ nextRevisionId }) => nextRevisionId !== without);
+    this.model.off("update", this);
+    this.model.session.leave();
+    this.#make(loaded.snapshot, loaded.entries, { version: -1, messages });
+  }
+
+  /** Take what came before a restore: what was sent may be among it, and waits no more. */
+  async #catchUp() {
+    const asked = { after: this.version, hash: this.#transport.hash };
+    const answer = this.#server.get(this.#server.path(this.#sheet, "/entries"), asked);
+    const { entries } = await answer.catch(() => ({ entries: [] }));
+    this.#transport.take(beforeRestore(entries));
   }
 
   /** How cells move from what is shown to what was loaded; nowhere, where the server does not know what is shown. */
@@ -367,5 +384,15 @@ export class Workbook extends EventTarget {
     this.dispatchEvent(new CustomEvent(type, { detail }));
   }
 }
+
+/** The entries that the model can be given. */
+function beforeRestore(entries) {
+  const index = entries.findIndex(({ type }) => type === "restored");
+  return index < 0 ? entries : entries.slice(0, index);
+}
+
+/** Whether what waits was typed at a version that what was loaded does not lead through, as after a restore. */
+const isLeft = ({ snapshot, pending }, loaded) =>
+  snapshot !== null && snapshot.version <= pending?.version && pending.version < loaded.snapshot.version;
 
 const hasRestore = (entries) => entries.some(({ type }) => type === "restored");
