@@ -228,7 +228,7 @@ def connection_partition(connection: str) -> str:
 
 @lru_cache(ESCAPED_REMEMBERED)
 def turn_partition(partition: str) -> str | None:
-    """Return the key of the turn of those who append to ``partition``; None where it holds no entries or versions.
+    """Return the key of the turn of the writers of ``partition``; None where it holds no entries or versions.
 
     It is the prefix of a log, whose segments share one turn, or the partition of a record.
     """

@@ -1,7 +1,7 @@
 """The floor of a record: the oldest version kept, and the progress of freeing the older ones.
 
 One item holds it for all versions, so that marking a thousand of them is one conditional write. It also distinguishes a
-version from a late write into a freed position, which must not be taken for a version.
+version from a late write into a freed position, which is no version.
 """
 
 from __future__ import annotations

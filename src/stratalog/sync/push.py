@@ -49,7 +49,7 @@ def check_push(request: Push) -> Push:
 
 
 def refusal(document: Document, request: Push) -> Pushed | None:
-    """Return the result of a push that may not reach the document, whatever it holds; None if it may."""
+    """Return the result of a push that may not reach the document, whatever its mutations; None if it may."""
     if request.origin not in ("", document.origin):
         return _none(request.mutations, "unknown-client")
     return None
