@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+import fcntl
 import os
 import signal
 import subprocess
 import sys
-from contextlib import suppress
+from collections.abc import Callable
 from pathlib import Path
 from random import Random
-from typing import Any
+from typing import Any, BinaryIO
 
 import pytest
 
@@ -27,14 +28,8 @@ import os, signal, sys
 from stratalog.backends.files import FileBlobs
 from stratalog.clock import SystemClock
 folder, key, stamp = sys.argv[1:]
-blobs, rename = FileBlobs(folder, SystemClock()), os.rename
-
-def refresh_and_die(source, target):
-    os.utime(source)  # another writer puts the same content in the moment before
-    rename(source, target)
-    os.kill(os.getpid(), signal.SIGKILL)
-
-os.rename = refresh_and_die
+blobs = FileBlobs(folder, SystemClock())
+os.unlink = lambda path: os.kill(os.getpid(), signal.SIGKILL)
 blobs.delete(key, stamp)
 """
 KILLED_WHILE_WRITING = """
@@ -65,58 +60,89 @@ def run_killed(program: str, *arguments: str) -> None:
 
 
 def files(folder: Path) -> list[Path]:
-    return [path for path in folder.rglob("*") if path.is_file()]
+    return [path for path in folder.rglob("[!.]*") if path.is_file()]
 
 
-@pytest.mark.parametrize("look", ["get", "stat", "list", "put"], ids=lambda look: f"who {look}s it finds it")
-def test_a_blob_that_a_killed_process_had_aside_is_there_for_processes_that_run(tmp_path: Path, look: str) -> None:
+def test_a_process_that_is_killed_while_it_deletes_leaves_the_blob_and_no_lock(tmp_path: Path) -> None:
     blobs = made(tmp_path)
     blobs.put(KEY, BODY)
-    run_killed(KILLED_WHILE_DELETING, str(tmp_path), KEY, stamp_of(blobs))
-    assert len(files(tmp_path / ".aside")) == 1
-    if look == "list":
-        assert [stat.key for stat in blobs.list("organisation/")] == [KEY]
-    elif look == "stat":
-        assert blobs.stat(KEY) is not None
-    elif look == "put":
-        blobs.put(KEY, BODY)
+    before = stamp_of(blobs)
+    run_killed(KILLED_WHILE_DELETING, str(tmp_path), KEY, before)
     assert blobs.get(KEY) == BODY
-    assert files(tmp_path / ".aside") == [] or look == "put"
-    assert list(blobs.list("")) != []
-    assert list((tmp_path / ".aside").iterdir()) == []
-
-
-@pytest.mark.parametrize("moment", ["after the rename", "before the unlink", "between its link and its unlink"])
-def test_a_delete_goes_on_beside_a_process_that_opens_the_folder(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, moment: str
-) -> None:
-    blobs = made(tmp_path)
+    assert [stat.stamp for stat in blobs.list("organisation/")] == [before]
     blobs.put(KEY, BODY)
-    stamp, rename, unlink = stamp_of(blobs), os.rename, os.unlink
-
-    def rename_then_open(source: str, target: str) -> None:
-        rename(source, target)
-        if moment == "after the rename":
-            made(tmp_path)
-
-    def killed(path: str) -> None:
-        raise KeyboardInterrupt
-
-    def open_then_unlink(path: str) -> None:
-        if ".aside" in path and moment != "after the rename":
-            monkeypatch.setattr(os, "unlink", unlink if moment == "before the unlink" else killed)
-            with suppress(KeyboardInterrupt):
-                made(tmp_path)
-            monkeypatch.setattr(os, "unlink", unlink)
-        unlink(path)
-
-    monkeypatch.setattr(os, "rename", rename_then_open)
-    monkeypatch.setattr(os, "unlink", open_then_unlink)
-    assert blobs.delete(KEY, stamp) is False
-    assert blobs.get(KEY) == BODY
-    monkeypatch.undo()
-    assert blobs.delete(KEY, stamp) is True
+    assert blobs.delete(KEY, before) is False
+    assert blobs.delete(KEY, stamp_of(blobs)) is True
     assert files(tmp_path) == []
+
+
+@pytest.mark.parametrize(
+    ("others_do", "deleted"),
+    [(["put"], False), (["delete"], True), (["delete", "put"], False)],
+    ids=["put it", "delete it", "delete it and put it"],
+)
+def test_a_delete_takes_no_generation_but_the_one_that_it_was_given(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, others_do: list[str], deleted: bool
+) -> None:
+    """Other processes act between its look and its lock."""
+    clock = ManualClock()
+    blobs, others = (FileBlobs(tmp_path, clock) for _ in range(2))
+    blobs.put(KEY, BODY)
+    stamp, lock = stamp_of(blobs), fcntl.flock
+
+    def others_first(file: BinaryIO, how: int) -> None:
+        monkeypatch.setattr(fcntl, "flock", lock)
+        for act in others_do:
+            others.put(KEY, BODY) if act == "put" else others.delete(KEY, stamp)
+        lock(file, how)
+
+    monkeypatch.setattr(fcntl, "flock", others_first)
+    assert blobs.delete(KEY, stamp) is deleted
+    assert (blobs.stat(KEY) is None) is deleted
+
+
+def test_a_delete_that_comes_too_late_never_hides_the_blob(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The blob's file is at its path after each operation of the delete."""
+    blobs, lock = made(tmp_path), fcntl.flock
+    blobs.put(KEY, BODY)
+    stamp = stamp_of(blobs)
+    (path,) = files(tmp_path / "organisation")
+    seen: list[bool] = []
+
+    def refresh_then_lock(file: BinaryIO, how: int) -> None:
+        os.utime(path, ns=(1, 1))
+        lock(file, how)
+
+    def watched(operation: Callable[..., None]) -> Callable[..., None]:
+        def watch(*paths: str) -> None:
+            operation(*paths)
+            seen.append(path.exists())
+
+        return watch
+
+    monkeypatch.setattr(fcntl, "flock", watched(refresh_then_lock))
+    for name in ("link", "rename", "unlink"):
+        monkeypatch.setattr(os, name, watched(getattr(os, name)))
+    assert blobs.delete(KEY, stamp) is False
+    assert seen
+    assert all(seen)
+
+
+def test_a_put_stores_a_blob_that_others_delete_before_it_is_renewed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    blobs, others, lock = made(tmp_path), made(tmp_path), fcntl.flock
+    blobs.put(KEY, BODY)
+    blobs.put(f"organisation/document/items/{sha256(b'stays').hex()}", b"stays")  # so that the folder stays too
+
+    def others_first(file: BinaryIO, how: int) -> None:
+        monkeypatch.setattr(fcntl, "flock", lock)
+        assert others.delete(KEY, stamp_of(others))
+        lock(file, how)
+
+    monkeypatch.setattr(fcntl, "flock", others_first)
+    blobs.put(KEY, BODY)
+    assert blobs.get(KEY) == BODY
 
 
 def test_what_killed_processes_began_to_write_goes_when_the_folder_is_opened(tmp_path: Path) -> None:
@@ -166,7 +192,7 @@ def test_folders_go_with_their_last_blob(tmp_path: Path) -> None:
     stat = blobs.stat(other)
     assert stat is not None
     assert blobs.delete(other, stat.stamp)
-    assert sorted(path.relative_to(tmp_path).name for path in tmp_path.rglob("*")) == [".aside", ".new"]
+    assert sorted(path.relative_to(tmp_path).name for path in tmp_path.rglob("*")) == [".new"]
 
 
 def test_a_put_beside_the_removal_of_its_empty_folder_stores_its_blob(
@@ -205,6 +231,31 @@ def test_a_folder_that_others_removed_and_made_again_is_made_durable_again(tmp_p
     assert second.delete(KEY, stamp_of(second))
     (Path(disk.folder) / "blobs/organisation/document/items").mkdir(parents=True)
     first.put(KEY, BODY)
+    after = disk.fail(str(tmp_path / "next"))
+    assert FileBlobs(Path(after.folder) / "blobs", clock).get(KEY) == BODY
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_a_folder_that_others_make_again_during_a_put_is_not_taken_for_a_durable_one(tmp_path: Path, seed: int) -> None:
+    """Another process deletes the blob and makes the folder again while the put syncs the folders above."""
+    disk = Disk(str(tmp_path / "disk"), Random(seed))
+    clock = ManualClock()
+    folder = Path(disk.folder) / "blobs"
+    other = FileBlobs(folder, clock, sync=disk.sync)
+    above = folder / "organisation"
+    replaced: list[Path] = []
+
+    def replaced_meanwhile(descriptor: int) -> None:
+        if not replaced and above.exists() and os.path.samestat(os.fstat(descriptor), above.stat()):
+            replaced.append(above)
+            assert other.delete(KEY, stamp_of(other))
+            (above / "document/items").mkdir(parents=True)
+        disk.sync(descriptor)
+
+    blobs = FileBlobs(folder, clock, sync=replaced_meanwhile)
+    blobs.put(KEY, BODY)
+    blobs.put(KEY, BODY)
+    assert replaced
     after = disk.fail(str(tmp_path / "next"))
     assert FileBlobs(Path(after.folder) / "blobs", clock).get(KEY) == BODY
 

@@ -94,7 +94,6 @@ def test_putting_over_a_damaged_file_restores_it(tmp_path: Path, damage: bytes) 
     (tmp_path / FILE).write_bytes(damage)
     blobs.put(KEY, BODY)
     assert blobs.get(KEY) == BODY
-    assert [path for path in (tmp_path / ".aside").rglob("*") if path.is_file()] == []
 
 
 def test_blobs_outlive_the_object(tmp_path: Path) -> None:
@@ -173,42 +172,37 @@ def test_left_over_files_are_invisible(tmp_path: Path) -> None:
     assert [stat.key for stat in blobs.list("")] == [KEY]
 
 
-def test_a_reader_that_meets_the_gap_of_a_delete_looks_once_more(tmp_path: Path) -> None:
-    FileBlobs(tmp_path, ManualClock()).put(KEY, BODY)
-    for look in (lambda blobs: blobs.get(KEY) == BODY, lambda blobs: blobs.stat(KEY) is not None):
-        os.rename(tmp_path / FILE, tmp_path / "aside")
-        clock = ClockThatLetsAnotherIn(lambda: os.rename(tmp_path / "aside", tmp_path / FILE))
-        assert look(FileBlobs(tmp_path, clock))
-
-
-def test_a_blob_refreshed_after_the_look_is_put_back(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_blob_refreshed_after_the_look_is_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     blobs = FileBlobs(tmp_path, ManualClock())
     blobs.put(KEY, BODY)
     seen = blobs.stat(KEY)
     assert seen is not None
-    rename = os.rename
+    lock = fcntl.flock
 
-    def refresh_then_rename(source: str, target: str) -> None:
-        os.utime(source, ns=(1, 1))
-        rename(source, target)
+    def refresh_then_lock(file: BinaryIO, how: int) -> None:
+        os.utime(tmp_path / FILE, ns=(1, 1))
+        lock(file, how)
 
-    monkeypatch.setattr(os, "rename", refresh_then_rename)
+    monkeypatch.setattr(fcntl, "flock", refresh_then_lock)
     assert not blobs.delete(KEY, seen.stamp)
     assert blobs.get(KEY) == BODY
-    stat = blobs.stat(KEY)
-    assert stat is not None
-    assert stat.modified_ms == 0
+    assert modified_ms(tmp_path) == 0
 
 
+@pytest.mark.parametrize("deletes", [False, True], ids=["put", "delete and put"])
 def test_a_put_that_was_frozen_makes_no_blob_older_than_a_later_put_did(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, deletes: bool
 ) -> None:
     later = ManualClock(wall_ms=1_700_000_900_000)
     waits_or_done = threading.Event()
     lock = fcntl.flock
 
     def put_later() -> None:
-        FileBlobs(tmp_path, later).put(KEY, BODY)
+        blobs = FileBlobs(tmp_path, later)
+        seen = blobs.stat(KEY)
+        assert seen is not None
+        assert not (deletes and blobs.delete(KEY, seen.stamp))
+        blobs.put(KEY, BODY)
         waits_or_done.set()
 
     def tell_before_waiting(file: BinaryIO, operation: int) -> None:
@@ -227,23 +221,6 @@ def test_a_put_that_was_frozen_makes_no_blob_older_than_a_later_put_did(
     other = threading.Thread(target=put_later)
     FileBlobs(tmp_path, ClockThatIsFrozen(let_the_other_in)).put(KEY, BODY)
     other.join()
-    assert modified_ms(tmp_path) == later.wall_ms()
-
-
-def test_a_put_that_was_frozen_makes_no_blob_older_that_was_deleted_and_put_anew(tmp_path: Path) -> None:
-    later = ManualClock(wall_ms=1_700_000_900_000)
-    others = FileBlobs(tmp_path, later)
-    others.put(KEY, BODY)
-
-    def delete_and_put_anew() -> None:
-        seen = others.stat(KEY)
-        assert seen is not None
-        assert others.delete(KEY, seen.stamp)
-        others.put(KEY, BODY)
-        frozen.set_wall(later.wall_ms())
-
-    frozen = ClockThatIsFrozen(delete_and_put_anew)
-    FileBlobs(tmp_path, frozen).put(KEY, BODY)
     assert modified_ms(tmp_path) == later.wall_ms()
 
 

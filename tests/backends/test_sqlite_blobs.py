@@ -234,7 +234,8 @@ def _open(folder: Path, clock: Clock | None = None) -> tuple[SqliteDatabase, Sql
 
 
 def _files(folder: Path) -> list[str]:
-    return sorted(str(path.relative_to(folder / "blobs")) for path in (folder / "blobs").rglob("*") if path.is_file())
+    blobs = folder / "blobs"
+    return sorted(str(path.relative_to(blobs)) for path in blobs.rglob("[!.]*") if path.is_file())
 
 
 def _key(body: bytes) -> str:

@@ -10,6 +10,20 @@ FILES = "src/stratalog/backends/files.py"
 FOLDERS = "src/stratalog/backends/folders.py"
 MEMORY = "src/stratalog/backends/memory.py"
 TURNSTILE = "src/stratalog/backends/turnstile.py"
+FILE_FOLDERS = "tests/backends/test_file_folders.py"
+ASIDE = Edit(
+    FILES,
+    "            if _is_at(path, file) and _stamp(os.fstat(file.fileno())) == stamp:\n"
+    "                os.unlink(path)\n"
+    "                return True\n",
+    "            aside = os.path.join(self._folder, NEW, new_id(self._clock))\n"
+    "            os.rename(path, aside)\n"
+    "            if _stamp(os.stat(aside)) == stamp:\n"
+    "                os.unlink(aside)\n"
+    "                return True\n"
+    "            os.rename(aside, path)\n",
+)
+"""Deletes as earlier versions did it: rename first, then compare."""
 
 REMOVALS: tuple[Removal, ...] = (
     Removal(
@@ -38,45 +52,18 @@ REMOVALS: tuple[Removal, ...] = (
     ),
     Removal(
         "B5",
-        (Edit(FILES, "            is_put_back = self._put_back_blob(paths)\n", "            is_put_back = False\n"),),
-        (
-            (
-                "tests/backends/test_file_folders.py::"
-                "test_a_blob_that_a_killed_process_had_aside_is_there_for_processes_that_run"
-            ),
-        ),
-    ),
-    Removal(
-        "B5",
-        (
-            Edit(
-                FILES,
-                "        with file_errors():\n            self._put_back_all()\n        for key",
-                "        for key",
-            ),
-        ),
-        (
-            (
-                "tests/backends/test_file_folders.py::"
-                "test_a_blob_that_a_killed_process_had_aside_is_there_for_processes_that_run"
-            ),
-        ),
+        (ASIDE,),
+        (f"{FILE_FOLDERS}::test_a_process_that_is_killed_while_it_deletes_leaves_the_blob_and_no_lock",),
     ),
     Removal(
         "B6",
-        (
-            Edit(
-                FILES,
-                "        with suppress(FileNotFoundError):\n            if _stat(",
-                "        if key:\n            if _stat(",
-            ),
-        ),
-        ("tests/backends/test_file_folders.py::test_a_delete_goes_on_beside_a_process_that_opens_the_folder",),
+        (Edit(FILES, "if _is_at(path, file) and _stamp(", "if _stamp("),),
+        (f"{FILE_FOLDERS}::test_a_delete_takes_no_generation_but_the_one_that_it_was_given",),
     ),
     Removal(
         "B6",
-        (Edit(FILES, "return _stat(key, os.stat(path)).stamp != stamp", "pass"),),
-        ("tests/backends/test_file_folders.py::test_a_delete_goes_on_beside_a_process_that_opens_the_folder",),
+        (Edit(FILES, "_is_at(path, file) and _stamp(os.fstat(file.fileno())) == stamp", "_is_at(path, file)"),),
+        (f"{FILE_FOLDERS}::test_a_delete_takes_no_generation_but_the_one_that_it_was_given",),
     ),
     Removal(
         "B7",
@@ -92,36 +79,27 @@ REMOVALS: tuple[Removal, ...] = (
     ),
     Removal(
         "B7",
-        (Edit(FOLDERS, "if self._durable.get(folder) == changed:", "if folder in self._durable:"),),
         (
-            (
-                "tests/backends/test_file_folders.py::"
-                "test_a_folder_that_others_removed_and_made_again_is_made_durable_again"
-            ),
+            Edit(FOLDERS, "        self._root = root\n", "        self._root = root\n        self._seen = {''}\n"),
+            Edit(FOLDERS, "if _is_marked(descriptor):", "if folder in self._seen or self._seen.add(folder):"),
         ),
+        (f"{FILE_FOLDERS}::test_a_folder_that_others_removed_and_made_again_is_made_durable_again",),
     ),
     Removal(
         "B8",
         (
             Edit(
                 FILES,
-                "            fcntl.flock(file, fcntl.LOCK_EX)\n            os.utime",
-                "            os.utime",
+                "            with _locked(file):\n                os.utime",
+                "            if file:\n                os.utime",
             ),
         ),
         ("tests/backends/test_files.py::test_a_put_that_was_frozen_makes_no_blob_older_than_a_later_put_did",),
     ),
     Removal(
         "B8",
-        (
-            Edit(
-                FILES,
-                "            os.utime(file.fileno(), ns=self._times())\n            renewed",
-                "            os.utime(path, ns=self._times())\n            renewed",
-            ),
-            Edit(FILES, "if renewed.st_ino != os.stat(path).st_ino:", "if not os.path.exists(path):"),
-        ),
-        ("tests/backends/test_files.py::test_a_put_that_was_frozen_makes_no_blob_older_that_was_deleted_and_put_anew",),
+        (Edit(FILES, "            if not _is_at(path, file):\n                return False\n", ""),),
+        (f"{FILE_FOLDERS}::test_a_put_stores_a_blob_that_others_delete_before_it_is_renewed",),
     ),
     Removal(
         "B9",
@@ -201,5 +179,11 @@ REMOVALS: tuple[Removal, ...] = (
             ),
         ),
         ("tests/backends/test_file_folders.py::test_a_folder_that_others_remove_while_it_is_made_is_made_again",),
+    ),
+    Removal("B294", (ASIDE,), (f"{FILE_FOLDERS}::test_a_delete_that_comes_too_late_never_hides_the_blob",)),
+    Removal(
+        "B295",
+        (Edit(FOLDERS, "            _mark(descriptor)\n", "            Path(folder, DURABLE).touch()\n"),),
+        (f"{FILE_FOLDERS}::test_a_folder_that_others_make_again_during_a_put_is_not_taken_for_a_durable_one",),
     ),
 )

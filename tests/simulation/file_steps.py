@@ -14,7 +14,7 @@ from contextlib import ExitStack, contextmanager
 from typing import Any
 
 from stratalog.backends import files, folders
-from stratalog.testing.scheduler import Scheduler
+from stratalog.testing.scheduler import Actor, Scheduler
 from tests.simulation.mutants import replaced
 
 __all__ = ["FileSteps"]
@@ -31,6 +31,8 @@ class FileSteps:
     def __init__(self, scheduler: Scheduler) -> None:
         self._scheduler = scheduler
         self.operation: Callable[[str], None] = lambda label: None
+        self.holders: set[Actor] = set()
+        """The actors that hold a lock."""
 
     @contextmanager
     def active(self) -> Iterator[None]:
@@ -54,12 +56,16 @@ class FileSteps:
         while True:
             self.step("flock")
             try:
-                return fcntl.flock(file, how if how == fcntl.LOCK_UN else how | fcntl.LOCK_NB)
+                fcntl.flock(file, how if how == fcntl.LOCK_UN else how | fcntl.LOCK_NB)
             except BlockingIOError:
                 if how & fcntl.LOCK_NB:
                     raise
                 self._scheduler.counts.bump("locks waited for")
                 self._scheduler.sleep(LOCK_POLL_MS)
+                continue
+            if self._scheduler.current is not None:
+                (self.holders.discard if how == fcntl.LOCK_UN else self.holders.add)(self._scheduler.parking())
+            return
 
     def _open(self, path: str, mode: str, **options: Any) -> Any:
         self.step("open")

@@ -14,7 +14,7 @@ from typing import ClassVar
 
 import msgspec
 
-from stratalog.backends.files import ASIDE, NEW, FileBlobs
+from stratalog.backends.files import NEW, FileBlobs
 from stratalog.codec import sha256
 from stratalog.errors import Corrupt, NotFound, StratalogError
 from stratalog.testing.checkers import Violation
@@ -48,13 +48,12 @@ class FolderWorld:
 
     columns: ClassVar[tuple[str, ...]] = (
         "files.link",
-        "files.rename",
         "files.unlink",
         "files.flock",
         "files.utime",
         "files.fsync",
         "killed",
-        "killed with a blob aside",
+        "killed with a lock",
         "folders opened",
         "blobs put",
         "blobs deleted",
@@ -161,7 +160,7 @@ class FolderWorld:
                     raise Violation("acknowledged blob", "an acknowledged blob is lost", put=put)
                 if standing[key].modified_ms < put.sent_ms:
                     raise Violation("blob's age", "a put did not last that made a blob young", put=put)
-        if left := self._left_over(NEW) + self._left_over(ASIDE):
+        if left := self._left_over(NEW):
             raise Violation("left over", "files stay that nobody needs", files=left)
 
     def _standing(self, key: str) -> list[FolderPut]:
@@ -182,7 +181,7 @@ class FolderWorld:
             scheduler.calm()
         if scheduler.stormy and scheduler.random.random() < self.kill_rate:
             scheduler.counts.bump("killed")
-            scheduler.counts.bump("killed with a blob aside", bool(self._left_over(ASIDE)))
+            scheduler.counts.bump("killed with a lock", actor in self.steps.holders)
             self.processes[actor].crash()
 
     def _left_over(self, folder: str) -> list[str]:

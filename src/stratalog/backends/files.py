@@ -8,10 +8,11 @@ from __future__ import annotations
 
 import fcntl
 import os
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from itertools import islice
 from pathlib import Path
+from typing import IO
 
 from stratalog.backends.folders import (
     DurableFolders,
@@ -33,10 +34,12 @@ __all__ = ["FileBlobs"]
 
 # No key component starts with a dot, so neither folder clashes with a key.
 NEW = ".new"
+# Where deletes of earlier versions renamed a file before they compared its stamp.
 ASIDE = ".aside"
 DIGITS = 64
 KINDS = frozenset(kind.suffix for kind in (JSON, MSGPACK, OCTETS))
-GAP_SECONDS = 0.002
+# A put replaces a blob's file of format 1 by one with suffixes. A reader that meets this finds it at the second look.
+LOOKS = 2
 FILES_LOOKED_AT_MAX = 10_000
 PUT_TRIES_MAX = 100
 
@@ -45,10 +48,10 @@ class FileBlobs:
     """Blobs under ``folder``, which several processes may share. Needs POSIX renames and hard links.
 
     A blob's age starts at its file's modification time, set by ``clock`` with random digits below the millisecond.
-    Inode and modification time together are the stamp of one generation. A crash may leave an unfinished file in
-    ``.new``: the next process that opens the folder removes it. A crash during a delete may leave a file in ``.aside``,
-    which may have been refreshed just before: a process that opens or lists the folder, or misses the blob, puts it
-    back. ``sync`` makes the file or folder behind a descriptor durable; by default `sync_descriptor`.
+    Inode and modification time together are the stamp of one generation. Who renews or removes a blob's file holds the
+    file's lock. So a blob is at its path from its first put to its deletion, and a reader never waits. A crash may
+    leave an unfinished file in ``.new``: the next process that opens the folder removes it. ``sync`` makes the file or
+    folder behind a descriptor durable; by default `sync_descriptor`.
     """
 
     def __init__(self, folder: str | Path, clock: Clock, *, sync: Callable[[int], None] | None = None) -> None:
@@ -61,10 +64,9 @@ class FileBlobs:
         make_folder(self._folder, sync=sync)
         with file_errors():
             os.makedirs(os.path.join(self._folder, NEW), exist_ok=True)
-            os.makedirs(os.path.join(self._folder, ASIDE), exist_ok=True)
             self._folders.sync(self._folder)
             self._remove_unfinished()
-            self._put_back_all()
+            self._put_back()
 
     def put(self, key: str, body: bytes) -> None:
         base = self._base(key)
@@ -78,10 +80,9 @@ class FileBlobs:
 
     def get(self, key: str) -> bytes:
         paths = self._paths(key)
-        for _ in self._looks(paths):
-            for path in paths:
-                with file_errors(), suppress(FileNotFoundError):
-                    return verified(key, decompress(Path(path).read_bytes(), BLOB_BYTES_MAX))
+        for path in paths * LOOKS:
+            with file_errors(), suppress(FileNotFoundError):
+                return verified(key, decompress(Path(path).read_bytes(), BLOB_BYTES_MAX))
         with file_errors():
             _refuse_unknown_codec(key, paths[-1])
         raise NotFound("no such blob", key=key)
@@ -91,28 +92,22 @@ class FileBlobs:
 
     def list(self, prefix: str, *, after: str = "") -> Iterator[BlobStat]:
         self._check_open()
-        with file_errors():
-            self._put_back_all()
         for key, path in _walk(self._folder, "", prefix, after):
             self._check_open()
             with file_errors(), suppress(FileNotFoundError):
                 yield _stat(key, os.stat(path))
 
     def delete(self, key: str, stamp: str) -> bool:
-        """Rename the file aside, compare its stamp, unlink it: no put can refresh it between comparison and unlink."""
+        """Compare the stamp and unlink the file under its lock: a put cannot renew it in between."""
         path, stat = self._find(key)
         if stat is None or stat.stamp != stamp:
             return stat is None
         with file_errors():
-            aside = self._move_aside(path)
-            if aside is None or not self._unlink_generation(key, stamp, aside, path):
+            if not self._unlink_generation(path, stamp):
                 return self.stat(key) is None
             with suppress(FileNotFoundError):
                 self._folders.sync(os.path.dirname(path))
             remove_empty(os.path.dirname(path), self._folder)
-            # Another process may have put the file back just before the unlink.
-            with suppress(FileNotFoundError):
-                return _stat(key, os.stat(path)).stamp != stamp
         return True
 
     def close(self) -> None:
@@ -120,25 +115,10 @@ class FileBlobs:
 
     def _find(self, key: str) -> tuple[str, BlobStat | None]:
         """Return the path of a blob's file and its stat; an empty path and None where there is no file."""
-        paths = self._paths(key)
-        for _ in self._looks(paths):
-            for path in paths:
-                with file_errors(), suppress(FileNotFoundError):
-                    return path, _stat(key, os.stat(path))
+        for path in self._paths(key) * LOOKS:
+            with file_errors(), suppress(FileNotFoundError):
+                return path, _stat(key, os.stat(path))
         return "", None
-
-    def _looks(self, paths: Sequence[str]) -> Iterator[None]:
-        """Yield once for each time that the caller should look for a blob's files.
-
-        A delete that finds another generation has it aside for a moment; if its process ends then, this puts it back.
-        """
-        yield
-        self._clock.sleep(GAP_SECONDS)
-        yield
-        with file_errors():
-            is_put_back = self._put_back_blob(paths)
-        if is_put_back:
-            yield
 
     def _refresh(self, path: str) -> bool:
         """Renew the modification time of an existing file, durably, and return True.
@@ -150,32 +130,23 @@ class FileBlobs:
         with file_errors(), suppress(FileNotFoundError), open(path, "rb", buffering=0) as file:
             seen = self._reads.find(path, _generation(os.fstat(file.fileno())))
             if seen is None and not _is_intact(path, file.read()):
-                self._remove_damaged(path)
+                with _locked(file):
+                    if _is_at(path, file):
+                        os.unlink(path)
                 return False
             # Locked from reading the clock to setting the time: a process suspended between the two would otherwise
-            # set an old time over the newer one of a later put.
-            fcntl.flock(file, fcntl.LOCK_EX)
-            os.utime(file.fileno(), ns=self._times())
-            renewed = os.fstat(file.fileno())
-            fcntl.flock(file, fcntl.LOCK_UN)
-            # After this check a delete may still rename the file aside. It then finds a newer stamp and puts it back.
-            if renewed.st_ino != os.stat(path).st_ino:
+            # set an old time over the newer one of a later put, or a delete would unlink the file in between.
+            with _locked(file):
+                os.utime(file.fileno(), ns=self._times())
+                renewed = os.fstat(file.fileno())
+            # A delete that takes the lock after this finds a newer stamp. One that had it before has unlinked the file.
+            if not _is_at(path, file):
                 return False
             self._reads.note(path, _generation(renewed), seen or looked)
             self._sync_descriptor(file.fileno())
             self._folders.sync_up(os.path.dirname(path))
             return True
         return False
-
-    def _remove_damaged(self, path: str) -> None:
-        """Rename a damaged file aside, and unlink it if it is still damaged: another put may have replaced it."""
-        aside = self._move_aside(path)
-        if aside is None:
-            return
-        if _is_intact(path, Path(aside).read_bytes()):
-            self._put_back(aside, path)
-        else:
-            self._unlink_aside(aside)
 
     def _write(self, path: str, data: bytes) -> bool:
         """Write a new file and link it to ``path``, durably, and return True.
@@ -205,8 +176,8 @@ class FileBlobs:
         return True
 
     def _write_durably(self, path: str, data: bytes) -> None:
-        with open(path, "xb") as file:
-            fcntl.flock(file, fcntl.LOCK_EX)  # so that `_remove_unfinished` of another process leaves it
+        # Locked, so that `_remove_unfinished` of another process leaves it.
+        with open(path, "xb") as file, _locked(file):
             file.write(data)
             file.flush()
             os.utime(file.fileno(), ns=self._times())
@@ -224,65 +195,31 @@ class FileBlobs:
         now_ns = self._clock.wall_ms() * 1_000_000 + int.from_bytes(self._clock.random_bytes(4), "big") % 1_000_000
         return now_ns, now_ns
 
-    def _move_aside(self, path: str) -> str | None:
-        """Rename the file into `ASIDE` and return its new path; None where there is no file."""
-        aside = self._aside(path)
-        while os.path.exists(path):
-            make_shared_folder(os.path.dirname(aside))
-            with suppress(FileNotFoundError):  # another process removed the empty folder aside: again
-                os.rename(path, aside)
-                return aside
-        return None
-
-    def _unlink_generation(self, key: str, stamp: str, aside: str, path: str) -> bool:
-        """Unlink the file aside if it has ``stamp``, else put it back. False also where another process put it back."""
-        with suppress(FileNotFoundError):
-            if _stat(key, os.stat(aside)).stamp == stamp:
-                self._unlink_aside(aside)
+    def _unlink_generation(self, path: str, stamp: str) -> bool:
+        """Unlink the file and return True. False where it has another stamp than ``stamp``, or is gone."""
+        with suppress(FileNotFoundError), open(path, "rb", buffering=0) as file, _locked(file):
+            if _is_at(path, file) and _stamp(os.fstat(file.fileno())) == stamp:
+                os.unlink(path)
                 return True
-            self._put_back(aside, path)
         return False
 
-    def _unlink_aside(self, aside: str) -> None:
-        os.unlink(aside)
-        remove_empty(os.path.dirname(aside), os.path.join(self._folder, ASIDE))
+    def _put_back(self) -> None:
+        """Put back files that a crash of an earlier version left in `ASIDE`: they may have been put again before it.
 
-    def _put_back(self, aside: str, path: str) -> None:
-        """Put a file back by a link, which keeps its generation and does not replace a blob that was put meanwhile.
-
-        A blob of format 1 that was put meanwhile has a name with suffixes; its old file is then removed as by `put`.
+        A link keeps the generation and does not replace a blob that was put since.
         """
-        folder = os.path.dirname(path)
-        while os.path.exists(aside):
-            make_shared_folder(folder)
-            with suppress(FileNotFoundError):  # another process just removed the empty folder, or the file aside
-                _link(aside, path)
-                if any(os.path.exists(f"{path}{kind}{ZSTD.suffix}") for kind in KINDS):
-                    _unlink_if_there(path)
-                self._folders.sync_up(folder)
-                self._unlink_aside(aside)
-
-    def _put_back_blob(self, paths: Sequence[str]) -> bool:
-        """Put back the files of one blob that are aside, and return whether there was one."""
-        targets = {os.path.basename(path): path for path in paths}
-        folder = os.path.join(self._folder, ASIDE, os.path.relpath(os.path.dirname(paths[0]), self._folder))
-        is_put_back = False
-        with suppress(FileNotFoundError):
-            for name in os.listdir(folder):
-                target = targets.get(name.rpartition(".")[0])
-                if target is not None:
-                    self._put_back(os.path.join(folder, name), target)
-                    is_put_back = True
-        return is_put_back
-
-    def _put_back_all(self) -> None:
         root = os.path.join(self._folder, ASIDE)
         for folder, _, names in os.walk(root, topdown=False):
             for name in names:
                 target = os.path.join(self._folder, os.path.relpath(folder, root), name.rpartition(".")[0])
-                self._put_back(os.path.join(folder, name), os.path.normpath(target))
-            if folder != root and not names:
-                remove_empty(folder, root)
+                target = os.path.normpath(target)
+                make_shared_folder(os.path.dirname(target))
+                with suppress(FileNotFoundError):  # another process puts it back
+                    _link(os.path.join(folder, name), target)
+                    self._folders.sync_up(os.path.dirname(target))
+                    os.unlink(os.path.join(folder, name))
+            with suppress(OSError):
+                os.rmdir(folder)
 
     def _paths(self, key: str) -> tuple[str, ...]:
         """Return the possible paths of a blob's file: one for each kind, and last the path of format 1."""
@@ -297,9 +234,6 @@ class FileBlobs:
         if any(not component or component.startswith(".") or "\0" in component for component in components):
             raise Invalid("a blob key has a component that is no file name", value=key)
         return os.path.join(self._folder, *map(_file_name, components))
-
-    def _aside(self, path: str) -> str:
-        return os.path.join(self._folder, ASIDE, f"{os.path.relpath(path, self._folder)}.{new_id(self._clock)}")
 
     def _check_open(self) -> None:
         if self._closed:
@@ -383,9 +317,33 @@ def _is_intact(path: str, data: bytes) -> bool:
     return True
 
 
+@contextmanager
+def _locked(file: IO[bytes]) -> Iterator[None]:
+    """Hold the lock of an open file, waiting for it.
+
+    Closing alone would not unlock it: a child that was just forked, and has not run yet, still has it open.
+    """
+    fcntl.flock(file, fcntl.LOCK_EX)
+    try:
+        yield
+    finally:
+        fcntl.flock(file, fcntl.LOCK_UN)
+
+
+def _is_at(path: str, file: IO[bytes]) -> bool:
+    """Return whether ``path`` still leads to an open file, which no other file can imitate while it is open.
+
+    Raises FileNotFoundError where it leads nowhere.
+    """
+    return os.path.samestat(os.stat(path), os.fstat(file.fileno()))
+
+
 def _stat(key: str, status: os.stat_result) -> BlobStat:
-    stamp = f"{status.st_ino:x}-{status.st_mtime_ns:x}"
-    return BlobStat(key, status.st_size, status.st_mtime_ns // 1_000_000, stamp)
+    return BlobStat(key, status.st_size, status.st_mtime_ns // 1_000_000, _stamp(status))
+
+
+def _stamp(status: os.stat_result) -> str:
+    return f"{status.st_ino:x}-{status.st_mtime_ns:x}"
 
 
 def _generation(status: os.stat_result) -> str:

@@ -7,6 +7,7 @@ import fcntl
 import os
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from itertools import islice
 from pathlib import Path
 from typing import NoReturn
 
@@ -14,19 +15,24 @@ from stratalog.errors import StorageFull, StratalogError, Unavailable
 
 __all__ = ["DurableFolders", "file_errors", "make_folder", "make_shared_folder", "remove_empty", "sync_descriptor"]
 
-FOLDERS_REMEMBERED_MAX = 10_000
+DURABLE = ".durable"
 MAKE_TRIES_MAX = 100
 NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 Sync = Callable[[int], None]
 
 
 class DurableFolders:
-    """Syncs of the folders below ``root``: of the names in a folder, and of the names of new folders above them."""
+    """Syncs of the folders below ``root``: of the names in a folder, and of the names of new folders above it.
+
+    An empty file named `DURABLE` in a folder says that the folder's own name and the names above it are durable. It
+    stays true as long as it exists: `remove_empty` removes it before the folder, and a folder that a process makes
+    again under the same name has none. A time or an inode number would not do instead: file systems set times in steps
+    of milliseconds, and use the number of a removed folder for the next one.
+    """
 
     def __init__(self, root: str, sync: Sync) -> None:
         self._root = root
         self._sync_descriptor = sync
-        self._durable: dict[str, tuple[tuple[int, int], ...]] = {}
 
     def sync(self, folder: str) -> None:
         """Make the names in one folder durable."""
@@ -35,21 +41,19 @@ class DurableFolders:
     def sync_up(self, folder: str) -> None:
         """Make the names in ``folder`` durable, its own name, and the names of the folders above it.
 
-        The folders above are synced once per process and again after any change in them: another process may have
-        removed the empty folder, and a third may have made it again without having synced its name yet. Raises
-        FileNotFoundError where another process removes the folder during the call.
+        The caller has just put a file into ``folder``. Raises FileNotFoundError where another process removed that
+        file, and the folder after it.
         """
-        self.sync(folder)
-        above = list(self._above(folder))
-        # Read before the syncs: a change during them makes the next call sync again.
-        changed = tuple((status.st_ino, status.st_mtime_ns) for status in map(os.stat, above))
-        if self._durable.get(folder) == changed:
-            return
-        for parent in above:
-            self.sync(parent)
-        if len(self._durable) >= FOLDERS_REMEMBERED_MAX:
-            self._durable.clear()
-        self._durable[folder] = changed
+        descriptor = os.open(folder, os.O_RDONLY | os.O_CLOEXEC)
+        try:
+            self._sync_descriptor(descriptor)
+            if _is_marked(descriptor):
+                return
+            for parent in self._above(folder):
+                self.sync(parent)
+            _mark(descriptor)
+        finally:
+            os.close(descriptor)
 
     def _above(self, folder: str) -> Iterator[str]:
         while folder != self._root:
@@ -61,6 +65,10 @@ def remove_empty(folder: str, root: str) -> None:
     """Remove ``folder`` and then each folder above it below ``root``, up to the first that is not empty."""
     while folder != root:
         try:
+            with os.scandir(folder) as entries:
+                names = [entry.name for entry in islice(entries, 2)]
+            if names == [DURABLE]:
+                os.unlink(os.path.join(folder, DURABLE))
             os.rmdir(folder)
         except OSError:
             return
@@ -127,6 +135,27 @@ def _make_folder(folder: str, sync: Sync) -> None:
         # An existing folder inside one that this process may not read was made, and its name synced, by another user.
         if not stood:
             raise
+
+
+def _is_marked(descriptor: int) -> bool:
+    try:
+        os.stat(DURABLE, dir_fd=descriptor)
+    except FileNotFoundError:
+        return False
+    return True
+
+
+def _mark(descriptor: int) -> None:
+    """Mark the folder behind a descriptor: its path may lead to another folder by now, which nobody synced.
+
+    Raises FileNotFoundError where the folder is removed. A mark that cannot be made costs the next put some syncs.
+    """
+    try:
+        os.close(os.open(DURABLE, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o666, dir_fd=descriptor))
+    except FileNotFoundError:
+        raise
+    except OSError:
+        return
 
 
 def _sync_path(path: str, sync: Sync) -> None:
