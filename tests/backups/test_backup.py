@@ -11,6 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import stratalog
+from stratalog.backups import family
 from stratalog.backups.backup import back_up
 from stratalog.backups.format import PACKS
 from stratalog.backups.prune import ABANDONED_SECONDS, prune_backups
@@ -21,8 +22,9 @@ from stratalog.codec import sha256
 from stratalog.errors import Conflict, Invalid, NotFound
 from stratalog.keys import entries_partition, number
 from stratalog.log import delete_log
+from stratalog.log.head import Head
 from stratalog.log.retention import archive_segments
-from stratalog.maintenance.verification import list_histories, verify_history
+from stratalog.maintenance.verification import HistoryName, list_histories, verify_history
 from stratalog.ports.index import Delete
 from stratalog.testing.clock import ManualClock
 from tests.backups.stores import Backups
@@ -237,6 +239,29 @@ def test_nothing_is_written_to_a_backup(memory: stratalog.Store) -> None:
     backups.make(memory)
     with pytest.raises(Invalid):
         backups.view().document("acme", "plan").mutate("put", {"key": "a/1", "value": 1})
+
+
+def test_a_log_that_rolls_over_between_its_name_and_its_head_is_restored_to_its_head(
+    memory: stratalog.Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The name record in the backup is older than the segments: the search for the head begins in a marked one."""
+    backups, search = Backups(memory.environment.clock), family.find_head
+    document = memory.document("acme", "plan", create=True)
+    log = memory.log("acme", "plan")
+
+    def roll_over_first(*arguments: Any) -> Head:
+        for position in range(10):
+            document.mutate("put", {"key": f"a/{position}", "value": position})
+        assert archive_segments(log) > 1
+        return search(*arguments)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(family, "find_head", roll_over_first)
+        backups.make(memory)
+    restored = backups.restored(backups.view())
+    assert told(restored)["acme/plan"][2:] == told(memory)["acme/plan"][2:]
+    assert restored.document("acme", "plan").put("a/10", 10).version == 11
+    assert verify_history(restored, HistoryName("log", "acme", "plan")).findings == ()
 
 
 def test_a_backup_verifies_and_each_damage_is_named(memory: stratalog.Store) -> None:

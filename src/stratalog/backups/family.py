@@ -169,7 +169,7 @@ class FamilyBackup:
         first = parse_number(item.sort)
         partition = entries_partition(log.prefix, first)
         is_last = following is None and log.head is not None
-        if item.attributes["m"] and not is_last:
+        if item.attributes["m"] and not is_last and not _is_searched(log, first):
             if "a" not in item.attributes:
                 return None
             if self._is_archived(owner, log.prefix, item):
@@ -271,6 +271,15 @@ def split_prefix(prefix: str) -> tuple[str, str]:
     """Split a log's prefix and return its organisation and name."""
     organisation, _, name = prefix.rpartition("@")[0].partition("/")
     return unescape(organisation), unescape(name)
+
+
+def _is_searched(log: _Log, first: int) -> bool:
+    """Return whether the search for the log's head may read the segment, which needs its entries then.
+
+    The search follows the seals from the segment in the name record. A writer moves that one on some time after the
+    roll-over. In the meantime the segment may be marked, and its archive be written.
+    """
+    return log.head is not None and log.record is not None and first >= log.record.segment
 
 
 def _retention_of(record: NameRecord) -> tuple[str, int, object]:
