@@ -22,6 +22,7 @@ GROUND = {
     "clock",
     "codec",
     "errors",
+    "folders",
     "group_commit",
     "keys",
     "limits",
@@ -30,6 +31,7 @@ GROUND = {
     "recent_reads",
     "retry",
     "settings",
+    "new_database",
 }
 GROUND_LIBRARIES = {"msgspec", "zstandard"}
 

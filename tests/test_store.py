@@ -11,8 +11,9 @@ from typing import Any
 import pytest
 
 import stratalog
+from stratalog import folders
 from stratalog import store as opening
-from stratalog.backends import files, folders
+from stratalog.backends import files
 from stratalog.backends.sqlite import SqliteDatabase
 from stratalog.log import delete_log
 from stratalog.testing.clock import ManualClock

@@ -27,6 +27,8 @@ newest         a value that only newer ones replace
 cache          decoded values in memory, bounded in bytes
 recent_reads   blobs read back recently
 process_fork   invalidation of handles in a forked child
+folders        durable folders, removed once they are empty
+new_database   new SQLite files that appear complete or not at all
 codec          canonical bytes, compression, hashes
 retry          retries and their waits
 settings       numbers that an operator gives, the same for every program

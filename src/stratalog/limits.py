@@ -105,6 +105,10 @@ GRACE_SECONDS = 300
 # turn.
 TURN_WAIT_MS_MAX = 200
 
+# How long a put or a delete waits while another process renews or deletes the same blob's file. A stopped process may
+# hold the file's lock.
+FILE_LOCK_WAIT_MS_MAX = 10_000
+
 # Collecting: the blobs of an owner that are examined at once, and the chunks that are remembered as walked.
 COLLECT_CANDIDATES_MAX = 200_000
 COLLECT_CHUNKS_SEEN_MAX = 1_000_000

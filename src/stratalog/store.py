@@ -14,13 +14,13 @@ from urllib.parse import urlsplit
 import msgspec
 
 from stratalog.backends.files import FileBlobs
-from stratalog.backends.folders import make_folder
 from stratalog.backends.memory import MemoryBlobs, MemoryIndex, MemoryQueue
 from stratalog.backends.metered_ports import MeteredBlobs, MeteredIndex, MeteredQueue
 from stratalog.backends.sqlite import SqliteDatabase
 from stratalog.clock import Clock, SystemClock
 from stratalog.documents import Document, Rules
 from stratalog.errors import Closed, Conflict, Invalid, NotFound, StratalogError
+from stratalog.folders import make_folder
 from stratalog.limits import DOCUMENTS_HELD_MAX
 from stratalog.log import Environment, Log, LogSettings, Upcasters, create_log, delete_log, fork_log, open_log
 from stratalog.log.directory import LOGS, Listing, NameHolder, list_directory, list_organisations, organisations_of

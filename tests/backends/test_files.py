@@ -20,7 +20,7 @@ from stratalog.backends.files import FileBlobs
 from stratalog.clock import Clock
 from stratalog.codec import compress, sha256
 from stratalog.errors import Corrupt, Invalid, StorageFull, Unavailable
-from stratalog.limits import OBSERVATION_SECONDS_MAX
+from stratalog.limits import FILE_LOCK_WAIT_MS_MAX, OBSERVATION_SECONDS_MAX
 from stratalog.ports.blobs import Blobs
 from stratalog.testing.blobs_contract import BlobsContract, Change
 from stratalog.testing.clock import ManualClock
@@ -53,18 +53,16 @@ def alter_file(path: Path, change: Change) -> None:
         os.utime(path, ns=(status.st_atime_ns, status.st_mtime_ns))
 
 
-class ClockThatLetsAnotherIn(ManualClock):
-    """Calls ``meanwhile`` once, when the code under test sleeps."""
+class ClockThatWaits(ManualClock):
+    """Sleeps until ``done`` is set, and sets ``waits`` before."""
 
-    def __init__(self, meanwhile: Callable[[], object]) -> None:
-        super().__init__()
-        self.meanwhile: Callable[[], object] | None = meanwhile
+    def __init__(self, wall_ms: int) -> None:
+        super().__init__(wall_ms=wall_ms)
+        self.waits, self.done = threading.Event(), threading.Event()
 
     def sleep(self, seconds: float) -> None:
-        super().sleep(seconds)
-        if self.meanwhile is not None:
-            meanwhile, self.meanwhile = self.meanwhile, None
-            meanwhile()
+        self.waits.set()
+        self.done.wait()
 
 
 class ClockThatIsFrozen(ManualClock):
@@ -190,12 +188,8 @@ def test_a_blob_refreshed_after_the_look_is_kept(tmp_path: Path, monkeypatch: py
 
 
 @pytest.mark.parametrize("deletes", [False, True], ids=["put", "delete and put"])
-def test_a_put_that_was_frozen_makes_no_blob_older_than_a_later_put_did(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, deletes: bool
-) -> None:
-    later = ManualClock(wall_ms=1_700_000_900_000)
-    waits_or_done = threading.Event()
-    lock = fcntl.flock
+def test_a_put_that_was_frozen_makes_no_blob_older_than_a_later_put_did(tmp_path: Path, deletes: bool) -> None:
+    later = ClockThatWaits(wall_ms=1_700_000_900_000)
 
     def put_later() -> None:
         blobs = FileBlobs(tmp_path, later)
@@ -203,25 +197,36 @@ def test_a_put_that_was_frozen_makes_no_blob_older_than_a_later_put_did(
         assert seen is not None
         assert not (deletes and blobs.delete(KEY, seen.stamp))
         blobs.put(KEY, BODY)
-        waits_or_done.set()
-
-    def tell_before_waiting(file: BinaryIO, operation: int) -> None:
-        try:
-            lock(file, operation | fcntl.LOCK_NB)
-        except BlockingIOError:
-            waits_or_done.set()
-            lock(file, operation)
+        later.waits.set()  # it need not wait where no lock holds it
 
     def let_the_other_in() -> None:
         other.start()
-        waits_or_done.wait()
+        later.waits.wait()
 
     FileBlobs(tmp_path, ManualClock()).put(KEY, BODY)
-    monkeypatch.setattr(fcntl, "flock", tell_before_waiting)
     other = threading.Thread(target=put_later)
     FileBlobs(tmp_path, ClockThatIsFrozen(let_the_other_in)).put(KEY, BODY)
+    later.done.set()
     other.join()
     assert modified_ms(tmp_path) == later.wall_ms()
+
+
+def test_a_stopped_process_that_holds_a_blob_s_file_stops_no_other_for_good(tmp_path: Path) -> None:
+    clock = ManualClock()
+    blobs = FileBlobs(tmp_path, clock)
+    blobs.put(KEY, BODY)
+    stat = blobs.stat(KEY)
+    assert stat is not None
+    with (tmp_path / FILE).open("rb") as held:
+        fcntl.flock(held, fcntl.LOCK_EX)
+        begun = clock.boot_ms()
+        with pytest.raises(Unavailable, match="holds"):
+            blobs.put(KEY, BODY)
+        with pytest.raises(Unavailable, match="holds"):
+            blobs.delete(KEY, stat.stamp)
+        assert clock.boot_ms() - begun == 2 * FILE_LOCK_WAIT_MS_MAX
+        assert blobs.get(KEY) == BODY
+    assert blobs.delete(KEY, stat.stamp)
 
 
 def test_a_blob_left_aside_by_a_crash_is_put_back(tmp_path: Path) -> None:

@@ -168,3 +168,13 @@ def test_closing_unlocks_what_a_child_holds_that_has_not_run_yet(tmp_path: Path)
     file.close()
     ClientFile(path).close()
     os.close(inherited)
+
+
+def test_what_an_unfinished_creation_left_is_no_hindrance(tmp_path: Path) -> None:
+    """A process was killed, or the power failed, before the new file had its name."""
+    left = [tmp_path / f"plan.sqlite{suffix}" for suffix in ("", ".new", ".new-journal", "-journal")]
+    for path in left:
+        path.write_bytes(b"" if path.name == "plan.sqlite" else b"half")
+    ClientFile(str(left[0])).close()
+    assert [path.name for path in left if path.exists()] == ["plan.sqlite"]
+    ClientFile(str(left[0])).close()

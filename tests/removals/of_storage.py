@@ -7,9 +7,10 @@ from tests.removals.removal import Edit, Removal
 __all__ = ["REMOVALS"]
 
 FILES = "src/stratalog/backends/files.py"
-FOLDERS = "src/stratalog/backends/folders.py"
+FOLDERS = "src/stratalog/folders.py"
 MEMORY = "src/stratalog/backends/memory.py"
 TURNSTILE = "src/stratalog/backends/turnstile.py"
+WORLD_DISK = "tests/simulation/test_world_disk.py"
 BACKUP = "tests/backups/test_backup.py"
 FILE_FOLDERS = "tests/backends/test_file_folders.py"
 ASIDE = Edit(
@@ -91,7 +92,7 @@ REMOVALS: tuple[Removal, ...] = (
         (
             Edit(
                 FILES,
-                "            with _locked(file):\n                os.utime",
+                "            with self._locked(file):\n                os.utime",
                 "            if file:\n                os.utime",
             ),
         ),
@@ -191,5 +192,27 @@ REMOVALS: tuple[Removal, ...] = (
         "B296",
         (Edit("src/stratalog/backups/family.py", " and not _is_searched(log, first):", ":"),),
         (f"{BACKUP}::test_a_log_that_rolls_over_between_its_name_and_its_head_is_restored_to_its_head",),
+    ),
+    Removal(
+        "B297",
+        (
+            Edit(
+                "src/stratalog/backends/sqlite_file.py",
+                "            create_file(path, partial(create_tables, vfs=vfs))\n",
+                "",
+            ),
+        ),
+        (f"{WORLD_DISK}::test_a_new_database_opens_after_any_run_of_failed_syncs_and_power_failures",),
+    ),
+    Removal(
+        "B297",
+        (
+            Edit(
+                "src/stratalog/client/file.py",
+                "    if path != MEMORY:\n        create_file(path, _create_tables)\n",
+                "",
+            ),
+        ),
+        ("tests/client/test_file.py::test_what_an_unfinished_creation_left_is_no_hindrance",),
     ),
 )

@@ -13,7 +13,8 @@ from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from typing import Any
 
-from stratalog.backends import files, folders
+from stratalog import folders
+from stratalog.backends import files
 from stratalog.testing.scheduler import Actor, Scheduler
 from tests.simulation.mutants import replaced
 
@@ -21,8 +22,6 @@ __all__ = ["FileSteps"]
 
 STEPS = ("link", "makedirs", "mkdir", "rename", "rmdir", "unlink", "utime")
 """What changes a folder, or the age of a file."""
-
-LOCK_POLL_MS = 3
 
 
 class FileSteps:
@@ -52,20 +51,15 @@ class FileSteps:
             self.operation(label)
 
     def lock(self, file: Any, how: int) -> None:
-        """As `flock`, but a wait lets others go on."""
-        while True:
-            self.step("flock")
-            try:
-                fcntl.flock(file, how if how == fcntl.LOCK_UN else how | fcntl.LOCK_NB)
-            except BlockingIOError:
-                if how & fcntl.LOCK_NB:
-                    raise
-                self._scheduler.counts.bump("locks waited for")
-                self._scheduler.sleep(LOCK_POLL_MS)
-                continue
-            if self._scheduler.current is not None:
-                (self.holders.discard if how == fcntl.LOCK_UN else self.holders.add)(self._scheduler.parking())
-            return
+        """As `flock`, which is never asked to wait: a wait here would stop all processes."""
+        self.step("flock")
+        try:
+            fcntl.flock(file, how if how == fcntl.LOCK_UN else how | fcntl.LOCK_NB)
+        except BlockingIOError:
+            self._scheduler.counts.bump("lock was taken")
+            raise
+        if self._scheduler.current is not None:
+            (self.holders.discard if how == fcntl.LOCK_UN else self.holders.add)(self._scheduler.parking())
 
     def _open(self, path: str, mode: str, **options: Any) -> Any:
         self.step("open")

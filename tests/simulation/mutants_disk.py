@@ -11,9 +11,9 @@ import apsw
 
 from stratalog.backends import files, sqlite, sqlite_blobs, sqlite_file
 from stratalog.backends.files import FileBlobs
-from stratalog.backends.folders import DurableFolders
 from stratalog.backends.sqlite import SqliteIndex
 from stratalog.errors import ConditionFailed, StratalogError, Unavailable
+from stratalog.folders import DurableFolders
 from stratalog.log.blob_batch import BlobBatch
 from stratalog.ports.index import NO_BLOBS, Write
 from tests.simulation.mutants import Mutant, replaced, together

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable
 from contextlib import suppress
+from itertools import count
 from pathlib import Path
 from random import Random
 
@@ -14,7 +15,7 @@ import pytest
 from stratalog.backends.files import FileBlobs
 from stratalog.backends.sqlite import SqliteDatabase
 from stratalog.codec import sha256
-from stratalog.errors import OutcomeUnknown
+from stratalog.errors import OutcomeUnknown, Unavailable
 from stratalog.ports.index import Item, Put
 from stratalog.testing.clock import ManualClock
 from stratalog.testing.disk import SECTOR_BYTES, Disk, DiskWeather, SimulatedMachine
@@ -120,6 +121,28 @@ def test_what_is_found_in_the_log_is_durable_before_it_is_shown(
         assert after.index.get("p", "s") == shown == Item("p", "s", {})
         after.close()
         second.close()
+
+
+def test_a_new_database_opens_after_any_run_of_failed_syncs_and_power_failures(tmp_path: Path) -> None:
+    for seed in (*range(30), 411, 902):  # a file made in its place is no database in the end with the last two
+        chance = Random(seed)
+        disk = Disk(str(tmp_path / str(seed)), Random(seed))
+        for life in range(8):
+            with suppress(Unavailable):
+                open_on(disk, sync_fails_at=chance.randrange(4))
+            if chance.random() < 0.7:
+                disk = disk.fail(str(tmp_path / f"{seed}.{life}"))
+        open_on(disk)
+
+
+def open_on(disk: Disk, *, sync_fails_at: int = -1) -> None:
+    """Open and close the database on a disk whose next syncs work but one."""
+    machine = SimulatedMachine(Scheduler(1), disk, DiskWeather(), lambda _: None)
+    syncs = count()
+    machine.sync_fault = lambda: fail_sync() if next(syncs) == sync_fails_at else None  # type: ignore[method-assign]
+    database = SqliteDatabase(Path(disk.folder) / "store.db", ManualClock(), vfs=machine.vfs)
+    with suppress(apsw.Error):
+        database.close()
 
 
 def fail_sync() -> None:

@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from stratalog.backends import files, folders
+from stratalog import folders
+from stratalog.backends import files
 from stratalog.testing.scheduler import Scheduler
 from tests.simulation.file_steps import FileSteps
 from tests.simulation.world_folder import FolderWorld

@@ -59,7 +59,7 @@ class FolderWorld:
         "blobs deleted",
         "blobs read",
         "blobs not found",
-        "locks waited for",
+        "lock was taken",
     )
 
     @staticmethod

@@ -10,7 +10,6 @@ sqlite_queue     the queue's rows in the file
 sqlite_tables    the tables of the file, and the statements that fill them
 turnstile        a fair hand-over between processes that share a file
 files            blobs in a folder
-folders          durable folders, removed once they are empty
 dynamodb         the index on a DynamoDB table
 dynamodb_client  DynamoDB's requests and retries
 dynamodb_http    HTTP connections to DynamoDB

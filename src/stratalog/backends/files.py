@@ -14,7 +14,10 @@ from itertools import islice
 from pathlib import Path
 from typing import IO
 
-from stratalog.backends.folders import (
+from stratalog.clock import Clock, Observation, new_id
+from stratalog.codec import ZSTD, codec_named, compress, decompress
+from stratalog.errors import Closed, Corrupt, Invalid, NotFound, OutcomeUnknown, Unavailable
+from stratalog.folders import (
     DurableFolders,
     file_errors,
     make_folder,
@@ -22,10 +25,7 @@ from stratalog.backends.folders import (
     remove_empty,
     sync_descriptor,
 )
-from stratalog.clock import Clock, Observation, new_id
-from stratalog.codec import ZSTD, codec_named, compress, decompress
-from stratalog.errors import Closed, Corrupt, Invalid, NotFound, OutcomeUnknown, Unavailable
-from stratalog.limits import BLOB_BYTES_MAX
+from stratalog.limits import BLOB_BYTES_MAX, FILE_LOCK_WAIT_MS_MAX
 from stratalog.ports.blob_kinds import JSON, MSGPACK, OCTETS, kind_of, kinds_of
 from stratalog.ports.blobs import BlobStat, check_put, key_hash, verified
 from stratalog.recent_reads import RecentReads
@@ -42,6 +42,7 @@ KINDS = frozenset(kind.suffix for kind in (JSON, MSGPACK, OCTETS))
 LOOKS = 2
 FILES_LOOKED_AT_MAX = 10_000
 PUT_TRIES_MAX = 100
+LOCK_POLL_MS = 1
 
 
 class FileBlobs:
@@ -130,13 +131,13 @@ class FileBlobs:
         with file_errors(), suppress(FileNotFoundError), open(path, "rb", buffering=0) as file:
             seen = self._reads.find(path, _generation(os.fstat(file.fileno())))
             if seen is None and not _is_intact(path, file.read()):
-                with _locked(file):
+                with self._locked(file):
                     if _is_at(path, file):
                         os.unlink(path)
                 return False
             # Locked from reading the clock to setting the time: a process suspended between the two would otherwise
             # set an old time over the newer one of a later put, or a delete would unlink the file in between.
-            with _locked(file):
+            with self._locked(file):
                 os.utime(file.fileno(), ns=self._times())
                 renewed = os.fstat(file.fileno())
             # A delete that takes the lock after this finds a newer stamp. One that had it before has unlinked the file.
@@ -177,7 +178,7 @@ class FileBlobs:
 
     def _write_durably(self, path: str, data: bytes) -> None:
         # Locked, so that `_remove_unfinished` of another process leaves it.
-        with open(path, "xb") as file, _locked(file):
+        with open(path, "xb") as file, self._locked(file):
             file.write(data)
             file.flush()
             os.utime(file.fileno(), ns=self._times())
@@ -197,11 +198,29 @@ class FileBlobs:
 
     def _unlink_generation(self, path: str, stamp: str) -> bool:
         """Unlink the file and return True. False where it has another stamp than ``stamp``, or is gone."""
-        with suppress(FileNotFoundError), open(path, "rb", buffering=0) as file, _locked(file):
+        with suppress(FileNotFoundError), open(path, "rb", buffering=0) as file, self._locked(file):
             if _is_at(path, file) and _stamp(os.fstat(file.fileno())) == stamp:
                 os.unlink(path)
                 return True
         return False
+
+    @contextmanager
+    def _locked(self, file: IO[bytes]) -> Iterator[None]:
+        """Hold the lock of an open file, waiting for it. Raises Unavailable after `FILE_LOCK_WAIT_MS_MAX`.
+
+        Closing alone would not unlock it: a child that was just forked, and has not run yet, still has it open.
+        """
+        for _ in range(FILE_LOCK_WAIT_MS_MAX // LOCK_POLL_MS):
+            with suppress(BlockingIOError):
+                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                break
+            self._clock.sleep(LOCK_POLL_MS / 1000)
+        else:
+            raise Unavailable("another process holds a blob's file", path=file.name, limit_ms=FILE_LOCK_WAIT_MS_MAX)
+        try:
+            yield
+        finally:
+            fcntl.flock(file, fcntl.LOCK_UN)
 
     def _put_back(self) -> None:
         """Put back files that a crash of an earlier version left in `ASIDE`: they may have been put again before it.
@@ -315,19 +334,6 @@ def _is_intact(path: str, data: bytes) -> bool:
     except Corrupt:
         return False
     return True
-
-
-@contextmanager
-def _locked(file: IO[bytes]) -> Iterator[None]:
-    """Hold the lock of an open file, waiting for it.
-
-    Closing alone would not unlock it: a child that was just forked, and has not run yet, still has it open.
-    """
-    fcntl.flock(file, fcntl.LOCK_EX)
-    try:
-        yield
-    finally:
-        fcntl.flock(file, fcntl.LOCK_UN)
 
 
 def _is_at(path: str, file: IO[bytes]) -> bool:

@@ -20,6 +20,7 @@ from stratalog.backends.sqlite_tables import (
     PAGE_BYTES,
     BlobRow,
     Row,
+    create_tables,
     insert_all,
     insert_items,
     prepare,
@@ -37,6 +38,7 @@ from stratalog.errors import (
 )
 from stratalog.group_commit import GroupCommit, PendingCommit
 from stratalog.limits import BLOB_SLICE_BYTES
+from stratalog.new_database import create_file
 
 __all__ = ["LOG_BYTES", "Job", "SqliteFile"]
 
@@ -73,6 +75,7 @@ class SqliteFile:
         self._readers: list[apsw.Connection] = []
         self._closed = False
         with _opening(path):
+            create_file(path, partial(create_tables, vfs=vfs))
             writer = _open_writer(path, synchronous, file_bytes_max, vfs)
         self._turnstile = Turnstile(path, clock)
         self._writer = _GroupWriter(writer, self._turnstile, log_bytes)

@@ -100,6 +100,16 @@ def insert_all(lengths: tuple[int, ...], blobs: int) -> str:
     return f"BEGIN IMMEDIATE;{items}{BLOB_INSERTS * blobs}COMMIT"
 
 
+def create_tables(path: str, vfs: str | None = None) -> None:
+    """Create a database with all tables at ``path``. Raises apsw's errors."""
+    connection = apsw.Connection(path, vfs=vfs)
+    try:
+        connection.pragma("synchronous", "full")
+        prepare(connection)
+    finally:
+        connection.close()
+
+
 def prepare(connection: apsw.Connection) -> None:
     """Create the missing tables.
 
@@ -122,7 +132,6 @@ def prepare(connection: apsw.Connection) -> None:
 def _create(connection: apsw.Connection, schema: str) -> None:
     """Create tables in one transaction: after a crash in between the file is as it was before."""
     connection.pragma("page_size", PAGE_BYTES)
-    connection.pragma("journal_mode", "wal")
     with connection:
         connection.execute(schema)
         connection.pragma("application_id", APPLICATION_ID)

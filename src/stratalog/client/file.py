@@ -22,6 +22,7 @@ from stratalog.errors import (
     Unavailable,
     Unsupported,
 )
+from stratalog.new_database import create_file
 
 __all__ = ["MEMORY", "ClientFile"]
 
@@ -151,6 +152,8 @@ def _leave_to_parent(reference: weakref.ref[ClientFile]) -> None:
 
 
 def _open(path: str) -> apsw.Connection:
+    if path != MEMORY:
+        create_file(path, _create_tables)
     connection = apsw.Connection(path)
     try:
         connection.pragma("synchronous", SYNCHRONOUS)
@@ -161,6 +164,7 @@ def _open(path: str) -> apsw.Connection:
             raise Invalid("the file is another program's database", path=path)
         elif version > FORMAT:
             raise Unsupported("the file's format is newer than this program", value=version, known=FORMAT)
+        connection.pragma("journal_mode", "wal")
         # A process that was killed during a commit may have left it unsynced in the write-ahead log. The checkpoint
         # syncs that commit before it is read.
         connection.pragma("wal_checkpoint")
@@ -170,9 +174,17 @@ def _open(path: str) -> apsw.Connection:
     return connection
 
 
+def _create_tables(path: str) -> None:
+    connection = apsw.Connection(path)
+    try:
+        connection.pragma("synchronous", SYNCHRONOUS)
+        _create(connection)
+    finally:
+        connection.close()
+
+
 def _create(connection: apsw.Connection) -> None:
     """Create the tables in one transaction: after a crash in between the file is still empty."""
-    connection.pragma("journal_mode", "wal")
     with connection:
         connection.execute(SCHEMA)
         connection.pragma("application_id", APPLICATION_ID)

@@ -13,7 +13,15 @@ from typing import NoReturn
 
 from stratalog.errors import StorageFull, StratalogError, Unavailable
 
-__all__ = ["DurableFolders", "file_errors", "make_folder", "make_shared_folder", "remove_empty", "sync_descriptor"]
+__all__ = [
+    "DurableFolders",
+    "file_errors",
+    "make_folder",
+    "make_shared_folder",
+    "remove_empty",
+    "sync_descriptor",
+    "sync_path",
+]
 
 DURABLE = ".durable"
 MAKE_TRIES_MAX = 100
@@ -36,7 +44,7 @@ class DurableFolders:
 
     def sync(self, folder: str) -> None:
         """Make the names in one folder durable."""
-        _sync_path(folder, self._sync_descriptor)
+        sync_path(folder, self._sync_descriptor)
 
     def sync_up(self, folder: str) -> None:
         """Make the names in ``folder`` durable, its own name, and the names of the folders above it.
@@ -114,6 +122,15 @@ def sync_descriptor(descriptor: int) -> None:
         fcntl.fcntl(descriptor, full_sync)
 
 
+def sync_path(path: str, sync: Sync | None = None) -> None:
+    """Make a file, or the names in a folder, durable. Raises OSError."""
+    descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        (sync or sync_descriptor)(descriptor)
+    finally:
+        os.close(descriptor)
+
+
 @contextmanager
 def file_errors() -> Iterator[None]:
     """Raise an OSError of the block as StorageFull or Unavailable: nothing was written."""
@@ -130,7 +147,7 @@ def _make_folder(folder: str, sync: Sync) -> None:
         _make_folder(above, sync)
         os.makedirs(folder, exist_ok=True)
     try:
-        _sync_path(above, sync)
+        sync_path(above, sync)
     except PermissionError:
         # An existing folder inside one that this process may not read was made, and its name synced, by another user.
         if not stood:
@@ -156,14 +173,6 @@ def _mark(descriptor: int) -> None:
         raise
     except OSError:
         return
-
-
-def _sync_path(path: str, sync: Sync) -> None:
-    descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
-    try:
-        sync(descriptor)
-    finally:
-        os.close(descriptor)
 
 
 def _raise_ours(exc: OSError) -> NoReturn:
