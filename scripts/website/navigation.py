@@ -44,6 +44,7 @@ REFERENCE = [
     "reference/commands/index",
     "guides/command-line",
     "guides/settings",
+    "promises",
     "limits",
     "formats/index",
     "GLOSSARY",
