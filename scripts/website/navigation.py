@@ -37,6 +37,7 @@ CONCEPTS = [
     "concepts/sheet",
     "concepts/cost",
     "seed-example",
+    "design",
 ]
 REFERENCE = [
     "reference/python/index",
