@@ -77,6 +77,17 @@ def test_a_test_that_is_not_there_would_be_noticed() -> None:
     assert not is_defined(ROOT / "tests" / "no_such_file.py", "test_a_test_that_is_not_there_would_be_noticed")
 
 
+def test_every_comparison_is_dated_sourced_and_says_who_should_choose_the_other() -> None:
+    page = (ROOT / "docs" / "comparisons.md").read_text()
+    opening, *sections = re.split(r"^## ", page, flags=re.MULTILINE)
+    assert re.search(r"\d+ [A-Z][a-z]+ 20\d\d", " ".join(opening.split()))
+    for name, _, text in (section.partition("\n") for section in sections[:-1]):
+        assert f"[{name}](#{name.lower().replace(' ', '-')})" in opening, name
+        assert "](https://" in text, name
+        assert f"**Choose {name}**" in text, name
+        assert "**Choose Stratalog**" in text, name
+
+
 def test_every_heading_of_the_design_that_code_cites_is_there() -> None:
     code = {file: CITATION.findall(file.read_text()) for file in files(*PACKAGES, *PROGRAMS, *TESTS) if file != HERE}
     headings = anchors(ROOT / "docs" / "design.md")

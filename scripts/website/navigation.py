@@ -50,7 +50,7 @@ REFERENCE = [
     "formats/index",
     "GLOSSARY",
 ]
-PROJECT = ["benchmarks", "CONTRIBUTING", "SECURITY", "CHANGELOG", "decisions/index"]
+PROJECT = ["comparisons", "benchmarks", "CONTRIBUTING", "SECURITY", "CHANGELOG", "decisions/index"]
 APPENDIX = [
     "guarantees",
     "coverage",
