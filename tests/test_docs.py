@@ -153,5 +153,5 @@ def anchors(page: Path) -> set[str]:
 
 
 def prose(page: Path) -> str:
-    """A page without its code blocks."""
-    return re.sub(r"^```.*?^```", "", page.read_text(), flags=re.DOTALL | re.MULTILINE)
+    """A page without its code blocks and comments."""
+    return re.sub(r"^```.*?^```|^<!--.*?-->", "", page.read_text(), flags=re.DOTALL | re.MULTILINE)
