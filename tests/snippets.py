@@ -62,6 +62,7 @@ SHIMS = {
     "curl": f'exec {shutil.which("curl")} --silent --show-error --fail-with-body "$@"',
     "pip": "exit 0",
     "python": f'exec {shlex.quote(sys.executable)} "$@"',
+    "python3": f'exec {shlex.quote(sys.executable)} "$@"',
     "stratalog": f'exec {shlex.quote(sys.executable)} -m stratalog "$@"',
 }
 

@@ -9,7 +9,7 @@ from collections.abc import Collection, Iterable
 
 __all__ = ["GROUPS", "contents", "grouped"]
 
-TUTORIAL = ["guides/first-steps", "guides/collaborative-app"]
+TUTORIAL = ["guides/first-steps", "guides/own-mutator", "guides/collaborative-app"]
 GUIDES = [
     "guides/server",
     "guides/client",
