@@ -3,7 +3,7 @@
 Each is small, correct where nobody else writes, and given the benefit of every doubt:
 
 - Sizes of maps are MessagePack's, which is never larger than DynamoDB's own; hashes are 32 raw bytes.
-- No secondary index is billed, and no second try. A processor reads what the seed says that it reads, once.
+- No secondary index is billed, and no second try. A processor reads what its article says that it reads, once.
 - Arguments of a mutation that an item holds as well are named by their hash.
 - Bodies lie in S3, compressed, under the hash of their content.
 """
@@ -82,7 +82,7 @@ class Ours:
 
 
 class Versions:
-    """Seed 001's own: project versions, a version of each collection with its whole map, a record of each mutation."""
+    """The sync backend's own: versions of a project, of each collection with its whole map, each mutation."""
 
     def __init__(self) -> None:
         self.trial = Trial()
@@ -140,7 +140,7 @@ class Versions:
 
 
 class Relational:
-    """Seed 001's first simple approach: every row of the project is written anew for each version, in transactions.
+    """The sync backend's first simple approach: each version writes every row of the project anew, in transactions.
 
     Rows hold names and hashes; with their bodies they would cost a hundred times as much. A project of more than 99
     items needs several transactions, and is not atomic.
@@ -178,7 +178,7 @@ class Relational:
 
 
 class SingleRecord:
-    """Seed 001's second simple approach: the project and its bodies as one record, in S3 where DynamoDB cannot hold it.
+    """The sync backend's second simple approach: project and bodies are one record, in S3 where DynamoDB is too small.
 
     A lock is taken and given back; what was read before it is read again. S3 takes what our blobs are too small for,
     so its requests are counted here.
@@ -219,7 +219,9 @@ class SingleRecord:
 
 
 class EventLog:
-    """Seed 004's: an entry a mutation under a segment, the newest looked for first, large bodies in S3; snapshots.
+    """The spreadsheet event log's: an entry a mutation under a segment, the newest read first, large bodies in S3.
+
+    It has snapshots.
 
     A processor that knows the segment reads only the newest entry. What was applied before, and by whom, it does not
     know. A snapshot is one object with names and hashes, so often as our own.

@@ -1,4 +1,4 @@
-"""The experiment of seed 004: what a load costs by how many entries come after a kept state, and by its size.
+"""The spreadsheet event log's experiment: the cost of a load by the entries after a saved state, and by its size.
 
 ``python -m bench.sheet [--workbook FILE.xlsx] [--json FILE]``. One machine, one process: the server's engine stands for
 the browser's, which is the same program.

@@ -54,7 +54,7 @@ def install(npm: list[str]) -> None:
         fcntl.flock(lock, fcntl.LOCK_EX)
         if STAMP.exists() and STAMP.read_text() == pinned:
             return
-        print("check_javascript: installing ESLint and TypeScript (once; 63 MB)", file=sys.stderr)
+        print("check_javascript: installing ESLint, TypeScript and pyright (once; 100 MB)", file=sys.stderr)
         subprocess.run([*npm, *INSTALL], cwd=FOLDER, stdout=subprocess.DEVNULL, check=True, timeout=TIMEOUT_SECONDS)
         STAMP.write_text(pinned)
 

@@ -37,9 +37,10 @@ def _npm() -> list[str]:
 
 
 def _is_installed(folder: Path) -> bool:
-    """Whether what is installed is what the lock file pins."""
+    """Whether what is installed is what the lock file pins. Optional packages may be for other platforms."""
     wanted = json.loads((folder / "package-lock.json").read_text())["packages"]
-    manifests = {path: folder / path / "package.json" for path in wanted if path}
+    needed = (path for path, package in wanted.items() if path and not package.get("optional"))
+    manifests = {path: folder / path / "package.json" for path in needed}
     return all(
         manifest.exists() and json.loads(manifest.read_text())["version"] == wanted[path]["version"]
         for path, manifest in manifests.items()

@@ -3,16 +3,18 @@
 The Python blocks of a page share a namespace; ``sh`` blocks run line by line in the same folder. A block whose first
 line is ``# NAME.py`` is written to that file, and run unless it holds tests. `pip` is a command that does nothing:
 the environment of the tests has all that pages install. A command that serves or works runs until the page ends, at
-another port than the page says.
+another port than the page says. A `curl` that is answered with an error fails.
 
 An HTML comment before a block, or by itself, says what a reader sees without being told::
 
     <!-- snippet: skip, WHY -->         the next block is not run
     <!-- snippet: exit CODE -->         a line of the next block ends with this code
-    <!-- snippet: file NAME -->         the next block is written to a file, and not run
+    <!-- snippet: file NAME -->         the next block, of any language, is written to a file, and not run
+    <!-- snippet: with TEXT=COMMAND --> this text of the next block stands for what the command prints
     <!-- snippet: sh ... -->            these lines run here
     <!-- snippet: python ... -->        this code runs here, in the namespace of the page
     <!-- snippet: apart ... -->         these lines run in an empty folder; each snippet after them runs in a copy of it
+    <!-- snippet: aws -->               from here on DynamoDB, S3 and SQS are new emulators on this machine
 """
 
 from __future__ import annotations
@@ -34,19 +36,22 @@ import urllib.request
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
+from subprocess import PIPE
 from typing import Any
 
 import click
 
 from stratalog.cli import main as stratalog
+from stratalog.testing.aws_local import aws_local
 
 __all__ = ["Snippet", "SnippetFailure", "run_page", "snippets_of"]
 
 ROOT = Path(__file__).parents[1]
 BLOCK = re.compile(
-    r"^<!-- snippet: (?P<order>.*?)\s*-->|^(?P<indent> *)```(?P<language>python|sh|console)\n(?P<text>.*?)^ *```$",
+    r"^<!-- snippet: (?P<order>.*?)\s*-->|^(?P<indent> *)```(?P<language>[\w-]*)\n(?P<text>.*?)^ *```$",
     re.DOTALL | re.MULTILINE,
 )
+LANGUAGES = ("python", "sh", "console")
 FILE_NAME = re.compile(r"# ([\w/]+\.py)\b")
 PORT = "8420"
 """The port of the pages."""
@@ -54,8 +59,10 @@ PORT = "8420"
 SERVER_SECONDS_MAX = 30
 COMMAND_SECONDS_MAX = 30
 SHIMS = {
+    "curl": f'exec {shutil.which("curl")} --silent --show-error --fail-with-body "$@"',
     "pip": "exit 0",
     "python": f'exec {shlex.quote(sys.executable)} "$@"',
+    "python3": f'exec {shlex.quote(sys.executable)} "$@"',
     "stratalog": f'exec {shlex.quote(sys.executable)} -m stratalog "$@"',
 }
 
@@ -77,6 +84,7 @@ class Snippet:
     skipped: str = ""
     exit_code: int = 0
     file: str = ""
+    stand_ins: tuple[str, ...] = ()
     hidden: bool = False
     apart: bool = False
 
@@ -88,11 +96,15 @@ def snippets_of(page: str) -> Iterator[Snippet]:
         line = page.count("\n", 0, match.start()) + 1
         if match["order"] is not None:
             word, _, rest = match["order"].partition("\n") if "\n" in match["order"] else match["order"].partition(" ")
-            if word in ("sh", "python", "apart"):
-                language = "python" if word == "python" else "sh"
+            if word in ("sh", "python", "apart", "aws"):
+                language = word if word in ("python", "aws") else "sh"
                 yield Snippet(line, language, rest + "\n", hidden=True, apart=word == "apart")
             else:
-                order = _order(line, match["order"])
+                order = _order(line, match["order"], order)
+            continue
+        if match["language"] not in LANGUAGES and "file" not in order:
+            if order:
+                raise ValueError(f"line {line}: the block after a comment is of no language that runs")
             continue
         text = re.sub(rf"^{match['indent']}", "", match["text"], flags=re.MULTILINE)
         snippet = Snippet(line, "python" if match["language"] == "python" else "sh", text)
@@ -104,13 +116,16 @@ def snippets_of(page: str) -> Iterator[Snippet]:
         raise ValueError(f"no snippet follows the last comment: {order}")
 
 
-def _order(line: int, text: str) -> dict[str, Any]:
+def _order(line: int, text: str, given: dict[str, Any]) -> dict[str, Any]:
+    """What comments before a block say of it: ``given`` by those before, and this one."""
     if found := re.fullmatch(r"skip, (\S.*)", text, re.DOTALL):
-        return {"skipped": " ".join(found[1].split())}
+        return given | {"skipped": " ".join(found[1].split())}
     if found := re.fullmatch(r"exit (\d+)", text):
-        return {"exit_code": int(found[1])}
+        return given | {"exit_code": int(found[1])}
     if found := re.fullmatch(r"file (\S+)", text):
-        return {"file": found[1]}
+        return given | {"file": found[1]}
+    if found := re.fullmatch(r"with (\S+?=\S.*)", text):
+        return given | {"stand_ins": (*given.get("stand_ins", ()), found[1])}
     raise ValueError(f"line {line}: no such comment: snippet: {text}")
 
 
@@ -161,7 +176,7 @@ class _Page:
         return Path(tempfile.mkdtemp(dir=self.tools))
 
     def _run(self, snippet: Snippet) -> None:
-        snippet = replace(snippet, text=snippet.text.replace(PORT, str(self.port)))
+        snippet = replace(snippet, text=self._filled_in(snippet).replace(PORT, str(self.port)))
         found = FILE_NAME.match(snippet.text)
         file = snippet.file or (found[1] if found and snippet.language == "python" else "")
         if file:
@@ -169,11 +184,25 @@ class _Page:
             Path(file).write_text(snippet.text)
         if snippet.file or Path(file).name.startswith("test_"):
             return
-        if snippet.language == "python":
+        if snippet.language == "aws":
+            os.environ.update(self.leaving.enter_context(aws_local(self._new_folder())))
+        elif snippet.language == "python":
             self._run_python(snippet, file)
         else:
             for line, command in _commands(snippet):
                 self._run_command(line, command, {0, snippet.exit_code})
+
+    def _filled_in(self, snippet: Snippet) -> str:
+        """The text, with the output of commands in the place of what stands for it."""
+        text = snippet.text
+        for each in snippet.stand_ins:
+            shown, _, command = each.partition("=")
+            script = ["sh", "-c", command]
+            done = subprocess.run(script, timeout=COMMAND_SECONDS_MAX, env=self._environment(), check=True, stdout=PIPE)
+            if shown not in text:
+                raise SnippetFailure(f"{self.name}:{snippet.line}: it has no {shown}")
+            text = re.sub(rf"{re.escape(shown)}(?![\w-])", done.stdout.decode().strip(), text)
+        return text
 
     def _run_python(self, snippet: Snippet, file: str) -> None:
         sys.path[0] = os.getcwd()
@@ -210,6 +239,7 @@ class _Page:
 
     def _start(self, line: int, words: list[str]) -> None:
         """Start a server or a worker, which ends with the page. A page has one server at a time."""
+        words = [os.path.expandvars(word) for word in words]
         serves = "serve" in words
         if serves and "--port" not in words:
             words = [*words, "--port", str(self.port)]

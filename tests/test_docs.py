@@ -11,13 +11,15 @@ from pathlib import Path
 import pytest
 
 from tests.simulation.simulate import MUTANTS, WORLDS
-from tests.sources import LABORATORY, LIBRARY, PACKAGES, ROOT, files
+from tests.sources import LABORATORY, LIBRARY, PACKAGES, PROGRAMS, ROOT, TESTS, files
 
+HERE = Path(__file__)
 FOLDERS = (ROOT, *PACKAGES, *(package.parent for package in PACKAGES))
 PAGES = sorted(page for below in ("", "apps/*/", "docs/**/", "formats/**/") for page in ROOT.glob(f"{below}*.md"))
 LINK = re.compile(r"\[[^\]]*\]\(([^)\s]+)\)")
 TEST = re.compile(r"((?:tests|src|apps)/[\w/]+\.py)::(\w+)")
 PROOFS = re.compile(r"(?<!\w)(world|mutant|checker)s?((?:(?:,| and)?\s`[^`]+`)+)")
+CITATION = re.compile(r"docs/design\.md#([\w-]+)|(DESIGN §)")
 FILE = re.compile(r"`([\w.]+/[\w./]+\.(?:py|md|json|txt))`")
 
 each_page = pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
@@ -73,6 +75,25 @@ def test_a_test_that_is_not_there_would_be_noticed() -> None:
     assert is_defined(Path(__file__), "test_a_test_that_is_not_there_would_be_noticed")
     assert not is_defined(Path(__file__), "test_a_test_that_is_not")
     assert not is_defined(ROOT / "tests" / "no_such_file.py", "test_a_test_that_is_not_there_would_be_noticed")
+
+
+def test_every_comparison_is_dated_sourced_and_says_who_should_choose_the_other() -> None:
+    page = (ROOT / "docs" / "comparisons.md").read_text()
+    opening, *sections = re.split(r"^## ", page, flags=re.MULTILINE)
+    assert re.search(r"\d+ [A-Z][a-z]+ 20\d\d", " ".join(opening.split()))
+    for name, _, text in (section.partition("\n") for section in sections[:-1]):
+        assert f"[{name}](#{name.lower().replace(' ', '-')})" in opening, name
+        assert "](https://" in text, name
+        assert f"**Choose {name}**" in text, name
+        assert "**Choose Stratalog**" in text, name
+
+
+def test_every_heading_of_the_design_that_code_cites_is_there() -> None:
+    code = {file: CITATION.findall(file.read_text()) for file in files(*PACKAGES, *PROGRAMS, *TESTS) if file != HERE}
+    headings = anchors(ROOT / "docs" / "design.md")
+    cited = [(str(file.relative_to(ROOT)), heading) for file, found in code.items() for heading, _ in found]
+    assert [citation for citation in cited if citation[1] not in headings] == []
+    assert len(cited) >= 4
 
 
 def test_every_name_of_a_list_of_proofs_is_looked_up() -> None:
@@ -132,5 +153,5 @@ def anchors(page: Path) -> set[str]:
 
 
 def prose(page: Path) -> str:
-    """A page without its code blocks."""
-    return re.sub(r"^```.*?^```", "", page.read_text(), flags=re.DOTALL | re.MULTILINE)
+    """A page without its code blocks and comments."""
+    return re.sub(r"^```.*?^```|^<!--.*?-->", "", page.read_text(), flags=re.DOTALL | re.MULTILINE)

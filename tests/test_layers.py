@@ -1,4 +1,4 @@
-"""The import arrows of DESIGN §2: import-linter's contracts, and what import-linter cannot say."""
+"""The import arrows of docs/design.md#layers: import-linter's contracts, and what import-linter cannot say."""
 
 from __future__ import annotations
 

@@ -9,7 +9,7 @@ from collections.abc import Collection, Iterable
 
 __all__ = ["GROUPS", "contents", "grouped"]
 
-TUTORIAL = ["guides/first-steps", "guides/collaborative-app"]
+TUTORIAL = ["guides/first-steps", "guides/own-mutator", "guides/collaborative-app"]
 GUIDES = [
     "guides/server",
     "guides/client",
@@ -37,6 +37,7 @@ CONCEPTS = [
     "concepts/sheet",
     "concepts/cost",
     "seed-example",
+    "design",
 ]
 REFERENCE = [
     "reference/python/index",
@@ -44,11 +45,12 @@ REFERENCE = [
     "reference/commands/index",
     "guides/command-line",
     "guides/settings",
+    "promises",
     "limits",
     "formats/index",
     "GLOSSARY",
 ]
-PROJECT = ["benchmarks", "CONTRIBUTING", "SECURITY", "CHANGELOG", "decisions/index"]
+PROJECT = ["comparisons", "benchmarks", "CONTRIBUTING", "SECURITY", "CHANGELOG", "decisions/index"]
 APPENDIX = [
     "guarantees",
     "coverage",

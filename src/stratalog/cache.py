@@ -25,7 +25,7 @@ class ByteCache(Generic[T]):
         close_in_child(self, "_lock")
         self._bytes_max = bytes_max
         self._held: OrderedDict[Hashable, tuple[T, int]] = OrderedDict()
-        self.held_bytes = 0
+        self.held_bytes: int = 0
         """The total size of the held values; at most ``bytes_max``."""
 
     def get(self, key: Hashable) -> T | None:

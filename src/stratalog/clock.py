@@ -60,8 +60,8 @@ class Observation:
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
-        self.wall_ms = clock.wall_ms()
-        self.boot_ms = clock.boot_ms()
+        self.wall_ms: int = clock.wall_ms()
+        self.boot_ms: int = clock.boot_ms()
 
     def age_seconds(self) -> float:
         """Return the time since then, by the wall clock or the boot clock, whichever shows more."""

@@ -53,7 +53,7 @@ class Retry:
         self._pace = pace
         self._hindrances: dict[Hashable, _Hindrance] = {}
         self._counted_seconds = 0.0
-        self.attempts = 0
+        self.attempts: int = 0
         """The number of failed tries."""
 
     def next_seconds(self) -> float:

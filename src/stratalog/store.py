@@ -62,7 +62,7 @@ class Store:
         self.location = location
         self.meter = meter
         self._queue = queue
-        self.rules = rules or Rules()
+        self.rules: Rules = rules or Rules()
         self._documents: OrderedDict[tuple[str, str], Document] = OrderedDict()
         self._lock = threading.Lock()
         close_in_child(self, "_lock")

@@ -1,4 +1,4 @@
-"""The six queries of the sync backend's article (seed 001), by name."""
+"""The six queries of the sync backend's article, by name."""
 
 from __future__ import annotations
 

@@ -6,7 +6,7 @@ the next. Clocks advance by minutes between calls, so that blobs grow old enough
 on their way.
 
 A writer that was frozen for longer than the rule allows *and* crashes before it has put its blobs again is beyond what
-the rule promises (DESIGN §5); a seed has freezes or crashes, not both.
+the rule promises (docs/design.md#the-observation-rule); a seed has freezes or crashes, not both.
 """
 
 from __future__ import annotations

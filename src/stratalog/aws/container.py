@@ -52,18 +52,18 @@ class Container:
             limits=settings.over("server", application.limits),
             quotas=settings.over("quotas", application.quotas),
         )
-        self.worker_settings = settings.over("worker", WORKER_SETTINGS)
+        self.worker_settings: WorkerSettings = settings.over("worker", WORKER_SETTINGS)
         origins = (*application.origins, *environment.get("STRATALOG_ORIGINS", "").split())
-        self.application = structs.replace(application, origins=origins)
+        self.application: Application = structs.replace(application, origins=origins)
         self.store: Store = open_store(
             url,
             create=False,
             rules=self.application.rules,
             settings=settings.over("log", self.application.settings),
         )
-        self.sockets = environment.get("STRATALOG_SOCKETS", "").rstrip("/")
+        self.sockets: str = environment.get("STRATALOG_SOCKETS", "").rstrip("/")
         own = "ws" + self.sockets.removeprefix("http") if self.sockets else ""
-        self.live_address = environment.get("STRATALOG_LIVE", "") or own
+        self.live_address: str = environment.get("STRATALOG_LIVE", "") or own
         """The address where clients connect for live hints; empty if there is none."""
 
         self._news: dict[tuple[str, str], int] = {}

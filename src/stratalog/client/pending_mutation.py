@@ -28,8 +28,8 @@ class PendingMutation:
     def __init__(self, sequence: int, intent: Intent, changed: threading.Condition) -> None:
         self.sequence = sequence
         self.intent = intent
-        self.effect = Effect()
-        self.status = "pending"
+        self.effect: Effect = Effect()
+        self.status: str = "pending"
         self.reason: str | None = None
         self._changed = changed
         close_in_child(self, "_changed")

@@ -50,9 +50,9 @@ class Document:
     def __init__(self, log: Log, rules: Rules | None = None, *, chunks: Chunks | None = None) -> None:
         """``chunks`` replace the default ones, to read the owner's chunks through another cache than the store's."""
         self.log = log
-        self.rules = rules or Rules()
-        self.values = Values(log.environment.blobs, log.record.owner, self.rules.metadata_fields)
-        self.chunks = chunks or Chunks(log.environment.blobs, log.record.owner, log.environment.chunk_cache)
+        self.rules: Rules = rules or Rules()
+        self.values: Values = Values(log.environment.blobs, log.record.owner, self.rules.metadata_fields)
+        self.chunks: Chunks = chunks or Chunks(log.environment.blobs, log.record.owner, log.environment.chunk_cache)
         self._states = StateCache(log, self.chunks)
         self._writer = Writer(log, self._states, self.values)
         self._snapshots = SnapshotSchedule(log, self._states)

@@ -103,7 +103,7 @@ class Rebuild:
         self._start, self._base = state.version, base_digest(tree_roots(state))
         self.state: State | None = state
         self.version, self.hash = state.version, state.hash
-        self.compared = 0
+        self.compared: int = 0
         self.redacted: list[int] = []
 
     def advance(self, upto: int) -> None:

@@ -185,7 +185,8 @@ class _Running:
             fields_bytes = self._sizes_after(draft.changes)
         except PORT_ERRORS:
             raise
-        except Exception as exc:  # whatever a mutator raises is a rejection with its reason (DESIGN §1)
+        except Exception as exc:
+            # Any other exception is a rejection: docs/design.md#a-rejected-mutation-is-a-committed-outcome
             if is_shortage(exc):
                 raise
             reason, fields_bytes, self._is_fault = _reason(exc), 0, is_unexpected(exc)

@@ -215,18 +215,20 @@ class State:
         roots: Roots,
         layers: tuple[Layer, Layer, Layer],
     ) -> None:
-        self.chunks = chunks
-        self.version = version
-        self.hash = hash
+        self.chunks: Chunks = chunks
+        self.version: int = version
+        self.hash: bytes = hash
         """The hash that names the history up to the version."""
 
-        self.snapshot_version = snapshot_version
-        self.roots = roots
-        self.content, self.clients, self.tombstones = layers
-        self.fields_bytes = roots.fields_bytes
-        self.floor = roots.floor
-        self.orders = roots.orders
-        self.stale = False
+        self.snapshot_version: int = snapshot_version
+        self.roots: Roots = roots
+        self.content: Layer = layers[0]
+        self.clients: Layer = layers[1]
+        self.tombstones: Layer = layers[2]
+        self.fields_bytes: int = roots.fields_bytes
+        self.floor: int = roots.floor
+        self.orders: tuple[int, int] = roots.orders
+        self.stale: bool = False
         """Whether a chunk of its snapshot was found missing. A cache then drops the state."""
 
     @classmethod

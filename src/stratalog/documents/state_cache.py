@@ -20,7 +20,7 @@ LOOKS_MAX = 4
 class StateCache:
     """Holds one state, the newest that any thread has offered. Other versions are loaded from storage and not held.
 
-    These rules hold whatever the threads of a handle do (invariant 7 of the design):
+    These rules hold whatever the threads of a handle do (docs/design.md#a-process-never-goes-back):
 
     - The version of the held state never falls. A dropped state still bars older ones.
     - Of the held state and an offered one the newer is kept, on the newer of their two snapshots. A snapshot known to

@@ -35,7 +35,7 @@ class View(Mapping[str, Any]):
     def __init__(self, state: State, values: Values) -> None:
         self._state = state
         self._values = values
-        self.version = state.version
+        self.version: int = state.version
 
     def __repr__(self) -> str:
         return f"<View version={self.version}>"

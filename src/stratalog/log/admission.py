@@ -247,7 +247,7 @@ class _Account:
     """The usage of one organisation as this process knows it."""
 
     def __init__(self, clock: Clock) -> None:
-        self.lock = threading.Lock()
+        self.lock: threading.Lock = threading.Lock()
         self.pending = NOTHING
         """Admitted, and neither confirmed nor released yet."""
 

@@ -50,7 +50,7 @@ class BlobBatch:
         self._ahead: dict[str, bytes] = {}
         self._held: dict[str, bytes] = {}
         self._deferred: dict[str, bytes] | None = None
-        self.held_bytes = 0
+        self.held_bytes: int = 0
 
     def defer(self) -> None:
         """From now on collect the blobs to put ahead, until `put_deferred`.

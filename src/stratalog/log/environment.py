@@ -82,7 +82,7 @@ class Environment:
         self.index = index
         self.blobs = blobs
         self.clock = clock
-        self.settings = settings or LogSettings()
+        self.settings: LogSettings = settings or LogSettings()
         self._retry_policy = RetryPolicy(
             seconds_max=self.settings.append_seconds_max,
             wait_seconds_first=self.settings.append_backoff_seconds_first,
@@ -96,8 +96,8 @@ class Environment:
         self.admission: Admission | None = None
         """Enforces quotas; None where none are enforced. A server sets it, a worker and maintenance do not."""
 
-        self.entered_organisations = EnteredOrganisations()
-        self.reads = RecentReads()
+        self.entered_organisations: EnteredOrganisations = EnteredOrganisations()
+        self.reads: RecentReads = RecentReads()
         close_in_child(self, "index", "blobs")
 
     def report(self, what: str, **details: object) -> None:

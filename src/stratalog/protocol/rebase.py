@@ -60,5 +60,6 @@ def _attempt(draft: Draft, mutators: Mutators, intent: Intent) -> Effect:
         return Effect(reason=exc.reason)
     except MemoryError:
         raise  # the machine's fault, not the mutation's
-    except Exception as exc:  # noqa: BLE001 - the server rejects a mutation for whatever its mutator raises (DESIGN §7)
+    except Exception as exc:  # noqa: BLE001 - the server rejects the mutation, whatever its mutator raises
+        # See docs/design.md#a-rejected-mutation-is-a-committed-outcome
         return Effect(reason=f"{type(exc).__name__}: {exc}")

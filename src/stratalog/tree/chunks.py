@@ -32,9 +32,9 @@ class Chunks:
     """
 
     def __init__(self, blobs: Blobs, owner: str, cache: ByteCache[Node] | None = None) -> None:
-        self.reads = 0
-        self.writes = 0
-        self.bytes_written = 0
+        self.reads: int = 0
+        self.writes: int = 0
+        self.bytes_written: int = 0
         self._blobs = blobs
         self._owner = owner
         self._prefix = f"{owner}/chunks/"

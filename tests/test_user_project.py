@@ -1,0 +1,100 @@
+"""A user's project that uses every public name passes mypy and pyright, and runs.
+
+Both checkers are as strict as they can be, so a name whose type is unknown to one of them fails. `tests/user_project`
+is the project.
+"""
+
+from __future__ import annotations
+
+import ast
+import json
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import stratalog
+import stratalog.client
+from stratalog import StratalogError, errors
+from tests.node import install, node_program
+from tests.processes import ROOT, run
+from tests.user_project.failures import reaction
+from tests.user_project.shop import run as run_shop
+
+PROJECT = ROOT / "tests" / "user_project"
+TOOLS = ROOT / "scripts" / "javascript"
+PYRIGHT = TOOLS / "node_modules" / "pyright" / "index.js"
+KNOWN_PERCENT_MIN = 94
+"""The share of the library's exported names whose types pyright knows for certain. It may only rise."""
+
+
+@pytest.mark.parametrize("module", [stratalog, stratalog.client], ids=["stratalog", "stratalog.client"])
+def test_the_project_uses_every_public_name(module: object) -> None:
+    name: str = module.__name__  # type: ignore[attr-defined]
+    used = {used for path in PROJECT.glob("*.py") for used in names_of(path, name)}
+    assert used == set(module.__all__)  # type: ignore[attr-defined]
+
+
+def test_the_project_runs() -> None:
+    report = run_shop("memory:")
+    expected = {"apples": 12, "apples at first": 10, "rejected": 1, "merged": 1, "cents": 250, "failures": 1}
+    assert expected.items() <= report.items()
+
+
+@pytest.mark.parametrize("kind", errors.BY_CODE.values())
+def test_the_project_reacts_to_every_error(kind: type[StratalogError]) -> None:
+    error = kind.__new__(kind, "message")
+    assert not reaction(error).startswith("report ")
+
+
+def test_the_types_are_shipped() -> None:
+    assert (Path(stratalog.__file__).parent / "py.typed").exists()
+    assert '"py.typed"' in (ROOT / "pyproject.toml").read_text()
+
+
+@pytest.mark.slow
+def test_mypy_passes_on_the_project(tmp_path: Path) -> None:
+    settings = tmp_path / "mypy.ini"
+    settings.write_text("[mypy]\nstrict = true\n")
+    options = ["--config-file", str(settings), "--cache-dir", str(tmp_path / "cache")]
+    run([sys.executable, "-m", "mypy", *options, str(PROJECT)], cwd=ROOT, seconds=300)
+
+
+@pytest.mark.slow
+def test_pyright_passes_on_the_project() -> None:
+    done = pyright("--project", str(PROJECT), "--pythonpath", sys.executable)
+    assert done.returncode == 0, done.stdout
+
+
+@pytest.mark.slow
+def test_pyright_knows_every_type_of_the_front_door() -> None:
+    done = pyright("--verifytypes", "stratalog", "--ignoreexternal", "--outputjson")
+    found = json.loads(done.stdout)["typeCompleteness"]
+    doors = re.compile(r"stratalog\.(client\.)?\w+")
+    unknown = [symbol["name"] for symbol in found["symbols"] if not symbol["isTypeKnown"] or symbol["isTypeAmbiguous"]]
+    assert [name for name in unknown if doors.fullmatch(name)] == []
+    assert found["completenessScore"] * 100 >= KNOWN_PERCENT_MIN
+
+
+def names_of(path: Path, module: str) -> set[str]:
+    """The names of ``module`` that a file imports from it, or reads as its attributes."""
+    names = set()
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.ImportFrom) and node.module == module:
+            names |= {alias.name for alias in node.names}
+        elif isinstance(node, ast.Attribute) and ast.unparse(node.value) == module:
+            names.add(node.attr)
+    return names
+
+
+def pyright(*arguments: str) -> subprocess.CompletedProcess[str]:
+    """Run pyright; it looks for a package in the environment whose Python comes first on the path."""
+    install(TOOLS)
+    path = os.pathsep.join([str(Path(sys.executable).parent), os.environ.get("PATH", "")])
+    command = [node_program(), str(PYRIGHT), *arguments]
+    return subprocess.run(
+        command, capture_output=True, text=True, check=False, timeout=300, env={**os.environ, "PATH": path}
+    )

@@ -1,0 +1,31 @@
+"""A client of the user's own that works offline, over a transport of the user's choice."""
+
+from __future__ import annotations
+
+from typing import assert_type
+
+from stratalog.client import Client, HttpTransport, MutationFailure, PendingMutation, Transport, Unreached, connect
+
+__all__ = ["count_up", "is_reachable", "own_client", "why_failed"]
+
+
+def count_up(url: str, path: str) -> PendingMutation:
+    """Add 1 to a number of the document at ``url``; the change waits in the file at ``path`` while offline."""
+    with assert_type(connect(url, path), Client) as client:
+        return client.mutate("inc", {"key": "visits"})
+
+
+def own_client(url: str, token: str) -> Client:
+    """Return a client that is not started, with a token of its own."""
+    transport: Transport = HttpTransport(url, token=lambda: token)
+    return Client(transport)
+
+
+def is_reachable(client: Client) -> bool:
+    """Return whether the server answered the last request."""
+    return not isinstance(client.last_error, Unreached)
+
+
+def why_failed(failure: MutationFailure) -> str:
+    """Return the text that the user sees for a change that did not come through."""
+    return f"{failure.name}: {failure.reason}"
