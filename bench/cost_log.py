@@ -128,9 +128,7 @@ class _Work:
                 write_body(environment.blobs, f"{record.owner}/state", _bytes(self._blob_bytes, number * 1000 + blob))
                 for blob in range(self._blobs)
             ]
-            put_snapshot(
-                environment, record.prefix, number, self.log.hash_at(number), msgspec.msgpack.encode(refs), None
-            )
+            put_snapshot(environment, record, number, self.log.hash_at(number), msgspec.msgpack.encode(refs), None)
 
         self.add("snapshot", take)
 

@@ -72,7 +72,7 @@ class Workplace:
             state = document.state()
             cells = ((item_key(number), Slot(encode(fact(number)), 1)) for number in range(self.scale.keys))
             roots = msgspec.structs.replace(tree_roots(state), content=build(document.chunks, cells))
-            put_snapshot(store.environment, document.log.record.prefix, 1, state.hash, encode(roots), None)
+            put_snapshot(store.environment, document.log.record, 1, state.hash, encode(roots), None)
         return folder
 
     @cached_property

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import msgspec
@@ -23,9 +24,13 @@ from stratalog.errors import (
 )
 from stratalog.keys import number, snapshots_partition
 from stratalog.limits import GRACE_SECONDS, OBSERVATION_SECONDS_MAX
+from stratalog.log.lifecycle import delete_log
+from stratalog.log.names import read_name
 from stratalog.log.retention import raise_floor_onto
 from stratalog.log.snapshots import list_snapshots
+from stratalog.log.sweep import sweep_deleted
 from stratalog.maintenance.collection import collect_family
+from stratalog.maintenance.marks import Marking, Reached
 from stratalog.ports.index import Item, Put
 from stratalog.tree.nodes import Slot
 from stratalog.tree.update import update
@@ -114,6 +119,103 @@ def test_a_snapshot_whose_base_went_meanwhile_is_not_made() -> None:
     document.forget_below(6)
     take_snapshot(document.log, held.after(list(document.log.read(5, 6))) if held.version == 5 else held)
     assert snapshots(document) == [6]
+
+
+def take_slow_snapshot(world: World, document: Document, meanwhile: Callable[[], object]) -> None:
+    """Another process makes the snapshot of version 3, and sleeps before its first chunk while ``meanwhile`` runs."""
+    slow = world.open(document.log.record.name)
+    state = slow.state(3)
+
+    def sleep(name: str, target: str) -> None:
+        if name == "blob put":
+            world.recorder.before = None
+            meanwhile()
+
+    world.recorder.before = sleep
+    try:
+        take_snapshot(slow.log, state)
+    finally:
+        assert world.recorder.before is None
+
+
+def forget_and_collect(world: World, document: Document, version: int) -> None:
+    document.forget_below(version)
+    for _ in range(2):
+        world.clock.sleep(OBSERVATION_SECONDS_MAX + GRACE_SECONDS + 1)
+        document.free_segments()
+    assert collect_family(world.environment, document.log.record.owner).garbage
+
+
+def refers_to_what_stands(world: World, owner: str) -> bool:
+    """Whether each blob that the family refers to is there."""
+    marked = set[str]()
+    Marking(world.environment, owner, marked.add, Reached(), set(), lambda: None).run()
+    return {f"{owner}/{name}" for name in marked} <= set(world.blob_keys())
+
+
+def overwrite(document: Document, versions: int) -> None:
+    """Versions of one large value, of which each replaces the one before, beside enough values for a chunk."""
+    for n in range(versions):
+        document.apply([put("c/large", large(f"{document.log.record.name} {n}"))])
+
+
+def furnished(world: World) -> Document:
+    document = world.create()
+    document.apply([put(f"c/{n}", "small " * 20) for n in range(100)])
+    return document
+
+
+def test_a_snapshot_without_a_base_does_not_land_below_a_floor_that_rose_meanwhile() -> None:
+    world = World(snapshot_entries_interval=1000, segment_entries_target=2)
+    document = furnished(world)
+    overwrite(document, 8)
+    take_slow_snapshot(world, document, lambda: forget_and_collect(world, document, 8))
+    assert snapshots(document) == [8]
+    assert refers_to_what_stands(world, document.log.record.owner)
+
+
+def test_a_fork_s_snapshot_on_its_parent_s_does_not_land_below_the_fork_s_own_floor() -> None:
+    world = World(snapshot_entries_interval=1000, segment_entries_target=2)
+    parent = furnished(world)
+    parent.snapshot()
+    parent.fork("fork")
+    fork = world.open("fork")
+    overwrite(fork, 8)
+    take_slow_snapshot(world, fork, lambda: forget_and_collect(world, fork, 8))
+    assert snapshots(fork) == [8]
+    assert refers_to_what_stands(world, fork.log.record.owner)
+
+
+def test_a_snapshot_does_not_land_in_a_log_that_was_deleted_meanwhile() -> None:
+    world = World(snapshot_entries_interval=1000)
+    document = furnished(world)
+    overwrite(document, 4)
+
+    def delete() -> None:
+        delete_log(document.log)
+        world.clock.sleep(OBSERVATION_SECONDS_MAX + GRACE_SECONDS + 1)
+        assert sweep_deleted(world.environment, "acme") == 1
+
+    with pytest.raises(NotFound):
+        take_slow_snapshot(world, document, delete)
+    assert snapshots(document) == []
+
+
+def test_a_snapshot_is_made_though_its_log_rolls_over_meanwhile() -> None:
+    world = World(snapshot_entries_interval=1000, segment_entries_target=2)
+    document = furnished(world)
+    revisions = [read_name(world.index, "acme", "doc")]
+
+    def roll_over(name: str, target: str) -> None:
+        if name == "commit" and "/snapshots" in target:
+            world.recorder.before = None
+            overwrite(world.open(), 5)
+            revisions.append(read_name(world.index, "acme", "doc"))
+
+    world.recorder.before = roll_over
+    assert take_snapshot(document.log, document.state()).snapshot_version == 1
+    assert snapshots(document) == [1]
+    assert revisions[0] != revisions[1]
 
 
 def test_losing_every_snapshot_costs_time_and_no_data() -> None:

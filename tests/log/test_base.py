@@ -15,12 +15,13 @@ from stratalog.log import Log, create_log, fork_log, open_log
 from stratalog.log.app_snapshots import Manifest, read_app_snapshot_back
 from stratalog.log.pins import Pin, list_pins
 from stratalog.log.retention import free_segments, raise_floor, raise_floor_onto
-from stratalog.log.snapshots import Snapshot, list_snapshots, newest_snapshot, put_snapshot
+from stratalog.log.snapshots import Snapshot, list_snapshots, newest_snapshot
 from stratalog.ports.index import Index, Item, Put
 from tests.damage import DAMAGES, damage_blob, damaged_blob
 from tests.log.helpers import (
     DUE_SECONDS,
     ORGANISATION,
+    after,
     another,
     clock_of,
     data,
@@ -252,11 +253,23 @@ def raised_amid(first: int, second: int) -> int:
     return calls
 
 
+def test_an_app_snapshot_does_not_land_below_a_floor_that_rose_meanwhile() -> None:
+    log = with_states()
+    scripted(log.environment).script = [
+        after(lambda: raise_floor(open_log(another(log.environment), ORGANISATION, "plan"), 10))
+    ]
+    with pytest.raises(VersionForgotten):
+        log.save_snapshot(3, [b"state"])
+    stored = list_snapshots(log.environment.index, log.record.prefix)
+    assert [snapshot.version for snapshot in stored] == [10, 15, 20, 25, 30]
+
+
 def test_a_snapshot_of_a_forgotten_version_keeps_a_log_without_states_from_nothing() -> None:
     log = new_log(segment_entries_target=4)
     fill(log, 10)
-    hash_of_2 = log.hash_at(2)
+    attributes = {"c": 0, "w": "slow", PLAIN.tag: b"by somebody slow", "h": log.hash_at(2)}
     raise_floor(log, 8)
-    put_snapshot(log.environment, log.record.prefix, 2, hash_of_2, b"by somebody slow", None)
+    # Put by hand, as earlier releases did: `put_snapshot` now refuses it.
+    log.environment.index.commit([Put(Item(snapshots_partition(log.record.prefix), fixed(2), attributes))])
     clock_of(log.environment).sleep(DUE_SECONDS)
     assert free_segments(log) == 2

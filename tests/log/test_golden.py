@@ -39,7 +39,7 @@ def written() -> Environment:
     fork = fork_log(log, "branch é", 5)
     _append(fork, Event("set", "own"))
     raise_floor(log, 3)
-    put_snapshot(environment, log.record.prefix, 4, log.hash_at(4), b"state", None)
+    put_snapshot(environment, log.record, 4, log.hash_at(4), b"state", None)
     archive_segments(log, 4)
     clock.sleep(601)
     free_segments(log)

@@ -122,7 +122,7 @@ def test_a_state_has_parts_and_none_too_large() -> None:
 
 def test_a_snapshot_of_another_kind_is_no_kept_state() -> None:
     log = opened()
-    put_snapshot(log.environment, log.record.prefix, 2, log.hash_at(2), b"\x81\xa1a\x01", None)
+    put_snapshot(log.environment, log.record, 2, log.hash_at(2), b"\x81\xa1a\x01", None)
     with pytest.raises(Invalid):
         log.app_snapshot(2)
 

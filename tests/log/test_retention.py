@@ -2,19 +2,24 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
+import msgspec
 import pytest
 
 from stratalog.errors import NotFound, OutcomeUnknown, Unavailable, VersionForgotten
 from stratalog.log import Log, fork_log, open_log
 from stratalog.log.commit import commit_once
+from stratalog.log.names import name_put, require_name
 from stratalog.log.retention import archive_segments, free_segments, raise_floor, raise_floor_onto
 from stratalog.log.segments import list_segments
 from stratalog.log.snapshots import Snapshot, list_snapshots, newest_snapshot, put_snapshot
-from stratalog.ports.index import Absent, Item, Put
+from stratalog.ports.index import Absent, Item, Put, Write
 from tests.log.helpers import (
     DUE_SECONDS,
     NAME,
     ORGANISATION,
+    ScriptedIndex,
     after,
     another,
     clock_of,
@@ -78,7 +83,7 @@ def test_the_base_is_made_before_anything_is_forgotten() -> None:
 
     def prove(floor: int) -> Snapshot | None:
         readable.append((floor, other(log).entry(1).version))
-        put_snapshot(log.environment, log.record.prefix, floor, log.hash_at(floor), b"", None)
+        put_snapshot(log.environment, log.record, floor, log.hash_at(floor), b"", None)
         return newest_snapshot(log.environment.index, log.record.prefix, floor)
 
     assert raise_floor_onto(log, 6, prove) == 6
@@ -140,8 +145,8 @@ def test_what_was_archived_can_be_forgotten() -> None:
 
 def test_an_older_snapshot_never_replaces_a_newer_one() -> None:
     log = filled()
-    put_snapshot(log.environment, log.record.prefix, 9, log.hash_at(9), b"new", None)
-    put_snapshot(log.environment, log.record.prefix, 4, log.hash_at(4), b"old", None)
+    put_snapshot(log.environment, log.record, 9, log.hash_at(9), b"new", None)
+    put_snapshot(log.environment, log.record, 4, log.hash_at(4), b"old", None)
     found = newest_snapshot(log.environment.index, log.record.prefix, 10)
     assert found is not None
     assert found.body == b"new"
@@ -149,20 +154,35 @@ def test_an_older_snapshot_never_replaces_a_newer_one() -> None:
 
 def test_a_second_snapshot_of_a_version_is_not_stored() -> None:
     log = filled()
-    assert put_snapshot(log.environment, log.record.prefix, 4, log.hash_at(4), b"first", None)
-    assert not put_snapshot(log.environment, log.record.prefix, 4, log.hash_at(4), b"second", None)
+    assert put_snapshot(log.environment, log.record, 4, log.hash_at(4), b"first", None)
+    assert not put_snapshot(log.environment, log.record, 4, log.hash_at(4), b"second", None)
 
 
 def test_a_snapshot_whose_answer_is_lost_is_stored() -> None:
     log = filled()
     scripted(log.environment).script = [lost_answer]
-    assert put_snapshot(log.environment, log.record.prefix, 4, log.hash_at(4), b"", None)
+    assert put_snapshot(log.environment, log.record, 4, log.hash_at(4), b"", None)
+
+
+def test_a_snapshot_of_a_log_whose_name_record_changes_at_every_try_is_given_up() -> None:
+    log = filled()
+
+    def change(index: ScriptedIndex, writes: Sequence[Write]) -> None:
+        index.script.append(change)
+        record = require_name(index, ORGANISATION, NAME)
+        index.backend.commit([name_put(msgspec.structs.replace(record, revision=record.revision + 1))])
+        index.backend.commit(writes)
+
+    scripted(log.environment).script = [change]
+    with pytest.raises(Unavailable):
+        put_snapshot(log.environment, log.record, 4, log.hash_at(4), b"", None)
+    assert log.snapshot_at(4) is None
 
 
 def test_a_fork_sees_its_ancestors_snapshots_up_to_where_it_began() -> None:
     log = filled()
     for version in (3, 8):
-        put_snapshot(log.environment, log.record.prefix, version, log.hash_at(version), b"", None)
+        put_snapshot(log.environment, log.record, version, log.hash_at(version), b"", None)
     found = fork_log(log, "fork", 6).snapshot_at(6)
     assert found is not None
     assert found.version == 3

@@ -95,7 +95,7 @@ def test_a_log_with_state_waits_for_its_snapshot() -> None:
     log = new_log("model", segment_entries_target=8)
     fill(log, 12)
     assert firsts(log) == [1]
-    put_snapshot(log.environment, log.record.prefix, 12, log.hash_at(12), b"state", None)
+    put_snapshot(log.environment, log.record, 12, log.hash_at(12), b"state", None)
     fill(log, 2)
     assert firsts(log) == [1, 13]
 

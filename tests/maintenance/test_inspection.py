@@ -252,7 +252,7 @@ def test_a_snapshot_that_a_program_made_in_a_form_of_its_own_is_sound() -> None:
     with stratalog.open("memory:", clock=ManualClock()) as store:
         log = store.create_log("acme", "events")
         log.append(stratalog.Event("seen", 1))
-        assert put_snapshot(store.environment, log.record.prefix, 1, log.hash_at(1), b"the program's own", None)
+        assert put_snapshot(store.environment, log.record, 1, log.hash_at(1), b"the program's own", None)
         assert inspect_all(store) == ()
 
 

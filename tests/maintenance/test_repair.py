@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 import stratalog
+from stratalog.keys import number
 from stratalog.maintenance.inspection import inspected_histories
 from stratalog.maintenance.repair import RepairReport, repair_histories, repair_store
 from stratalog.ports.index import Item, Put
@@ -104,6 +105,31 @@ def test_a_snapshot_is_made_again_and_what_is_not_derivable_is_named() -> None:
         assert [(damage.kind, damage.derivable) for damage in report.remaining] == [("value", False)]
         document.mutate("put", {"key": "cells/again", "value": "v" * 5000})
         assert inspect_all(store) == ()
+
+
+def test_no_snapshot_is_made_again_below_a_floor_that_rose_meanwhile() -> None:
+    with stratalog.open("memory:", clock=ManualClock()) as store:
+        document = store.create("acme", "plan")
+        for row in range(100):
+            document.mutate("put", {"key": f"cells/{row}", "value": "v" * 50})
+        document.snapshot(80)
+        [snapshot] = [each for each in MemoryPlace(store).objects() if each.kind == "snapshot"]
+        assert snapshot.item is not None
+        snapshot.replace(stratalog.codec.encode({**snapshot.item.attributes, "b": b"\x96"}))
+        blobs, put = store.environment.blobs, store.environment.blobs.put
+
+        def put_later(key: str, body: bytes) -> None:
+            """Another process repairs the snapshot before this one, and then the floor rises."""
+            blobs.put = put  # type: ignore[method-assign]
+            repair_all(store)
+            document.forget_below(100)
+            put(key, body)
+
+        blobs.put = put_later  # type: ignore[method-assign]
+        repair_all(store)
+        assert blobs.put == put
+        assert store.environment.counters["repair overtaken"] == 1
+        assert [each.sort for each in store.environment.index.query(snapshot.item.partition)] == [number(100)]
 
 
 def test_a_base_is_not_made_of_itself() -> None:

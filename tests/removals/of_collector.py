@@ -11,8 +11,10 @@ APP_SNAPSHOTS = "src/stratalog/log/app_snapshots.py"
 ARCHIVE = "src/stratalog/log/archive.py"
 BLOB_BATCH = "src/stratalog/log/blob_batch.py"
 MARKS = "src/stratalog/maintenance/marks.py"
+REPAIR = "src/stratalog/maintenance/repair.py"
 RETENTION = "src/stratalog/log/retention.py"
 SNAPSHOTS = "src/stratalog/documents/snapshots.py"
+SNAPSHOT_RECORDS = "src/stratalog/log/snapshots.py"
 
 SEGMENTS_MARKED = """\
             for segment in list_segments(index, prefix, first=reached.segment):
@@ -25,6 +27,9 @@ SEGMENTS_MARKED_LAST = """\
             reached.segment = segment.first + 1
         reached.done.append(prefix)
 """
+UNFORGOTTEN = "[Put(item, Absent()), _floor_check(environment.index, record, version)]"
+# A check of an item that nobody writes: the base's keeps its place.
+WITHOUT_FLOOR = '[Put(item, Absent()), Check(f"{record.prefix}/nothing", "nothing", Absent())]'
 MADE_ANEW = "write_archive(environment, prefix, owner, segment, segment.last, BlobBatch(environment, held_bytes_max=0))"
 
 REMOVALS: tuple[Removal, ...] = (
@@ -150,5 +155,35 @@ REMOVALS: tuple[Removal, ...] = (
         "B68",
         (Edit(RETENTION, MADE_ANEW, "raise"),),
         ("tests/maintenance/test_collect.py::test_an_archive_that_was_collected_before_its_mark_landed_is_made_anew",),
+    ),
+    Removal(
+        "B298",
+        (Edit(SNAPSHOT_RECORDS, UNFORGOTTEN, WITHOUT_FLOOR),),
+        (
+            "tests/documents/test_snapshots.py::test_a_snapshot_without_a_base_does_not_land_below_a_floor_that_rose_meanwhile",
+            "tests/documents/test_snapshots.py::test_a_fork_s_snapshot_on_its_parent_s_does_not_land_below_the_fork_s_own_floor",
+            "tests/log/test_base.py::test_an_app_snapshot_does_not_land_below_a_floor_that_rose_meanwhile",
+        ),
+    ),
+    Removal(
+        "B298",
+        (Edit(SNAPSHOT_RECORDS, "if BASE_CHECK in exc.items:", "if exc.items:"),),
+        ("tests/documents/test_snapshots.py::test_a_snapshot_is_made_though_its_log_rolls_over_meanwhile",),
+    ),
+    Removal(
+        "B299",
+        (Edit(SNAPSHOT_RECORDS, UNFORGOTTEN, WITHOUT_FLOOR),),
+        ("tests/documents/test_snapshots.py::test_a_snapshot_does_not_land_in_a_log_that_was_deleted_meanwhile",),
+    ),
+    Removal(
+        "B300",
+        (
+            Edit(
+                REPAIR,
+                "self._commit([Put(Item(partition, sort, attributes)), name_check(log.record)])",
+                "self._commit([Put(Item(partition, sort, attributes))])",
+            ),
+        ),
+        ("tests/maintenance/test_repair.py::test_no_snapshot_is_made_again_below_a_floor_that_rose_meanwhile",),
     ),
 )

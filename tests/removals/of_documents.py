@@ -122,7 +122,7 @@ REMOVALS: tuple[Removal, ...] = (
         (
             Edit(
                 "src/stratalog/log/redaction.py",
-                "environment.index.commit([retired, unchanged])",
+                "environment.index.commit([retired, name_check(record)])",
                 "environment.index.commit([retired])",
             ),
         ),

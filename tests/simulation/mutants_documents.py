@@ -19,6 +19,7 @@ from stratalog.log import Entry, retention
 from stratalog.log.blob_batch import BlobBatch
 from stratalog.log.bodies import BodyRef, write_body
 from stratalog.log.environment import Environment
+from stratalog.log.names import NameRecord
 from stratalog.log.snapshots import Snapshot, newest_snapshot
 from stratalog.ports.index import Delete, Item, Put
 from stratalog.protocol import Mutation, Outcome
@@ -65,7 +66,7 @@ def _answer_from_memory(self: Writer, batch: MutationBatch, attempt: Any) -> Seq
 
 def _replace_newest(
     environment: Environment,
-    prefix: str,
+    record: NameRecord,
     version: int,
     hash: bytes,
     body: bytes,
@@ -73,9 +74,9 @@ def _replace_newest(
     blobs: Mapping[str, bytes],
 ) -> bool:
     """One snapshot for the whole log, under the newest number: an older one takes its place."""
-    newest = newest_snapshot(environment.index, prefix, 10**9)
+    newest = newest_snapshot(environment.index, record.prefix, 10**9)
     sort = number(max(version, newest.version if newest else 0))
-    item = Item(snapshots_partition(prefix), sort, {"c": 1, "w": "one", "b": body, "h": hash})
+    item = Item(snapshots_partition(record.prefix), sort, {"c": 1, "w": "one", "b": body, "h": hash})
     environment.index.commit([Put(item)], blobs)
     environment.counters["snapshot"] += 1
     return True

@@ -9,7 +9,7 @@ import msgspec
 
 from stratalog.codec import encode, sha256
 from stratalog.documents.state import EMPTY_ROOTS, Layer, Roots, State
-from stratalog.errors import ConditionFailed, Corrupt, OutcomeUnknown
+from stratalog.errors import ConditionFailed, Corrupt, OutcomeUnknown, VersionForgotten
 from stratalog.limits import BLOB_SLICE_BYTES
 from stratalog.log import Log
 from stratalog.log.blob_batch import BlobBatch
@@ -43,9 +43,10 @@ def take_snapshot(log: Log, state: State) -> State:
     """Make the snapshot of ``state`` unless it exists; return the same state on top of it.
 
     The chunks are durable no later than the snapshot's record. That record is committed only while the base exists, the
-    snapshot whose chunks it shares. If the base is gone, no snapshot is made and ``state`` is returned as it was: load
-    the next state from a snapshot that exists. On OutcomeUnknown the record may exist, so old chunks are put again as
-    after a commit.
+    snapshot whose chunks it shares, and while the floor is not above it: values that the state names may be collected
+    otherwise. If the base is gone or the version forgotten, no snapshot is made and ``state`` is returned as it was:
+    load the next state from a snapshot that exists. On OutcomeUnknown the record may exist, so old chunks are put again
+    as after a commit.
     """
     base = log.snapshot_at(state.snapshot_version) if state.snapshot_version else None
     if (base.version if base else 0) != state.snapshot_version:
@@ -57,11 +58,12 @@ def take_snapshot(log: Log, state: State) -> State:
     roots = tree_roots(state, partial(_put_chunks, blob_batch, state.chunks))
     blob_batch.refresh()
     try:
-        put_snapshot(
-            log.environment, log.record.prefix, state.version, state.hash, encode(roots), base, blob_batch.blobs
-        )
+        put_snapshot(log.environment, log.record, state.version, state.hash, encode(roots), base, blob_batch.blobs)
     except ConditionFailed:
         log.environment.counters["snapshot whose base was gone"] += 1
+        return state
+    except VersionForgotten:
+        log.environment.counters["snapshot of a forgotten version"] += 1
         return state
     except OutcomeUnknown:
         blob_batch.renew()

@@ -66,7 +66,7 @@ def save_app_snapshot(
     """Save the state of ``version`` and return True; return False where a snapshot of that version exists.
 
     ``base`` is the newest snapshot at or below ``version``. Raises Invalid or LimitExceeded for parts that may not be
-    stored, and the errors of the ports.
+    stored, VersionForgotten where the floor rose above ``version`` meanwhile, and the errors of the ports.
     """
     if not parts or max(map(len, parts)) > BODY_PART_BYTES:
         raise LimitExceeded("an app snapshot has no part, or a part that is too large", limit=BODY_PART_BYTES)
@@ -77,7 +77,7 @@ def save_app_snapshot(
         body = encode(_write(record.owner, blob_batch, parts, _shared(environment.blobs, record.owner, base)))
         try:
             blob_batch.refresh()
-            made = put_snapshot(environment, record.prefix, version, hash, body, base, blob_batch.blobs)
+            made = put_snapshot(environment, record, version, hash, body, base, blob_batch.blobs)
         except ConditionFailed:
             if base is None:
                 raise

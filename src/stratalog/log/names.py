@@ -10,9 +10,9 @@ import msgspec
 from stratalog.codec import encode
 from stratalog.errors import Corrupt, NotFound
 from stratalog.keys import NAME_SORT, log_prefix, name_partition
-from stratalog.ports.index import Attribute, Condition, Equals, Index, Item, Put
+from stratalog.ports.index import Attribute, Check, Condition, Equals, Index, Item, Put
 
-__all__ = ["NameRecord", "Parent", "name_put", "read_name", "require_name"]
+__all__ = ["NameRecord", "Parent", "name_check", "name_put", "read_name", "require_name"]
 
 
 class Parent(msgspec.Struct, frozen=True, array_like=True):
@@ -111,6 +111,11 @@ def name_put(record: NameRecord, condition: Condition | None = None) -> Put:
         attributes["x"] = 1
     item = Item(name_partition(record.organisation, record.name), NAME_SORT, attributes)
     return Put(item, condition or Equals("r", record.revision - 1))
+
+
+def name_check(record: NameRecord) -> Check:
+    """Return the check that lets a commit succeed only while the record has not changed since it was read."""
+    return Check(name_partition(record.organisation, record.name), NAME_SORT, Equals("r", record.revision))
 
 
 _decode_lineage = msgspec.msgpack.Decoder(tuple[Parent, ...]).decode

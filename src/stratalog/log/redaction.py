@@ -12,14 +12,14 @@ import msgspec
 
 from stratalog.codec import encode, sha256
 from stratalog.errors import ConditionFailed, ContentionError, NotFound, RedactionRefused, VersionForgotten
-from stratalog.keys import NAME_SORT, entries_partition, name_partition, number, snapshots_partition
+from stratalog.keys import entries_partition, number, snapshots_partition
 from stratalog.log.archive import open_archive, pack_archive
 from stratalog.log.blob_batch import BlobBatch
 from stratalog.log.chain import body_digest
 from stratalog.log.commit import commit_once
 from stratalog.log.entries import entry_from_item
 from stratalog.log.environment import Environment
-from stratalog.log.names import NameRecord, name_put, require_name
+from stratalog.log.names import NameRecord, name_check, name_put, require_name
 from stratalog.log.pins import list_pins
 from stratalog.log.segments import Segment, segment_change, segment_holding
 from stratalog.log.snapshots import Snapshot, list_snapshots
@@ -126,10 +126,9 @@ def retire_snapshots(environment: Environment, record: NameRecord, snapshots: Se
     Raises ConditionFailed where the name record no longer is ``record``: a snapshot may have become the base of a floor
     or of a fork. Some of the snapshots may be deleted then.
     """
-    unchanged = Check(name_partition(record.organisation, record.name), NAME_SORT, Equals("r", record.revision))
     for snapshot in snapshots:
         retired = Delete(snapshots_partition(snapshot.prefix), number(snapshot.version))
-        environment.index.commit([retired, unchanged])
+        environment.index.commit([retired, name_check(record)])
 
 
 def _erased(environment: Environment, record: NameRecord, item: Item) -> Item:

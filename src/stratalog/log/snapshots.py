@@ -9,14 +9,18 @@ import msgspec
 
 from stratalog.clock import new_id
 from stratalog.codec import PLAIN, unpack_item
-from stratalog.errors import ConditionFailed, Corrupt
+from stratalog.errors import ConditionFailed, Corrupt, Unavailable, VersionForgotten
 from stratalog.keys import number, parse_number, snapshots_partition
 from stratalog.limits import SNAPSHOT_BODY_BYTES_MAX
 from stratalog.log.commit import commit_once
 from stratalog.log.environment import Environment
+from stratalog.log.names import NameRecord, name_check, require_name
 from stratalog.ports.index import NO_BLOBS, Absent, Attribute, Check, Equals, Index, Item, Put, Write
 
 __all__ = ["Snapshot", "latest_snapshots", "list_snapshots", "newest_snapshot", "put_snapshot", "snapshot_check"]
+
+SNAPSHOT_PUT, NAME_CHECK, BASE_CHECK = range(3)
+"""The indexes of the writes that store a snapshot."""
 
 
 class Snapshot(msgspec.Struct, frozen=True):
@@ -33,40 +37,59 @@ class Snapshot(msgspec.Struct, frozen=True):
 
 def put_snapshot(
     environment: Environment,
-    prefix: str,
+    record: NameRecord,
     version: int,
     hash: bytes,
     body: bytes,
     base: Snapshot | None,
     blobs: Mapping[str, bytes] = NO_BLOBS,
 ) -> bool:
-    """Store a snapshot and return True; return False where one of that version exists.
+    """Store a snapshot of the log of ``record`` and return True; return False where one of that version exists.
 
     Its blobs must be stored already, except ``blobs``. ``base`` is the snapshot whose blobs it reuses. The commit
     succeeds only while the base exists, since its blobs are safe from the collector only as long as its record exists.
+    It also succeeds only while the floor is at or below ``version``: the state names values that only entries below a
+    higher floor may have named, and `log.retention` deletes the snapshots below a floor once, after the floor rose.
 
-    Raises ConditionFailed where the base is gone, and the errors of ``Index.commit``.
+    Raises VersionForgotten below the floor, NotFound where the log is deleted, ConditionFailed where the base is gone,
+    Unavailable where the name record kept changing, and the errors of ``Index.commit``.
     """
     id = new_id(environment.clock)
     attributes: dict[str, Attribute] = {"c": environment.clock.wall_ms(), "w": id, PLAIN.tag: body, "h": hash}
-    partition = snapshots_partition(prefix)
-    writes: list[Write] = [Put(Item(partition, number(version), attributes), Absent())]
-    if base is not None:
-        writes.append(snapshot_check(base))
+    item = Item(snapshots_partition(record.prefix), number(version), attributes)
+    retry = environment.retry()
 
     def landed() -> bool:
-        item = environment.index.get(partition, number(version))
-        return item is not None and item.attributes["w"] == id
+        stored = environment.index.get(item.partition, item.sort)
+        return stored is not None and stored.attributes["w"] == id
 
-    try:
-        commit_once(environment, writes, landed, blobs)
-    except ConditionFailed as exc:
-        # The first write is the snapshot: its version is taken. Otherwise the base is gone.
-        if 0 in exc.items:
-            return False
-        raise
-    environment.counters["snapshot"] += 1
-    return True
+    while True:
+        writes: list[Write] = [Put(item, Absent()), _floor_check(environment.index, record, version)]
+        if base is not None:
+            writes.append(snapshot_check(base))
+        try:
+            commit_once(environment, writes, landed, blobs)
+        except ConditionFailed as exc:
+            if SNAPSHOT_PUT in exc.items:
+                return False
+            if BASE_CHECK in exc.items:
+                raise
+            if not retry.wait(exc):
+                raise Unavailable("a log kept changing while its snapshot was stored", log=record.name) from exc
+            continue
+        environment.counters["snapshot"] += 1
+        return True
+
+
+def _floor_check(index: Index, record: NameRecord, version: int) -> Check:
+    """Return the check that lets a commit succeed only while the floor is at or below ``version``.
+
+    Raises VersionForgotten where it is above, NotFound where the log is deleted.
+    """
+    newest = require_name(index, record.organisation, record.name, record.incarnation)
+    if newest.floor > version:
+        raise VersionForgotten("the version is not kept", log=record.name, version=version, floor=newest.floor)
+    return name_check(newest)
 
 
 def snapshot_check(snapshot: Snapshot) -> Check:

@@ -18,14 +18,12 @@ from stratalog.documents.rebuild import Rebuild
 from stratalog.documents.snapshots import tree_roots
 from stratalog.errors import ConditionFailed, Corrupt, Invalid, NotFound
 from stratalog.keys import (
-    NAME_SORT,
     ORGANISATIONS_PARTITION,
     dead_letters_partition,
     directory_partition,
     entries_partition,
     failures_partition,
     family_partition,
-    name_partition,
     names_partition,
     number,
     parse_number,
@@ -36,7 +34,7 @@ from stratalog.log.archive import write_archive
 from stratalog.log.blob_batch import BlobBatch
 from stratalog.log.directory import LOGS, RECORDS, directory_put, name_line_put, organisation_put
 from stratalog.log.entries import SEAL
-from stratalog.log.names import read_name
+from stratalog.log.names import name_check, read_name
 from stratalog.log.pins import Pin, pin_put
 from stratalog.log.segments import list_segments
 from stratalog.maintenance.damage import StoredDamage, item_key
@@ -205,7 +203,8 @@ class _Repair:
             for root in (roots.content, roots.clients, roots.tombstones):
                 for address in addresses(chunks, root):
                     self._ports.blobs.put(chunks.key(address), chunks.read(address))
-            self._ports.index.commit([Put(Item(partition, sort, attributes))])
+            # A floor that rose meanwhile deletes the snapshots below it once: none may be put there afterwards.
+            self._commit([Put(Item(partition, sort, attributes)), name_check(log.record)])
 
         return put
 
@@ -215,7 +214,7 @@ class _Repair:
         if self._log is None:
             return None
         record = self._log.record
-        fence = Check(name_partition(record.organisation, record.name), NAME_SORT, Equals("r", record.revision))
+        fence = name_check(record)
         partition, _, sort = damage.key.partition(" ")
         if partition == directory_partition(record.organisation, LOGS, 0):
             return self._line(sort)
@@ -236,8 +235,7 @@ class _Repair:
         log = read_name(self._index, self._history.organisation, name)
         if log is None or log.deleted_ms:
             return None
-        fence = Check(name_partition(log.organisation, name), NAME_SORT, Equals("r", log.revision))
-        return [directory_put(log.organisation, LOGS, name, log.kind, log.created_ms), fence]
+        return [directory_put(log.organisation, LOGS, name, log.kind, log.created_ms), name_check(log)]
 
     def _depth(self, log: Log) -> int:
         record = log.record

@@ -216,7 +216,7 @@ def save_snapshot(
     body = encode_body(data.body, "application/msgpack")
     if len(body) > SNAPSHOT_BODY_BYTES_MAX:
         raise LimitExceeded("a snapshot is too large", value=len(body), limit=SNAPSHOT_BODY_BYTES_MAX)
-    put_snapshot(service.store.environment, opened.record.prefix, version, entry.hash, body, None)
+    put_snapshot(service.store.environment, opened.record, version, entry.hash, body, None)
     stored = newest_snapshot(service.store.environment.index, opened.record.prefix, version)
     if stored is None or stored.version != version:
         raise NotFound("the snapshot was forgotten", log=log, version=version)
