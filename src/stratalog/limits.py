@@ -215,6 +215,9 @@ HEALTH_ANSWER_SECONDS_MAX = 0.05
 HEALTH_AGE_SECONDS_MAX = 10
 RATE_REQUESTS_PER_SECOND = 200
 RATE_REQUESTS_BURST = 1000
+# Requests to one organisation, of all who may enter it: ten principals at their own rate.
+RATE_ORGANISATION_REQUESTS_PER_SECOND = 2000
+RATE_ORGANISATION_REQUESTS_BURST = 10_000
 RATE_HOLDERS_MAX = 10_000
 TOKEN_BYTES_MAX = 8192
 # The keys of an issuer of web tokens: how long they are cached, how often an unknown key is fetched at most, how long

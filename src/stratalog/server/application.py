@@ -37,6 +37,8 @@ from stratalog.limits import (
     PRINCIPAL_SHARE_MAX,
     PUSHES_WAITING_MAX,
     QUEUED_PUSHES_MAX,
+    RATE_ORGANISATION_REQUESTS_BURST,
+    RATE_ORGANISATION_REQUESTS_PER_SECOND,
     RATE_REQUESTS_BURST,
     RATE_REQUESTS_PER_SECOND,
     RECORD_CREATIONS_BURST,
@@ -112,6 +114,12 @@ class ServerLimits(msgspec.Struct, frozen=True, kw_only=True):
     queued_pushes_max: int = QUEUED_PUSHES_MAX
     rate_requests_per_second: float = RATE_REQUESTS_PER_SECOND
     rate_requests_burst: int = RATE_REQUESTS_BURST
+    """The rate of requests of one principal, or of one address where no principal is known."""
+
+    rate_organisation_requests_per_second: float = RATE_ORGANISATION_REQUESTS_PER_SECOND
+    rate_organisation_requests_burst: int = RATE_ORGANISATION_REQUESTS_BURST
+    """The rate of requests to one organisation, of all principals that may enter it. None without ``authenticate``."""
+
     invalid_tokens_per_second: float = INVALID_TOKENS_PER_SECOND
     invalid_tokens_burst: int = INVALID_TOKENS_BURST
     """The rate of invalid tokens of one address. Above it only tokens that were valid recently are checked."""

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import math
 import threading
-from collections import OrderedDict
+from collections import Counter, OrderedDict
 
 from stratalog.clock import Clock
 from stratalog.limits import RATE_HOLDERS_MAX
 from stratalog.process_fork import close_in_child
 from stratalog.server.errors import Refused
-from stratalog.server.shares import Holder
+from stratalog.server.shares import Holder, HolderKind
 
 __all__ = ["Rates"]
 
@@ -24,6 +24,9 @@ class Rates:
 
     def __init__(self, clock: Clock, per_second: float, burst: int, message: str = "requests come too fast") -> None:
         self.message = message
+        self.refused: Counter[HolderKind] = Counter()
+        """The number of refusals by kind of holder."""
+
         self._clock = clock
         self._per_second = per_second
         self._burst = float(burst)
@@ -41,13 +44,12 @@ class Rates:
             buckets[holder[1]] = (left if left < 1 else left - 1, now_ms)
             if len(buckets) > RATE_HOLDERS_MAX:
                 buckets.popitem(last=False)
-        self._check(holder, left)
+            self._check(holder, left)
 
     def check(self, holder: Holder) -> None:
         """Raise Refused when the bucket has less than one unit. Takes nothing."""
         with self._lock:
-            left = self._left(holder)
-        self._check(holder, left)
+            self._check(holder, self._left(holder))
 
     def _left(self, holder: Holder) -> float:
         now_ms = self._clock.boot_ms()
@@ -57,6 +59,7 @@ class Rates:
 
     def _check(self, holder: Holder, left: float) -> None:
         if left < 1:
+            self.refused[holder[0]] += 1
             seconds = math.ceil((1 - left) / self._per_second)
             details = {"limit": self._per_second, "scope": holder[0], "seconds": seconds}
             raise Refused(429, "too-many-requests", self.message, **details)
