@@ -95,6 +95,12 @@ QUEUE_RECEIVES_MAX = 10
 QUEUED_PUSHES_MAX = 1000
 QUEUED_BYTES_MAX = 64 * 1024 * 1024
 WORKER_MESSAGES_MAX = 1000
+# The documents of which a process counts the queued pushes, and how long it counts a push that it does not see settled.
+QUEUED_DOCUMENTS_REMEMBERED_MAX = 10_000
+QUEUED_PUSH_SECONDS_MAX = 900
+# How often a mutation may fail when run alone before it is rejected, and how much of a failure's reason is stored.
+MUTATION_TRIES_MAX = 2
+FAILURE_REASON_CHARACTERS_MAX = 300
 
 # The observation rule: a writer may rely on what it has read for this long, from sending the read to the answer of the
 # commit that relies on it. Nothing is freed earlier than this plus the grace after it was marked for freeing.

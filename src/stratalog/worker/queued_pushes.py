@@ -17,7 +17,12 @@ from stratalog.documents import Document
 from stratalog.documents.run import run_batch
 from stratalog.documents.state import State
 from stratalog.errors import Invalid, LimitExceeded, QueueFull
-from stratalog.limits import MESSAGE_BYTES_MAX, QUEUED_PUSHES_MAX
+from stratalog.limits import (
+    MESSAGE_BYTES_MAX,
+    QUEUED_DOCUMENTS_REMEMBERED_MAX,
+    QUEUED_PUSH_SECONDS_MAX,
+    QUEUED_PUSHES_MAX,
+)
 from stratalog.log.admission import UNBOUND, Reservation
 from stratalog.log.usage import Amounts
 from stratalog.process_fork import close_in_child
@@ -29,8 +34,6 @@ from stratalog.worker.messages import group_of, write_message
 
 __all__ = ["QueuedPushes"]
 
-DOCUMENTS_MAX = 10_000
-FORGOTTEN_SECONDS = 900
 RETRY_SECONDS = 5
 RUNNABLE = frozenset({"rejected"})
 OPEN = frozenset({"rejected", "gap", "unknown-client"})
@@ -101,7 +104,7 @@ class QueuedPushes:
         with self._lock:
             sent = self._sent.setdefault(prefix, _Sent(self._store.environment.clock))
             self._sent.move_to_end(prefix)
-            if len(self._sent) > DOCUMENTS_MAX:
+            if len(self._sent) > QUEUED_DOCUMENTS_REMEMBERED_MAX:
                 self._sent.popitem(last=False)
         return sent
 
@@ -158,7 +161,7 @@ class _Sent:
     def _is_settled(self, position: int, state: State) -> bool:
         """Return whether the push was applied, or sent so long ago that it was dropped if not."""
         push = self._waiting[position]
-        if push.sent.age_seconds() > FORGOTTEN_SECONDS:
+        if push.sent.age_seconds() > QUEUED_PUSH_SECONDS_MAX:
             return True
         return all((known := state.client(client)) is not None and known.id >= id for client, id in push.last.items())
 
