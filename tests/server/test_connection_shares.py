@@ -151,6 +151,19 @@ def test_who_is_recognised_counts_for_the_address_no_more() -> None:
         stack.enter_context(budgets.open(scope("10.0.0.2"))).count_for_address()
 
 
+def test_a_connection_that_a_share_refuses_stays_its_address_s() -> None:
+    budgets = ConnectionBudgets(LIMITS, is_shared=True)
+    with ExitStack() as stack:
+        for _ in range(4):
+            stack.enter_context(budgets.open(scope())).count_for_principal("u-ada")
+        fifth = stack.enter_context(budgets.open(scope()))
+        fifth.count_for_address()
+        with pytest.raises(Refused, match="the principal has its share"):
+            fifth.count_for_principal("u-ada")
+        assert (fifth.principal, fifth.holder) == ("", ("address", "10.0.0.1"))
+        assert fifth.holders == (("address", "10.0.0.1"),)
+
+
 def test_live_connections_leave_some_to_requests() -> None:
     budgets = ConnectionBudgets(ServerLimits(connections_max=8, live_connections_max=100), is_shared=False)
     with ExitStack() as stack:
