@@ -236,6 +236,7 @@ class Sheet:
         except NotFound as exc:
             if at >= self.log.first:
                 raise
+            self.log.head()  # raises NotFound where it is this sheet that was deleted meanwhile
             text = "that version is of a sheet that was deleted; one from after the copy was made can be copied"
             raise Conflict(text, version=at) from exc
         made = Sheet(self._store, log, self._engines, self._settings)
