@@ -185,8 +185,8 @@ REMOVALS: tuple[Removal, ...] = (
         (
             Edit(
                 HUB,
-                "        if room is None or room.log.record.incarnation != log.record.incarnation:\n",
-                "        if room is None:\n",
+                "            if room is not None and room.log.record.incarnation == log.record.incarnation:\n",
+                "            if room is not None:\n",
             ),
         ),
         (f"{API_LIVE}::test_a_document_made_again_between_two_looks_ends_the_listeners_of_the_old_one",),
