@@ -242,6 +242,9 @@ CREATIONS_BURST = 500
 # The record creations of one principal. A put of many counts each new record.
 RECORD_CREATIONS_PER_SECOND = 20
 RECORD_CREATIONS_BURST = 10_000
+# The clients of one principal: each by its first mutation in a document.
+CLIENT_CREATIONS_PER_SECOND = 20
+CLIENT_CREATIONS_BURST = 10_000
 # Quotas. A process reads an organisation's measurement again after this time, and counts what it has admitted since in
 # slices of so many seconds. Clocks are ahead of the measuring one by at most the fourth value.
 USAGE_READ_SECONDS = 60

@@ -116,7 +116,7 @@ REMOVALS: tuple[Removal, ...] = (
         (
             Edit(
                 "src/stratalog/server/rates.py",
-                "(left if left < 1 else left - 1, now_ms)",
+                "(left if left < needed else left - amount, now_ms)",
                 "(max(0.0, left - 1), now_ms)",
             ),
         ),

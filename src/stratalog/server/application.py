@@ -19,6 +19,8 @@ from stratalog.limits import (
     BODY_BYTES_IN_FLIGHT_MAX,
     BODY_BYTES_OF_PRINCIPAL_MAX,
     CALL_WAIT_SECONDS_MAX,
+    CLIENT_CREATIONS_BURST,
+    CLIENT_CREATIONS_PER_SECOND,
     CONNECTION_IDLE_SECONDS_MAX,
     CONNECTIONS_MAX,
     CREATIONS_BURST,
@@ -131,6 +133,10 @@ class ServerLimits(msgspec.Struct, frozen=True, kw_only=True):
     record_creations_per_second: float = RECORD_CREATIONS_PER_SECOND
     record_creations_burst: int = RECORD_CREATIONS_BURST
     """The rate at which one principal may create records. A new version of an existing record does not count."""
+
+    client_creations_per_second: float = CLIENT_CREATIONS_PER_SECOND
+    client_creations_burst: int = CLIENT_CREATIONS_BURST
+    """The rate at which one principal may create clients, each by its first mutation in a document."""
 
 
 class Application(msgspec.Struct, frozen=True, kw_only=True):

@@ -34,17 +34,21 @@ class Rates:
         self._lock = threading.Lock()
         close_in_child(self, "_lock")
 
-    def take(self, holder: Holder) -> None:
-        """Take one unit. Raises Refused when the bucket has less; the bucket then keeps its content."""
+    def take(self, holder: Holder, amount: int = 1) -> None:
+        """Take ``amount`` units. Raises Refused when the bucket has less; the bucket then keeps its content.
+
+        More than a full bucket is taken from a full one, which then takes longer to fill.
+        """
+        needed = min(amount, self._burst)
         with self._lock:
             left, now_ms = self._left(holder), self._clock.boot_ms()
             buckets = self._buckets[holder[0]]
             # Remove and insert again: the order of the table is that of the last use.
             buckets.pop(holder[1], None)
-            buckets[holder[1]] = (left if left < 1 else left - 1, now_ms)
+            buckets[holder[1]] = (left if left < needed else left - amount, now_ms)
             if len(buckets) > RATE_HOLDERS_MAX:
                 buckets.popitem(last=False)
-            self._check(holder, left)
+            self._check(holder, left, needed)
 
     def check(self, holder: Holder) -> None:
         """Raise Refused when the bucket has less than one unit. Takes nothing."""
@@ -57,9 +61,9 @@ class Rates:
         left, then_ms = buckets.get(holder[1], (self._burst, now_ms))
         return min(self._burst, left + (now_ms - then_ms) / 1000 * self._per_second)
 
-    def _check(self, holder: Holder, left: float) -> None:
-        if left < 1:
+    def _check(self, holder: Holder, left: float, needed: float = 1) -> None:
+        if left < needed:
             self.refused[holder[0]] += 1
-            seconds = math.ceil((1 - left) / self._per_second)
+            seconds = math.ceil((needed - left) / self._per_second)
             details = {"limit": self._per_second, "scope": holder[0], "seconds": seconds}
             raise Refused(429, "too-many-requests", self.message, **details)

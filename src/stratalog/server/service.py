@@ -85,14 +85,17 @@ class Service:
         self._creations = Rates(clock, *creations, "the principal creates too fast")
         records = (limits.record_creations_per_second, limits.record_creations_burst)
         self._record_creations = Rates(clock, *records, "the principal creates records too fast")
+        clients = (limits.client_creations_per_second, limits.client_creations_burst)
+        self._client_creations = Rates(clock, *clients, "the principal creates clients too fast")
         quotas = application.quotas_of if application.has_quotas else None
-        self.admission = Admission(store.environment.index, clock, quotas, self._note_record)
+        self.admission = Admission(store.environment.index, clock, quotas, self._note_creation)
         self.metrics = Metrics(store.environment, store.meter, self.pools, self.admission)
         self.metrics.watch_rates(
             requests=(self.rates, self._organisation_rates),
             invalid_tokens=(self.authentication.invalid_tokens,),
             creations=(self._creations,),
             record_creations=(self._record_creations,),
+            client_creations=(self._client_creations,),
         )
         self.byte_budgets = ByteBudgets(application)
         self.spool = BodySpool()
@@ -161,9 +164,11 @@ class Service:
         # A reservation whose measurement is due reads the store, which must not block the loop.
         return await self.run(reserve) if self.admission.is_due(organisation) else reserve()
 
-    def _note_record(self, principal: str) -> None:
-        """Count a record that is about to be created. Raises Refused when the principal creates records too fast."""
-        self._record_creations.take(("principal", principal))
+    def _note_creation(self, principal: str, amounts: Amounts) -> None:
+        """Count the records and clients that are about to be created. Raises Refused when they come too fast."""
+        for rates, amount in ((self._record_creations, amounts.records), (self._client_creations, amounts.clients)):
+            if amount:
+                rates.take(("principal", principal), amount)
 
     def note_outcomes(self, organisation: str, name: str, outcomes: Sequence[Outcome]) -> None:
         """Count the outcomes of a push, and poke the listeners of the document with its newest committed version."""

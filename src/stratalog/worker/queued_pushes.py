@@ -85,19 +85,21 @@ class QueuedPushes:
             self._message_bytes_max,
             document.rules.mutators,
         )
-        with self._reserve(record.organisation, state, request):
+        with self._reserve(record.organisation, state, request, owner):
             self._store.queue.send(group_of(record), [message])
         sent.note(request.mutations, owner)
         return Pushed([], queued=True)
 
-    def _reserve(self, organisation: str, state: State, request: Push) -> Reservation:
+    def _reserve(self, organisation: str, state: State, request: Push, owner: str) -> Reservation:
         """Reserve quota for the clients that the push adds: once it is acknowledged, no quota refuses it."""
         firsts = {mutation.client for mutation in request.mutations if mutation.id == 1}
         newcomers = sum(state.client(client) is None for client in firsts)
         if not newcomers:
             return UNBOUND
         amounts = Amounts(clients=newcomers)
-        return self._store.environment.reserve(organisation, amounts, document_clients=state.count_clients)
+        return self._store.environment.reserve(
+            organisation, amounts, document_clients=state.count_clients, principal=owner
+        )
 
     def _sent_to(self, prefix: str) -> _Sent:
         """Return the pushes sent for an incarnation. With too many incarnations, the least used one is forgotten."""
