@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, NoReturn
 
 import pytest
+from botocore.exceptions import ClientError
 from obstore import exceptions
 
 from stratalog.backends.objectstore import ObjectBlobs, open_object_blobs
@@ -258,9 +259,18 @@ OBJECT = {"Last-Modified": "Sat, 21 Nov 2026 00:00:00 GMT", "ETag": '"e"', "x-am
 class BucketClient:
     """A client of the object store in one region, which notes how a bucket was asked for."""
 
-    def __init__(self, region: str) -> None:
+    def __init__(self, region: str, versioning: dict[str, str] | None = None) -> None:
         self.meta = SimpleNamespace(region_name=region)
-        self.asked: dict[str, Any] = {}
+        self.asked: dict[str, Any] | None = None
+        self.versioning = versioning
+
+    def get_bucket_versioning(self, **given: Any) -> dict[str, str]:
+        if self.versioning is None:
+            self.refuse(404, "NoSuchBucket")
+        return self.versioning or {}
+
+    def refuse(self, status: int, code: str) -> NoReturn:
+        raise ClientError({"Error": {"Code": code}, "ResponseMetadata": {"HTTPStatusCode": status}}, "a request")
 
     def create_bucket(self, **given: Any) -> None:
         self.asked = given
@@ -269,7 +279,7 @@ class BucketClient:
         pass
 
     def put_bucket_versioning(self, **given: Any) -> None:
-        pass
+        self.versioning = {"Status": "Enabled"}
 
 
 @pytest.mark.parametrize(
@@ -286,3 +296,21 @@ def test_a_bucket_is_made_in_the_client_s_region_which_the_first_one_must_not_na
     client = BucketClient(region)
     assert create_bucket(client, "plans")
     assert client.asked == {"Bucket": "plans", **more}
+
+
+def test_a_bucket_of_another_account_is_named_as_that() -> None:
+    class Theirs(BucketClient):
+        def get_bucket_versioning(self, **given: Any) -> dict[str, str]:
+            self.refuse(403, "AccessDenied")
+
+        def create_bucket(self, **given: Any) -> None:
+            self.refuse(409, "BucketAlreadyExists")
+
+    with pytest.raises(Invalid, match="somebody else has a bucket of that name"):
+        create_bucket(Theirs("eu-west-1"), "plans")
+
+
+def test_a_bucket_that_is_there_is_not_made_again_but_finished() -> None:
+    client = BucketClient("us-east-1", {})
+    assert not create_bucket(client, "plans")
+    assert (client.asked, client.versioning) == (None, {"Status": "Enabled"})
