@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import re
 from collections.abc import Mapping
 from types import ModuleType
@@ -25,24 +26,62 @@ MODULES: tuple[ModuleType, ...] = (limits, stratalog_sheet.limits, stratalog_cat
 SETTINGS: tuple[type[msgspec.Struct], ...] = (ServerLimits, LogSettings, WorkerSettings)
 NAME = re.compile(r"`(\w+)`")
 TEST = re.compile(r"`([\w/]+\.py)::(\w+)`")
-FOLDERS = ("src/stratalog/server", "src/stratalog/sync", "src/stratalog/aws")
-BOUND = re.compile(r"^([A-Z_]+_(?:MAX|MIN))\b[^=\n]*=", re.MULTILINE)
+FOLDERS = (
+    "src/stratalog/server",
+    "src/stratalog/sync",
+    "src/stratalog/aws",
+    "src/stratalog/worker",
+    "apps/catalogue/src",
+    "apps/sheet/src",
+    "apps/table/src",
+)
+BOUND = re.compile(r"^(_?[A-Z][A-Z0-9_]*_(?:MAX|MIN))\b[^=\n]*=(?!=)", re.MULTILINE)
 INNER = {
-    "ADDRESSES_REMEMBERED_MAX",  # three caches of parsed addresses
-    "ADDRESS_BYTES_MAX",  # a longer text is no address
-    "ANNOUNCE_SECONDS_MAX",  # who is told later finds the commit when it looks
-    "ARENAS_MAX",
-    "CHARACTER_BYTES_MAX",
-    "DEADLINE_CHECK_SECONDS_MAX",
-    "DEBT_SECONDS_MAX",  # follows from CALLER_PAUSE_SECONDS_MAX
-    "DOUBLE_MAX",  # what a number of Replicache's may be
-    "FREE_BYTES_MAX",
-    "LOADED_SHARE_MIN",
-    "LOOP_BYTES_MAX",
-    "MAPPED_BYTES_MIN",
-    "M_ARENA_MAX",  # a name of glibc
-    "SPOOL_BYTES_MAX",  # more of a body waits in a file
-    "WATCH_SHARE_MAX",
+    # The server
+    "server.allocator.ARENAS_MAX",
+    "server.allocator.FREE_BYTES_MAX",
+    "server.allocator.MAPPED_BYTES_MIN",
+    "server.allocator.M_ARENA_MAX",  # a name of glibc
+    "server.bodies.LOOP_BYTES_MAX",  # a larger body is decoded on a thread
+    "server.connection_shares.ADDRESSES_REMEMBERED_MAX",  # a cache of parsed addresses
+    "server.decoded_sizes.CHARACTER_BYTES_MAX",
+    "server.hub.WATCH_SHARE_MAX",
+    "server.middleware.ADDRESSES_REMEMBERED_MAX",  # a cache of parsed addresses
+    "server.paces.DEBT_SECONDS_MAX",  # follows from CALLER_PAUSE_SECONDS_MAX
+    "server.paces.LOADED_SHARE_MIN",
+    "server.records.SPOOL_BYTES_MAX",  # more of a body waits in a file
+    "server.trusted_proxies.ADDRESSES_REMEMBERED_MAX",  # a cache of parsed addresses
+    "server.trusted_proxies.ADDRESS_BYTES_MAX",  # a longer text is no address
+    "server.web_server.DEADLINE_CHECK_SECONDS_MAX",
+    "sync.replicache.DOUBLE_MAX",  # what a number of Replicache's may be
+    "aws.listeners.ANNOUNCE_SECONDS_MAX",  # who is told later finds the commit when it looks
+    "worker.coalescing.JOINED_BYTES_MAX",  # a larger message has an entry of its own
+    # Catalogues
+    "stratalog_catalogue.feed.SECONDS_DIGITS_MAX",  # what a number of seconds may be
+    "stratalog_catalogue.record_splitter.MILLISECONDS_MIN",  # a smaller number is one of seconds
+    "stratalog_catalogue.xml.DECLARATION_BYTES_MAX",  # where the declaration of an encoding stands
+    # Sheets
+    "stratalog_sheet.contents.ZONE_CELLS_MAX",  # a larger zone is cleared in another way
+    "stratalog_sheet.engine_files.FETCH_SECONDS_MAX",  # of the command that installs the engine
+    "stratalog_sheet.engine_files.NODE_MAJOR_MIN",
+    "stratalog_sheet.formulas.COLUMNS_MAX",  # the sheet of the programs that write shared formulas
+    "stratalog_sheet.formulas.ROWS_MAX",
+    "stratalog_sheet.load_plan.BASES_HELD_MAX",  # a cache
+    "stratalog_sheet.models.MESSAGES_MAX",  # then the model is opened anew
+    "stratalog_sheet.state.PART_BYTES_MAX",  # where a state is cut
+    "stratalog_sheet.state.PART_BYTES_MIN",
+    "stratalog_sheet.state.RUN_ITEMS_MIN",
+    "stratalog_sheet.xlsx_repair.HOLE_MAX",  # what Excel reads
+    "stratalog_sheet.xlsx_repair.LIST_CHARACTERS_MAX",
+    # Tables
+    "stratalog_table.jobs.REOPENED_MAX",  # how often a replaced model is opened before the last try
+    "stratalog_table.maintenance_commands.FILES_MIN",  # defaults of options
+    "stratalog_table.maintenance_commands.ROWS_MAX",
+    "stratalog_table.queries.INNER_SCANNED_MAX",  # more are read in another way
+    "stratalog_table.queries.UNWANTED_MAX",
+    "stratalog_table.transaction_group.PAUSE_MS_MAX",  # the pause before a commit that others share
+    "stratalog_table.transaction_group.PAUSE_MS_MIN",
+    "stratalog_table.transaction_group.WEIGHT_MAX",  # more has an entry of its own
 }
 """Constants of modules that refuse nothing to anybody, and are no limits of a caller."""
 
@@ -72,10 +111,30 @@ def test_every_row_is_of_a_limit_that_is_there() -> None:
 
 
 def test_what_bounds_a_caller_is_a_constant_of_the_limits() -> None:
-    bounds = {
-        name for folder in FOLDERS for path in (ROOT / folder).glob("*.py") for name in BOUND.findall(path.read_text())
-    }
-    assert bounds == INNER
+    modules = (path for folder in FOLDERS for path in (ROOT / folder).rglob("*.py") if path.name != "limits.py")
+    bounds = {f"{path.parent.name}.{path.stem}.{name}" for path in modules for name in BOUND.findall(path.read_text())}
+    assert sorted(bounds - INNER) == [], "move it to the limits of its package, or say in INNER why it bounds no caller"
+    assert sorted(INNER - bounds) == []
+
+
+@pytest.mark.parametrize(
+    ("line", "found"),
+    [
+        ("ROWS_MAX = 1", ["ROWS_MAX"]),
+        ("_ROWS_2_MAX: Final = 1 << 3", ["_ROWS_2_MAX"]),
+        ("SECONDS_MIN = OTHER_MAX // 2", ["SECONDS_MIN"]),
+        ("    ROWS_MAX = 1", []),
+        ("MAXIMUM = 1", []),
+        ("ROWS_MAX == 1", []),
+    ],
+)
+def test_a_bound_is_a_constant_of_a_module_whose_name_says_so(line: str, found: list[str]) -> None:
+    assert BOUND.findall(line) == found
+
+
+def test_no_two_packages_have_a_limit_of_one_name() -> None:
+    names = [name for module in MODULES for name in own_limits(module)]
+    assert [name for name in set(names) if names.count(name) > 1] == []
 
 
 def test_no_limit_has_two_rows() -> None:
@@ -130,9 +189,15 @@ def rows(text: str) -> list[Row]:
 
 def known() -> Mapping[str, Any]:
     """Every limit and setting, with its default."""
-    constants = {name: value for module in MODULES for name, value in vars(module).items() if name.isupper()}
+    constants = {name: value for module in MODULES for name, value in own_limits(module).items()}
     settings = {name: getattr(kind(), name) for kind in SETTINGS for name in kind.__struct_fields__}
     return constants | settings
+
+
+def own_limits(module: ModuleType) -> Mapping[str, Any]:
+    """The limits that a module sets itself, not those that it takes from another."""
+    assigned = set(re.findall(r"^([A-Z][A-Z0-9_]*)\b[^=\n]*=", inspect.getsource(module), re.MULTILINE))
+    return {name: value for name, value in vars(module).items() if name in assigned}
 
 
 def shown(value: float) -> str:

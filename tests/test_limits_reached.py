@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import threading
+from typing import Any, NoReturn
 
 import pytest
 
 import stratalog
 from stratalog.clock import Observation
 from stratalog.documents.expiry import idle_clients
-from stratalog.errors import Invalid, LimitExceeded
+from stratalog.errors import Invalid, LimitExceeded, QueueFull
 from stratalog.limits import (
     BACKGROUND_OFFERS_MAX,
     CLIENT_IDLE_DAYS_MIN,
+    FAILURE_REASON_CHARACTERS_MAX,
     METADATA_BYTES_MAX,
     MUTATOR_NAME_BYTES_MAX,
     PRINCIPAL_BYTES_MAX,
@@ -26,7 +28,8 @@ from stratalog.protocol.sync import Push
 from stratalog.recent_reads import RecentReads
 from stratalog.records import content
 from stratalog.testing.clock import ManualClock
-from stratalog.worker import messages
+from stratalog.worker import messages, queued_pushes
+from tests.server.queue_path import QueuePath, put
 
 
 @pytest.fixture
@@ -122,3 +125,26 @@ def test_a_push_that_is_too_large_to_be_queued_is_refused(
     with pytest.raises(LimitExceeded) as refused:
         messages.write_message(document.log.environment, document.log.record, push, "", "")
     assert refused.value.details["limit"] == 1000
+
+
+def test_the_queued_pushes_of_so_many_documents_are_counted(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(queued_pushes, "QUEUED_DOCUMENTS_REMEMBERED_MAX", 1)
+    path = QueuePath()
+    path.backlog = queued_pushes.QueuedPushes(path.store, pushes_max=1)
+    assert path.push(put("ada", 1)).queued
+    with pytest.raises(QueueFull):
+        path.push(put("ada", 2))
+    assert path.push(put("ada", 1), document=path.store.create("acme", "other")).queued
+    assert path.push(put("ada", 2)).queued
+
+
+def test_so_much_of_a_failure_s_reason_is_stored() -> None:
+    path = QueuePath()
+    path.push(put("ada", 1))
+
+    def fail(*_: Any, **__: Any) -> NoReturn:
+        raise RuntimeError("x" * 1000)
+
+    path.document.apply = fail  # type: ignore[method-assign]
+    path.work()
+    assert [len(reason) for reason in path.failures] == [FAILURE_REASON_CHARACTERS_MAX]

@@ -95,6 +95,12 @@ QUEUE_RECEIVES_MAX = 10
 QUEUED_PUSHES_MAX = 1000
 QUEUED_BYTES_MAX = 64 * 1024 * 1024
 WORKER_MESSAGES_MAX = 1000
+# The documents of which a process counts the queued pushes, and how long it counts a push that it does not see settled.
+QUEUED_DOCUMENTS_REMEMBERED_MAX = 10_000
+QUEUED_PUSH_SECONDS_MAX = 900
+# How often a mutation may fail when run alone before it is rejected, and how much of a failure's reason is stored.
+MUTATION_TRIES_MAX = 2
+FAILURE_REASON_CHARACTERS_MAX = 300
 
 # The observation rule: a writer may rely on what it has read for this long, from sending the read to the answer of the
 # commit that relies on it. Nothing is freed earlier than this plus the grace after it was marked for freeing.
@@ -219,6 +225,9 @@ HEALTH_ANSWER_SECONDS_MAX = 0.05
 HEALTH_AGE_SECONDS_MAX = 10
 RATE_REQUESTS_PER_SECOND = 200
 RATE_REQUESTS_BURST = 1000
+# Requests to one organisation, of all who may enter it: ten principals at their own rate.
+RATE_ORGANISATION_REQUESTS_PER_SECOND = 2000
+RATE_ORGANISATION_REQUESTS_BURST = 10_000
 RATE_HOLDERS_MAX = 10_000
 TOKEN_BYTES_MAX = 8192
 # The keys of an issuer of web tokens: how long they are cached, how often an unknown key is fetched at most, how long
@@ -237,6 +246,9 @@ CREATIONS_BURST = 500
 # The record creations of one principal. A put of many counts each new record.
 RECORD_CREATIONS_PER_SECOND = 20
 RECORD_CREATIONS_BURST = 10_000
+# The clients of one principal: each by its first mutation in a document.
+CLIENT_CREATIONS_PER_SECOND = 20
+CLIENT_CREATIONS_BURST = 10_000
 # Quotas. A process reads an organisation's measurement again after this time, and counts what it has admitted since in
 # slices of so many seconds. Clocks are ahead of the measuring one by at most the fourth value.
 USAGE_READ_SECONDS = 60

@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from types import SimpleNamespace
+from typing import Any, NoReturn
 
 import pytest
+from botocore.exceptions import ClientError
 from obstore import exceptions
 
 from stratalog.backends.objectstore import ObjectBlobs, open_object_blobs
+from stratalog.backends.s3_versions import create_bucket
 from stratalog.backends.service_request import RequestPolicy
 from stratalog.clock import SystemClock
 from stratalog.codec import compress, sha256
@@ -250,3 +254,63 @@ def test_a_url_that_no_store_answers_to_is_invalid() -> None:
 
 
 OBJECT = {"Last-Modified": "Sat, 21 Nov 2026 00:00:00 GMT", "ETag": '"e"', "x-amz-version-id": "v1"}
+
+
+class BucketClient:
+    """A client of the object store in one region, which notes how a bucket was asked for."""
+
+    def __init__(self, region: str, versioning: dict[str, str] | None = None) -> None:
+        self.meta = SimpleNamespace(region_name=region)
+        self.asked: dict[str, Any] | None = None
+        self.versioning = versioning
+
+    def get_bucket_versioning(self, **given: Any) -> dict[str, str]:
+        if self.versioning is None:
+            self.refuse(404, "NoSuchBucket")
+        return self.versioning or {}
+
+    def refuse(self, status: int, code: str) -> NoReturn:
+        raise ClientError({"Error": {"Code": code}, "ResponseMetadata": {"HTTPStatusCode": status}}, "a request")
+
+    def create_bucket(self, **given: Any) -> None:
+        self.asked = given
+
+    def put_bucket_lifecycle_configuration(self, **given: Any) -> None:
+        pass
+
+    def put_bucket_versioning(self, **given: Any) -> None:
+        self.versioning = {"Status": "Enabled"}
+
+
+@pytest.mark.parametrize(
+    ("region", "more"),
+    [
+        ("us-east-1", {}),
+        ("us-east-2", {"CreateBucketConfiguration": {"LocationConstraint": "us-east-2"}}),
+        ("eu-west-1", {"CreateBucketConfiguration": {"LocationConstraint": "eu-west-1"}}),
+    ],
+)
+def test_a_bucket_is_made_in_the_client_s_region_which_the_first_one_must_not_name(
+    region: str, more: dict[str, Any]
+) -> None:
+    client = BucketClient(region)
+    assert create_bucket(client, "plans")
+    assert client.asked == {"Bucket": "plans", **more}
+
+
+def test_a_bucket_of_another_account_is_named_as_that() -> None:
+    class Theirs(BucketClient):
+        def get_bucket_versioning(self, **given: Any) -> dict[str, str]:
+            self.refuse(403, "AccessDenied")
+
+        def create_bucket(self, **given: Any) -> None:
+            self.refuse(409, "BucketAlreadyExists")
+
+    with pytest.raises(Invalid, match="somebody else has a bucket of that name"):
+        create_bucket(Theirs("eu-west-1"), "plans")
+
+
+def test_a_bucket_that_is_there_is_not_made_again_but_finished() -> None:
+    client = BucketClient("us-east-1", {})
+    assert not create_bucket(client, "plans")
+    assert (client.asked, client.versioning) == (None, {"Status": "Enabled"})

@@ -49,7 +49,7 @@ REMOVALS: tuple[Removal, ...] = (
     ),
     Removal(
         "B172",
-        (Edit(AUTHENTICATION, "            self._invalid.check(holder)\n", "            pass\n"),),
+        (Edit(AUTHENTICATION, "            self.invalid_tokens.check(holder)\n", "            pass\n"),),
         (f"{OF_AUTHENTICATION}::test_an_address_that_guesses_is_not_asked_for_until_time_has_passed",),
     ),
     Removal(

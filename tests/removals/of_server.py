@@ -116,7 +116,7 @@ REMOVALS: tuple[Removal, ...] = (
         (
             Edit(
                 "src/stratalog/server/rates.py",
-                "(left if left < 1 else left - 1, now_ms)",
+                "(left if left < needed else left - amount, now_ms)",
                 "(max(0.0, left - 1), now_ms)",
             ),
         ),
@@ -185,8 +185,8 @@ REMOVALS: tuple[Removal, ...] = (
         (
             Edit(
                 HUB,
-                "        if room is None or room.log.record.incarnation != log.record.incarnation:\n",
-                "        if room is None:\n",
+                "            if room is not None and room.log.record.incarnation == log.record.incarnation:\n",
+                "            if room is not None:\n",
             ),
         ),
         (f"{API_LIVE}::test_a_document_made_again_between_two_looks_ends_the_listeners_of_the_old_one",),

@@ -98,7 +98,7 @@ REMOVALS: tuple[Removal, ...] = (
         (
             Edit(
                 f"{SHEET}/failed_versions.py",
-                "            if failure is None or failure.kills < KILLS_MAX:\n",
+                "            if failure is None or failure.kills < SHEET_KILLS_MAX:\n",
                 "            if True:\n",
             ),
         ),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import threading
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any, get_args
@@ -27,6 +28,7 @@ from stratalog.protocol.live import (
     Poke,
     Ready,
 )
+from stratalog.server import hub as hub_module
 from stratalog.server import live
 from stratalog.server.application import Application, ServerLimits
 from stratalog.server.hub import Hub, Listener
@@ -214,6 +216,63 @@ def test_a_document_made_again_between_two_looks_ends_the_listeners_of_the_old_o
         store.create("acme", "budget")
         await hub.join("acme", "budget")
         assert await messages_of(listener) == [Gone()]
+
+    on_a_hub(story, ServerLimits(live_poll_seconds=60))
+
+
+def test_a_caller_who_looked_before_a_document_was_made_again_ends_nobody_s_connection(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """The first to join reads the old document; before it goes on, a second one joins the new document."""
+
+    async def story(hub: Hub, store: Store) -> None:
+        looked, made_again = threading.Event(), threading.Event()
+        read = hub_module._log_and_version
+
+        def late(*given: Any) -> Any:
+            found = read(*given)
+            if not looked.is_set():
+                looked.set()
+                made_again.wait(10)
+            return found
+
+        monkeypatch.setattr(hub_module, "_log_and_version", late)
+        early = asyncio.create_task(hub.join("acme", "budget"))
+        await asyncio.to_thread(looked.wait, 10)
+        delete_log(store.document("acme", "budget").log)
+        store.create("acme", "budget")
+        second = await hub.join("acme", "budget")
+        made_again.set()
+        first = await early
+        hub.poke("acme", "budget", 1)
+        assert await messages_of(second) == [Ready(second.id, 0), Poke(1)]
+        assert await messages_of(first) == [Ready(first.id, 0), Poke(1)]
+
+    on_a_hub(story, ServerLimits(live_poll_seconds=60))
+
+
+def test_a_version_of_the_document_before_hides_no_commit_of_the_one_that_has_its_name() -> None:
+    async def story(hub: Hub, store: Store) -> None:
+        listener = await hub.join("acme", "budget")
+        hub.poke("acme", "budget", 100)
+        assert await messages_of(listener) == [Ready(listener.id, 0), Poke(100)]
+        store.document("acme", "budget").mutate("put", {"key": "k", "value": 1})
+        hub.poke("acme", "budget", 1)
+        assert await messages_of(listener) == [Poke(1)]
+
+    on_a_hub(story)
+
+
+def test_a_head_that_was_read_of_the_document_before_is_not_announced() -> None:
+    async def story(hub: Hub, store: Store) -> None:
+        await hub.join("acme", "budget")
+        old = hub._rooms["acme", "budget"]
+        delete_log(store.document("acme", "budget").log)
+        store.create("acme", "budget")
+        newer = await hub.join("acme", "budget")
+        hub._note(("acme", "budget"), old, 0, 100)
+        hub.poke("acme", "budget", 1)
+        assert await messages_of(newer) == [Ready(newer.id, 0), Poke(1)]
 
     on_a_hub(story, ServerLimits(live_poll_seconds=60))
 

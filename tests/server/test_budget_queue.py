@@ -70,6 +70,23 @@ def test_who_waits_too_long_is_refused_and_leaves_no_trace() -> None:
     run_jumping(story())
 
 
+def test_who_is_admitted_in_the_turn_in_which_the_time_ends_is_not_refused() -> None:
+    async def story() -> tuple[list[str], int]:
+        room = Room()
+        held = room.taken(60, ADA)
+
+        def release() -> None:
+            held.release()
+            room.queue.wake()
+
+        # Before the wait, so that of two timers of one moment this one is the first.
+        asyncio.get_running_loop().call_at(10, release)
+        await room.wait("bob", 60, BOB)
+        return room.order, room.budget.used
+
+    assert run_jumping(story()) == (["bob"], 60)
+
+
 def test_smaller_ones_do_not_overtake_but_the_smallest_never_wait() -> None:
     async def story() -> list[str]:
         room = Room()

@@ -23,9 +23,14 @@ from stratalog.server.web_server import WebServer
 from stratalog.store import open_store
 from tests.server.api import BUDGET, Client, problem, serving
 
-TOKENS = StaticTokens({"ada": Principal(id="u-ada"), "bob": Principal(id="u-bob")})
+TOKENS = StaticTokens({name: Principal(id=f"u-{name}") for name in ("ada", "bob", "cat")})
 LIMITS = ServerLimits(connections_max=20, live_connections_max=10, principal_share_max=0.2, organisation_share_max=0.5)
-ADA, BOB = ({"Authorization": f"Bearer {name}"} for name in ("ada", "bob"))
+ADA, BOB, CAT = ({"Authorization": f"Bearer {name}"} for name in ("ada", "bob", "cat"))
+
+
+def in_own_organisation(principal: Principal, action: str, organisation: str, name: str) -> bool:
+    """Whether a principal may do something: bob in `beta`, the others in `acme`."""
+    return not organisation or organisation == ("beta" if principal.id == "u-bob" else "acme")
 
 
 def scope(address: str = "10.0.0.1") -> Any:
@@ -146,6 +151,19 @@ def test_who_is_recognised_counts_for_the_address_no_more() -> None:
         stack.enter_context(budgets.open(scope("10.0.0.2"))).count_for_address()
 
 
+def test_a_connection_that_a_share_refuses_stays_its_address_s() -> None:
+    budgets = ConnectionBudgets(LIMITS, is_shared=True)
+    with ExitStack() as stack:
+        for _ in range(4):
+            stack.enter_context(budgets.open(scope())).count_for_principal("u-ada")
+        fifth = stack.enter_context(budgets.open(scope()))
+        fifth.count_for_address()
+        with pytest.raises(Refused, match="the principal has its share"):
+            fifth.count_for_principal("u-ada")
+        assert (fifth.principal, fifth.holder) == ("", ("address", "10.0.0.1"))
+        assert fifth.holders == (("address", "10.0.0.1"),)
+
+
 def test_live_connections_leave_some_to_requests() -> None:
     budgets = ConnectionBudgets(ServerLimits(connections_max=8, live_connections_max=100), is_shared=False)
     with ExitStack() as stack:
@@ -239,6 +257,50 @@ def test_documents_are_made_no_faster_than_one_principal_may() -> None:
         assert problem(made[2]) == (429, "too-many-requests")
         assert client.put("/v1/organisations/acme/documents/d3", headers=BOB).status_code == 201
         assert client.get("/v1/organisations/acme/documents/d0", headers=ADA).status_code == 200
+
+
+def test_all_principals_of_an_organisation_ask_no_faster_than_it_may() -> None:
+    limits = ServerLimits(rate_organisation_requests_per_second=0.001, rate_organisation_requests_burst=3)
+    with serving(Application(authenticate=TOKENS, authorize=in_own_organisation, limits=limits)) as client:
+        client.put(BUDGET, headers=ADA)
+        asked = [client.get(BUDGET, headers=headers) for headers in (ADA, CAT, ADA)]
+        assert [answer.status_code for answer in asked[:2]] == [200, 200]
+        assert problem(asked[2], scope=True) == (429, "too-many-requests")
+        assert asked[2].json()["scope"] == "organisation"
+        assert int(asked[2].headers["retry-after"]) > 1
+        assert problem(client.get(f"{BUDGET}/events", headers=CAT), scope=True)[0] == 429
+        assert client.put("/v1/organisations/beta/documents/plan", headers=BOB).status_code == 201
+        text = client.get("/metrics", headers=BOB).text
+    assert 'stratalog_rate_refusals_total{rate="requests",scope="organisation"} 2.0' in text
+
+
+def test_who_may_not_enter_an_organisation_takes_nothing_of_its_rate() -> None:
+    limits = ServerLimits(rate_organisation_requests_per_second=0.001, rate_organisation_requests_burst=2)
+    with serving(Application(authenticate=TOKENS, authorize=in_own_organisation, limits=limits)) as client:
+        assert {client.get(BUDGET, headers=BOB).status_code for _ in range(5)} == {403}
+        assert client.put(BUDGET, headers=ADA).status_code == 201
+
+
+def test_a_live_connection_is_a_request_of_its_principal_and_organisation() -> None:
+    for limits in (
+        ServerLimits(rate_requests_per_second=0.001, rate_requests_burst=3),
+        ServerLimits(rate_organisation_requests_per_second=0.001, rate_organisation_requests_burst=3),
+    ):
+        with serving(Application(authenticate=TOKENS, limits=limits)) as client, ExitStack() as stack:
+            client.put(BUDGET, headers=ADA)
+            for _ in range(2):
+                assert listen(client, stack, "ada").receive_json()["type"] == "ready"
+            third = listen(client, stack, "ada")
+            with pytest.raises(WebSocketDisconnect) as closed:
+                third.receive_json()
+            assert closed.value.code == 4429
+
+
+def test_without_authentication_an_organisation_has_no_rate() -> None:
+    limits = ServerLimits(rate_organisation_requests_per_second=0.001, rate_organisation_requests_burst=1)
+    with serving(Application(limits=limits)) as client:
+        client.put(BUDGET)
+        assert {client.get(BUDGET).status_code for _ in range(3)} == {200}
 
 
 def test_what_connections_are_in_progress_is_a_metric(shared: Client) -> None:

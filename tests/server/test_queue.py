@@ -12,14 +12,14 @@ from stratalog.backends.sqlite import SqliteDatabase
 from stratalog.documents import Document, Rules
 from stratalog.documents.history import Applied
 from stratalog.errors import Corrupt, Invalid, OutcomeUnknown, QueueFull, Unavailable
-from stratalog.limits import MESSAGE_BYTES_MAX, QUEUE_RECEIVES_MAX
+from stratalog.limits import MESSAGE_BYTES_MAX, MUTATION_TRIES_MAX, QUEUE_RECEIVES_MAX
 from stratalog.log import delete_log
 from stratalog.ports.queue import Message
 from stratalog.protocol import Draft, Mutation
 from stratalog.protocol.sync import Push
 from stratalog.sync.push import push
 from stratalog.worker.dead_letters import list_letters
-from stratalog.worker.execution import SUSPECT_RECEIVES, TRIES_MAX
+from stratalog.worker.execution import SUSPECT_RECEIVES
 from stratalog.worker.messages import read_message
 from stratalog.worker.queued_pushes import QueuedPushes
 from stratalog.worker.worker import Worker, WorkerSettings
@@ -566,7 +566,7 @@ def test_two_workers_that_have_the_same_message_apply_it_once() -> None:
 def test_a_worker_knows_how_often_a_queue_gives_a_message_out(backend: type[Any]) -> None:
     parameters = inspect.signature(backend).parameters
     assert parameters["receives_max"].default == QUEUE_RECEIVES_MAX == WorkerSettings().receives_max
-    assert SUSPECT_RECEIVES + TRIES_MAX < QUEUE_RECEIVES_MAX
+    assert SUSPECT_RECEIVES + MUTATION_TRIES_MAX < QUEUE_RECEIVES_MAX
 
 
 def test_a_worker_that_lives_keeps_its_message() -> None:

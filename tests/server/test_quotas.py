@@ -13,6 +13,7 @@ from stratalog.limits import USAGE_CLOCKS_SECONDS_MAX, USAGE_READ_SECONDS, USAGE
 from stratalog.log.admission import Admission
 from stratalog.log.usage import Amounts
 from stratalog.maintenance.usage import measure_usage
+from stratalog.protocol import Mutation
 from stratalog.records.batch import NewBody
 from stratalog.server import Application, Principal, Quotas, ServerLimits, StaticTokens
 from stratalog.server.app import create_app
@@ -275,3 +276,68 @@ def test_a_put_of_many_records_counts_each_new_one() -> None:
     bodies = [NewBody(id=f"r{number}", body=b"x", principal="u-ada") for number in range(5)]
     stored = list(store.records("acme").put_many(bodies))
     assert [isinstance(one.error, Refused) for one in stored] == [False, False, False, True, True]
+
+
+def test_clients_are_made_no_faster_than_one_principal_may() -> None:
+    limits = ServerLimits(client_creations_per_second=0.001, client_creations_burst=2)
+    with held(Quotas(), authenticate=TOKENS, limits=limits) as served:
+        bob = {"Authorization": "Bearer bob"}
+        served.client.put(BUDGET, headers=ADA)
+
+        def pushed(client: str, id: int = 1, headers: dict[str, str] = ADA) -> Any:
+            mutations = [mutation(client, id, key="k", value=1)]
+            body = {"group": f"{client}-{headers['Authorization']}", "mutations": mutations}
+            return served.client.post(f"{BUDGET}/push", json=body, headers=headers)
+
+        assert [pushed("a").status_code, pushed("a", 2).status_code, pushed("b").status_code] == [200] * 3
+        refused = pushed("c")
+        assert problem(refused, scope=True) == (429, "too-many-requests")
+        assert int(refused.headers["retry-after"]) > 1
+        assert pushed("a", 3).status_code == 200
+        assert pushed("d", headers=bob).status_code == 200
+        served.clock.sleep(1000)
+        assert pushed("c").status_code == 200
+        text = served.client.get("/metrics", headers=bob).text
+    assert 'stratalog_rate_refusals_total{rate="client_creations",scope="principal"} 1.0' in text
+
+
+def test_many_clients_of_one_push_are_counted_together_and_once() -> None:
+    limits = ServerLimits(client_creations_per_second=1, client_creations_burst=10)
+    clock = ManualClock()
+    store = open_store("memory:", clock=clock)
+    create_app(store, Application(limits=limits))
+    document = store.create("acme", "budget")
+
+    def pushed(first: int, count: int) -> None:
+        numbers = range(first, first + count)
+        clients = [Mutation(client=f"c{n}", id=1, name="put", args={"key": "k", "value": n}) for n in numbers]
+        document.apply(clients, owner="u-ada")
+
+    pushed(0, 4)
+    pushed(0, 4)  # known by now
+    pushed(4, 6)
+    with pytest.raises(Refused) as refused:
+        pushed(10, 3)
+    assert (refused.value.details["seconds"], document.version) == (3, 2)
+    clock.sleep(3)
+    pushed(10, 3)
+    clock.sleep(1000)
+    pushed(20, 15)  # more than a full bucket holds
+    clock.sleep(5)
+    with pytest.raises(Refused):
+        pushed(40, 1)
+    clock.sleep(1)
+    pushed(40, 1)
+
+
+def test_a_queued_push_counts_its_new_clients_at_the_door() -> None:
+    path = QueuePath()
+    counted: list[tuple[str, int]] = []
+    environment = path.store.environment
+    environment.admission = Admission(
+        environment.index, path.clock, creating=lambda principal, amounts: counted.append((principal, amounts.clients))
+    )
+    assert path.push(put("ada", 1), put("bob", 1), owner="u-ada").queued
+    path.work()
+    assert path.document.last_mutation("bob") == 1
+    assert counted == [("u-ada", 2)]

@@ -112,7 +112,7 @@ MUTANTS = (
         replaced(execution, "write_rejection", lambda index, letter, rejection: None),
         ("letters",),
     ),
-    Mutant("queue: innocent rejected", QueueWorld, replaced(execution, "TRIES_MAX", 0), ("innocent",)),
+    Mutant("queue: innocent rejected", QueueWorld, replaced(execution, "MUTATION_TRIES_MAX", 0), ("innocent",)),
     Mutant("queue: errors of ports count", QueueWorld, replaced(Worker, "_settle", _ports_count), ("failure",)),
     Mutant(
         "queue: other incarnation applied",

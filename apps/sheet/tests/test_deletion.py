@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 import stratalog
@@ -70,3 +72,19 @@ def test_a_copy_outlives_what_it_was_copied_from(engines: EnginePool) -> None:
         assert fork.set("A2", "goes on").version == 4
         fork.delete()
         assert [one.name for one in sheets.list("acme")] == ["again"]
+
+
+def test_a_copy_of_a_sheet_that_is_deleted_meanwhile_is_not_found(
+    sheet: Sheet, store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sheet.set("A1", "both")
+    fork = sheet.fork(2, "copy")
+    copy = store.fork_log
+
+    def late(*given: Any, **named: Any) -> Any:
+        fork.delete()
+        return copy(*given, **named)
+
+    monkeypatch.setattr(store, "fork_log", late)
+    with pytest.raises(NotFound):
+        fork.fork(1, "again")

@@ -5,12 +5,14 @@ from __future__ import annotations
 import pytest
 
 from apps.sheet.tests.helpers import put, revision
-from stratalog import Invalid, LimitExceeded
+from stratalog import ContentionError, Invalid, LimitExceeded, VersionConflict
 from stratalog.store import Store
 from stratalog_sheet import EnginePool, EngineSettings, Sheet, Sheets
 from stratalog_sheet import settings as sheet_settings
 from stratalog_sheet.engine_files import install_engine
 from stratalog_sheet.limits import (
+    SHEET_ACTIVITY_CELLS_MAX,
+    SHEET_ATTEMPTS_MAX,
     SHEET_COMMANDS_MAX,
     SHEET_ENGINES_MAX,
     SHEET_ENGINES_MIN,
@@ -58,3 +60,21 @@ def test_an_engine_holds_so_many_sheets_open(store: Store, monkeypatch: pytest.M
         sheets.create("acme", f"plan-{number}").set("A1", "=1+1")
         assert dropped == [SHEET_MODELS_MAX] * (number == SHEET_MODELS_MAX)
     engines.close()
+
+
+def test_an_item_of_the_activity_names_so_many_cells(sheet: Sheet) -> None:
+    sheet.append(revision(sheet, *(put(0, row, "x") for row in range(SHEET_ACTIVITY_CELLS_MAX + 1))))
+    assert len(sheet.activity(limit=1)[0].cells) == SHEET_ACTIVITY_CELLS_MAX
+
+
+def test_a_change_that_others_overtake_is_decided_so_often(sheet: Sheet, monkeypatch: pytest.MonkeyPatch) -> None:
+    decided: list[int] = []
+
+    def overtaken(*_: object, **__: object) -> object:
+        decided.append(1)
+        raise VersionConflict("another commit came first")
+
+    monkeypatch.setattr(sheet.log, "append", overtaken)
+    with pytest.raises(ContentionError):
+        sheet.rename("Budget")
+    assert SHEET_ATTEMPTS_MAX <= len(decided) <= SHEET_ATTEMPTS_MAX + 1  # and once on the window of before

@@ -19,8 +19,9 @@ from stratalog.testing.clock import ManualClock
 from stratalog_sheet import EnginePool, EngineSettings, Sheet, Sheets, SheetSettings
 from stratalog_sheet.engine_files import install_engine
 from stratalog_sheet.events import Revision, event_of
-from stratalog_sheet.failed_versions import KILLS_MAX, Unopenable
+from stratalog_sheet.failed_versions import Unopenable
 from stratalog_sheet.http import application
+from stratalog_sheet.limits import SHEET_KILLS_MAX
 from stratalog_sheet.warm_sheets import EngineTurns
 from tests.server.api import Client, problem, serving
 
@@ -197,11 +198,11 @@ def test_a_failure_is_forgotten_after_a_while(unopenable: Unopenable, clock: Man
 
 
 def test_what_somebody_killed_is_not_to_blame_until_it_happens_again_and_again(unopenable: Unopenable) -> None:
-    for _ in range(KILLS_MAX - 1):
+    for _ in range(SHEET_KILLS_MAX - 1):
         unopenable.note("plan", 7, "open", died("SIGKILL"))
     unopenable.check("plan", 7)
     unopenable.forget("plan", 7, "open")
-    for _ in range(KILLS_MAX):
+    for _ in range(SHEET_KILLS_MAX):
         unopenable.check("plan", 7)
         unopenable.note("plan", 7, "open", died("SIGKILL"))
     with pytest.raises(LimitExceeded):

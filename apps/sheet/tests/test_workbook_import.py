@@ -13,6 +13,7 @@ from openpyxl.worksheet.table import Table
 from apps.sheet.tests.packages import MAIN, RELATIONS, STRICT, link, package, related, rows
 from stratalog import Invalid, LimitExceeded
 from stratalog_sheet import FileReport, Sheet, Sheets
+from stratalog_sheet.limits import SHEET_XLSX_NAME_DEPTH_MAX
 from stratalog_sheet.xlsx_import import read_workbook
 
 pytestmark = pytest.mark.slow
@@ -109,6 +110,18 @@ def test_names_and_table_references_are_what_they_stand_for(sheets: Sheets) -> N
     assert sheet.get("A1", sheet="Other").value == 4
     assert sheet.get("E2").content == "=SUM(Total)", "the name of a range stays one"
     assert sheet.files.import_report() == FileReport()
+
+
+def test_names_of_names_are_expanded_to_a_depth(sheets: Sheets) -> None:
+    book = openpyxl.Workbook()
+    book.defined_names["Deep1"] = DefinedName("Deep1", attr_text="1")
+    for depth in range(2, SHEET_XLSX_NAME_DEPTH_MAX + 2):
+        book.defined_names[f"Deep{depth}"] = DefinedName(f"Deep{depth}", attr_text=f"Deep{depth - 1}+1")
+    book.active["A1"] = f"=Deep{SHEET_XLSX_NAME_DEPTH_MAX}"
+    book.active["A2"] = f"=Deep{SHEET_XLSX_NAME_DEPTH_MAX + 1}"
+    sheet = opened(sheets, saved(book))
+    assert sheet.get("A1").value == SHEET_XLSX_NAME_DEPTH_MAX
+    assert "name" in codes(sheet.files.import_report())
 
 
 def test_a_shared_formula_is_moved_reference_by_reference(sheets: Sheets) -> None:

@@ -17,7 +17,7 @@ from stratalog.testing.clock import ManualClock
 from stratalog.worker.worker import Worker
 from stratalog_table import RULES, NewFile, Table, TransactionRefused
 from stratalog_table.queue_path import TableQueue
-from stratalog_table.transaction_group import REQUESTS_MAX, Request
+from stratalog_table.transaction_group import TRANSACTIONS_PER_CALL_MAX, Request
 
 WRITERS = 64
 
@@ -117,7 +117,7 @@ def test_a_store_that_is_out_of_reach_for_a_while_costs_time_only() -> None:
 def test_a_call_brings_so_many_transactions_at_most() -> None:
     table = table_of(memory_store())
     with pytest.raises(LimitExceeded):
-        table.commit([add("a")] * (REQUESTS_MAX + 1))
+        table.commit([add("a")] * (TRANSACTIONS_PER_CALL_MAX + 1))
     table.add_files([new_file(str(n)) for n in range(1200)])
     table.assign_job_ids([assignment(f"job-{n}", str(n)) for n in range(1200)])
     version = table.version

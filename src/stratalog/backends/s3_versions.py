@@ -180,6 +180,11 @@ def no_bucket(bucket: str) -> Unavailable:
 
 def bucket_is_ready(client: Any, bucket: str) -> bool:
     """Return whether the bucket exists and has versioning, which `create_bucket` sets last. Raises Unavailable."""
+    return _versioning(client, bucket) == "Enabled"
+
+
+def _versioning(client: Any, bucket: str) -> str | None:
+    """Return the bucket's versioning, empty where it was never set; None where there is no bucket."""
     try:
         answer = once("the object store", partial(client.get_bucket_versioning, Bucket=bucket), writes=False)
     except Retryable as exc:
@@ -187,8 +192,8 @@ def bucket_is_ready(client: Any, bucket: str) -> bool:
     except RequestRefused as exc:
         if exc.reason != NO_BUCKET:
             raise
-        return False
-    return bool(answer.get("Status") == "Enabled")
+        return None
+    return str(answer.get("Status", ""))
 
 
 def create_bucket(client: Any, bucket: str) -> bool:
@@ -201,8 +206,14 @@ def create_bucket(client: Any, bucket: str) -> bool:
     region = client.meta.region_name
     location = {} if region == "us-east-1" else {"CreateBucketConfiguration": {"LocationConstraint": region}}
     rules = {"Rules": [EXPIRY, FREED_EXPIRY]}
+    # Ask first: in us-east-1 S3 answers as if it made a bucket that the account has, and resets its access control
+    # list. Another account's bucket refuses the question; the attempt to make it then says whose it is.
+    try:
+        made = _versioning(client, bucket) is None
+    except RequestRefused:
+        made = True
     steps: list[Callable[[], Any]] = [
-        partial(client.create_bucket, Bucket=bucket, **location),
+        *([partial(client.create_bucket, Bucket=bucket, **location)] if made else []),
         partial(
             client.put_bucket_lifecycle_configuration,
             Bucket=bucket,
@@ -210,7 +221,6 @@ def create_bucket(client: Any, bucket: str) -> bool:
         ),
         partial(client.put_bucket_versioning, Bucket=bucket, VersioningConfiguration={"Status": "Enabled"}),
     ]
-    made = True
     for step in steps:
         try:
             once("the object store", step, writes=True)

@@ -266,8 +266,9 @@ class _GroupWriter:
         Each call into SQLite releases the interpreter's lock and must then compete for it with the other threads. So
         one call for many rows makes many writing threads fast.
 
-        Raises Unavailable, StorageFull: nothing written. SQLite reports a busy file before it writes anything, and a
-        full one before the commit frame is complete. Any other error may come from the commit: OutcomeUnknown.
+        Raises Unavailable, StorageFull: nothing written. SQLite reports a busy or read-only file before it writes
+        anything, and a full one before the commit frame is complete. Any other error may come from the commit:
+        OutcomeUnknown.
         """
         try:
             if blobs:
@@ -280,7 +281,7 @@ class _GroupWriter:
         except apsw.ConstraintError:
             self._roll_back()
             return False
-        except (apsw.BusyError, apsw.FullError) as exc:
+        except (apsw.BusyError, apsw.FullError, apsw.ReadOnlyError) as exc:
             self._roll_back()
             raise _error(exc) from exc
         except apsw.Error as exc:

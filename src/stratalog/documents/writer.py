@@ -45,14 +45,18 @@ class MutationBatch(msgspec.Struct, frozen=True):
 
 
 class _Attempt:
-    """A batch in flight: its blobs, and its last run, which stays valid until another writer commits."""
+    """A batch in flight: its blobs, and its last run, which stays valid until another writer commits.
 
-    __slots__ = ("blob_batch", "run", "state")
+    ``counted`` is how many of its clients were counted as created by their principal.
+    """
+
+    __slots__ = ("blob_batch", "counted", "run", "state")
 
     def __init__(self, blob_batch: BlobBatch) -> None:
         self.blob_batch = blob_batch
         self.state: State | None = None
         self.run: Run | None = None
+        self.counted = 0
 
 
 class Writer:
@@ -150,7 +154,7 @@ class Writer:
                 failed = [(ran.mutation.client, ran.id, ran.reason or "") for ran in run.failed]
                 write_letters(self._log.environment, self._log.record, failed)
             if run.ran:
-                with self._reserve(state, run, batch):
+                with self._reserve(state, run, batch, attempt):
                     entry = self._append(state, run, batch, merged, attempt.blob_batch)
                 self._states.offer(state.after([entry]))
         except Unavailable:
@@ -161,13 +165,19 @@ class Writer:
             raise
         return run
 
-    def _reserve(self, state: State, run: Run, batch: MutationBatch) -> Reservation:
-        """Reserve quota for the clients that the run adds. Raises QuotaExceeded."""
+    def _reserve(self, state: State, run: Run, batch: MutationBatch, attempt: _Attempt) -> Reservation:
+        """Reserve quota for the clients that the run adds. Raises QuotaExceeded, and where they come too fast."""
         if batch.admitted or not run.bindings:
             return UNBOUND
         newcomers = Amounts(clients=len(run.bindings))
         organisation = self._log.record.organisation
-        return self._log.environment.reserve(organisation, newcomers, document_clients=state.count_clients)
+        # After a lost race the clients are reserved again, but they are created once.
+        creator = batch.owner if newcomers.clients > attempt.counted else ""
+        reservation = self._log.environment.reserve(
+            organisation, newcomers, document_clients=state.count_clients, principal=creator
+        )
+        attempt.counted = newcomers.clients
+        return reservation
 
     def _contention(self) -> ContentionError:
         return ContentionError("others kept changing the document first", document=self._log.record.name)

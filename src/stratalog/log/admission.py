@@ -33,8 +33,8 @@ from stratalog.process_fork import close_in_child
 
 __all__ = ["UNBOUND", "Admission", "Reservation", "Usage"]
 
-RecordCreated = Callable[[str], None]
-"""Called with the principal before their record is created. Raises where the principal creates records too fast."""
+Creating = Callable[[str, Amounts], None]
+"""Called with the principal before their records or clients are created. Raises where the principal is too fast."""
 
 _NAMES = {"stored_bytes": "stored bytes", "documents": "documents", "records": "records", "clients": "clients"}
 
@@ -66,7 +66,7 @@ class Admission:
     """Admits writes within the quotas of their organisations. Safe for threads. Its calls rarely read the index."""
 
     def __init__(
-        self, index: Index, clock: Clock, quotas: QuotasOf | None = None, record_created: RecordCreated | None = None
+        self, index: Index, clock: Clock, quotas: QuotasOf | None = None, creating: Creating | None = None
     ) -> None:
         self.refusals: Counter[str] = Counter()
         """The number of refusals by quota."""
@@ -74,7 +74,7 @@ class Admission:
         self._index = index
         self._clock = clock
         self._quotas = quotas
-        self._record_created = record_created
+        self._creating = creating
         self._accounts: OrderedDict[str, _Account] = OrderedDict()
         self._lock = threading.Lock()
         close_in_child(self, "_lock")
@@ -97,11 +97,11 @@ class Admission:
     ) -> Reservation:
         """Admit ``amounts``, which count from now on. The caller confirms or releases the reservation at the end.
 
-        ``document_clients`` counts the clients that the document already has. ``principal`` is the creator of the
-        record, where ``amounts`` contain one. Raises QuotaExceeded: nothing is reserved.
+        ``document_clients`` counts the clients that the document already has. ``principal`` is the creator of
+        the records and clients among ``amounts``. Raises QuotaExceeded: nothing is reserved.
         """
-        if amounts.records and principal and self._record_created is not None:
-            self._record_created(principal)
+        if (amounts.records or amounts.clients) and principal and self._creating is not None:
+            self._creating(principal, amounts)
         quotas = self.quotas(organisation)
         if quotas == UNLIMITED:
             return UNBOUND

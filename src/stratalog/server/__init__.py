@@ -28,6 +28,7 @@ patch_streams   large responses to a pull, sent as they are read
 parameters      parameters of a path or a query
 errors          one shape for every error
 body_spool      a file for bodies while they are sent
+temporary_files  the errors of the temporary folder as refusals, and a file for one body
 ranges          entity tags, ranges and caching of immutable bodies
 security        principals and their rights
 web_tokens      JSON Web Tokens

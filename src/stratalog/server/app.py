@@ -108,6 +108,7 @@ def create_app(
         authentication=service.authentication,
         audit=service.audit,
         budgets=service.connections,
+        rates=service.rates,
     )
     return app
 

@@ -19,6 +19,8 @@ from stratalog.limits import (
     BODY_BYTES_IN_FLIGHT_MAX,
     BODY_BYTES_OF_PRINCIPAL_MAX,
     CALL_WAIT_SECONDS_MAX,
+    CLIENT_CREATIONS_BURST,
+    CLIENT_CREATIONS_PER_SECOND,
     CONNECTION_IDLE_SECONDS_MAX,
     CONNECTIONS_MAX,
     CREATIONS_BURST,
@@ -37,6 +39,8 @@ from stratalog.limits import (
     PRINCIPAL_SHARE_MAX,
     PUSHES_WAITING_MAX,
     QUEUED_PUSHES_MAX,
+    RATE_ORGANISATION_REQUESTS_BURST,
+    RATE_ORGANISATION_REQUESTS_PER_SECOND,
     RATE_REQUESTS_BURST,
     RATE_REQUESTS_PER_SECOND,
     RECORD_CREATIONS_BURST,
@@ -112,6 +116,12 @@ class ServerLimits(msgspec.Struct, frozen=True, kw_only=True):
     queued_pushes_max: int = QUEUED_PUSHES_MAX
     rate_requests_per_second: float = RATE_REQUESTS_PER_SECOND
     rate_requests_burst: int = RATE_REQUESTS_BURST
+    """The rate of requests of one principal, or of one address where no principal is known."""
+
+    rate_organisation_requests_per_second: float = RATE_ORGANISATION_REQUESTS_PER_SECOND
+    rate_organisation_requests_burst: int = RATE_ORGANISATION_REQUESTS_BURST
+    """The rate of requests to one organisation, of all principals that may enter it. None without ``authenticate``."""
+
     invalid_tokens_per_second: float = INVALID_TOKENS_PER_SECOND
     invalid_tokens_burst: int = INVALID_TOKENS_BURST
     """The rate of invalid tokens of one address. Above it only tokens that were valid recently are checked."""
@@ -123,6 +133,10 @@ class ServerLimits(msgspec.Struct, frozen=True, kw_only=True):
     record_creations_per_second: float = RECORD_CREATIONS_PER_SECOND
     record_creations_burst: int = RECORD_CREATIONS_BURST
     """The rate at which one principal may create records. A new version of an existing record does not count."""
+
+    client_creations_per_second: float = CLIENT_CREATIONS_PER_SECOND
+    client_creations_burst: int = CLIENT_CREATIONS_BURST
+    """The rate at which one principal may create clients, each by its first mutation in a document."""
 
 
 class Application(msgspec.Struct, frozen=True, kw_only=True):

@@ -46,7 +46,9 @@ class Authentication:
         self._pool = pool
         self._signed_in = signed_in
         per_second, burst = limits.invalid_tokens_per_second, limits.invalid_tokens_burst
-        self._invalid = Rates(clock, per_second, burst, "too many invalid tokens come from this address")
+        self.invalid_tokens = Rates(clock, per_second, burst, "too many invalid tokens come from this address")
+        """The rate of invalid tokens of each address."""
+
         # Digests of valid tokens, the most recent last. The tokens themselves must not stay in memory.
         self._known: OrderedDict[bytes, None] = OrderedDict()
 
@@ -67,7 +69,7 @@ class Authentication:
         holder: Holder = ("address", address)
         is_known = digest in self._known
         if not is_known:
-            self._invalid.check(holder)
+            self.invalid_tokens.check(holder)
         try:
             principal = await identify(self._authenticate, lambda: token, self._pool, holder)
         except StratalogError as exc:
@@ -84,7 +86,7 @@ class Authentication:
         if isinstance(error, Refused) and error.status == 401:
             # A token may have expired or been revoked since: the next try counts like a guess.
             self._known.pop(digest, None)
-            self._invalid.take(holder)
+            self.invalid_tokens.take(holder)
 
     def _forget_oldest(self) -> None:
         if len(self._known) > TOKENS_REMEMBERED_MAX:

@@ -6,23 +6,23 @@ callers: a file for each caller would take one descriptor for each connection.
 
 from __future__ import annotations
 
-import errno
 import heapq
 import os
 import tempfile
 import threading
 import weakref
 from collections.abc import Generator, Iterator
+from contextlib import suppress
 from typing import IO
 
 from stratalog.limits import BLOB_BYTES_MAX, BODY_PIECE_BYTES
 from stratalog.process_fork import close_in_child
 from stratalog.server.byte_budgets import RequestBytes
-from stratalog.server.errors import Refused
+from stratalog.server.temporary_files import temporary_folder_errors
 
 __all__ = ["BodySpool"]
 
-NO_ROOM = (errno.ENOSPC, errno.EDQUOT)
+SENT = "the body that it sends"
 
 
 class BodySpool:
@@ -47,7 +47,8 @@ class BodySpool:
         """Yield the bytes of ``parts`` in pieces of at most `BODY_PIECE_BYTES`. A larger part waits in the file.
 
         The request then holds one piece of its budget of answers, and the room in the file; memory that it took to
-        make ``parts`` is released. Raises Refused (507 where the disk is full), and the errors of ``parts``.
+        make ``parts`` is released. Raises Refused (507 where the disk is full, 503 where it
+        cannot be written), and the errors of ``parts``.
         """
         for part in parts:
             # The list passes the only reference on, so that this frame keeps no part while its pieces are sent.
@@ -82,7 +83,8 @@ class BodySpool:
     def _take(self) -> int:
         with self._lock:
             if self._file is None:
-                self._file = tempfile.TemporaryFile(buffering=0)  # noqa: SIM115 - open until `close`
+                with temporary_folder_errors(SENT):
+                    self._file = tempfile.TemporaryFile(buffering=0)  # noqa: SIM115 - open until `close`
                 # A serverless function is frozen and discarded: nothing calls `close` there.
                 weakref.finalize(self, self._file.close)
             if self._free:
@@ -98,21 +100,27 @@ class BodySpool:
                 # No body is in transit: return all room to the disk.
                 self._free.clear()
                 self._slots = 0
-                self._file.truncate(0)
+                self._empty(self._file)
+
+    def _empty(self, file: IO[bytes]) -> None:
+        try:
+            file.truncate(0)
+        except OSError:
+            # The disk became read-only. Give up the file: the next body opens another, which refuses or works.
+            self._file = None
+            with suppress(OSError):
+                file.close()
 
     def _write(self, unwritten: memoryview, offset: int) -> None:
         assert self._file is not None, "a slot has a file"
-        try:
+        with temporary_folder_errors(SENT):
             while unwritten:
                 count = os.pwrite(self._file.fileno(), unwritten, offset)
                 unwritten, offset = unwritten[count:], offset + count
-        except OSError as exc:
-            if exc.errno not in NO_ROOM:
-                raise
-            raise Refused(507, "storage-full", "the server has no room for the body that it sends") from exc
 
     def _read(self, position: int, size: int) -> bytes:
         assert self._file is not None, "a slot has a file"
-        piece = os.pread(self._file.fileno(), size, position)
+        with temporary_folder_errors(SENT):
+            piece = os.pread(self._file.fileno(), size, position)
         assert len(piece) == size, "what was written is there"
         return piece

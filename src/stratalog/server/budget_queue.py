@@ -69,7 +69,9 @@ class BudgetQueue:
             async with asyncio.timeout(self._seconds_max):
                 await waiting.admitted.wait()
         except TimeoutError:
-            raise waiting.refused from None
+            # Room may have become free in the turn of the loop in which the time ended: the amount is added then.
+            if not waiting.admitted.is_set():
+                raise waiting.refused from None
         finally:
             # Still queued after a timeout or a cancellation. Callers behind it may fit into its reserved room.
             if waiting in self._waiting:

@@ -82,9 +82,12 @@ class CallerConnection:
         self._assign(("address", self.address))
 
     def count_for_principal(self, principal: str) -> None:
-        """Count it for the principal instead of the address, and its socket for no holder. Raises Refused."""
-        self.principal = principal
+        """Count it for the principal instead of the address, and its socket for no holder.
+
+        Raises Refused; its principal and holders stay then.
+        """
         self._assign(("principal", principal))
+        self.principal = principal
         if self._socket is not None:
             self._socket.assign()
 

@@ -119,14 +119,7 @@ class Hub:
 
         ``takes_changes`` is true for a client that knows the second subprotocol, with `HereChanged`.
         """
-        log = await self._pools.run(lambda: self._store.log(organisation, name))
-        # Before the room exists: the watch finds any commit between this read and the room.
-        version = await self._pools.run(lambda: log.head().version)
-        room = self._rooms.get((organisation, name))
-        if room is None or room.log.record.incarnation != log.record.incarnation:
-            if room is not None:
-                room.give(Gone())
-            room = self._rooms[organisation, name] = _Room(log, version)
+        room = await self._room(organisation, name)
         id, seconds = new_id(self._clock), self._limits.live_heartbeat_seconds
         listener = Listener(self, room, id, seconds, principal, takes_changes)
         room.listeners.add(listener)
@@ -134,6 +127,23 @@ class Hub:
             self.move(room)
         self._metrics.listeners.inc()
         return listener
+
+    async def _room(self, organisation: str, name: str) -> _Room:
+        """Return the room of the document that has the name now. Raises NotFound."""
+        while True:
+            known = self._rooms.get((organisation, name))
+            log, version = await self._pools.run(lambda: _log_and_version(self._store, organisation, name))
+            room = self._rooms.get((organisation, name))
+            if room is not None and room.log.record.incarnation == log.record.incarnation:
+                return room
+            if room is not known and room is not None:
+                # Another caller made a room of another incarnation during the read, which may be the newer one.
+                continue
+            if room is not None:
+                room.give(Gone())
+            # The watch finds any commit between the read and this.
+            room = self._rooms[organisation, name] = _Room(log, version)
+            return room
 
     def leave(self, listener: Listener) -> None:
         """Remove a listener, and withdraw its presence."""
@@ -219,19 +229,25 @@ class Hub:
         return None
 
     async def _poll(self) -> None:
-        rooms = dict(self._rooms)
+        rooms = {name: (room, room.version) for name, room in self._rooms.items()}
         if rooms:
-            heads = await self._pools.polling.run(lambda: _heads({name: room.log for name, room in rooms.items()}))
+            heads = await self._pools.polling.run(lambda: _heads({name: room.log for name, (room, _) in rooms.items()}))
             for name, version in heads.items():
-                self._note(name, rooms[name], version)
+                self._note(name, *rooms[name], version)
 
-    def _note(self, name: Name, room: _Room, version: int | None) -> None:
-        if version is not None:
+    def _note(self, name: Name, room: _Room, announced: int, version: int | None) -> None:
+        """Act on the head of a room's log, which was read after ``announced`` was; None for a deleted log."""
+        # Another incarnation of the document may have replaced the room during the read.
+        is_present = self._rooms.get(name) is room
+        if version is None:
+            room.give(Gone())
+            if is_present:
+                del self._rooms[name]
+        elif is_present:
+            if version < announced:
+                # A commit of an earlier incarnation was announced late: its version says nothing about this one.
+                room.version = 0
             self._announce(*name, version)
-            return
-        room.give(Gone())
-        if self._rooms.get(name) is room:
-            del self._rooms[name]
 
 
 class _Room:
@@ -247,6 +263,12 @@ class _Room:
         frame = Frame(message)
         for listener in self.listeners:
             listener.give(frame)
+
+
+def _log_and_version(store: Store, organisation: str, name: str) -> tuple[Log, int]:
+    """Return the log of that name and its newest version. Raises NotFound."""
+    log = store.log(organisation, name)
+    return log, log.head().version
 
 
 def _heads(logs: dict[Name, Log]) -> dict[Name, int | None]:

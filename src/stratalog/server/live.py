@@ -53,7 +53,8 @@ async def live(service: Served, socket: Socket) -> None:
         token = await _token(service, socket, offered)
         right = LiveRight(service, token, address_of(socket.scope), organisation, name)
         principal = socket.scope["user"] = await right.ask()
-        _become_live(socket.scope, organisation)
+        _enter(service, socket.scope, organisation)
+        _become_live(socket.scope)
         newest = SUBPROTOCOLS[0] in offered
         listener = await service.hub.join(organisation, name, principal, takes_changes=newest)
         await _serve(socket, service, listener, right)
@@ -106,16 +107,24 @@ async def _token(service: Service, socket: Socket, offered: list[str]) -> str:
     return token
 
 
-def _become_live(scope: Scope, organisation: str) -> None:
-    """Count the connection for its principal and organisation, and as a live connection. Raises Refused."""
+def _enter(service: Service, scope: Scope, organisation: str) -> None:
+    """Count a WebSocket, and its one request, for its principal and organisation. Raises Refused.
+
+    Until its hello it counted for its address.
+    """
     opened = connection_of(scope)
-    if opened is None:
-        return
     user: Principal = scope["user"]
-    if user.id:
+    if opened is not None and user.id:
         opened.count_for_principal(user.id)
-    opened.enter(organisation)
-    opened.become_live()
+        service.rates.take(opened.holder)
+    service.enter(scope, organisation)
+
+
+def _become_live(scope: Scope) -> None:
+    """Count the connection also as a live one. Raises Refused."""
+    opened = connection_of(scope)
+    if opened is not None:
+        opened.become_live()
 
 
 async def _serve(socket: Socket, service: Service, listener: Listener, right: LiveRight) -> None:
@@ -181,7 +190,7 @@ async def _stream(service: Service, request: Asked, organisation: str, name: str
 
     `_events` joins the hub only when the stream is first read: a stream that is never read would stay joined for ever.
     """
-    _become_live(request.scope, organisation)
+    _become_live(request.scope)
     # Open the log only to raise NotFound here: once the stream has begun its status is 200.
     await service.run(lambda: service.store.log(organisation, name))
     token = bearer_token(request.headers["authorization"]) if service.authentication.is_asked else ""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from heapq import nlargest
 
 from litestar.enums import ScopeType
@@ -20,6 +20,7 @@ from stratalog.ports.meter import Meter
 from stratalog.records.failures import DEAD_RECORD
 from stratalog.server.audit import Audit
 from stratalog.server.connection_shares import ConnectionBudgets
+from stratalog.server.rates import Rates
 from stratalog.server.thread_pool import Pool
 from stratalog.sync.pull import LOST_BRANCH
 from stratalog.worker.settlement import DEAD_MESSAGE
@@ -91,6 +92,10 @@ class Metrics:
         connections.labels("all").set_function(lambda: budgets.connections.used)
         connections.labels("live").set_function(lambda: budgets.live.used)
         self.registry.register(_AuditCounters(audit))
+
+    def watch_rates(self, **rates: Iterable[Rates]) -> None:
+        """Add a metric of refusals for a rate, by the rate's name."""
+        self.registry.register(_RateCounters(rates))
 
     def note(self, scope: Scope, status: int, seconds: float) -> None:
         """Count a finished request. All unknown paths share one label, so a caller cannot make up labels.
@@ -190,6 +195,22 @@ class _UsageGauges(Collector):
         for quota, count in sorted(self._admission.refusals.items()):
             refused.add_metric([quota], count)
         yield from (ratio, refused)
+
+
+class _RateCounters(Collector):
+    """Refusals for a rate, by its name and the kind of caller that it is counted for."""
+
+    def __init__(self, rates: Mapping[str, Iterable[Rates]]) -> None:
+        self._rates = rates
+
+    def collect(self) -> Iterator[CounterMetricFamily]:
+        family = CounterMetricFamily(
+            "stratalog_rate_refusals", "Requests refused since they came too fast.", labels=["rate", "scope"]
+        )
+        for name, rates in self._rates.items():
+            for scope, count in sorted(pair for rate in rates for pair in dict(rate.refused).items()):
+                family.add_metric([name, scope], count)
+        yield family
 
 
 class _AuditCounters(Collector):

@@ -59,6 +59,7 @@ class Middleware:
         authentication: Authentication,
         audit: Audit,
         budgets: ConnectionBudgets | None = None,
+        rates: Rates | None = None,
     ) -> None:
         limits = application.limits
         self._inner = inner
@@ -66,7 +67,7 @@ class Middleware:
         self._metrics = metrics
         self._authentication = authentication
         self._audit = audit
-        self._rates = Rates(clock, limits.rate_requests_per_second, limits.rate_requests_burst)
+        self._rates = rates or Rates(clock, limits.rate_requests_per_second, limits.rate_requests_burst)
         self._clock = clock
         self._proxies = TrustedProxies(application.trusted_proxies)
         self._connections = budgets or ConnectionBudgets(limits, is_shared=authentication.is_asked)
@@ -102,7 +103,7 @@ class Middleware:
     async def _admit(self, scope: Scope, receive: Receive, passing: _Passing, connection: CallerConnection) -> Receive:
         """Check the request and return the function that receives its body. Raises Refused.
 
-        A WebSocket is counted for its address here; its principal becomes known with its first message.
+        A WebSocket is counted for its address here; its principal and organisation become known with its first message.
         """
         passing.check_source()
         # Route by the escaped path, so that an escaped slash stays within its name; `decoded_names` unescapes later.

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import math
 import threading
-from collections import OrderedDict
+from collections import Counter, OrderedDict
 
 from stratalog.clock import Clock
 from stratalog.limits import RATE_HOLDERS_MAX
 from stratalog.process_fork import close_in_child
 from stratalog.server.errors import Refused
-from stratalog.server.shares import Holder
+from stratalog.server.shares import Holder, HolderKind
 
 __all__ = ["Rates"]
 
@@ -24,6 +24,9 @@ class Rates:
 
     def __init__(self, clock: Clock, per_second: float, burst: int, message: str = "requests come too fast") -> None:
         self.message = message
+        self.refused: Counter[HolderKind] = Counter()
+        """The number of refusals by kind of holder."""
+
         self._clock = clock
         self._per_second = per_second
         self._burst = float(burst)
@@ -31,23 +34,26 @@ class Rates:
         self._lock = threading.Lock()
         close_in_child(self, "_lock")
 
-    def take(self, holder: Holder) -> None:
-        """Take one unit. Raises Refused when the bucket has less; the bucket then keeps its content."""
+    def take(self, holder: Holder, amount: int = 1) -> None:
+        """Take ``amount`` units. Raises Refused when the bucket has less; the bucket then keeps its content.
+
+        More than a full bucket is taken from a full one, which then takes longer to fill.
+        """
+        needed = min(amount, self._burst)
         with self._lock:
             left, now_ms = self._left(holder), self._clock.boot_ms()
             buckets = self._buckets[holder[0]]
             # Remove and insert again: the order of the table is that of the last use.
             buckets.pop(holder[1], None)
-            buckets[holder[1]] = (left if left < 1 else left - 1, now_ms)
+            buckets[holder[1]] = (left if left < needed else left - amount, now_ms)
             if len(buckets) > RATE_HOLDERS_MAX:
                 buckets.popitem(last=False)
-        self._check(holder, left)
+            self._check(holder, left, needed)
 
     def check(self, holder: Holder) -> None:
         """Raise Refused when the bucket has less than one unit. Takes nothing."""
         with self._lock:
-            left = self._left(holder)
-        self._check(holder, left)
+            self._check(holder, self._left(holder))
 
     def _left(self, holder: Holder) -> float:
         now_ms = self._clock.boot_ms()
@@ -55,8 +61,9 @@ class Rates:
         left, then_ms = buckets.get(holder[1], (self._burst, now_ms))
         return min(self._burst, left + (now_ms - then_ms) / 1000 * self._per_second)
 
-    def _check(self, holder: Holder, left: float) -> None:
-        if left < 1:
-            seconds = math.ceil((1 - left) / self._per_second)
+    def _check(self, holder: Holder, left: float, needed: float = 1) -> None:
+        if left < needed:
+            self.refused[holder[0]] += 1
+            seconds = math.ceil((needed - left) / self._per_second)
             details = {"limit": self._per_second, "scope": holder[0], "seconds": seconds}
             raise Refused(429, "too-many-requests", self.message, **details)

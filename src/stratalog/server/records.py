@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import errno
-import tempfile
 from collections.abc import Iterator, Mapping
 from functools import partial
 from typing import IO, Annotated, Any
@@ -19,12 +17,13 @@ from stratalog.log.directory import Listing
 from stratalog.protocol.readable import from_json
 from stratalog.records import RecordVersion
 from stratalog.server.byte_budgets import bytes_of
-from stratalog.server.errors import PROBLEMS, Refused, response
+from stratalog.server.errors import PROBLEMS, response
 from stratalog.server.parameters import PREFIX, At, Count, Flag, Name, Text
 from stratalog.server.ranges import IfNoneMatch, RangeHeader, answer_body
 from stratalog.server.row_pages import answer_page, page_of
 from stratalog.server.security import Principal
 from stratalog.server.service import Served, deleting, posting, reading
+from stratalog.server.temporary_files import spooled_body, temporary_folder_errors
 
 __all__ = ["RECORDS"]
 
@@ -32,7 +31,7 @@ Asked = Request[Principal, Any, Any]
 OCTETS = "application/octet-stream"
 SPOOL_BYTES_MAX = 1024 * 1024
 PIECE_BYTES = 1024 * 1024
-NO_ROOM = (errno.ENOSPC, errno.EDQUOT)
+RECEIVED = "the body, and nothing was written"
 WriteId = Annotated[str | None, QueryParameter(min_length=1, max_length=WRITE_ID_BYTES_MAX)]
 SourceTime = Annotated[int | None, QueryParameter(ge=-INTEGER_MAX, le=INTEGER_MAX)]
 Metadata = Annotated[str | None, HeaderParameter(name="Stratalog-Metadata")]
@@ -113,14 +112,15 @@ async def put_record(
     own: dict[str, Any] = {"write_id": write_id, "principal": request.user.id}
     if if_newer and source_time_ms is None:
         raise Invalid("if_newer needs source_time_ms")
-    with tempfile.SpooledTemporaryFile(max_size=SPOOL_BYTES_MAX) as spooled:
+    with spooled_body(SPOOL_BYTES_MAX) as spooled:
         taken = bytes_of(request.scope)
         async for piece in request.stream():
             taken.take_file(len(piece))
             await service.run(partial(_spool, spooled, piece))
 
         def run() -> RecordVersion:
-            spooled.seek(0)
+            with temporary_folder_errors(RECEIVED):
+                spooled.seek(0)  # writes the bytes that are still buffered
             records = service.store.records(organisation)
             pieces = _pieces(spooled)
             if not if_newer or source_time_ms is None:
@@ -214,12 +214,8 @@ def _metadata(text: str | None) -> dict[str, Any] | None:
 
 
 def _spool(spooled: IO[bytes], piece: bytes) -> None:
-    try:
+    with temporary_folder_errors(RECEIVED):
         spooled.write(piece)
-    except OSError as exc:
-        if exc.errno not in NO_ROOM:
-            raise
-        raise Refused(507, "storage-full", "the server has no room for the body, and nothing was written") from exc
 
 
 def _pieces(spooled: IO[bytes]) -> Iterator[bytes]:

@@ -39,7 +39,7 @@ from stratalog.server.shares import Holder
 from stratalog.store import Store
 from stratalog.sync.push import push as apply_push
 
-__all__ = ["Pushing", "Served", "Service", "allowed", "deleting", "enter", "posting", "putting", "reading"]
+__all__ = ["Pushing", "Served", "Service", "allowed", "deleting", "posting", "putting", "reading"]
 
 Pushing = Callable[[Document, Push, str, str], Pushed]
 """Applies a push of (document, push, owner, author), or queues it for a worker."""
@@ -78,13 +78,25 @@ class Service:
             application.authenticate, clock, limits, self.pools.identity, self.audit.note_sign_in
         )
         self.connections = ConnectionBudgets(limits, is_shared=self.authentication.is_asked)
+        self.rates = Rates(clock, limits.rate_requests_per_second, limits.rate_requests_burst)
+        of_organisation = (limits.rate_organisation_requests_per_second, limits.rate_organisation_requests_burst)
+        self._organisation_rates = Rates(clock, *of_organisation, "requests to the organisation come too fast")
         creations = (limits.creations_per_second, limits.creations_burst)
         self._creations = Rates(clock, *creations, "the principal creates too fast")
         records = (limits.record_creations_per_second, limits.record_creations_burst)
         self._record_creations = Rates(clock, *records, "the principal creates records too fast")
+        clients = (limits.client_creations_per_second, limits.client_creations_burst)
+        self._client_creations = Rates(clock, *clients, "the principal creates clients too fast")
         quotas = application.quotas_of if application.has_quotas else None
-        self.admission = Admission(store.environment.index, clock, quotas, self._note_record)
+        self.admission = Admission(store.environment.index, clock, quotas, self._note_creation)
         self.metrics = Metrics(store.environment, store.meter, self.pools, self.admission)
+        self.metrics.watch_rates(
+            requests=(self.rates, self._organisation_rates),
+            invalid_tokens=(self.authentication.invalid_tokens,),
+            creations=(self._creations,),
+            record_creations=(self._record_creations,),
+            client_creations=(self._client_creations,),
+        )
         self.byte_budgets = ByteBudgets(application)
         self.spool = BodySpool()
         self.hub = Hub(store, limits, self.metrics, self.pools, poked)
@@ -114,6 +126,18 @@ class Service:
         if action == "create" and principal.id:
             self._creations.take(("principal", principal.id))
 
+    def enter(self, scope: Scope, organisation: str) -> None:
+        """Count a request for the organisation to which its principal was admitted: its connection, then its rate.
+
+        Raises Refused. Without authentication an organisation has no rate: all callers are one user.
+        """
+        opened = connection_of(scope)
+        if opened is None or not organisation:
+            return
+        opened.enter(organisation)
+        if self.authentication.is_asked:
+            self._organisation_rates.take(("organisation", organisation))
+
     async def run(self, function: Callable[[], T]) -> T:
         """Run synchronous code on a thread of the handler's pool. Raises Refused when none is free in time."""
         return await self.pools.run(function)
@@ -140,9 +164,11 @@ class Service:
         # A reservation whose measurement is due reads the store, which must not block the loop.
         return await self.run(reserve) if self.admission.is_due(organisation) else reserve()
 
-    def _note_record(self, principal: str) -> None:
-        """Count a record that is about to be created. Raises Refused when the principal creates records too fast."""
-        self._record_creations.take(("principal", principal))
+    def _note_creation(self, principal: str, amounts: Amounts) -> None:
+        """Count the records and clients that are about to be created. Raises Refused when they come too fast."""
+        for rates, amount in ((self._record_creations, amounts.records), (self._client_creations, amounts.clients)):
+            if amount:
+                rates.take(("principal", principal), amount)
 
     def note_outcomes(self, organisation: str, name: str, outcomes: Sequence[Outcome]) -> None:
         """Count the outcomes of a push, and poke the listeners of the document with its newest committed version."""
@@ -191,15 +217,8 @@ async def _admit(scope: Scope) -> tuple[Action | None, str]:
     action = handler.opt.get("action")
     if action is not None:
         await service.permit(scope["user"], action, organisation, name)
-        enter(scope, organisation)
+        service.enter(scope, organisation)
     return action, organisation
-
-
-def enter(scope: Scope, organisation: str) -> None:
-    """Count the connection for an organisation to which its principal was admitted. Raises Refused."""
-    opened = connection_of(scope)
-    if opened is not None and organisation:
-        opened.enter(organisation)
 
 
 Served = NamedDependency[Service]

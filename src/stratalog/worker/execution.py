@@ -18,7 +18,7 @@ from stratalog.documents import Document
 from stratalog.documents.rejections import LAST_ATTEMPT, RejectedMutation, write_rejection
 from stratalog.documents.run import run_batch
 from stratalog.errors import ContentionError, OutcomeUnknown, Unavailable, Unsupported
-from stratalog.limits import QUEUE_RECEIVES_MAX
+from stratalog.limits import MUTATION_TRIES_MAX, QUEUE_RECEIVES_MAX
 from stratalog.ports.queue import Message
 from stratalog.protocol.messages import UNSTORABLE, Mutation, Outcome
 from stratalog.sync.push import push, refusal, reject
@@ -39,9 +39,6 @@ TRANSIENT = (Unavailable, OutcomeUnknown, ContentionError)
 
 SUSPECT_RECEIVES = 5
 """From this delivery on, a message's mutations run one by one."""
-
-TRIES_MAX = 2
-"""How often a mutation may fail when run alone before it is rejected."""
 
 WORKER_REJECTION = "rejected after the last attempt"
 """The beginning of the reason of a worker's own rejection."""
@@ -98,7 +95,7 @@ class _Trial:
             return apply(self._document, self._queued, [carried])
         tries = self._tries(carried)
         # On the last delivery one failure alone is enough, since no other trial follows.
-        if tries >= TRIES_MAX or (tries and self._is_last):
+        if tries >= MUTATION_TRIES_MAX or (tries and self._is_last):
             return self._reject_after_last_attempt(position, carried, tries)
         if self._is_last:
             raise NotRun(

@@ -17,7 +17,12 @@ from stratalog.documents import Document
 from stratalog.documents.run import run_batch
 from stratalog.documents.state import State
 from stratalog.errors import Invalid, LimitExceeded, QueueFull
-from stratalog.limits import MESSAGE_BYTES_MAX, QUEUED_PUSHES_MAX
+from stratalog.limits import (
+    MESSAGE_BYTES_MAX,
+    QUEUED_DOCUMENTS_REMEMBERED_MAX,
+    QUEUED_PUSH_SECONDS_MAX,
+    QUEUED_PUSHES_MAX,
+)
 from stratalog.log.admission import UNBOUND, Reservation
 from stratalog.log.usage import Amounts
 from stratalog.process_fork import close_in_child
@@ -29,8 +34,6 @@ from stratalog.worker.messages import group_of, write_message
 
 __all__ = ["QueuedPushes"]
 
-DOCUMENTS_MAX = 10_000
-FORGOTTEN_SECONDS = 900
 RETRY_SECONDS = 5
 RUNNABLE = frozenset({"rejected"})
 OPEN = frozenset({"rejected", "gap", "unknown-client"})
@@ -82,26 +85,28 @@ class QueuedPushes:
             self._message_bytes_max,
             document.rules.mutators,
         )
-        with self._reserve(record.organisation, state, request):
+        with self._reserve(record.organisation, state, request, owner):
             self._store.queue.send(group_of(record), [message])
         sent.note(request.mutations, owner)
         return Pushed([], queued=True)
 
-    def _reserve(self, organisation: str, state: State, request: Push) -> Reservation:
+    def _reserve(self, organisation: str, state: State, request: Push, owner: str) -> Reservation:
         """Reserve quota for the clients that the push adds: once it is acknowledged, no quota refuses it."""
         firsts = {mutation.client for mutation in request.mutations if mutation.id == 1}
         newcomers = sum(state.client(client) is None for client in firsts)
         if not newcomers:
             return UNBOUND
         amounts = Amounts(clients=newcomers)
-        return self._store.environment.reserve(organisation, amounts, document_clients=state.count_clients)
+        return self._store.environment.reserve(
+            organisation, amounts, document_clients=state.count_clients, principal=owner
+        )
 
     def _sent_to(self, prefix: str) -> _Sent:
         """Return the pushes sent for an incarnation. With too many incarnations, the least used one is forgotten."""
         with self._lock:
             sent = self._sent.setdefault(prefix, _Sent(self._store.environment.clock))
             self._sent.move_to_end(prefix)
-            if len(self._sent) > DOCUMENTS_MAX:
+            if len(self._sent) > QUEUED_DOCUMENTS_REMEMBERED_MAX:
                 self._sent.popitem(last=False)
         return sent
 
@@ -158,7 +163,7 @@ class _Sent:
     def _is_settled(self, position: int, state: State) -> bool:
         """Return whether the push was applied, or sent so long ago that it was dropped if not."""
         push = self._waiting[position]
-        if push.sent.age_seconds() > FORGOTTEN_SECONDS:
+        if push.sent.age_seconds() > QUEUED_PUSH_SECONDS_MAX:
             return True
         return all((known := state.client(client)) is not None and known.id >= id for client, id in push.last.items())
 

@@ -24,7 +24,7 @@ import msgspec
 
 from stratalog.documents import Document
 from stratalog.errors import Corrupt, Invalid, NotFound, Unsupported
-from stratalog.limits import QUEUE_RECEIVES_MAX
+from stratalog.limits import FAILURE_REASON_CHARACTERS_MAX, QUEUE_RECEIVES_MAX
 from stratalog.ports.queue import Message
 from stratalog.protocol.messages import Outcome
 from stratalog.store import Store
@@ -42,7 +42,6 @@ from stratalog.worker.messages import (
 
 __all__ = ["DEAD_MESSAGE", "Settlement", "Settler", "again_seconds"]
 
-REASON_CHARACTERS_MAX = 300
 DEAD_MESSAGE = "dead letter of the queue"
 """The name under which `Environment.report` reports a message that failed on its last delivery."""
 
@@ -111,7 +110,7 @@ class Settler:
 
     def note_failure(self, message: Message, error: Exception) -> str:
         """Store why a message could not be settled, if the store can be reached; return the reason."""
-        reason = f"{type(error).__name__}: {error}"[:REASON_CHARACTERS_MAX]
+        reason = f"{type(error).__name__}: {error}"[:FAILURE_REASON_CHARACTERS_MAX]
         self.counts["failures"] += 1
         index = self._store.environment.index
         if message.receives >= self._receives_max:

@@ -16,7 +16,12 @@ from stratalog import VersionConflict as Overtaken
 from stratalog.codec import sha256
 from stratalog.limits import REASON_BYTES_MAX
 from stratalog_catalogue.folder import Step
-from stratalog_catalogue.limits import CATALOGUE_DELETIONS_UNASKED_MAX
+from stratalog_catalogue.limits import (
+    CATALOGUE_DELETIONS_UNASKED_MAX,
+    CATALOGUE_ID_STORED_BYTES_MAX,
+    CATALOGUE_METADATA_BYTES_MAX,
+    CATALOGUE_RECORD_TRIES_MAX,
+)
 from stratalog_catalogue.names import SOURCES, letter_id, source_id, stored_id
 from stratalog_catalogue.record_splitter import PIECE_BYTES, SplitRecord, Unreadable
 from stratalog_catalogue.sources import Source
@@ -32,10 +37,6 @@ __all__ = [
     "take_record",
     "time_of",
 ]
-
-TRIES_MAX = 3
-ID_BYTES_MAX = 960
-METADATA_BYTES_MAX = 900
 
 
 class IngestCounts(msgspec.Struct):
@@ -118,7 +119,7 @@ def fail(
 ) -> None:
     """Store a record as a dead letter, with its body and the pointer for another try. Raises Unavailable."""
     short = reason.encode(errors="replace")[:REASON_BYTES_MAX].decode(errors="ignore") or "no reason was given"
-    if len(letter.id.encode(errors="surrogatepass")) > ID_BYTES_MAX:
+    if len(letter.id.encode(errors="surrogatepass")) > CATALOGUE_ID_STORED_BYTES_MAX:
         letter = msgspec.structs.replace(letter, id=stored_id(letter.id))
     pointer = msgspec.json.encode(letter).decode()
     Records(records.environment, records.organisation, failures_max=1).fail(
@@ -167,7 +168,7 @@ class _Intake:
             self.counts.same += not stored.new
 
     def _take_alone(self, record: SplitRecord) -> None:
-        for left in reversed(range(TRIES_MAX)):
+        for left in reversed(range(CATALOGUE_RECORD_TRIES_MAX)):
             try:
                 changed = take_record(self._records, self._source, record, self._step.time_ms)
             except (Unavailable, OutcomeUnknown, Conflict):
@@ -245,11 +246,14 @@ def time_of(record: SplitRecord, time_ms: int) -> int:
 
 def _metadata(source: Source, record: SplitRecord) -> dict[str, Any]:
     metadata: dict[str, Any] = {"format": source.format}
-    if stored_id(record.id) != record.id and len(record.id.encode(errors="surrogatepass")) <= ID_BYTES_MAX:
+    if (
+        stored_id(record.id) != record.id
+        and len(record.id.encode(errors="surrogatepass")) <= CATALOGUE_ID_STORED_BYTES_MAX
+    ):
         metadata["id"] = record.id
     for name, value in record.metadata.items():
         # The namespaces around a record may exceed the limit; a value that does not fit is left out.
-        if len(msgspec.json.encode({**metadata, name: value})) <= METADATA_BYTES_MAX:
+        if len(msgspec.json.encode({**metadata, name: value})) <= CATALOGUE_METADATA_BYTES_MAX:
             metadata[name] = value
     return metadata
 

@@ -18,3 +18,18 @@ XML_ATTRIBUTES_OF_ELEMENT_MAX = 1_000
 XML_NAME_CHARACTERS_MAX = 1_024
 XML_NAMES_OF_DOCUMENT_MAX = 10_000
 XML_ELEMENTS_OF_RECORD_MAX = 1_000_000
+
+# The id of a source's record: a longer one is its beginning and its hash. With the source's name it makes the id of a
+# record of ours. Its metadata, and a dead letter, name a long id in full up to the second value.
+CATALOGUE_ID_BYTES_MAX = 900
+CATALOGUE_ID_STORED_BYTES_MAX = 960
+# What a record says of itself, as JSON: a value that does not fit is left out.
+CATALOGUE_METADATA_BYTES_MAX = 900
+
+# Tries of a page of a poll, and of a record, and the longest wait that a server may ask for with Retry-After.
+CATALOGUE_POLL_TRIES_MAX = 4
+CATALOGUE_RECORD_TRIES_MAX = 3
+CATALOGUE_RETRY_AFTER_SECONDS_MAX = 300.0
+
+# The dead letters that a summary counts by source.
+CATALOGUE_LETTERS_COUNTED_MAX = 10_000

@@ -7,6 +7,7 @@ import re
 
 from stratalog.codec import sha256
 from stratalog.errors import Invalid
+from stratalog_catalogue.limits import CATALOGUE_ID_BYTES_MAX
 
 __all__ = [
     "CHECKPOINTS",
@@ -34,8 +35,6 @@ TITLES = "catalogue/titles/"
 POLLS = "polls/"
 
 SOURCE = re.compile(r"[a-z0-9][a-z0-9-]{0,39}")
-# With what stands before it, a source's name among it, it makes an id of a record.
-ID_BYTES_MAX = 900
 ID_PREFIX_CHARACTERS = 24
 
 
@@ -49,7 +48,7 @@ def check_source(name: str) -> str:
 def stored_id(id: str) -> str:
     """The id of a source's record as ours hold it: itself, or for a long one its beginning and its hash."""
     encoded = id.encode(errors="surrogatepass")
-    if len(encoded) <= ID_BYTES_MAX:
+    if len(encoded) <= CATALOGUE_ID_BYTES_MAX:
         return id
     return f"{id[:ID_PREFIX_CHARACTERS]}~{sha256(encoded).hex()[:32]}"
 

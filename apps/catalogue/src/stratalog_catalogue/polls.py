@@ -18,17 +18,14 @@ from stratalog_catalogue.dry_run import preview
 from stratalog_catalogue.feed import poll_feed, shown_url
 from stratalog_catalogue.folder import Checkpoint, Step, poll_folder
 from stratalog_catalogue.ingest import IngestCounts, take
+from stratalog_catalogue.limits import CATALOGUE_POLL_TRIES_MAX, CATALOGUE_RETRY_AFTER_SECONDS_MAX
 from stratalog_catalogue.names import CHECKPOINTS, POLLS
 from stratalog_catalogue.oai import poll_oai
 from stratalog_catalogue.sources import Source, read_source, source_names
 
 __all__ = ["Connect", "Polled", "forget_checkpoint", "poll", "poll_source", "preview_source"]
 
-TRIES_MAX = 4
 RETRY_POLICY = RetryPolicy(wait_seconds_first=0.5, wait_seconds_max=30)
-ASKED_SECONDS_MAX = 300.0
-"""The longest wait before a retry that a server may ask for with Retry-After. A longer one is cut to this."""
-
 WITHHELD = "a complete state lacks so many records that none was deleted; poll with --allow-deletions if it is right"
 
 RENAMED = "a rename of the source was cut off; run it again"
@@ -95,7 +92,9 @@ def poll_source(
     progress: Callable[[int], None] = lambda count: None,
     allow_deletions: bool = False,
 ) -> Polled:
-    """Poll a source and return the outcome. After a failure, retry from the newest checkpoint, up to `TRIES_MAX` tries.
+    """Poll a source and return the outcome.
+
+    After a failure, retry from the newest checkpoint, up to `CATALOGUE_POLL_TRIES_MAX` tries.
 
     A complete state that lacks too many records deletes none unless ``allow_deletions``, and the next poll reads it
     again. A failed poll counts as a failure of the source; as many as make a record a dead letter make the source one.
@@ -117,7 +116,7 @@ def poll_source(
             break
         except Exception as exc:  # noqa: BLE001 - what ends one source's poll must not stop the others'
             tries += 1
-            if tries < TRIES_MAX and isinstance(exc, Unavailable | OSError):
+            if tries < CATALOGUE_POLL_TRIES_MAX and isinstance(exc, Unavailable | OSError):
                 clock.sleep(_retry_seconds(retry, exc))
                 continue
             return _broken_off(records, source, counts, exc)
@@ -187,7 +186,7 @@ def _retry_seconds(retry: Retry, cause: Exception) -> float:
     """Return the seconds to wait: the server's Retry-After up to a bound, else an increasing back-off."""
     asked = cause.details.get("retry_after_seconds") if isinstance(cause, StratalogError) else None
     if asked is not None:
-        return min(float(asked), ASKED_SECONDS_MAX)
+        return min(float(asked), CATALOGUE_RETRY_AFTER_SECONDS_MAX)
     return retry.next_seconds()
 
 

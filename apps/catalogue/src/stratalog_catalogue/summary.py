@@ -8,13 +8,13 @@ from itertools import islice
 import msgspec
 
 from stratalog import NotFound, Records
+from stratalog_catalogue.limits import CATALOGUE_LETTERS_COUNTED_MAX
 from stratalog_catalogue.names import SUMMARIES, TITLES, parts_of
 from stratalog_catalogue.reconciliation import ReconciliationCounts
 from stratalog_catalogue.sources import read_sources
 
 __all__ = ["Row", "Stats", "Summary", "read_stats", "read_titles", "write_summary"]
 
-LETTERS_COUNTED_MAX = 10_000
 VERSIONS_RETAINED = 3
 
 
@@ -92,7 +92,7 @@ def read_titles(records: Records, source: str) -> Iterator[tuple[str, str]]:
 def _letters(ids: Iterable[str]) -> dict[str, int]:
     counted: dict[str, int] = {}
     rest = iter(ids)
-    for id in islice(rest, LETTERS_COUNTED_MAX):
+    for id in islice(rest, CATALOGUE_LETTERS_COUNTED_MAX):
         source = parts_of(id)[0] if id.count("/") > 1 else id.partition("/")[2]
         counted[source] = counted.get(source, 0) + 1
     if next(rest, None) is not None:

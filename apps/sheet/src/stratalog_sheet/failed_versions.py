@@ -9,13 +9,11 @@ import msgspec
 
 from stratalog.clock import Clock, Observation
 from stratalog.errors import LimitExceeded, StratalogError, Unavailable
-from stratalog_sheet.limits import SHEET_UNOPENABLE_MAX
+from stratalog_sheet.limits import SHEET_KILLS_MAX, SHEET_UNOPENABLE_MAX
 
 __all__ = ["OPENING", "Unopenable"]
 
 OPENING = "open"
-KILLS_MAX = 3
-"""One kill may come from a user or from the kernel short of memory. This many in a row are blamed on the sheet."""
 
 
 class _Failure(msgspec.Struct):
@@ -40,7 +38,7 @@ class Unopenable:
         """Raise LimitExceeded if failures within the last ``seconds`` are blamed on the call."""
         with self._lock:
             failure = self._failures.get((owner, version, call))
-            if failure is None or failure.kills < KILLS_MAX:
+            if failure is None or failure.kills < SHEET_KILLS_MAX:
                 return
             if failure.since.age_seconds() > self._seconds:
                 del self._failures[owner, version, call]
@@ -70,8 +68,8 @@ class Unopenable:
 
 def _kills(error: StratalogError) -> int:
     if isinstance(error, LimitExceeded):
-        return KILLS_MAX
+        return SHEET_KILLS_MAX
     ended_by = error.details.get("ended_by") if isinstance(error, Unavailable) else None
     if ended_by is None:
         return 0
-    return 1 if ended_by in ("SIGKILL", "SIGTERM") else KILLS_MAX
+    return 1 if ended_by in ("SIGKILL", "SIGTERM") else SHEET_KILLS_MAX

@@ -23,10 +23,10 @@ from stratalog_sheet.events import (
     fact_of,
     target_of,
 )
+from stratalog_sheet.limits import SHEET_ACTIVITY_CELLS_MAX
 
 __all__ = ["Activity", "Labels", "NamedVersion", "activity"]
 
-CELLS_LISTED_MAX = 100
 _CELL_COMMANDS = ("UPDATE_CELL", "CLEAR_CELL", "SQUISHED_UPDATE_CELL")
 
 
@@ -115,7 +115,7 @@ def _revision_text(fact: Revision) -> tuple[str, list[str]]:
     parts = [_cells_text(cells)] if cells else []
     others = Counter(_command_text(command) for command in commands if command["type"] not in _CELL_COMMANDS)
     parts += [text if count == 1 else f"{text} ({count} times)" for text, count in others.items()]
-    return ", ".join(parts) or "changed nothing", cells[:CELLS_LISTED_MAX]
+    return ", ".join(parts) or "changed nothing", cells[:SHEET_ACTIVITY_CELLS_MAX]
 
 
 def _written(commands: Iterable[Mapping[str, Any]]) -> Iterator[str]:

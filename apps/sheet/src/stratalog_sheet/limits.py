@@ -52,3 +52,13 @@ SHEET_IMAGES_BYTES_MAX = 4 * 1024 * 1024
 # The positions that one finding of a report names, and the unknown formulas that are listed.
 SHEET_REPORT_CELLS_MAX = 100
 SHEET_CSV_ROWS_MAX = 200_000
+
+# How often an engine may be killed over a sheet before the sheet is blamed. One kill may come from a user, or from a
+# kernel that is short of memory.
+SHEET_KILLS_MAX = 3
+# How often a change is decided anew because another one came first.
+SHEET_ATTEMPTS_MAX = 20
+# A name of a workbook may refer to other names, or to itself: names are expanded to this depth.
+SHEET_XLSX_NAME_DEPTH_MAX = 8
+# The cells that an item of the activity names.
+SHEET_ACTIVITY_CELLS_MAX = 100

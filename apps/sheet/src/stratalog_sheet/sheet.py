@@ -36,7 +36,7 @@ from stratalog_sheet.events import (
     check_title,
     event_of,
 )
-from stratalog_sheet.limits import SHEET_BEHIND_BYTES_MAX, SHEET_BEHIND_ENTRIES_MAX
+from stratalog_sheet.limits import SHEET_ATTEMPTS_MAX, SHEET_BEHIND_BYTES_MAX, SHEET_BEHIND_ENTRIES_MAX
 from stratalog_sheet.load_plan import LoadPlans, with_revision
 from stratalog_sheet.models import Model, Models
 from stratalog_sheet.moves import Spot
@@ -49,7 +49,6 @@ from stratalog_sheet.window import Window
 
 __all__ = ["Sheet"]
 
-ATTEMPTS_MAX = 20
 REVISION_CHARACTERS = 16
 NO_CHANGES = "NoChanges"
 COMPLETE_STATE_TYPES = ("created", "imported", "restored")
@@ -237,6 +236,7 @@ class Sheet:
         except NotFound as exc:
             if at >= self.log.first:
                 raise
+            self.log.head()  # raises NotFound where it is this sheet that was deleted meanwhile
             text = "that version is of a sheet that was deleted; one from after the copy was made can be copied"
             raise Conflict(text, version=at) from exc
         made = Sheet(self._store, log, self._engines, self._settings)
@@ -304,7 +304,7 @@ class Sheet:
             if self._window is not None:
                 with suppress(VersionConflict):  # the cached window may be stale: decide again from a fresh one
                     return self._append(plan(self._window), self._window, author, write_id)
-            for _ in range(ATTEMPTS_MAX):
+            for _ in range(SHEET_ATTEMPTS_MAX):
                 with self.log.turn():
                     window = self._catch_up()
                     fact = plan(window)  # from a fresh head: its conflict is final
@@ -339,7 +339,7 @@ class Sheet:
 
     def _dispatch(self, command: dict[str, Any], sheet: str | None, author: str) -> SheetChange:
         """Let the engine turn a command into a message at the head, and commit the message."""
-        for _ in range(ATTEMPTS_MAX):
+        for _ in range(SHEET_ATTEMPTS_MAX):
             with self._lent() as models:
                 change = self._dispatched(models, command, sheet, author)
             if change is not None:

@@ -10,6 +10,7 @@ import msgspec
 from stratalog_sheet.cells import column_name, parse_range
 from stratalog_sheet.file_reports import Findings
 from stratalog_sheet.formulas import Token, quote_sheet, tokens, unquote_sheet
+from stratalog_sheet.limits import SHEET_XLSX_NAME_DEPTH_MAX
 
 __all__ = ["BRACKET", "DefinedName", "TableRange", "WorkbookNames"]
 
@@ -18,9 +19,6 @@ BRACKET = "\uf5d3"
 
 In such a workbook the engine reads every bracket as a table reference, even within a text, and writes `[undefined]`.
 """
-
-DEPTH_MAX = 8
-"""A name may refer to other names, or to itself; names are expanded to this depth only."""
 
 NEW_FUNCTION = re.compile(r"^(?:_xlfn\.|_xlws\.|_xlpm\.)+", re.IGNORECASE)
 NEEDS_WORK = re.compile(r"\[|_xl|LOG10", re.IGNORECASE)
@@ -139,7 +137,7 @@ class WorkbookNames:
         text = self._names.get((scope.lower(), name.lower())) or self._names.get(("", name.lower()))
         if text is None:
             return None
-        if depth >= DEPTH_MAX or _is_relative(text):
+        if depth >= SHEET_XLSX_NAME_DEPTH_MAX or _is_relative(text):
             self._findings.add("name", "names that depend on the cell they are used in, or on themselves", name)
             return None
         inner = self._translated(text, sheet, cell, depth + 1)

@@ -16,13 +16,14 @@ from stratalog_table.arrow_types import comparable
 from stratalog_table.collection import collect, retained_ms
 from stratalog_table.data_files import DataFileDamaged, DataFiles, counts
 from stratalog_table.job_worker import JobWorker
+from stratalog_table.limits import EDGE_BYTES_MAX
 from stratalog_table.maintenance_faults import MaintenanceFault, MaintenanceFaults, isolated
 from stratalog_table.merge_plan import plan
 from stratalog_table.messages import TransactionRefused
 from stratalog_table.model import FileReference, Held, NewReference, Region
 from stratalog_table.queries import Holding
 from stratalog_table.references import Split
-from stratalog_table.row_order import EDGE_BYTES_MAX, Key, decode_key, encode_key
+from stratalog_table.row_order import Key, decode_key, encode_key
 from stratalog_table.table import Table
 
 __all__ = [

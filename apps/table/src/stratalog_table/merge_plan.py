@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
+from stratalog_table.limits import FILES_PER_JOB_MAX
 from stratalog_table.messages import TransactionRefused
 from stratalog_table.model import FileReference
 from stratalog_table.references import Assignment
@@ -16,7 +17,6 @@ from stratalog_table.table import Table
 __all__ = ["plan", "size_tier"]
 
 TIER_RATIO = 8
-FILES_PER_JOB_MAX = 100
 
 
 def plan(table: Table, files_min: int, files_max: int = FILES_PER_JOB_MAX) -> int:

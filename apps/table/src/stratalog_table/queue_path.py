@@ -18,15 +18,15 @@ from stratalog.errors import LimitExceeded
 from stratalog.process_fork import close_in_child
 from stratalog.retry import Retry, RetryPolicy
 from stratalog.worker import Carried, QueuedPush, QueuedPushes
+from stratalog_table.limits import PUSH_TRIES_MAX, TRANSACTIONS_PER_CALL_MAX
 from stratalog_table.table import Table
-from stratalog_table.transaction_group import REQUESTS_MAX, TRANSIENT, CommittedTransaction, Request, committed_with
+from stratalog_table.transaction_group import TRANSIENT, CommittedTransaction, Request, committed_with
 
 __all__ = ["TableQueue", "Ticket"]
 
 GROUP = "queue"
 """The client group of all senders: only pushes of one group can share an entry. To collect it would end all senders."""
 
-TRIES_MAX = 5
 POLL_POLICY = RetryPolicy(wait_seconds_first=0.01, wait_seconds_max=1)
 
 
@@ -55,8 +55,10 @@ class TableQueue:
         Raises LimitExceeded, and Unavailable if the queue cannot be reached or is too long, with nothing queued. Raises
         OutcomeUnknown if the message may be queued; this sender can send nothing more then.
         """
-        if not 0 < len(requests) <= REQUESTS_MAX:
-            raise LimitExceeded("a message has too many transactions", value=len(requests), limit=REQUESTS_MAX)
+        if not 0 < len(requests) <= TRANSACTIONS_PER_CALL_MAX:
+            raise LimitExceeded(
+                "a message has too many transactions", value=len(requests), limit=TRANSACTIONS_PER_CALL_MAX
+            )
         with self._lock:
             carried = [
                 Carried(self._client, self._number + position, request.name, request.args)
@@ -84,10 +86,10 @@ class TableQueue:
 
     def _push(self, queued: QueuedPush) -> None:
         """Push until the message is known to be queued. A message that is queued twice is applied once."""
-        for attempt in range(1, TRIES_MAX + 1):
+        for attempt in range(1, PUSH_TRIES_MAX + 1):
             try:
                 self._queued_pushes.push(self._table.document, queued.push(), queued.owner, queued.author)
                 return
             except TRANSIENT as exc:
-                if attempt == TRIES_MAX or not isinstance(exc, OutcomeUnknown):
+                if attempt == PUSH_TRIES_MAX or not isinstance(exc, OutcomeUnknown):
                     raise

@@ -19,10 +19,9 @@ from typing import Any
 import msgspec
 
 from stratalog.errors import Corrupt, Invalid, LimitExceeded
-from stratalog_table.limits import KEY_PRECISION_MAX
+from stratalog_table.limits import EDGE_BYTES_MAX, KEY_PRECISION_MAX
 
 __all__ = [
-    "EDGE_BYTES_MAX",
     "KEY_TYPES",
     "Key",
     "KeyKind",
@@ -39,9 +38,6 @@ __all__ = [
 Key = int | str | bytes | float | date | datetime | Decimal
 KEY_TYPES = "int, long, string, bytes, date, timestamp, float, double, decimal(PRECISION,SCALE)"
 """The types of key columns, for messages. A timestamp may name its unit and zone: timestamp[ns, tz=UTC]."""
-
-EDGE_BYTES_MAX = 256
-"""How long a split point of text or bytes may be. Rows may have longer keys."""
 
 TICKS = {"ms": 1_000, "us": 1_000_000, "ns": 1_000_000_000}
 EPOCH = datetime.fromisoformat("1970-01-01")

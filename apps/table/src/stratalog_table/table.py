@@ -19,6 +19,7 @@ from stratalog_table.data_folder import DataFolder
 from stratalog_table.folder_register import FolderRegister, check_vacant
 from stratalog_table.job_claims import CancelJob, ClaimJob, JobClaim
 from stratalog_table.jobs import JobTracker
+from stratalog_table.limits import TRANSACTIONS_PER_CALL_MAX
 from stratalog_table.locations import store_location
 from stratalog_table.messages import TransactionRefused, failure_of
 from stratalog_table.model import NewFile, Partition, Schema
@@ -35,7 +36,7 @@ from stratalog_table.references import (
 )
 from stratalog_table.row_order import Key, check_edge, encode_key, key_kind
 from stratalog_table.table_changes import SetColumns, SetRetention
-from stratalog_table.transaction_group import REQUESTS_MAX, CommittedTransaction, Committer, Request
+from stratalog_table.transaction_group import CommittedTransaction, Committer, Request
 from stratalog_table.tree import extended, from_split_points, root_of, split
 
 __all__ = ["MUTATORS", "RULES", "Table", "create_table", "open_table"]
@@ -295,7 +296,7 @@ class Table:
         return new_id(self._clock, 20)
 
     def commit(self, requests: Sequence[Request]) -> list[CommittedTransaction]:
-        """Commit at most `REQUESTS_MAX` transactions and return the outcome of each. See `Committer.commit`."""
+        """Commit at most `TRANSACTIONS_PER_CALL_MAX` transactions; return each outcome. See `Committer.commit`."""
         return self._committer.commit(requests)
 
     def _tree(self, points: Sequence[Key]) -> list[Partition]:
@@ -307,8 +308,8 @@ class Table:
     def _each(self, requests: Sequence[Request]) -> int:
         """Commit requests, each on its own, and return the newest version. Raises TransactionRefused for failures."""
         answers: list[CommittedTransaction] = []
-        for start in range(0, len(requests), REQUESTS_MAX):
-            answers += self._committer.commit(requests[start : start + REQUESTS_MAX])
+        for start in range(0, len(requests), TRANSACTIONS_PER_CALL_MAX):
+            answers += self._committer.commit(requests[start : start + TRANSACTIONS_PER_CALL_MAX])
         failures = [
             failure_of(answer.reason, position) for position, answer in enumerate(answers) if answer.reason is not None
         ]

@@ -28,11 +28,10 @@ from stratalog_table.layout import (
     tally_from,
     tally_row,
 )
+from stratalog_table.limits import FILENAME_BYTES_MAX, TABLE_ID_BYTES_MAX
 from stratalog_table.model import FileReference, NewReference, Partition
 
 __all__ = [
-    "FILENAME_BYTES_MAX",
-    "ID_BYTES_MAX",
     "TableDraft",
     "check_filename",
     "check_id",
@@ -42,9 +41,6 @@ __all__ = [
     "read",
     "tracked_files",
 ]
-
-FILENAME_BYTES_MAX = 256
-ID_BYTES_MAX = 64
 NO_TALLY = TableTally()
 
 DECODED_REMEMBERED = 1024
@@ -302,7 +298,7 @@ def tracked_files(draft: Draft, meta: Meta) -> Iterator[str]:
 
 def check_id(text: str, what: str) -> str:
     """Return ``text`` if it is valid as the id of a partition, job or worker. Raises Rejected if not."""
-    return _check_name(text, what, ID_BYTES_MAX, "/")
+    return _check_name(text, what, TABLE_ID_BYTES_MAX, "/")
 
 
 def check_filename(text: str) -> str:

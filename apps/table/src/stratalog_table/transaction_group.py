@@ -26,11 +26,10 @@ from stratalog import (
 )
 from stratalog.clock import Clock, Observation, new_id
 from stratalog.group_commit import GroupCommit, PendingCommit
-from stratalog.limits import MUTATIONS_PER_BATCH_MAX
 from stratalog.retry import Retry, RetryPolicy
+from stratalog_table.limits import TRANSACTIONS_PER_CALL_MAX
 
 __all__ = [
-    "REQUESTS_MAX",
     "TRANSIENT",
     "CommittedTransaction",
     "Committer",
@@ -40,9 +39,6 @@ __all__ = [
 ]
 
 CLIENT_CHARACTERS = 16
-REQUESTS_MAX = MUTATIONS_PER_BATCH_MAX // 2
-"""The maximum number of requests of one call: half an entry's mutations, so the requests of other calls fit too."""
-
 WEIGHT_MAX = 20_000
 """The files and partitions that the transactions of one entry may name. A transaction that names more has its own."""
 
@@ -97,13 +93,13 @@ class Committer:
         self._await_snapshot: Callable[[], None] | None = None
 
     def commit(self, requests: Sequence[Request]) -> list[CommittedTransaction]:
-        """Commit at most `REQUESTS_MAX` requests in order, in one entry, and return the outcome of each.
+        """Commit at most `TRANSACTIONS_PER_CALL_MAX` requests in order, in one entry, and return the outcome of each.
 
         Raises Invalid and LimitExceeded, with nothing of this call written. Raises ContentionError, Unavailable and
         OutcomeUnknown after retries for a minute; after OutcomeUnknown the requests may be committed.
         """
-        if len(requests) > REQUESTS_MAX:
-            raise LimitExceeded("too many transactions at once", value=len(requests), limit=REQUESTS_MAX)
+        if len(requests) > TRANSACTIONS_PER_CALL_MAX:
+            raise LimitExceeded("too many transactions at once", value=len(requests), limit=TRANSACTIONS_PER_CALL_MAX)
         pending = PendingTransaction(requests)
         self._group_commit.commit(pending, self._serve)
         return pending.answer()
@@ -151,7 +147,7 @@ class Committer:
     def _gather(self, batch: list[PendingTransaction]) -> None:
         """Add the requests of other callers to the batch while it has room."""
         count, weight = len(batch[0].requests), batch[0].weight
-        while count <= REQUESTS_MAX and weight < WEIGHT_MAX and self._group_commit.take(batch):
+        while count <= TRANSACTIONS_PER_CALL_MAX and weight < WEIGHT_MAX and self._group_commit.take(batch):
             count, weight = count + len(batch[-1].requests), weight + batch[-1].weight
 
     def _commit(self, batch: list[PendingTransaction]) -> None:

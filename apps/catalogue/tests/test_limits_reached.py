@@ -1,0 +1,47 @@
+"""Limits of catalogues that no test of their own subject reaches; `docs/limits.md` names a test for each."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+import pytest
+
+from apps.catalogue.tests.helpers import Catalogue
+from stratalog import Conflict
+from stratalog_catalogue import ingest, polls, summary
+from stratalog_catalogue.limits import CATALOGUE_METADATA_BYTES_MAX, CATALOGUE_RECORD_TRIES_MAX
+from stratalog_catalogue.record_splitter import SplitRecord
+
+LINES = {"format": "jsonl", "transformer": "plain", "id": "id", "complete": False}
+
+
+def test_a_value_that_does_not_fit_into_a_record_s_metadata_is_left_out(catalogue: Catalogue) -> None:
+    source = catalogue.add("lines", **LINES)
+    facts = {"namespaces": {"xmlns": "x" * CATALOGUE_METADATA_BYTES_MAX}, "encoding": "latin-1"}
+    metadata = ingest._metadata(source, SplitRecord(id="1", metadata=facts))
+    assert metadata == {"format": "jsonl", "encoding": "latin-1"}
+    assert len(msgspec.json.encode(metadata)) <= CATALOGUE_METADATA_BYTES_MAX
+
+
+def test_a_record_that_others_change_each_time_ends_the_poll_after_so_many_tries(
+    catalogue: Catalogue, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tried: list[str] = []
+
+    def changed(records: Any, source: Any, record: SplitRecord, time_ms: int) -> bool:
+        tried.append(record.id)
+        raise Conflict("somebody else was first")
+
+    catalogue.add("scans", **{**LINES, "format": "file"})
+    catalogue.write("x", source="scans", name="a")
+    monkeypatch.setattr(ingest, "take_record", changed)
+    monkeypatch.setattr(polls, "CATALOGUE_POLL_TRIES_MAX", 1)
+    assert "somebody else was first" in catalogue.poll().reason
+    assert len(tried) == CATALOGUE_RECORD_TRIES_MAX
+
+
+def test_a_summary_counts_so_many_letters_and_says_that_there_are_more(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(summary, "CATALOGUE_LETTERS_COUNTED_MAX", 2)
+    assert summary._letters(["polls/a", "polls/b"]) == {"a": 1, "b": 1}
+    assert summary._letters(["polls/a", "polls/b", "polls/c"]) == {"a": 1, "b": 1, "more": 1}
