@@ -2,7 +2,6 @@
 
 A cell is known by where its row and column began, so it stays the same wherever they go (`stratalog_sheet.contents`).
 Texts are typed once each. One that its own author wrote over, or cleared, before it was sent may be shown to nobody.
-Where somebody undoes rows or columns while a text waits, the engine alone says where it goes: these are counted apart.
 """
 
 from __future__ import annotations
@@ -14,8 +13,7 @@ from typing import Any
 from stratalog_sheet import Sheet
 from stratalog_sheet.comparison import Comparison
 from stratalog_sheet.contents import CellId, Contents, read_sheets
-from stratalog_sheet.events import Revision, fact_of, target_of
-from stratalog_sheet.moves import shifts_of
+from stratalog_sheet.events import Revision, fact_of
 from stratalog_sheet.writes import writes_of
 
 __all__ = ["Keystrokes"]
@@ -57,8 +55,6 @@ class Keystrokes:
                 self.counts["listed"] += 1
             elif written is None and self._is_replaced(number, cell):
                 self.counts["replaced by their authors"] += 1
-            elif self._crosses_undone_lines(typed["version"], version):
-                self.counts["across undone rows and columns"] += 1
             else:
                 yield f"“{text}” of version {typed['version']} for {cell} is at {version} in {written}, listed nowhere"
 
@@ -102,16 +98,6 @@ class Keystrokes:
             contents.apply("later", [command])
             if cell[0] not in contents.tabs or tab.position(cell[1]) is None:
                 return True
-        return False
-
-    def _crosses_undone_lines(self, after: int, version: int) -> bool:
-        """Whether rows, columns or sheets were undone or done again, so that the engine moved what waits as it does."""
-        for entry in self._sheet.log.read(after, version or None):
-            fact = fact_of(entry)
-            if isinstance(fact, Revision) and (target := target_of(fact.message)):
-                commands = self._committed[target][1].get("commands", ())
-                if any(True for command in commands for _ in shifts_of(command)):
-                    return True
         return False
 
     def _contents(self, version: int) -> Contents:
