@@ -7,7 +7,8 @@ const [folder, page, first, count] = process.argv.slice(2);
 console.debug = console.warn = console.info = () => {};
 globalThis.owl = { Component: class {}, markRaw: (it) => it, toRaw: (it) => it, whenReady() {}, xml: String.raw };
 vm.runInThisContext(readFileSync(`${folder}/o-spreadsheet/dist/o_spreadsheet.iife.js`, "utf8"));
-export const { makeModel, prepared } = await import(`${page}/engine.js`);
+export const { effectOfHistory, makeModel, prepared } = await import(`${page}/engine.js`);
+export const { movedBy } = await import(`${page}/positions.js`);
 const LINES = 12;
 export const sheetId = "sheet1";
 

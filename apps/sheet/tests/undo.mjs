@@ -1,6 +1,6 @@
 // Somebody undoes rows and columns, and does them again, after others came and went: each text stays in its row and
 // column. node undo.mjs ENGINE_FOLDER PAGE_FOLDER FIRST_SEED SEEDS; prints each text that is elsewhere.
-import { chanceOf, change, look, made, named, playAll, sheetId } from "./lines.mjs";
+import { chanceOf, change, effectOfHistory, look, made, movedBy, named, playAll, sheetId } from "./lines.mjs";
 
 const STEPS = 24;
 
@@ -10,9 +10,10 @@ function play(seed) {
   const below = (limit) => Math.floor(chance() * limit);
   const clients = [made(named(), "ann"), made(named(), "ben")];
   const typed = [];
+  const unforetold = [];
   let hasRedone = false;
   const deliver = (client) => {
-    for (const message of client.sent.splice(0)) for (const each of clients) each.receive(message);
+    for (const message of client.sent.splice(0)) for (const each of clients) unforetold.push(...given(each, message));
   };
   for (let step = 0; step < STEPS; step++) {
     const client = clients[below(2)];
@@ -29,7 +30,33 @@ function play(seed) {
   const [ann, ben] = clients.map(({ model }) => look(model));
   const same = JSON.stringify([...ann].sort()) === JSON.stringify([...ben].sort());
   const elsewhere = typed.flatMap((each) => wrong(ann, each, typed, hasRedone));
-  return [...elsewhere, ...(same ? [] : ["they do not agree"])].map((line) => `seed ${seed}: ${line}`);
+  return [...elsewhere, ...unforetold, ...(same ? [] : ["they do not agree"])].map((line) => `seed ${seed}: ${line}`);
+}
+
+/** Give a client a message. Answers the lines that an undo or redo moves elsewhere than its effect says. */
+function given({ model, receive }, message) {
+  if (message.type === "REMOTE_REVISION") return receive(message) ?? [];
+  const before = look(model);
+  const effect = effectOfHistory(model, message);
+  const sizes = sizesOf(model);
+  receive(message);
+  const after = look(model);
+  // Lines that were added beside one that goes are gone with it, and come back with it: no effect of one says so.
+  const grown = sizesOf(model).map((size, index) => size - sizes[index]);
+  if (grown.some((lines, index) => lines !== grownBy(effect, ["ROW", "COL"][index]))) return [];
+  return [...before].flatMap(([name, { col, row }]) => {
+    const there = after.get(name);
+    const told = movedBy({ sheetId, col, row }, effect);
+    const isTold = told.gone ? !there : !there || (there.col === told.col && there.row === told.row);
+    return isTold ? [] : [`${name} goes to ${JSON.stringify(there)}, not to ${JSON.stringify(told)}`];
+  });
+}
+
+const sizesOf = ({ getters }) => [getters.getNumberRows(sheetId), getters.getNumberCols(sheetId)];
+
+function grownBy(effect, dimension) {
+  const lines = effect.filter((command) => command.dimension === dimension);
+  return lines.reduce((sum, { quantity, elements }) => sum + (quantity ?? -elements.length), 0);
 }
 
 /** Type into a cell whose row and column have names, and that nothing was typed into before. */

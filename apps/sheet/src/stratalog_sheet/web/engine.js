@@ -65,6 +65,12 @@ export const commandsOf = ({ session }, { commands }) => session.commandSquisher
 /** What a revision did, as it reads now. */
 export const commandsOfRevision = ({ session }, id) => session.revisions.get(id).commands;
 
+/** What an undo or redo does to the present state, as commands. */
+export function effectOfHistory({ session }, { undoneRevisionId, redoneRevisionId }) {
+  const isPending = (id) => session.pendingMessages.some(({ nextRevisionId }) => nextRevisionId === id);
+  return session.revisions.tree.effectOf(undoneRevisionId ?? redoneRevisionId, undoneRevisionId !== undefined, isPending);
+}
+
 /**
  * Take back undos that wait for the server, which block the sheet meanwhile. `withdraw` forgets what is being sent.
  * Answers the messages that were taken back.

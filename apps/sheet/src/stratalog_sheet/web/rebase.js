@@ -72,6 +72,20 @@
     this.insertPrevious(previousBranch, newOperation, insertAfter);
   };
 
+  /**
+   * What an undo of an operation does now, or a redo: moved past what came since. `isPending` says which operations wait,
+   * and come after it. Lines that were added beside one that goes are gone with it, which this does not say. @this {any}
+   */
+  Tree.effectOf = function (id, isUndo, isPending) {
+    const { branch, operation } = this.findOperation(this.getLastBranch(), id);
+    const { commands } = operation.data;
+    const walk = new Walk(branch, isUndo ? inverse(commands) : commands);
+    for (const { operation: later, isCancelled } of this.execution(this.branches[0]).startAfter(id)) {
+      if (!isCancelled && !isPending(later.id)) walk.skip(later);
+    }
+    return walk.commands;
+  };
+
   /** Move a branch and those below it, each of which begins behind the operation that it is without. */
   function moveBranches(tree, branch, walk) {
     const branching = tree.branchingOperationIds.get(branch);
