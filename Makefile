@@ -42,7 +42,7 @@ help: ## print this
 
 demo: demo-sheet ## show the newest whole: now the same as demo-sheet; STORE=aws-local shows it on AWS's services, played here
 
-demo-sheet: $(ready_store) ## a real workbook in the browser, two simulated colleagues in it, and all of its past
+demo-sheet: $(ready_store) ## a café's plan in the browser, written by four people in three weeks, and two simulated colleagues in it
 	$(on_store) examples/demo_sheet.py $(store)
 
 demo-sync: $(ready_store) ## two browser windows that agree, on a server of your own

@@ -20,39 +20,35 @@ from websockets.sync.client import ClientConnection, connect
 
 PAUSE_SECONDS = (2.0, 5.0)
 START_SECONDS_MAX = 60
-ROWS = range(2, 12)
-REMARKS = ["checked", "looks right", "ask Dan", "twice?", "agreed", "to be paid", "open"]
+TAB, TAB_NAME = "takings", "A trial week"
+ROWS = range(5, 12)
+REMARKS = ["sunny", "rain until noon", "market day", "a queue at ten", "cakes sold out", "quiet", "two groups"]
 
 
 class Colleague:
-    """One of them: a column of their own, a way with words, and a cursor that the others see."""
+    """One of them: a column of their own in the sheet of the trial week, and a cursor that the others see."""
 
     def __init__(self, url: str, path: str, log: str, name: str, column: int, letter: str) -> None:
         self._cells = f"{url}{path}/cells"
         self._live = f"ws{url.removeprefix('http')}{log}/live"
-        self._load = f"{url}{path}/state"
         self._name = name
         self._column = column
         self._letter = letter
         self._random = random.Random(name)
 
-    def work(self, head: str, total: bool) -> None:
-        """Write for ever, a cell now and then."""
-        tab = json.load(urlopen(self._load))["sheets"][0]["id"]
+    def work(self, counts: bool) -> None:
+        """Write for ever, a cell now and then: a number of guests, or a remark."""
         with connect(self._live, subprotocols=["stratalog.live.1"]) as live:  # type: ignore[list-item]
             threading.Thread(target=listen, args=(live,), daemon=True).start()
-            self._write(1, head)
-            if total:
-                self._write(ROWS[-1] + 2, f"=SUM({self._letter}{ROWS[0]}:{self._letter}{ROWS[-1]})")
             while True:
                 row = self._random.choice(ROWS)
-                cell = {"sheetId": tab, "col": self._column, "row": row - 1}
+                cell = {"sheetId": TAB, "col": self._column, "row": row - 1}
                 live.send(json.dumps({"type": "presence", "state": {"name": self._name, "position": cell}}))
                 time.sleep(self._random.uniform(*PAUSE_SECONDS))
-                self._write(row, str(self._random.randint(10, 99)) if total else self._random.choice(REMARKS))
+                self._write(row, str(self._random.randint(38, 96)) if counts else self._random.choice(REMARKS))
 
     def _write(self, row: int, content: str) -> None:
-        url = f"{self._cells}/{self._letter}{row}?author={quote(self._name)}"
+        url = f"{self._cells}/{self._letter}{row}?author={quote(self._name)}&tab={quote(TAB_NAME)}"
         headers = {"Content-Type": "application/json"}
         urlopen(Request(url, json.dumps({"content": content}).encode(), headers, method="PUT")).close()
 
@@ -61,11 +57,11 @@ def main(url: str, organisation: str, sheet: str) -> None:
     base = f"/v1/organisations/{quote(organisation, safe='')}"
     path, log = f"{base}/sheets/{quote(sheet, safe='')}", f"{base}/logs/{quote(sheet, safe='')}"
     wait_for(url)
-    cleo = Colleague(url, path, log, "Cleo (simulated)", 8, "I")
-    dan = Colleague(url, path, log, "Dan (simulated)", 9, "J")
+    cleo = Colleague(url, path, log, "Cleo (simulated)", 5, "F")
+    dora = Colleague(url, path, log, "Dora (simulated)", 2, "C")
     works = [
-        threading.Thread(target=go_on, args=(cleo, "Remark", False)),
-        threading.Thread(target=go_on, args=(dan, "Count", True)),
+        threading.Thread(target=go_on, args=(cleo, False)),
+        threading.Thread(target=go_on, args=(dora, True)),
     ]
     for work in works:
         work.start()
@@ -78,10 +74,10 @@ def listen(live: ClientConnection) -> None:
             pass
 
 
-def go_on(colleague: Colleague, head: str, total: bool) -> None:
+def go_on(colleague: Colleague, counts: bool) -> None:
     """Work until the server is gone, which ends the demo."""
     with suppress(URLError, WebSocketException, ConnectionError):
-        colleague.work(head, total)
+        colleague.work(counts)
 
 
 def wait_for(url: str) -> None:

@@ -409,7 +409,20 @@ REMOVALS: tuple[Removal, ...] = (
     ),
     Removal(
         "B293",
-        (Edit(f"{WEB}/engine.js", "  rebaseInOrder(model);\n", ""),),
-        (f"{TESTS}/test_rebase.py::test_texts_that_wait_stay_in_rows_and_columns_that_come_and_go",),
+        (Edit(f"{WEB}/rebase.js", "  Branch.insert = function", "  Branch.insertInOrder = function"),),
+        (f"{TESTS}/test_rebase.py::test_texts_stay_in_rows_and_columns_that_come_and_go[waits]",),
+    ),
+    Removal(
+        "B301",
+        (Edit(f"{WEB}/rebase.js", "message.rebase === IN_ORDER", "false"),),
+        (
+            f"{TESTS}/test_rebase.py::test_what_came_after_a_removed_row_stays_in_its_row_when_it_comes_back",
+            f"{TESTS}/test_rebase.py::test_texts_stay_in_rows_and_columns_that_come_and_go[undone]",
+        ),
+    ),
+    Removal(
+        "B302",
+        (Edit(f"{WEB}/rebase.js", "walk.skip(later);", "void later;"),),
+        (f"{TESTS}/test_rebase.py::test_texts_stay_in_rows_and_columns_that_come_and_go[undone]",),
     ),
 )

@@ -31,13 +31,14 @@ def revision(sheet: Sheet, *commands: dict[str, Any], on: str | None = None, **m
     }
 
 
-def undo(sheet: Sheet, of: str, *, again: bool = False) -> dict[str, Any]:
+def undo(sheet: Sheet, of: str, *, again: bool = False, **more: Any) -> dict[str, Any]:
     return {
         "type": "REVISION_REDONE" if again else "REVISION_UNDONE",
         "version": 1,
         "serverRevisionId": present(sheet),
         "nextRevisionId": f"revision-{next(_numbers)}",
         "redoneRevisionId" if again else "undoneRevisionId": of,
+        **more,
     }
 
 

@@ -1,21 +1,81 @@
-"""What waits stays in its cell, whatever others did to rows and columns before it, and its author after it."""
+"""Texts stay in their cells, whatever comes to rows and columns before what waits, and whatever is undone late."""
 
 from __future__ import annotations
 
+import json
 import subprocess
 from pathlib import Path
 
+import pytest
+
+from apps.sheet.tests.helpers import put, revision, rows, undo
+from stratalog import Invalid, Store
+from stratalog_sheet import EnginePool, Sheet, Sheets
 from stratalog_sheet.engine import install_engine
 from tests.node import node_program
 
 HERE = Path(__file__).parent
 PAGE = HERE.parent / "src/stratalog_sheet/web"
 SEEDS = 60
+UNDO_SEEDS = 120
 SECONDS_MAX = 300
 
 
-def test_texts_that_wait_stay_in_rows_and_columns_that_come_and_go() -> None:
-    arguments = [str(HERE / "rebase.mjs"), str(install_engine()), str(PAGE), "1", str(SEEDS)]
+@pytest.mark.parametrize(
+    ("program", "seeds"), [("rebase.mjs", SEEDS), ("undo.mjs", UNDO_SEEDS)], ids=["waits", "undone"]
+)
+def test_texts_stay_in_rows_and_columns_that_come_and_go(program: str, seeds: int) -> None:
+    arguments = [str(HERE / program), str(install_engine()), str(PAGE), "1", str(seeds)]
     done = subprocess.run([node_program(), *arguments], capture_output=True, text=True, timeout=SECONDS_MAX)
     assert done.returncode == 0, done.stdout + done.stderr
-    assert f"{SEEDS} runs, 0 with texts elsewhere" in done.stdout
+    assert f"{seeds} runs, 0 with texts elsewhere" in done.stdout
+
+
+def removed_row(sheet: Sheet) -> str:
+    """Remove row 6, insert three rows before row 4, and write beside what row 8 held at first. Return the removal."""
+    for row in (6, 8):
+        sheet.set(f"A{row}", f"row {row}")
+    lines = {"sheetId": "sheet1", "sheetName": "Sheet1", "dimension": "ROW", "elements": [5]}
+    removal = revision(sheet, {"type": "REMOVE_COLUMNS_ROWS", **lines})
+    sheet.append(removal)
+    sheet.append(revision(sheet, rows(3, 3)))
+    assert sheet.get("A10").formatted == "row 8"
+    sheet.append(revision(sheet, put(1, 9, "beside row 8")))
+    sheet.append(revision(sheet, put(1, 6, "above row 6")))
+    return str(removal["nextRevisionId"])
+
+
+def texts(sheet: Sheet) -> dict[str, str]:
+    found: dict[str, str] = json.loads(sheet.state())["sheets"][0]["cells"]
+    return found
+
+
+BEFORE_REDO = {"A9": "row 6", "A11": "row 8", "B11": "beside row 8", "B7": "above row 6"}
+AFTER_REDO = {"A10": "row 8", "B10": "beside row 8", "B7": "above row 6"}
+
+
+def test_what_came_after_a_removed_row_stays_in_its_row_when_it_comes_back(
+    sheet: Sheet, store: Store, engines: EnginePool
+) -> None:
+    removal = removed_row(sheet)
+    sheet.append(undo(sheet, removal, rebase="ordered"))
+    assert texts(sheet) == BEFORE_REDO
+    assert texts(Sheets(store, engines).open("acme", "plan")) == BEFORE_REDO
+    assert [change.after for change in sheet.blame("B11")] == ["beside row 8"]
+    assert {change.cell: change.after for change in sheet.changes(1, sheet.version)} == BEFORE_REDO
+    sheet.set("C11", "later")
+    sheet.append(undo(sheet, removal, again=True))
+    assert texts(sheet) == {**AFTER_REDO, "C10": "later"}
+
+
+def test_an_undo_of_an_older_page_is_followed_as_it_was_then(sheet: Sheet) -> None:
+    sheet.append(undo(sheet, removed_row(sheet)))
+    assert texts(sheet) == {"A9": "row 6", "A11": "row 8", "B11": "beside row 8", "B8": "above row 6"}
+
+
+def test_another_way_to_rebase_is_refused(sheet: Sheet) -> None:
+    sheet.append(written := revision(sheet, put(0, 0, "text")))
+    with pytest.raises(Invalid, match="rebased"):
+        sheet.append(undo(sheet, written["nextRevisionId"], rebase="backwards"))
+    with pytest.raises(Invalid, match="rebased"):
+        sheet.append(revision(sheet, put(0, 0, "text"), rebase="ordered"))

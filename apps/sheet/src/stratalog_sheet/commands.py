@@ -67,10 +67,13 @@ def import_(session: Session, file: Path, name: str | None, title: str, author: 
 
     What of it was not understood is listed.
     """
+    from stratalog_sheet.files import read_path
+
     name = name or f"{ORGANISATION}/{file.stem}"
     organisation, sheet = split_name(name)
+    body = read_path(file)
     made = _sheets(session, create=True).import_file(
-        organisation, sheet, file.read_bytes(), file_name=file.name, title=title, author=author
+        organisation, sheet, body, file_name=file.name, title=title, author=author
     )
     report = made.files.import_report()
     for line in report.lines():

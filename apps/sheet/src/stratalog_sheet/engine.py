@@ -32,6 +32,8 @@ from stratalog_sheet.settings import EngineSettings
 __all__ = ["Engine", "engine_folder", "install_engine"]
 
 PROGRAM = Path(__file__).with_name("engine_process.py")
+# The page and the server follow a log in the same way.
+REBASE = Path(__file__).parent / "web" / "rebase.js"
 LENGTHS = struct.Struct(">II")
 WORKBOOK_CALLS = ("importXlsx", "exportXlsx", "brokenFormulas")
 ANSWER_SECONDS = 2
@@ -134,7 +136,7 @@ class Engine:
     def _options(self) -> str:
         folder = self._folder or engine_folder()
         engine = folder / "o-spreadsheet" / "dist" / "o_spreadsheet.iife.js"
-        sources = [OWN_FILES / "stubs.js", engine, OWN_FILES / "bridge.js"]
+        sources = [OWN_FILES / "stubs.js", engine, REBASE, OWN_FILES / "bridge.js"]
         documents = [folder / "linkedom" / "worker.js", OWN_FILES / "documents.js"]
         return json.dumps(
             {

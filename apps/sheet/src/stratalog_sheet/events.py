@@ -41,6 +41,9 @@ __all__ = [
 REVISION = "REMOTE_REVISION"
 UNDONE = "REVISION_UNDONE"
 REDONE = "REVISION_REDONE"
+IN_ORDER = "ordered"
+"""The value of `rebase` in an undo whose inverse is moved past what came in between; see `web/rebase.js`."""
+
 TARGETS = {UNDONE: "undoneRevisionId", REDONE: "redoneRevisionId"}
 MESSAGES = (REVISION, UNDONE, REDONE)
 
@@ -174,9 +177,11 @@ Fact = Created | Imported | Revision | Restored | Named | Renamed | Forked
 FACTS: Mapping[str, type[Fact]] = {
     kind.kind: kind for kind in (Created, Imported, Revision, Restored, Named, Renamed, Forked)
 }
-SCHEMAS: Mapping[str, int] = dict.fromkeys(FACTS, 1)
+SCHEMAS: Mapping[str, int] = {**dict.fromkeys(FACTS, 1), Revision.kind: 2}
+"""The newest schema of each type that this program reads."""
+
 UPCASTERS: Upcasters = {}
-"""Functions that convert an event's data to the next schema. None yet: every type is at schema 1."""
+"""Functions that convert an event's data to the next schema. None yet: schema 2 only adds the undo in order."""
 
 
 class SheetChange(msgspec.Struct, frozen=True):
@@ -198,7 +203,9 @@ def event_of(fact: Fact) -> Event:
     for name in ("titled", "report"):
         if not data.get(name):
             data.pop(name, None)
-    return Event(fact.kind, data, SCHEMAS[fact.kind])
+    # An older program would follow an undo in order in another way, so it has to refuse one.
+    is_in_order = isinstance(fact, Revision) and "rebase" in fact.message
+    return Event(fact.kind, data, 2 if is_in_order else 1)
 
 
 def fact_of(entry: Entry) -> Fact:
@@ -261,6 +268,8 @@ def check_message(message: Any) -> dict[str, Any]:
         _check_revision(message.get(name), name)
     if kind == REVISION:
         _check_commands(message.get("commands"))
+    if "rebase" in message and (kind != UNDONE or message["rebase"] != IN_ORDER):
+        raise Invalid("a message is rebased in a way that is not known", value=message["rebase"], type=kind)
     if (size := len(encode(message))) > SHEET_MESSAGE_BYTES_MAX:
         raise LimitExceeded("a message is too large", value=size, limit=SHEET_MESSAGE_BYTES_MAX)
     return message

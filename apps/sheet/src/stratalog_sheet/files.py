@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
+from stratalog.errors import LimitExceeded
 from stratalog_sheet.csv_files import read_csv
-from stratalog_sheet.limits import SHEET_XLSX_COPIES, SHEET_XLSX_READ_BYTES_MAX
+from stratalog_sheet.limits import SHEET_XLSX_BYTES_MAX, SHEET_XLSX_COPIES, SHEET_XLSX_READ_BYTES_MAX
 from stratalog_sheet.xlsx_archive import unpacked_bytes
 from stratalog_sheet.xlsx_import import Workbook, read_workbook
 
-__all__ = ["import_bytes", "read_file"]
+__all__ = ["import_bytes", "read_file", "read_path"]
 
 ZIP = b"PK"
 
@@ -16,6 +19,16 @@ def import_bytes(body: bytes) -> int:
     """Return the bytes of memory that an import may take: the text for the engine, times the copies held at once."""
     size = unpacked_bytes(body) if body.startswith(ZIP) else len(body)
     return SHEET_XLSX_COPIES * min(size, SHEET_XLSX_READ_BYTES_MAX)
+
+
+def read_path(path: Path) -> bytes:
+    """Return the bytes of a file to import. Raises LimitExceeded for a larger one, of which no more is read."""
+    with path.open("rb") as opened:
+        body = opened.read(SHEET_XLSX_BYTES_MAX + 1)
+    if len(body) > SHEET_XLSX_BYTES_MAX:
+        size = max(path.stat().st_size, len(body))  # a pipe has no size
+        raise LimitExceeded("the file is too large", value=size, limit=SHEET_XLSX_BYTES_MAX, file=path.name)
+    return body
 
 
 def read_file(name: str, body: bytes) -> Workbook:

@@ -24,6 +24,8 @@ SHEET_SNAPSHOT_ENTRIES = 200
 # A reader further behind, in entries or in bytes, loads the sheet again.
 SHEET_BEHIND_ENTRIES_MAX = 2000
 SHEET_BEHIND_BYTES_MAX = 16 * 1024 * 1024
+# What a load may hold in memory: the base state and the messages after it. Undo needs them all.
+SHEET_LOAD_BYTES_MAX = 256 * 1024 * 1024
 SHEET_MODELS_MAX = 3
 # The engine's processes: their number, the bytes of V8's heap and of the whole process beyond its start, the seconds of
 # a call by the clock and on the CPU, and the number and the longest wait of waiting callers.

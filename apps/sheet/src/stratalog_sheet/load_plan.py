@@ -18,9 +18,11 @@ from typing import Any
 import msgspec
 
 from stratalog import Entry, Log
-from stratalog.errors import Corrupt
+from stratalog.codec import encode
+from stratalog.errors import Corrupt, LimitExceeded
 from stratalog.process_fork import close_in_child
 from stratalog_sheet.events import Created, Imported, Restored, Revision, fact_of
+from stratalog_sheet.limits import SHEET_LOAD_BYTES_MAX
 from stratalog_sheet.state import join_state
 
 __all__ = ["Base", "LoadPlan", "LoadPlans", "revision_in", "with_revision"]
@@ -50,6 +52,40 @@ class LoadPlan(msgspec.Struct, frozen=True):
         return [fact.message for fact in facts if isinstance(fact, Revision)]
 
 
+class _Held:
+    """Counts the bytes of a load's messages, and holds no more of them than a load may have."""
+
+    def __init__(self) -> None:
+        self._bytes = 0
+
+    def read(self, log: Log, after: int, upto: int) -> list[Entry]:
+        """Return the entries of a range, from its last complete state on. What is earlier does not count."""
+        entries: list[Entry] = []
+        earlier = self._bytes
+        for entry in log.read(after, upto):
+            fact = fact_of(entry)
+            if isinstance(fact, Created | Imported | Restored):
+                entries, self._bytes = [], earlier
+            elif isinstance(fact, Revision):
+                self._bytes += len(encode(fact.message))
+            if self._bytes > SHEET_LOAD_BYTES_MAX:
+                entries = []  # a complete state may follow, so read on
+            else:
+                entries.append(entry)
+        self._check(self._bytes, upto)
+        return entries
+
+    def bounded(self, load_plan: LoadPlan) -> LoadPlan:
+        """Return the plan, if its state and messages are within the limit."""
+        self._check(self._bytes + len(load_plan.base.data), load_plan.version)
+        return load_plan
+
+    def _check(self, size: int, version: int) -> None:
+        if size > SHEET_LOAD_BYTES_MAX:
+            text = "the sheet's state and the messages after it are too large to load; restore an earlier version"
+            raise LimitExceeded(text, value=size, limit=SHEET_LOAD_BYTES_MAX, version=version)
+
+
 class LoadPlans:
     """Makes the load plans of one log. ``state_at`` computes a state: a restored base may need it."""
 
@@ -62,21 +98,25 @@ class LoadPlans:
         close_in_child(self, "_lock")
 
     def plan(self, at: int) -> LoadPlan:
-        """Return the load plan of version ``at``. Raises NotFound, VersionForgotten, Corrupt."""
+        """Return the load plan of version ``at``. Raises NotFound, VersionForgotten, Corrupt.
+
+        Raises LimitExceeded for more than `SHEET_LOAD_BYTES_MAX` of state and messages. A restored version begins anew.
+        """
         start = self._snapshot_version(max(at - self._reach, 0))
-        entries = list(self._log.read(start, at))
+        held = _Held()
+        entries = held.read(self._log, start, at)
         while True:
             if (position := _last_complete(entries)) is not None:
                 base = self._complete_base(entries[position])
-                return LoadPlan(at, base, entries[position + 1 :])
+                return held.bounded(LoadPlan(at, base, entries[position + 1 :]))
             if start == 0:
                 raise Corrupt("a sheet's log does not begin with a state", log=self._log.record.name)
             # An undo in the plan may refer to an edit before ``start``. Reaching back to it may add further undos.
             lowest = min((target for entry in entries if (target := _target(entry))), default=at)
             if lowest > start:
-                return LoadPlan(at, self._snapshot_base(start), entries)
+                return held.bounded(LoadPlan(at, self._snapshot_base(start), entries))
             earlier = self._snapshot_version(lowest - 1)
-            entries = [*self._log.read(earlier, start), *entries]
+            entries = [*held.read(self._log, earlier, start), *entries]
             start = earlier
 
     def snapshot_state(self, at: int) -> bytes | None:

@@ -9,11 +9,12 @@ import msgspec
 
 from stratalog import Log
 from stratalog.clock import Clock, new_id
+from stratalog.codec import encode
 from stratalog.errors import StratalogError
 from stratalog_sheet.engine import Engine
 from stratalog_sheet.events import Created, Imported, Restored, Revision, fact_of
 from stratalog_sheet.failed_versions import OPENING, Unopenable
-from stratalog_sheet.limits import SHEET_MODELS_MAX
+from stratalog_sheet.limits import SHEET_LOAD_BYTES_MAX, SHEET_MODELS_MAX
 from stratalog_sheet.load_plan import LoadPlans
 
 __all__ = ["Model", "Models"]
@@ -92,6 +93,7 @@ class Models:
 
     def _messages(self, model: Model, log: Log, version: int) -> list[dict[str, Any]] | None:
         messages = []
+        bytes_left = SHEET_LOAD_BYTES_MAX
         for entry in log.read(model.version, version):
             fact = fact_of(entry)
             if isinstance(fact, Created | Imported | Restored):
@@ -99,6 +101,9 @@ class Models:
             if isinstance(fact, Revision):
                 if fact.target and fact.target <= model.base:
                     return None  # the model has never received the edit that is undone
+                bytes_left -= len(encode(fact.message))
+                if bytes_left < 0:
+                    return None  # a load has the same limit, and begins at a newer state
                 messages.append(fact.message)
         return messages
 

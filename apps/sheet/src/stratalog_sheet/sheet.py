@@ -101,7 +101,7 @@ class Sheet:
     # Following
 
     def load(self, at: int | None = None) -> Loaded:
-        """Return the state and the messages from which a reader builds a version and can follow every later undo."""
+        """Return the state and messages from which a reader builds a version and follows later undos; see LoadPlans."""
         load_plan = self._load_plans.plan(self._version(at))
         base = load_plan.base
         return Loaded(load_plan.version, base.version, base.revision, base.data, [*map(change_of, load_plan.entries)])

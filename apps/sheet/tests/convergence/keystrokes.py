@@ -2,7 +2,7 @@
 
 A cell is known by where its row and column began, so it stays the same wherever they go (`stratalog_sheet.contents`).
 Texts are typed once each. One that its own author wrote over, or cleared, before it was sent may be shown to nobody.
-Where somebody undoes rows or columns while a text waits, the engine alone says where it goes: these are counted apart.
+A text for a sheet that its author's undo takes away meanwhile is shown to nobody yet: these are counted apart.
 """
 
 from __future__ import annotations
@@ -15,11 +15,11 @@ from stratalog_sheet import Sheet
 from stratalog_sheet.comparison import Comparison
 from stratalog_sheet.contents import CellId, Contents, read_sheets
 from stratalog_sheet.events import Revision, fact_of, target_of
-from stratalog_sheet.moves import shifts_of
 from stratalog_sheet.writes import writes_of
 
 __all__ = ["Keystrokes"]
 
+SHEETS = ("CREATE_SHEET", "DELETE_SHEET", "DUPLICATE_SHEET")
 Typed = dict[str, Any]
 Cell = tuple[str, CellId]
 """The id of a sheet, and a cell of it wherever it goes."""
@@ -57,8 +57,8 @@ class Keystrokes:
                 self.counts["listed"] += 1
             elif written is None and self._is_replaced(number, cell):
                 self.counts["replaced by their authors"] += 1
-            elif self._crosses_undone_lines(typed["version"], version):
-                self.counts["across undone rows and columns"] += 1
+            elif self._crosses_undone_sheets(typed["version"], version):
+                self.counts["across undone sheets"] += 1
             else:
                 yield f"“{text}” of version {typed['version']} for {cell} is at {version} in {written}, listed nowhere"
 
@@ -104,13 +104,13 @@ class Keystrokes:
                 return True
         return False
 
-    def _crosses_undone_lines(self, after: int, version: int) -> bool:
-        """Whether rows, columns or sheets were undone or done again, so that the engine moved what waits as it does."""
+    def _crosses_undone_sheets(self, after: int, version: int) -> bool:
+        """Whether a sheet that was made or deleted was undone, or made or deleted again."""
         for entry in self._sheet.log.read(after, version or None):
             fact = fact_of(entry)
             if isinstance(fact, Revision) and (target := target_of(fact.message)):
                 commands = self._committed[target][1].get("commands", ())
-                if any(True for command in commands for _ in shifts_of(command)):
+                if any(command["type"] in SHEETS for command in commands):
                     return True
         return False
 

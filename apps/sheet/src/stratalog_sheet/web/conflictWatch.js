@@ -2,7 +2,7 @@
 
 import { changeOf, effectOf, itemsOf } from "./conflicts.js";
 import { sentence } from "./dom.js";
-import { commandsOf, commandsOfRevision, nextInHistory, pendingOf, prepared, redo } from "./engine.js";
+import { commandsOf, commandsOfRevision, effectOfHistory, nextInHistory, pendingOf, prepared, redo } from "./engine.js";
 
 export class ConflictWatch {
   #conflicts;
@@ -22,7 +22,7 @@ export class ConflictWatch {
     const { message } = entry;
     const target = message.undoneRevisionId ?? message.redoneRevisionId;
     const isOwn = this.#pendingMessage(message.nextRevisionId) !== undefined;
-    const commands = effectOf(message, commandsOf(model, message), () => commandsOfRevision(model, target));
+    const commands = effectOf(message, commandsOf(model, message), () => effectOfHistory(model, message));
     const pending = () => pendingOf(model).flatMap((waiting) => waiting.commands);
     const nameOf = this.#namesOfSheets();
     this.#conflicts.begin(entry, commands, pending());

@@ -1,7 +1,7 @@
 // Conflicts: what of one's own and of others' was lost, since neither knew of the other. Each is here until it is put
 // back or dismissed, also across reloads: the offline cache stores them beside what waits.
 
-import { inverted, isSame, moved, movedBy } from "./positions.js";
+import { isSame, moved, movedBy } from "./positions.js";
 
 const OWN_WRITES_MAX = 200;
 const SHIFTS = new Set(["ADD_COLUMNS_ROWS", "REMOVE_COLUMNS_ROWS", "DELETE_SHEET"]);
@@ -162,10 +162,10 @@ export function changeOf(commands) {
   return { change: [...names].join(", "), commands };
 }
 
-/** What an entry does to positions: its commands, or what an undo takes back. */
-export function effectOf({ type }, commands, commandsOfTarget) {
-  if (type === "REVISION_UNDONE") return inverted(commandsOfTarget());
-  return type === "REVISION_REDONE" ? commandsOfTarget() : commands;
+/** What an entry does to cells: its commands, or what an undo or redo does, which writes nothing new where it undoes. */
+export function effectOf({ type }, commands, effectOfTarget) {
+  if (type === "REVISION_UNDONE") return effectOfTarget().filter(isShift);
+  return type === "REVISION_REDONE" ? effectOfTarget() : commands;
 }
 
 const isWrite = ({ type, content }) => type === "UPDATE_CELL" && content !== undefined;

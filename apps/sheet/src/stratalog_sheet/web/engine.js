@@ -1,7 +1,7 @@
 // Engine: o-spreadsheet's model, as this page uses it. What reaches behind its public names stands here and nowhere
 // else; the version is pinned, and the stories of apps/sheet/tests/test_e2e.py hold each of these ways.
 
-import { rebaseInOrder } from "./rebase.js";
+import "./rebase.js";
 
 const { Model, Spreadsheet, helpers, stores: Stores } = globalThis.o_spreadsheet;
 
@@ -10,9 +10,7 @@ export { helpers, Spreadsheet };
 /** A model of the data and the messages after it, which speaks through the transport. */
 export function makeModel(data, messages, { client, transport, isReadOnly = false, page = {} }) {
   const config = { client, transportService: transport, mode: isReadOnly ? "readonly" : "normal", custom: { page } };
-  const model = new Model(data, config, messages);
-  rebaseInOrder(model);
-  return model;
+  return new Model(data, config, messages);
 }
 
 /** The messages that no entry holds yet, as they read after all rebases. */
@@ -66,6 +64,12 @@ export const commandsOf = ({ session }, { commands }) => session.commandSquisher
 
 /** What a revision did, as it reads now. */
 export const commandsOfRevision = ({ session }, id) => session.revisions.get(id).commands;
+
+/** What an undo or redo does to the present state, as commands. */
+export function effectOfHistory({ session }, { undoneRevisionId, redoneRevisionId }) {
+  const isPending = (id) => session.pendingMessages.some(({ nextRevisionId }) => nextRevisionId === id);
+  return session.revisions.tree.effectOf(undoneRevisionId ?? redoneRevisionId, undoneRevisionId !== undefined, isPending);
+}
 
 /**
  * Take back undos that wait for the server, which block the sheet meanwhile. `withdraw` forgets what is being sent.

@@ -27,23 +27,6 @@ export function moved({ gone = null, ...position }, command) {
 /** Where a cell is after commands, in their order. */
 export const movedBy = (position, commands) => commands.reduce(moved, { gone: null, ...position });
 
-/** The commands that take back what these did to the positions of cells. */
-export function inverted(commands) {
-  return commands.toReversed().flatMap((command) => {
-    const { type, sheetId, dimension, base, position, quantity, elements } = command;
-    if (type === "ADD_COLUMNS_ROWS") {
-      const first = position === "before" ? base : base + 1;
-      const lines = Array.from({ length: quantity }, (_, index) => first + index);
-      return [{ type: "REMOVE_COLUMNS_ROWS", sheetId, dimension, elements: lines }];
-    }
-    if (type === "REMOVE_COLUMNS_ROWS")
-      return [...elements]
-        .sort((left, right) => left - right)
-        .map((line) => ({ type: "ADD_COLUMNS_ROWS", sheetId, dimension, base: line, position: "before", quantity: 1 }));
-    return type === "CREATE_SHEET" ? [{ type: "DELETE_SHEET", sheetId }] : [];
-  });
-}
-
 /** Whether two positions are of one cell. */
 export const isSame = (left, right) =>
   left.sheetId === right.sheetId && left.col === right.col && left.row === right.row && !left.gone && !right.gone;

@@ -1,82 +1,183 @@
-// Rebase: what waits is moved past a command of somebody else one command after the other. The engine moves each by the
-// command as it came, also one that was typed after a row of one's own came or went, and so has it in another cell:
-// docs/concepts/sheet-engine-reports.md.
+// Rebase: what the engine moves in its history is moved in order, past one command after the other. The engine moves all
+// of a history by a command as it came, also what was typed after a row came or went, and so has it in another cell:
+// docs/concepts/sheet-engine-reports.md. The server's engines load this file, too, as a script: it has no exports.
+{
+  /** What an undo says that is made in order. One without it is followed as the engine does, as all of a log must. */
+  const IN_ORDER = "ordered";
+  const { Model, registries } = globalThis.o_spreadsheet;
+  const { session } = new Model();
+  const Session = Object.getPrototypeOf(session);
+  const Tree = Object.getPrototypeOf(session.revisions.tree);
+  const Branch = Object.getPrototypeOf(session.revisions.HEAD_BRANCH);
+  const { onMessageReceived, sendUpdateMessage } = Session;
+  const { undo, rebaseUp, insertPrevious } = Tree;
 
-/** Have the engine's history rebase what waits in order. Others' commands stay as they were committed. */
-export function rebaseInOrder({ session }) {
-  const branch = Object.getPrototypeOf(session.revisions.HEAD_BRANCH);
-  branch.insert = insert;
-}
-
-/** @this {any} */
-function insert(newOperation, predecessorId) {
-  const { before, operation, after } = this.locateOperation(predecessorId);
-  const transform = (command, executed) => {
-    const alone = { id: "", clientId: "", commands: [command] };
-    return this.buildTransformation.with({ commands: executed })(alone).commands;
+  /** @this {any} */
+  Session.onMessageReceived = function (message) {
+    this.revisions.tree.isNextInOrder = message.rebase === IN_ORDER;
+    onMessageReceived.call(this, message);
   };
-  let executed = newOperation.data.commands;
-  const rebased = [];
-  for (const waiting of after) {
-    const commands = [];
-    for (const command of waiting.data.commands) {
-      commands.push(...transform(command, executed));
-      executed = past(executed, command, transform);
+
+  /** @this {any} */
+  Session.sendUpdateMessage = function (message) {
+    sendUpdateMessage.call(this, message.type === "REVISION_UNDONE" ? { ...message, rebase: IN_ORDER } : message);
+  };
+
+  /** Insert what somebody else committed before what waits. @this {any} */
+  Branch.insert = function (newOperation, predecessorId) {
+    const { before, operation, after } = this.locateOperation(predecessorId);
+    const walk = new Walk(this, newOperation.data.commands);
+    this.operations = [...before, operation, newOperation, ...after.map((waiting) => walk.pass(waiting))];
+  };
+
+  /** Undo: what came after is moved by the inverse, which is moved past what was in between. @this {any} */
+  Tree.undo = function (branch, operation) {
+    this.inOrder ??= new Set();
+    this.inOrder.delete(operation.id);
+    if (!this.isNextInOrder || !operation.data.commands.some(isOfLines)) return undo.call(this, branch, operation);
+    this.inOrder.add(operation.id);
+    const inner = this.branchingOperationIds.get(branch);
+    this.branchingOperationIds.set(branch, operation.id);
+    const without = branch.fork(operation.id);
+    if (inner) this.branchingOperationIds.set(without, inner);
+    this.insertBranchAfter(branch, without);
+    moveBranches(this, without, new Walk(branch, inverse(operation.data.commands)));
+  };
+
+  /** After a redo: a lower branch is made anew of the one above, without what it is without. @this {any} */
+  Tree.rebaseUp = function (branch) {
+    const { previousBranch, branchingOperation } = this.findPreviousBranchingOperation(branch);
+    if (!this.inOrder?.has(branchingOperation?.id)) return rebaseUp.call(this, branch);
+    const without = previousBranch.fork(branchingOperation.id);
+    this.branchingOperationIds.set(without, this.branchingOperationIds.get(branch));
+    this.removeBranchFromTree(branch);
+    this.insertBranchAfter(previousBranch, without);
+    const walk = new Walk(branch, inverse(branchingOperation.data.commands));
+    without.operations = without.operations.map((operation) => walk.pass(operation));
+    const next = this.nextBranch(without);
+    if (next) this.rebaseUp(next);
+  };
+
+  /** What is new also goes to the branches that still have what was undone, for a redo. @this {any} */
+  Tree.insertPrevious = function (branch, newOperation, insertAfter) {
+    const { previousBranch, branchingOperation } = this.findPreviousBranchingOperation(branch);
+    if (!this.inOrder?.has(branchingOperation?.id)) return insertPrevious.call(this, branch, newOperation, insertAfter);
+    const { before, operation } = branch.locateOperation(insertAfter);
+    const walk = new Walk(branch, branchingOperation.data.commands);
+    for (const known of [...before, operation]) walk.skip(known);
+    const tail = branch.fork(insertAfter);
+    tail.operations = tail.operations.map((later) => walk.pass(later));
+    previousBranch.cutAfter(insertAfter);
+    previousBranch.appendBranch(tail);
+    this.insertPrevious(previousBranch, newOperation, insertAfter);
+  };
+
+  /**
+   * What an undo of an operation does now, or a redo: moved past what came since. `isPending` says which operations wait,
+   * and come after it. Lines that were added beside one that goes are gone with it, which this does not say. @this {any}
+   */
+  Tree.effectOf = function (id, isUndo, isPending) {
+    const { branch, operation } = this.findOperation(this.getLastBranch(), id);
+    const { commands } = operation.data;
+    const walk = new Walk(branch, isUndo ? inverse(commands) : commands);
+    for (const { operation: later, isCancelled } of this.execution(this.branches[0]).startAfter(id)) {
+      if (!isCancelled && !isPending(later.id)) walk.skip(later);
     }
-    rebased.push(waiting.transformed((data) => replaced(data, commands)));
+    return walk.commands;
+  };
+
+  /** Move a branch and those below it, each of which begins behind the operation that it is without. */
+  function moveBranches(tree, branch, walk) {
+    const branching = tree.branchingOperationIds.get(branch);
+    const next = tree.nextBranch(branch);
+    branch.operations = branch.operations.map((operation) => {
+      if (next && operation.id === branching) moveBranches(tree, next, walk.copy());
+      return walk.pass(operation);
+    });
   }
-  this.operations = [...before, operation, newOperation, ...rebased];
-}
 
-const replaced = ({ constructor: Revision, id, clientId, rootCommand, timestamp }, commands) =>
-  new Revision(id, clientId, commands, rootCommand, undefined, timestamp);
+  /** Commands on their way past operations: each operation is moved by them, and then they by it. */
+  class Walk {
+    constructor({ buildTransformation }, commands) {
+      this.buildTransformation = buildTransformation;
+      this.commands = commands;
+    }
 
-/** Commands as they read after one that waits: what they move is somewhere else by then. */
-function past(executed, waiting, transform) {
-  const result = [];
-  let left = [waiting];
-  for (const command of executed) {
-    const [own] = left;
-    result.push(...(own ? moved(command, own, transform) : [command]));
-    if (own) left = transform(own, [command]);
+    copy = () => new Walk(this, this.commands);
+
+    /** The operation as it reads after the commands. */
+    pass(operation) {
+      const passed = [];
+      for (const command of operation.data.commands) {
+        passed.push(...this.transform(command, this.commands));
+        this.commands = past(this.commands, command, this.transform);
+      }
+      const copied = this.buildTransformation.with({ commands: [] });
+      return operation.transformed(({ id, clientId, rootCommand, timestamp }) =>
+        copied({ id, clientId, rootCommand, timestamp, commands: passed }),
+      );
+    }
+
+    skip({ data }) {
+      for (const command of data.commands) this.commands = past(this.commands, command, this.transform);
+    }
+
+    transform = (command, executed) => {
+      const alone = { id: "", clientId: "", commands: [command] };
+      return this.buildTransformation.with({ commands: executed })(alone).commands;
+    };
   }
-  return result;
-}
 
-function moved(command, own, transform) {
-  if (!isOfLines(command)) return transform(command, [own]);
-  if (own.type === "DUPLICATE_SHEET" && own.sheetId === command.sheetId)
-    return [command, { ...command, sheetId: own.sheetIdTo }];
-  const isNear = isOfLines(own) && own.sheetId === command.sheetId && own.dimension === command.dimension;
-  if (!isNear) return [command];
-  return command.type === "ADD_COLUMNS_ROWS" ? [movedAddition(command, own)] : movedRemoval(command, own);
-}
+  const inverse = (commands) =>
+    [...commands].reverse().flatMap((command) => registries.inverseCommandRegistry.get(command.type)(command));
 
-/** The lines that somebody added: where they are beside one's own lines. */
-function movedAddition(command, own) {
-  const at = startOf(command);
-  if (own.type === "REMOVE_COLUMNS_ROWS") return addition(command, at - countBelow(own.elements, at));
-  const start = startOf(own);
-  // In one gap, each keeps to the line that it was added beside: one's own ones before a line follow the others.
-  const isAfter = start < at || (start === at && own.position === "after");
-  return addition(command, isAfter ? at + own.quantity : at);
-}
-
-/** The lines that somebody removed, among one's own: own ones that were added beside one of them are gone, too. */
-function movedRemoval(command, own) {
-  const { elements } = command;
-  if (own.type === "REMOVE_COLUMNS_ROWS") {
-    const others = elements.filter((element) => !own.elements.includes(element));
-    const left = others.map((element) => element - countBelow(own.elements, element));
-    return left.length ? [{ ...command, elements: left }] : [];
+  /** Commands as they read after one that waits: what they move is somewhere else by then. */
+  function past(executed, waiting, transform) {
+    const result = [];
+    let left = [waiting];
+    for (const command of executed) {
+      const [own] = left;
+      result.push(...(own ? moved(command, own, transform) : [command]));
+      if (own && executed.length > 1) left = transform(own, [command]);
+    }
+    return result;
   }
-  const start = startOf(own);
-  const lost = elements.includes(own.base) ? Array.from({ length: own.quantity }, (_, index) => start + index) : [];
-  const left = elements.map((element) => (element < start ? element : element + own.quantity));
-  return [{ ...command, elements: [...left, ...lost] }];
-}
 
-const isOfLines = ({ type }) => type === "ADD_COLUMNS_ROWS" || type === "REMOVE_COLUMNS_ROWS";
-const startOf = ({ base, position }) => (position === "after" ? base + 1 : base);
-const countBelow = (elements, line) => new Set(elements.filter((element) => element < line)).size;
-const addition = (command, base) => ({ ...command, base, position: "before" });
+  function moved(command, own, transform) {
+    if (!isOfLines(command)) return transform(command, [own]);
+    if (own.type === "DUPLICATE_SHEET" && own.sheetId === command.sheetId)
+      return [command, { ...command, sheetId: own.sheetIdTo }];
+    const isNear = isOfLines(own) && own.sheetId === command.sheetId && own.dimension === command.dimension;
+    if (!isNear) return [command];
+    return command.type === "ADD_COLUMNS_ROWS" ? [movedAddition(command, own)] : movedRemoval(command, own);
+  }
+
+  /** The lines that somebody added: where they are beside one's own lines. */
+  function movedAddition(command, own) {
+    const at = startOf(command);
+    if (own.type === "REMOVE_COLUMNS_ROWS") return addition(command, at - countBelow(own.elements, at));
+    const start = startOf(own);
+    // In one gap, each keeps to the line that it was added beside: one's own ones before a line follow the others.
+    const isAfter = start < at || (start === at && own.position === "after");
+    return addition(command, isAfter ? at + own.quantity : at);
+  }
+
+  /** The lines that somebody removed, among one's own: own ones that were added beside one of them are gone, too. */
+  function movedRemoval(command, own) {
+    const { elements } = command;
+    if (own.type === "REMOVE_COLUMNS_ROWS") {
+      const others = elements.filter((element) => !own.elements.includes(element));
+      const left = others.map((element) => element - countBelow(own.elements, element));
+      return left.length ? [{ ...command, elements: left }] : [];
+    }
+    const start = startOf(own);
+    const lost = elements.includes(own.base) ? Array.from({ length: own.quantity }, (_, index) => start + index) : [];
+    const left = elements.map((element) => (element < start ? element : element + own.quantity));
+    return [{ ...command, elements: [...left, ...lost] }];
+  }
+
+  const isOfLines = ({ type }) => type === "ADD_COLUMNS_ROWS" || type === "REMOVE_COLUMNS_ROWS";
+  const startOf = ({ base, position }) => (position === "after" ? base + 1 : base);
+  const countBelow = (elements, line) => new Set(elements.filter((element) => element < line)).size;
+  const addition = (command, base) => ({ ...command, base, position: "before" });
+}

@@ -1,0 +1,69 @@
+"""The demo's workbook: it has no broken cell, and a history to slide through."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+import stratalog
+from stratalog_sheet import EnginePool, Sheet, Sheets
+
+EXAMPLES = Path(__file__).parents[3] / "examples"
+TABS = ["Overview", "Income", "Costs", "Until we open", "A trial week"]
+LABELS = ["First draft", "As sent to the bank", "Agreed with the bank"]
+DAY_MS = 24 * 3600 * 1000
+
+
+@pytest.fixture(scope="module")
+def plan(engines: EnginePool) -> Iterator[Sheet]:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(sys, "path", [str(EXAMPLES), *sys.path])
+        from demo_workbook import PastClock, build
+
+        clock = PastClock()
+        with stratalog.open("memory:", clock=clock) as store:
+            yield build(Sheets(store, engines), "local", "cafe", clock)
+
+
+def test_it_has_formulas_formats_and_a_chart_on_several_sheets(plan: Sheet) -> None:
+    sheets = json.loads(plan.state())["sheets"]
+    assert [sheet["name"] for sheet in sheets] == TABS
+    contents = [content for sheet in sheets for content in sheet["cells"].values()]
+    assert sum(content.startswith("=") for content in contents) > 200
+    assert [len(sheet["figures"]) for sheet in sheets] == [1, 0, 0, 0, 0]
+    assert all(sheet["styles"] and not sheet["areGridLinesVisible"] for sheet in sheets)
+
+
+def test_no_version_has_a_broken_cell(plan: Sheet) -> None:
+    for version in (19, 32, 45, plan.version):
+        for tab in plan.sheets(version):
+            csv = plan.files.csv(sheet=tab["id"], at=version).decode()
+            assert "#" not in csv, (version, tab["name"])
+
+
+def test_its_figures_agree(plan: Sheet) -> None:
+    income, costs, result = (plan.get(cell).value for cell in ("B5", "D5", "F5"))
+    assert income == pytest.approx(plan.get("O13", sheet="Income").value)
+    assert costs == pytest.approx(plan.get("O12", sheet="Costs").value)
+    assert result == pytest.approx(income - costs)
+    assert plan.get("H5").value == pytest.approx(plan.get("F24").value + result)
+    assert plan.get("J5").value == plan.get("C12", sheet="A trial week").value
+
+
+def test_four_people_wrote_it_in_three_weeks(plan: Sheet) -> None:
+    activity = plan.activity(limit=100)
+    assert len(activity) == plan.version > 50
+    assert len({entry.author for entry in activity}) == 4
+    times = [entry.created_ms for entry in reversed(activity)]
+    assert times == sorted(times)
+    assert 20 * DAY_MS < times[-1] - times[0] < 22 * DAY_MS
+    assert [named.label for named in plan.versions()] == LABELS
+
+
+def test_a_cell_was_thought_over(plan: Sheet) -> None:
+    changes = plan.blame("C12", sheet="Costs")
+    assert [(change.author, change.cell) for change in changes] == [("Ben Okafor", "C12"), ("Ben Okafor", "C11")]

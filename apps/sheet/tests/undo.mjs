@@ -1,0 +1,86 @@
+// Somebody undoes rows and columns, and does them again, after others came and went: each text stays in its row and
+// column. node undo.mjs ENGINE_FOLDER PAGE_FOLDER FIRST_SEED SEEDS; prints each text that is elsewhere.
+import { chanceOf, change, effectOfHistory, look, made, movedBy, named, playAll, sheetId } from "./lines.mjs";
+
+const STEPS = 24;
+
+/** A run: two change lines, type, undo and redo in turns. Answers what is elsewhere, and what they do not agree on. */
+function play(seed) {
+  const chance = chanceOf(seed);
+  const below = (limit) => Math.floor(chance() * limit);
+  const clients = [made(named(), "ann"), made(named(), "ben")];
+  const typed = [];
+  const unforetold = [];
+  let hasRedone = false;
+  const deliver = (client) => {
+    for (const message of client.sent.splice(0)) for (const each of clients) unforetold.push(...given(each, message));
+  };
+  for (let step = 0; step < STEPS; step++) {
+    const client = clients[below(2)];
+    const roll = below(10);
+    if (roll < 4) change(client.model, below);
+    else if (roll < 6) client.model.dispatch("REQUEST_UNDO");
+    else if (roll < 7) {
+      const { redoStack } = client.model.handlers.find(({ undoStack }) => undoStack);
+      hasRedone ||= redoStack.length > 0;
+      if (redoStack.length) client.model.dispatch("REQUEST_REDO");
+    } else type(client.model, `text ${step}`, below, typed);
+    deliver(client);
+  }
+  const [ann, ben] = clients.map(({ model }) => look(model));
+  const same = JSON.stringify([...ann].sort()) === JSON.stringify([...ben].sort());
+  const elsewhere = typed.flatMap((each) => wrong(ann, each, typed, hasRedone));
+  return [...elsewhere, ...unforetold, ...(same ? [] : ["they do not agree"])].map((line) => `seed ${seed}: ${line}`);
+}
+
+/** Give a client a message. Answers the lines that an undo or redo moves elsewhere than its effect says. */
+function given({ model, receive }, message) {
+  if (message.type === "REMOTE_REVISION") return receive(message) ?? [];
+  const before = look(model);
+  const effect = effectOfHistory(model, message);
+  const sizes = sizesOf(model);
+  receive(message);
+  const after = look(model);
+  // Lines that were added beside one that goes are gone with it, and come back with it: no effect of one says so.
+  const grown = sizesOf(model).map((size, index) => size - sizes[index]);
+  if (grown.some((lines, index) => lines !== grownBy(effect, ["ROW", "COL"][index]))) return [];
+  return [...before].flatMap(([name, { col, row }]) => {
+    const there = after.get(name);
+    const told = movedBy({ sheetId, col, row }, effect);
+    const isTold = told.gone ? !there : !there || (there.col === told.col && there.row === told.row);
+    return isTold ? [] : [`${name} goes to ${JSON.stringify(there)}, not to ${JSON.stringify(told)}`];
+  });
+}
+
+const sizesOf = ({ getters }) => [getters.getNumberRows(sheetId), getters.getNumberCols(sheetId)];
+
+function grownBy(effect, dimension) {
+  const lines = effect.filter((command) => command.dimension === dimension);
+  return lines.reduce((sum, { quantity, elements }) => sum + (quantity ?? -elements.length), 0);
+}
+
+/** Type into a cell whose row and column have names, and that nothing was typed into before. */
+function type(model, text, below, typed) {
+  const positions = look(model);
+  const lines = (dimension) => [...positions].filter(([name]) => name.startsWith(dimension));
+  const [row, { row: top }] = lines("ROW")[below(4)] ?? ["", {}];
+  const [column, { col: left }] = lines("COL")[below(4)] ?? ["", {}];
+  if (!row || !column || typed.some((each) => each.row === row && each.column === column)) return;
+  const before = new Set(model.session.pendingMessages.map(({ nextRevisionId }) => nextRevisionId));
+  const { isSuccessful } = model.dispatch("UPDATE_CELL", { sheetId, col: left, row: top, content: text });
+  const revision = model.session.pendingMessages.find(({ nextRevisionId }) => !before.has(nextRevisionId));
+  if (isSuccessful && revision) typed.push({ text, row, column, model, id: revision.nextRevisionId });
+}
+
+function wrong(positions, { text, row, column, model, id }, _, hasRedone) {
+  const [there, top, left] = [text, row, column].map((each) => positions.get(each));
+  const isUndone = [...model.session.revisions.tree.execution(model.session.revisions.tree.branches[0])].some(
+    ({ operation, isCancelled }) => operation.id === id && isCancelled,
+  );
+  const where = there ? `at ${JSON.stringify(there)}` : "nowhere";
+  // The engine has no line again that was removed, undone, removed again and undone again, with what was typed between.
+  const isRight = there ? top && left && there.row === top.row && there.col === left.col : hasRedone || isUndone;
+  return isRight || (!there && (!top || !left)) ? [] : [`“${text}” of ${row}, ${column} is ${where}`];
+}
+
+playAll(play);
