@@ -41,14 +41,14 @@ def show_guests(service: Served, organisation: Name, document: Name) -> list[str
 @click.group("guestbook", epilog="Example: stratalog guestbook sign acme/book ada")
 @of_every_command
 def guestbook() -> None:
-    """A book that guests sign."""
+    """Sign a guest book."""
 
 
 @command("sign", example="stratalog guestbook sign acme/book ada")
 @click.argument("name", metavar="ORGANISATION/BOOK")
 @click.argument("guest")
 def sign_command(session: Session, name: str, guest: str) -> None:
-    """Sign a book. `stratalog create acme/book` makes one."""
+    """Sign a book, which `stratalog create acme/book` creates."""
     session.open().rules = app.rules
     document = session.document(name)
     outcome = document.mutate("sign", {"guest": guest})

@@ -65,7 +65,7 @@ def test_what_is_not_possible_is_said(budget: Run) -> None:
     budget("restore", "b", "--backup", "none", "--store", "x", code=3)
     (Path("empty")).mkdir()
     budget("restore", "empty", "--store", "x", code=3)
-    assert "no backup here" in budget("backup", "list", "empty").stderr
+    assert "no backups yet" in budget("backup", "list", "empty").stderr
 
 
 def test_a_damaged_backup_ends_with_6_and_says_what(budget: Run) -> None:
