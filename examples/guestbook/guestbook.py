@@ -32,9 +32,9 @@ def guests(document: Document) -> list[str]:
     return [key.removeprefix("guests/") for key, _ in document.scan("guests/")]
 
 
-@reading(PREFIX + "/documents/{document:str}/guests", opt={"action": "read"}, summary="Who signed the guest book")
+@reading(PREFIX + "/documents/{document:str}/guests", opt={"action": "read"}, summary="The guests who signed the book")
 def show_guests(service: Served, organisation: Name, document: Name) -> list[str]:
-    """In the order of their names."""
+    """Ordered by name."""
     return guests(service.store.document(organisation, document))
 
 
