@@ -170,7 +170,7 @@ class Writer:
         return self._log.environment.reserve(organisation, newcomers, document_clients=state.count_clients)
 
     def _contention(self) -> ContentionError:
-        return ContentionError("others kept changing the document first", document=self._log.record.name)
+        return ContentionError("other writers kept committing to the document first", document=self._log.record.name)
 
     def _report(self, run: Run) -> None:
         for ran in run.failed:

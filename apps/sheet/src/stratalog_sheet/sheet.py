@@ -395,5 +395,5 @@ class Sheet:
         if type(at) is not int or at < 0:
             raise Invalid("a version must be a whole number", value=at)
         if not 0 < at <= head:
-            raise NotFound("no such version", sheet=self.name, version=at, head=head)
+            raise NotFound("version not found", sheet=self.name, version=at, head=head)
         return at
