@@ -57,7 +57,7 @@ def test_a_copy_from_or_to_what_is_no_store_is_refused(folder: Path, tmp_path: P
     run("--store", str(tmp_path / "other"), "init")
     run("--store", str(tmp_path / "other"), "create", "elsewhere/plan")
     assert (
-        "the target holds something that is not the source's organisation='elsewhere'"
+        "the target holds data that is not from the source organisation='elsewhere'"
         in run("copy", str(folder), str(tmp_path / "other"), code=4).stderr
     )
 

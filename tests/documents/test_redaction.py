@@ -414,4 +414,4 @@ def test_a_name_record_that_lost_its_redactions_is_named(store: stratalog.Store)
         [Put(Item(partition, NAME_SORT, {key: item.attributes[key] for key in item.attributes if key != "x"}))]
     )
     (damage,) = inspect_history(store, HistoryName("log", "acme", "plan")).damages
-    assert (damage.kind, damage.reason) == ("name record", "it says that no version was ever redacted")
+    assert (damage.kind, damage.reason) == ("name record", "it does not record that a version was redacted")

@@ -131,7 +131,7 @@ def test_what_is_no_application_is_said(tmp_path: Path, monkeypatch: Any) -> Non
     for text, said in {
         "app": "MODULE:NAME",
         "nowhere:app": "No module named 'nowhere'",
-        "another_app:broken": "is no stratalog.server.Application",
+        "another_app:broken": "is not a stratalog.server.Application",
     }.items():
         assert said in run(text, code=2)
 

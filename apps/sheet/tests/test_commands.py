@@ -124,7 +124,7 @@ def test_due_snapshots_are_saved(plan: Run) -> None:
 def test_what_goes_wrong_is_one_line_and_an_exit_code(plan: Run) -> None:
     assert "log not found" in plan("get", "acme/none", "A1", code=3).output
     assert "version not found" in plan("get", "acme/plan", "A1", "--at", "99", code=3).output
-    assert "that is no cell" in plan("get", "acme/plan", "nonsense", code=2).output
+    assert "not a cell" in plan("get", "acme/plan", "nonsense", code=2).output
     plan("create", "acme/plan", code=4)
     plan("fork", "acme/plan", "other/plan", code=2)
 

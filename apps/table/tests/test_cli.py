@@ -105,7 +105,7 @@ def test_files_that_were_moved_are_found_once_the_table_is_told(run: Run, tmp_pa
 def test_what_is_no_parquet_is_an_error(run: Run) -> None:
     run("create", "acme/events", "--key", "id:long")
     Path("bad.parquet").write_text("id,name")
-    assert "no Parquet, or damaged" in run("ingest", "acme/events", "bad.parquet", code=2)
+    assert "not Parquet, or it is damaged" in run("ingest", "acme/events", "bad.parquet", code=2)
 
 
 @pytest.mark.parametrize(
@@ -129,7 +129,7 @@ def test_what_cannot_be_is_told(run: Run, arguments: list[str], message: str) ->
 def test_a_document_that_is_no_table_is_told_so(run: Run) -> None:
     assert CliRunner().invoke(main, ["init"]).exit_code == 0
     assert CliRunner().invoke(main, ["create", "acme/budget"]).exit_code == 0
-    assert "there is no table in the document" in run("show", "acme/budget", code=3)
+    assert "the document is not a table" in run("show", "acme/budget", code=3)
 
 
 def test_keys_are_typed_by_the_type_of_their_column(run: Run) -> None:

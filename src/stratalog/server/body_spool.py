@@ -109,7 +109,7 @@ class BodySpool:
         except OSError as exc:
             if exc.errno not in NO_ROOM:
                 raise
-            raise Refused(507, "storage-full", "the server has no room for the body that it sends") from exc
+            raise Refused(507, "storage-full", "the server's disk has no room for the response") from exc
 
     def _read(self, position: int, size: int) -> bytes:
         assert self._file is not None, "a slot has a file"

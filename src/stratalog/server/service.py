@@ -79,9 +79,9 @@ class Service:
         )
         self.connections = ConnectionBudgets(limits, is_shared=self.authentication.is_asked)
         creations = (limits.creations_per_second, limits.creations_burst)
-        self._creations = Rates(clock, *creations, "the principal creates too fast")
+        self._creations = Rates(clock, *creations, "the principal exceeds its rate of creations")
         records = (limits.record_creations_per_second, limits.record_creations_burst)
-        self._record_creations = Rates(clock, *records, "the principal creates records too fast")
+        self._record_creations = Rates(clock, *records, "the principal exceeds its rate of new records")
         quotas = application.quotas_of if application.has_quotas else None
         self.admission = Admission(store.environment.index, clock, quotas, self._note_record)
         self.metrics = Metrics(store.environment, store.meter, self.pools, self.admission)
@@ -105,7 +105,9 @@ class Service:
         """Return an application's own log of that name. Raises NotFound, and Invalid for a document's log."""
         opened = self.store.log(organisation, log)
         if opened.record.kind != "log":
-            raise Invalid("this is a document, which has paths of its own", organisation=organisation, log=log)
+            raise Invalid(
+                "the name belongs to a document; use the paths of documents", organisation=organisation, log=log
+            )
         return opened
 
     async def permit(self, principal: Principal, action: Action, organisation: str, name: str = "") -> None:

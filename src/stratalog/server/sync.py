@@ -89,7 +89,7 @@ async def pull_news(
     opt={"action": "write", PLAIN: True, PARTS: RawReplicachePush},
     status_code=200,
     responses=PROBLEMS,
-    summary="A push of Replicache's client, protocol version 1",
+    summary="Push from a Replicache client, protocol version 1",
 )
 async def replicache_push(
     service: Served, request: Asked, organisation: Name, document: Name, data: JSONBody[dict[str, Any]]
@@ -107,7 +107,7 @@ async def replicache_push(
     opt={"action": "read", PLAIN: True},
     status_code=200,
     responses=PROBLEMS,
-    summary="A pull of Replicache's client, protocol version 1",
+    summary="Pull from a Replicache client, protocol version 1",
 )
 async def replicache_pull(
     service: Served, request: Asked, organisation: Name, document: Name, data: JSONBody[dict[str, Any]]

@@ -278,7 +278,7 @@ def diff(session: Session, source: str, id: str, before: int, after: int) -> Non
 @of_source
 @click.argument("table")
 def migrate(session: Session, source: str, table: str) -> None:
-    """Copy the rows of a versioned hybrid store on DynamoDB and S3. Goes on where it was broken off."""
+    """Copy the rows of a versioned hybrid store on DynamoDB and S3. An interrupted run resumes."""
     organisation, name = split_name(source)
     records = session.open().records(organisation)
     settings = _module("sources").read_source(records, name)

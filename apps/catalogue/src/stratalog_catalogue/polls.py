@@ -29,9 +29,9 @@ RETRY_POLICY = RetryPolicy(wait_seconds_first=0.5, wait_seconds_max=30)
 ASKED_SECONDS_MAX = 300.0
 """The longest wait before a retry that a server may ask for with Retry-After. A longer one is cut to this."""
 
-WITHHELD = "a complete state lacks so many records that none was deleted; poll with --allow-deletions if it is right"
+WITHHELD = "a complete state lacks too many records, so none was deleted; if that is right, poll with --allow-deletions"
 
-RENAMED = "a rename of the source was cut off; run it again"
+RENAMED = "a rename of the source was interrupted; run it again"
 
 Connect = Callable[[], Any]
 """A function that returns the HTTP client."""
