@@ -81,7 +81,7 @@ def test_a_deleted_document_leaves_the_list(store: stratalog.Store) -> None:
 
 def test_a_plain_log_is_no_document(store: stratalog.Store) -> None:
     store.create_log("acme", "events").append(stratalog.Event("seen", {"by": "ada"}))
-    with pytest.raises(stratalog.Invalid, match="no document"):
+    with pytest.raises(stratalog.Invalid, match="not a document"):
         store.document("acme", "events")
     assert store.log("acme", "events").entry(1).events[0].data == {"by": "ada"}
 
@@ -94,7 +94,7 @@ def test_calls_after_closing_say_so(store: stratalog.Store) -> None:
 
 
 def test_a_store_is_not_made_where_one_is_expected(tmp_path: Path) -> None:
-    with pytest.raises(stratalog.Invalid, match="there is no store"):
+    with pytest.raises(stratalog.Invalid, match="the folder has no store"):
         stratalog.open(tmp_path / "none", create=False)
     assert not (tmp_path / "none").exists()
 

@@ -42,12 +42,25 @@ RETIRED |= {"troubles", "foreseen", "mend", "mended"}
 RETIRED_NAMES = {"place", "found", "said", "whole", "most", "least", "stands", "keep", "kept", "slot", "told"}
 # In Python a slot is a tree's noun. "One" and "notes" are no names there either.
 RETIRED_IN_PYTHON = RETIRED_NAMES - {"slot"} | {"places", "keeps", "notes", "one", "beat", "upkeep"}
+# Phrases that hid the actor or the thing. The text says instead: reported, another writer, resumes, not found, handled.
+RETIRED_PHRASES = re.compile(
+    r"""\b(
+        (told|tell|tells|telling)\ of | (bring|brings|brought)\ into\ line | (gone|goes|go|going)\ on\ with
+        | goes\ on\ (where|from\ there) | no\ such\ thing | somebody\ else | (he|she|one)\ who\ asks
+        | without\ a\ word | comes\ to\ stand | hung\ up\ on | (look|looks|looked)\ after | where\ it\ was\ broken\ off
+        | would\ come\ out | what\ (is|was)\ due | (what|that)\ was\ said | (who|others)\ kept\ \w+ing\ first
+    )\b""",
+    re.VERBOSE | re.IGNORECASE,
+)
 SENTENCE = re.compile(r"test_\w+|\w*NotFound\w*|\w*not_found\w*|\w*one_by_one\w*")
 """Tests' names, an error's, and a turn of phrase."""
 STORED_NAMES = {"keep_blank_values", "timeout_keep_alive"}
 """A parameter of Python."""
 WORD = re.compile(r"[A-Z]?[a-z]+|[A-Z]+")
 UNFINISHED = re.compile(r"\b(TO" + r"DO|FIX" + r"ME|XX" + r"X|HA" + r"CK)\b")
+
+PAGES = sorted(path for below in ("*.md", "docs/guides/*.md", "docs/concepts/*.md") for path in ROOT.glob(below))
+PAGES = [path for path in PAGES if path.name != "CHANGELOG.md"]
 
 each_file = pytest.mark.parametrize("path", FILES, ids=short_name)
 
@@ -123,6 +136,25 @@ def test_no_comment_or_docstring_uses_a_retired_word(path: Path) -> None:
     assert words & RETIRED - {"beside", "trouble"} == set()
 
 
+@pytest.mark.parametrize("path", [*files(*PACKAGES), *PAGES], ids=short_name)
+def test_no_text_uses_a_retired_phrase(path: Path) -> None:
+    """In messages and help too, and on the pages that people read to learn; ledgers and decisions quote the past."""
+    assert [found.group() for found in RETIRED_PHRASES.finditer(joined(path.read_text()))] == []
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        'help="Failures are\n    told of."',
+        '"an interrupted run goes "\n    "on where it was"',
+        "# The rest is brought\n    # into line.",
+        "There is no such thing.",
+    ],
+)
+def test_a_retired_phrase_is_noticed_across_lines(text: str) -> None:
+    assert RETIRED_PHRASES.search(joined(text))
+
+
 @each_file
 def test_time_and_chance_come_from_the_clock(path: Path) -> None:
     if path == CLOCK_FILE:
@@ -171,6 +203,11 @@ def test_the_clock_check_sees_through_aliases(line: str, tmp_path: Path) -> None
     path = tmp_path / "sample.py"
     path.write_text(line)
     assert any(BANNED_NAMES.match(name) for name in machine_calls(path))
+
+
+def joined(text: str) -> str:
+    """A text on one line, without the marks of comments and the ends of literals between its lines."""
+    return " ".join(re.sub(r'"\n\s*f?"|\n\s*#', " ", text).split())
 
 
 def top_level_names(tree: ast.Module) -> Iterator[str]:

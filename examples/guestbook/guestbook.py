@@ -32,23 +32,23 @@ def guests(document: Document) -> list[str]:
     return [key.removeprefix("guests/") for key, _ in document.scan("guests/")]
 
 
-@reading(PREFIX + "/documents/{document:str}/guests", opt={"action": "read"}, summary="Who signed the guest book")
+@reading(PREFIX + "/documents/{document:str}/guests", opt={"action": "read"}, summary="The guests who signed the book")
 def show_guests(service: Served, organisation: Name, document: Name) -> list[str]:
-    """In the order of their names."""
+    """Ordered by name."""
     return guests(service.store.document(organisation, document))
 
 
 @click.group("guestbook", epilog="Example: stratalog guestbook sign acme/book ada")
 @of_every_command
 def guestbook() -> None:
-    """A book that guests sign."""
+    """Sign a guest book."""
 
 
 @command("sign", example="stratalog guestbook sign acme/book ada")
 @click.argument("name", metavar="ORGANISATION/BOOK")
 @click.argument("guest")
 def sign_command(session: Session, name: str, guest: str) -> None:
-    """Sign a book. `stratalog create acme/book` makes one."""
+    """Sign a book, which `stratalog create acme/book` creates."""
     session.open().rules = app.rules
     document = session.document(name)
     outcome = document.mutate("sign", {"guest": guest})

@@ -41,7 +41,7 @@ class Newest(Generic[T]):
     def require(self) -> T:
         """Return the value held now. The caller knows that there is one."""
         value = self.value
-        assert value is not None, "nothing was offered, or it was dropped"
+        assert value is not None, "no value was offered, or it was dropped"
         return value
 
     def offer(self, value: T) -> T:

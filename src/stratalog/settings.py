@@ -39,13 +39,13 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
         given: Numbers = getattr(self, section)
         for name, value in given.items():
             if name not in base.__struct_fields__ or not isinstance(getattr(base, name), int | float | None):
-                raise Invalid("no such setting", section=section, name=name)
+                raise Invalid("unknown setting", section=section, name=name)
             if value <= 0:
-                raise Invalid("a setting must be more than 0", section=section, name=name, value=value)
+                raise Invalid("a setting must be above 0", section=section, name=name, value=value)
         try:
             return msgspec.convert({**msgspec.structs.asdict(base), **given}, type(base))
         except msgspec.ValidationError as exc:
-            raise Invalid("a setting is no such number", section=section, reason=str(exc)) from exc
+            raise Invalid("a setting has the wrong type", section=section, reason=str(exc)) from exc
 
 
 def parse_settings(text: str | bytes) -> Settings:
@@ -66,4 +66,4 @@ def read_settings(source: str) -> Settings:
     try:
         return parse_settings(Path(text).read_bytes())
     except OSError as exc:
-        raise Invalid("the file of settings cannot be read", file=text, reason=exc.strerror) from exc
+        raise Invalid("the settings file cannot be read", file=text, reason=exc.strerror) from exc

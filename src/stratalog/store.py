@@ -106,7 +106,7 @@ class Store:
         if known is not None and log is known.log:
             return known
         if log.record.kind != "document":
-            raise Invalid("the log is no document", organisation=organisation, log=document)
+            raise Invalid("the log is not a document", organisation=organisation, log=document)
         return self._remember(Document(log, self.rules))
 
     def held_document(self, organisation: str, document: str) -> Document | None:
@@ -268,12 +268,14 @@ def open_blobs(url: str | Path, *, create: bool = True, clock: Clock | None = No
         try:
             from stratalog.backends.aws_store import open_bucket
         except ModuleNotFoundError as exc:
-            raise Invalid('a bucket needs more: pip install "stratalog[aws]"', url=text, missing=exc.name) from exc
+            raise Invalid(
+                'a bucket needs the aws extra: pip install "stratalog[aws]"', url=text, missing=exc.name
+            ) from exc
         return open_bucket(text, clock)
     if _scheme(text) or text == "memory:":
-        raise Invalid("blobs alone are in a folder or in s3://BUCKET/PREFIX", url=text)
+        raise Invalid("the URL must be a folder or s3://BUCKET/PREFIX", url=text)
     if not create and not _folder(text).is_dir():
-        raise Invalid("there is no such folder", url=text)
+        raise Invalid("the folder does not exist", url=text)
     return FileBlobs(_folder(text), clock)
 
 
@@ -302,7 +304,7 @@ def _scheme(url: str) -> str:
         return "memory"
     scheme = urlsplit(url).scheme if "://" in url else ""
     if scheme not in ("", "aws", "file"):
-        raise Invalid("no backend is known for the store's URL", url=url)
+        raise Invalid("the store's URL has an unknown scheme", url=url)
     return scheme.removeprefix("file")
 
 
@@ -316,7 +318,7 @@ def _location(url: str) -> str:
 
 def _folder_ports(folder: Path, create: bool, clock: Clock, meter: Meter | None) -> Ports:
     if not create and not (folder / INDEX_FILE).exists():
-        raise Invalid("there is no store in the folder; create it with `stratalog init`", store=folder)
+        raise Invalid("the folder has no store; create it with `stratalog init`", store=folder)
     make_folder(folder)
     database = SqliteDatabase(folder / INDEX_FILE, clock)
     # Make the blobs' folder last: that also makes the names of all its siblings durable.
@@ -350,7 +352,9 @@ def _aws(url: str, clock: Clock, meter: Meter | None) -> AwsStore:
     try:
         from stratalog.backends.aws_store import AwsStore, parse_address
     except ModuleNotFoundError as exc:
-        raise Invalid('a store on AWS needs more: pip install "stratalog[aws]"', url=url, missing=exc.name) from exc
+        raise Invalid(
+            'a store on AWS needs the aws extra: pip install "stratalog[aws]"', url=url, missing=exc.name
+        ) from exc
     return AwsStore(parse_address(url), clock, meter)
 
 

@@ -149,7 +149,7 @@ def test_a_group_stops_at_what_cannot_be_read_and_other_groups_go_on(works: Work
     note = read_attempts(
         works.store.environment.index, works.events[0]["Records"][0]["attributes"]["MessageDeduplicationId"]
     )
-    assert note.reason.startswith("Corrupt: a message is no queued push")
+    assert note.reason.startswith("Corrupt: a message is not a queued push")
 
 
 def test_a_message_that_nobody_can_read_becomes_a_dead_letter_and_its_group_goes_on(works: Works) -> None:

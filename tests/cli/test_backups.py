@@ -56,8 +56,8 @@ def test_a_version_is_restored_beside_the_document(budget: Run) -> None:
 
 
 def test_what_is_not_possible_is_said(budget: Run) -> None:
-    assert "no such folder" in budget("backup", "list", "nowhere", code=2).stderr
-    assert "blobs alone" in budget("backup", "memory:", code=2).stderr
+    assert "the folder does not exist" in budget("backup", "list", "nowhere", code=2).stderr
+    assert "must be a folder or s3://" in budget("backup", "memory:", code=2).stderr
     budget("backup", "b")
     budget("restore", "b", code=4)
     budget("restore", "b", "--version", "1", code=2)
@@ -65,7 +65,7 @@ def test_what_is_not_possible_is_said(budget: Run) -> None:
     budget("restore", "b", "--backup", "none", "--store", "x", code=3)
     (Path("empty")).mkdir()
     budget("restore", "empty", "--store", "x", code=3)
-    assert "no backup here" in budget("backup", "list", "empty").stderr
+    assert "no backups yet" in budget("backup", "list", "empty").stderr
 
 
 def test_a_damaged_backup_ends_with_6_and_says_what(budget: Run) -> None:

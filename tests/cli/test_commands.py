@@ -54,7 +54,7 @@ def test_an_empty_store_suggests_what_to_do(run: Run) -> None:
 
 
 def test_create_refuses_a_name_that_lives(budget: Run) -> None:
-    assert budget("create", "acme/budget", code=4).stderr.startswith("error: a log of that name exists")
+    assert budget("create", "acme/budget", code=4).stderr.startswith("error: the name is in use")
     assert json.loads(budget("create", "acme/plan", "--json").stdout)["version"] == 0
 
 
@@ -245,7 +245,7 @@ def test_redact_erases_a_version_of_a_document_a_log_or_a_record(budget: Run) ->
     budget("records", "put", "acme/report", "report.txt")
     with stratalog.open("store") as store:
         store.create_log("acme", "events").append(stratalog.Event("seen", "a person's name"))
-    assert "delete or overwrite it first" in budget("redact", "acme/budget", "--version", "2", code=2).stderr
+    assert "delete or overwrite them first" in budget("redact", "acme/budget", "--version", "2", code=2).stderr
     budget("redact", "acme/budget", "--version", "1")
     budget("redact", "acme/events", "--version", "1")
     assert "erased version 1" in budget("redact", "acme/report", "--record", "--version", "1").stdout
@@ -274,7 +274,7 @@ def test_verify_names_each_damaged_object_and_goes_on_where_it_was_stopped(budge
     budget("create", "acme/other")
     file = str(tmp_path / "finished")
     budget("verify", "--resume", file)
-    assert "passed over" in budget("verify", "--resume", file).stderr
+    assert "skipped" in budget("verify", "--resume", file).stderr
     database = sqlite3.connect("store/index.sqlite")
     database.execute(
         "UPDATE blob_bodies SET body = x'00' WHERE id IN (SELECT id FROM blobs WHERE key LIKE '%/items/%')"

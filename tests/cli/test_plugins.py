@@ -59,7 +59,7 @@ def test_an_installed_command_works_like_a_built_in_one(site: Path, tmp_path: Pa
     stratalog("create", "acme/book")
     assert stratalog("guestbook", "sign", "acme/book", "bob") == "bob\n"
     assert json.loads(stratalog("guestbook", "sign", "acme/book", "ada", "--json"))["guests"] == ["ada", "bob"]
-    assert "A book that guests sign." in stratalog("--help")
+    assert "Sign a guest book." in stratalog("--help")
 
 
 def test_an_installed_application_is_found_by_its_short_name(installed: Path, tmp_path: Path) -> None:
@@ -91,7 +91,7 @@ def test_what_names_no_application_is_refused(name: str) -> None:
     [
         ("import no_such_module", "ModuleNotFoundError: No module named 'no_such_module'"),
         ("raise RuntimeError('of its own')", "RuntimeError: of its own"),
-        ("command = 5", "broken_plugin:command is no click command"),
+        ("command = 5", "broken_plugin:command is not a click command"),
     ],
 )
 def test_a_broken_command_is_shown_as_broken_and_all_others_work(

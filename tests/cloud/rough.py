@@ -47,7 +47,7 @@ class RoughEndpoint:
             return self._send_late(request)
         reply = self._endpoint.exchange(request)
         if fault == "answer lost":
-            raise OutcomeUnknown("the answer of the service was lost")
+            raise OutcomeUnknown("the response of the service was lost")
         if fault == "failed after":
             return refused("InternalServerError", status=500)
         return damaged(reply) if fault == "damaged" else reply
@@ -65,7 +65,7 @@ class RoughEndpoint:
         timer = threading.Timer(self._delays.random() * LATE_SECONDS_MAX, self._endpoint.exchange, [request])
         self._late.append(timer)
         timer.start()
-        raise OutcomeUnknown("the answer of the service was lost")
+        raise OutcomeUnknown("the response of the service was lost")
 
     def _fault(self) -> str:
         with self._lock:
@@ -119,7 +119,7 @@ def _instead_of_sending(fault: str) -> Reply:
     if fault == "unsent":
         raise Unavailable("the endpoint cannot be reached")
     if fault == "request lost":
-        raise OutcomeUnknown("the answer of the service was lost")
+        raise OutcomeUnknown("the response of the service was lost")
     if fault == "failed before":
         return refused("ServiceUnavailable", status=503)
     return refused("ThrottlingException" if fault == "throttled" else "TransactionConflictException")

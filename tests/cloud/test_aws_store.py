@@ -89,16 +89,18 @@ def test_stores_may_share_a_bucket_and_a_queue(made: str) -> None:
 def test_without_create_nothing_is_made_and_what_is_missing_is_named(url: str) -> None:
     name = url.removeprefix("aws://")
     with stratalog.open(url, create=False) as store:
-        with pytest.raises(Unavailable, match=f"no such table; `stratalog init` makes it table='{name}'"):
+        with pytest.raises(Unavailable, match=f"the table does not exist; `stratalog init` creates it table='{name}'"):
             store.create("acme", "plan")
-        with pytest.raises(Unavailable, match=f"no such queue; `stratalog init` makes it queue='{name}.fifo'"):
+        with pytest.raises(
+            Unavailable, match=f"the queue does not exist; `stratalog init` creates it queue='{name}.fifo'"
+        ):
             store.queue.receive()
 
 
 def test_a_missing_bucket_is_named_when_a_blob_is_put_read_or_listed(made: str) -> None:
     with stratalog.open(f"{made}?bucket=no-such-bucket", create=False) as store:
         document = store.create("acme", "plan")
-        missing = "no such bucket; `stratalog init` makes it bucket='no-such-bucket'"
+        missing = "the bucket does not exist; `stratalog init` creates it bucket='no-such-bucket'"
         with pytest.raises(Unavailable, match=missing):
             document.mutate("put", {"key": "notes/large", "value": "x" * 200_000})
         with pytest.raises(Unavailable, match=missing):

@@ -79,7 +79,7 @@ def test_init_makes_what_is_missing_and_says_so(run: Run, on_aws: str) -> None:
 def test_what_is_missing_is_named_with_the_command_that_makes_it(run: Run, on_aws: str) -> None:
     for command in (["list"], ["create", "acme/budget"], ["show", "acme/budget"]):
         said = run(*command, code=5).stderr
-        assert "no such table; `stratalog init` makes it" in said
+        assert "the table does not exist; `stratalog init` creates it" in said
         assert on_aws.removeprefix("aws://") in said
 
 

@@ -52,12 +52,12 @@ def test_a_store_moves_to_aws_and_back(folder: Path, tmp_path: Path, aws_store: 
 
 
 def test_a_copy_from_or_to_what_is_no_store_is_refused(folder: Path, tmp_path: Path, aws_store: str, run: Run) -> None:
-    assert "there is no store in the folder" in run("copy", str(tmp_path / "none"), aws_store, code=2).stderr
-    assert "no such table" in run("copy", f"{aws_store}-none", str(tmp_path / "back"), code=5).stderr
+    assert "the folder has no store" in run("copy", str(tmp_path / "none"), aws_store, code=2).stderr
+    assert "the table does not exist" in run("copy", f"{aws_store}-none", str(tmp_path / "back"), code=5).stderr
     run("--store", str(tmp_path / "other"), "init")
     run("--store", str(tmp_path / "other"), "create", "elsewhere/plan")
     assert (
-        "the target holds something that is not the source's organisation='elsewhere'"
+        "the target holds data that is not from the source organisation='elsewhere'"
         in run("copy", str(folder), str(tmp_path / "other"), code=4).stderr
     )
 

@@ -31,7 +31,7 @@ BOTH = [Put(ITEM, Absent()), Put(Item("p", "t", {}))]
 FOUND = done({"Item": STORED})
 THROTTLE = refused("ProvisionedThroughputExceededException")
 CONFLICT = refused("TransactionConflictException")
-LOST = OutcomeUnknown("the answer of the service was lost")
+LOST = OutcomeUnknown("the response of the service was lost")
 POLICY = DynamoRetryPolicy()
 UNSENT = Unavailable("the endpoint cannot be reached")
 FAILED = refused("InternalServerError", status=500)

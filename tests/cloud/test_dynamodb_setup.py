@@ -18,7 +18,7 @@ from tests.cloud.canned import CannedEndpoint, canned_client, done, refused
 KEYS = [{"AttributeName": "P", "KeyType": "HASH"}, {"AttributeName": "S", "KeyType": "RANGE"}]
 MADE = done({"TableDescription": {}})
 STANDS = refused("ResourceInUseException")
-LOST = OutcomeUnknown("the answer of the service was lost")
+LOST = OutcomeUnknown("the response of the service was lost")
 
 
 def described(status: str, keys: Any = KEYS) -> Any:

@@ -122,7 +122,7 @@ def test_query_5_after_retention_says_applied_but_not_kept() -> None:
     document = grown(world, 40)
     document.forget_below(30)
     reader = world.open()
-    with pytest.raises(VersionForgotten, match="applied in a version that is not kept"):
+    with pytest.raises(VersionForgotten, match="applied in a version that is no longer kept"):
         reader.applied_in("client-0", 1)
     assert reader.applied_in("client-0", 12) == 34
 

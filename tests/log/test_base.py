@@ -90,7 +90,7 @@ def test_a_state_without_a_list_of_parts_is_damage_and_an_older_one_is_the_base(
     assert item is not None
     listless = encode(Manifest("app-snapshot", 1, None, None))
     index.commit([Put(Item(partition, item.sort, {**item.attributes, PLAIN.tag: listless}))])
-    with pytest.raises(Corrupt, match="names no parts"):
+    with pytest.raises(Corrupt, match="has no list of parts"):
         raise_floor(log, 27)
     assert log.floor() == 20
     snapshot = newest_snapshot(index, log.record.prefix, 25)

@@ -182,7 +182,7 @@ def test_a_last_item_that_is_no_entry_is_corrupt() -> None:
     fill(log, 2)
     partition = entries_partition(log.record.prefix, 1)
     scripted(log.environment).backend.commit([Put(Item(partition, number(3), {"x": "?"}))])
-    with pytest.raises(Corrupt, match="no entry"):
+    with pytest.raises(Corrupt, match="not an entry"):
         open_log(log.environment, ORGANISATION, NAME).head()
 
 

@@ -248,7 +248,7 @@ def test_another_history_of_the_name_and_none_at_all_are_contradicted(store: str
     store.delete_log(store.log("acme", "events"))
     assert prove_descent(store, checkpoint).status == "contradicted"
     store.create_log("acme", "events")
-    assert prove_descent(store, checkpoint).reason == "it is another history, with another origin"
+    assert prove_descent(store, checkpoint).reason == "the store holds another history, with another origin"
 
 
 def test_a_history_is_proven_under_another_name(store: stratalog.Store) -> None:

@@ -201,7 +201,7 @@ def test_a_failure_counted_after_the_copy_or_without_its_body_is_found_out(
     with pytest.raises(Corrupt):
         check_copy(source.environment, target.environment, ["acme"])
     source.records("acme").fail("new", "no such column")
-    with pytest.raises(Conflict, match="was written to while it was copied"):
+    with pytest.raises(Conflict, match="was written to during the copy"):
         check_copy(source.environment, target.environment, ["acme"])
 
 
@@ -266,7 +266,7 @@ def test_a_source_that_goes_on_meanwhile_is_copied_by_another_run(
         put(writes, *blobs)
 
     target.environment.index.commit = commit  # type: ignore[method-assign]
-    with pytest.raises(Conflict, match="was written to while it was copied"):
+    with pytest.raises(Conflict, match="was written to during the copy"):
         copy_store(source, target)
     target.environment.index.commit = put  # type: ignore[method-assign]
     copy_store(source, target)

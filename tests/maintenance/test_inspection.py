@@ -189,7 +189,7 @@ def test_an_attribute_that_does_not_decode_is_a_fault_of_its_item() -> None:
         assert item is not None
         assert shape_fault(item) == ""
         cut = Item(item.partition, item.sort, {**item.attributes, "u": b"\x81"})
-        assert shape_fault(cut) == "the attribute u does not decode"
+        assert shape_fault(cut) == "the attribute u cannot be decoded"
 
 
 def test_the_bytes_of_a_blob_are_had_from_another_folder_of_its_owner() -> None:

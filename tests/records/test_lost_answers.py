@@ -14,7 +14,7 @@ from tests.records.helpers import World
 
 Commit = Callable[[], None]
 LARGE = bytes(range(256)) * 400
-FREED = "a put's place was freed before it was answered"
+FREED = "a put's position was freed before its outcome was known"
 
 
 @pytest.fixture

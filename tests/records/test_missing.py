@@ -33,7 +33,7 @@ def check_out_of_reach(records: Records, said: str) -> None:
 def test_b46_a_missing_table_is_told_as_such(dynamo: Emulator) -> None:
     index = DynamoIndex(dynamo_client(dynamo), "no-such-table")
     world = World(ends=lambda clock: (index, MemoryBlobs(clock)))
-    check_out_of_reach(world.records, "no such table")
+    check_out_of_reach(world.records, "the table does not exist")
     world.close()
 
 
@@ -42,7 +42,9 @@ def test_b38_b46_a_missing_bucket_is_told_as_such(bucket: Emulator) -> None:
     world = World()
     world.records.put("b1", LARGE)
     blobs = blobs_in("no-such-bucket", bucket)
-    check_out_of_reach(Records(Environment(world.index, blobs, world.clock), world.organisation), "no such bucket")
+    check_out_of_reach(
+        Records(Environment(world.index, blobs, world.clock), world.organisation), "the bucket does not exist"
+    )
     blobs.close()
 
 

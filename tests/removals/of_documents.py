@@ -34,7 +34,7 @@ REMOVALS: tuple[Removal, ...] = (
         (
             Edit(
                 BLOB_BATCH,
-                'raise OutcomeUnknown("the blobs of a commit that may stand could not be put again") from exc',
+                'raise OutcomeUnknown("the blobs of a commit in doubt could not be put again") from exc',
                 "raise",
             ),
         ),

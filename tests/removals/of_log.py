@@ -276,7 +276,7 @@ REMOVALS: tuple[Removal, ...] = (
         (
             Edit(
                 RETENTION,
-                'OutcomeUnknown("the floor rose, and what is below it is not all marked: call it again") from exc',
+                'OutcomeUnknown("the floor rose, but some segments below it are not marked: call again") from exc',
                 "exc",
             ),
         ),

@@ -17,7 +17,7 @@ HANGS_UP_AS_FAR_AS_IT_GOES = """\
             self.connections.close(listener.id)
             self._forget(name, listener.id)
         except StratalogError as exc:
-            _log.info("a listener of %s/%s was not hung up on: %s", *name, exc)
+            _log.info("a connection of a listener of %s/%s was not closed: %s", *name, exc)
 """
 HANGS_UP = """\
         self.connections.close(listener.id)

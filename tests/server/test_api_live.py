@@ -310,7 +310,7 @@ def test_presence_is_bounded() -> None:
 def test_a_document_that_cannot_be_joined_leaves_no_trace() -> None:
     async def story(hub: Hub, store: Store) -> None:
         for _ in range(3):
-            with pytest.raises(Exception, match="no such log"):
+            with pytest.raises(Exception, match="log not found"):
                 await hub.join("acme", "nothing")
         assert hub._rooms == {}
         listener = await hub.join("acme", "budget")

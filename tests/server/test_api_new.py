@@ -41,5 +41,9 @@ def test_it_writes_over_nothing_and_asks_for_a_name_that_python_takes(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     (tmp_path / "there").mkdir()
-    for name, said in (("there", "there already"), ("my-app", "cannot be a Python module"), ("class", "cannot be")):
+    for name, said in (
+        ("there", "already exists"),
+        ("my-app", "not the name of a Python module"),
+        ("class", "not the name"),
+    ):
         assert said in new(name, code=2)

@@ -110,7 +110,7 @@ def test_a_port_that_is_taken_is_said_in_one_line() -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = str(taken.getsockname()[1])
         said = run("--port", port, code=2)
-    assert said == f"error: cannot listen at 127.0.0.1 port {port}: {os.strerror(98)}; --port 0 takes any free one\n"
+    assert said == f"error: cannot listen on 127.0.0.1 port {port}: {os.strerror(98)}; --port 0 takes any free one\n"
 
 
 def test_an_answer_in_two_writes_waits_for_no_acknowledgement() -> None:
@@ -122,7 +122,7 @@ def test_an_answer_in_two_writes_waits_for_no_acknowledgement() -> None:
 
 def test_others_are_not_served_without_authentication() -> None:
     for host in ("0.0.0.0", "192.0.2.1", "::"):
-        assert "without authentication only this machine is served" in run("--host", host, "--port", "0", code=2)
+        assert "needs an application with authentication" in run("--host", host, "--port", "0", code=2)
 
 
 def test_what_is_no_application_is_said(tmp_path: Path, monkeypatch: Any) -> None:
@@ -131,7 +131,7 @@ def test_what_is_no_application_is_said(tmp_path: Path, monkeypatch: Any) -> Non
     for text, said in {
         "app": "MODULE:NAME",
         "nowhere:app": "No module named 'nowhere'",
-        "another_app:broken": "is no stratalog.server.Application",
+        "another_app:broken": "is not a stratalog.server.Application",
     }.items():
         assert said in run(text, code=2)
 

@@ -125,7 +125,7 @@ def test_a_part_in_the_file_and_a_piece_in_memory_are_counted(spool: BodySpool) 
             assert (taken._budgets.files.used, taken._budgets.answers.used) == (400_000, BODY_PIECE_BYTES)
         assert next(pieces, None) is None
     refused = spool.pieces(iter([b"x" * 400_000]), request_bytes(file_bytes_of_principal_max=399_999))
-    with pytest.raises(Refused, match="the principal has its share of bytes of temporary files"):
+    with pytest.raises(Refused, match="the principal has used its share of bytes of temporary files"):
         next(refused)
     assert spool.slots_used == 0
 

@@ -22,7 +22,7 @@ def test_of_one_kind_a_line_a_second_is_written_and_the_others_are_counted(caplo
         for number in range(2001):
             refuse(number)
             clock.sleep(0.001)
-    assert caplog.messages == ["refused 0", "refused 1000 (999 more left out)", "refused 2000 (999 more left out)"]
+    assert caplog.messages == ["refused 0", "refused 1000 (999 more omitted)", "refused 2000 (999 more omitted)"]
 
 
 def test_what_was_left_out_is_told_after_the_flood_too(caplog: pytest.LogCaptureFixture) -> None:
@@ -36,7 +36,7 @@ def test_what_was_left_out_is_told_after_the_flood_too(caplog: pytest.LogCapture
         clock.sleep(1)
         throttle.report()
         throttle.report()
-    assert caplog.messages == ["refused 0", "4 more left out: refused %d"]
+    assert caplog.messages == ["refused 0", "4 more omitted: refused %d"]
 
 
 def test_another_kind_of_line_is_written_at_once(caplog: pytest.LogCaptureFixture) -> None:

@@ -246,7 +246,7 @@ def test_a_call_whose_callers_pause_lasts_too_long_is_refused() -> None:
         pool = Pool("work", settings, paces=busy(), thread_seconds=ten_seconds_more())
         for caller in (ADA, BOB):
             await pool.run(lambda: "done", caller=caller)
-        with pytest.raises(Refused, match="compute too much beside others") as refused:
+        with pytest.raises(Refused, match="exceed its share of computing time") as refused:
             await pool.run(lambda: "done", caller=ADA)
         assert (refused.value.status, refused.value.details["scope"]) == (429, "principal")
         await asyncio.to_thread(pool.close)

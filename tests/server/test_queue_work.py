@@ -191,6 +191,6 @@ def test_what_cannot_be_redriven_is_said(folder: Path) -> None:
     assert run(folder, "dead-letters", "list") == []
     (said,) = run(folder, "dead-letters", "redrive", "0000000000000007", code=1)
     assert said["letter"] == "0000000000000007"
-    assert "no such dead letter" in said["error"]
+    assert "dead letter not found" in said["error"]
     run(folder, "dead-letters", "redrive", code=2)
     run(folder, "dead-letters", "redrive", "--all", "--args", "{}", code=2)

@@ -23,11 +23,11 @@ def budget() -> Budget:
 def test_a_principal_that_has_its_share_is_refused_and_another_is_not() -> None:
     connections = budget()
     allocations = [connections.take(ADA, ACME) for _ in range(4)]
-    with pytest.raises(Refused, match="the principal has its share of live connections") as caught:
+    with pytest.raises(Refused, match="the principal has used its share of live connections") as caught:
         connections.take(ADA, ACME)
     assert (caught.value.status, caught.value.details) == (429, {"limit": 4, "value": 5, "scope": "principal"})
     connections.take(BOB, ACME, amount=2)
-    with pytest.raises(Refused, match="the organisation has its share"):
+    with pytest.raises(Refused, match="the organisation has used its share"):
         connections.take(BOB, ACME)
     allocations[0].release()
     connections.take(ADA)

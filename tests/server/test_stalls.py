@@ -175,7 +175,7 @@ def test_a_slow_store_is_well_as_long_as_the_last_look_is_young() -> None:
         slow.gate.clear()
         await check.ask()
         slow.clock.sleep(HEALTH_AGE_SECONDS_MAX + 1)
-        with pytest.raises(Unavailable, match="does not answer"):
+        with pytest.raises(Unavailable, match="does not respond"):
             await check.ask()
         slow.gate.set()
         await is_well(check)

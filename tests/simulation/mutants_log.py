@@ -176,7 +176,7 @@ def _delete_head_first(log: Any) -> None:
         except ConditionFailed:
             continue
         return
-    raise ContentionError("the log to delete kept changing", log=record.name)
+    raise ContentionError("other writers kept changing the log to delete", log=record.name)
 
 
 def _commit_without_second_look(environment: Any, writes: Any, landed: Any) -> None:

@@ -55,7 +55,7 @@ def _load_from_field(log: Log, chunks: Chunks, at: int, head: Head | None = None
 def _read_by_given_head(self: Any, after: int = 0, upto: int | None = None, *, head: Head | None = None) -> Any:
     """Takes the head that it is given for the newest."""
     if head is not None and upto is not None and upto > head.version:
-        raise NotFound("no such version", version=upto, head=head.version)
+        raise NotFound("version not found", version=upto, head=head.version)
     return _read(self, after, upto, head=head)
 
 

@@ -20,7 +20,7 @@ __all__ = ["AnsweredBlobs", "AnsweredIndex", "Ended", "Handle", "Interrupter"]
 T = TypeVar("T")
 INTERRUPT_RATE = 0.03
 SLOW_MS_MAX = 400
-FORGOTTEN = "an append's place was forgotten"
+FORGOTTEN = "an append's position was forgotten"
 """How the error begins of an append whose version in doubt was forgotten before anybody could look for it."""
 
 

@@ -247,13 +247,13 @@ def broken_trees() -> list[tuple[str, list[Leaf | Inner]]]:
     return [
         ("out of order", [leaf("b", "a")]),
         ("out of order", [first, leaf("a"), parent_of(first, leaf("a"))]),
-        ("does not end where", [leaf(end, "z")]),
-        ("does not end where", [leaf("a"), second, parent_of(leaf("a"), second)]),
+        ("does not end at a boundary", [leaf(end, "z")]),
+        ("does not end at a boundary", [leaf("a"), second, parent_of(leaf("a"), second)]),
         ("single child", [first, parent_of(first)]),
-        ("one level below|its parent says", [first, second, msgspec.structs.replace(good, level=2)]),
-        ("its parent says", [first, second, msgspec.structs.replace(good, counts=(1, 4))]),
-        ("its parent says", [first, second, msgspec.structs.replace(good, digests=(b"0" * 32, b"1" * 32))]),
-        ("its parent says", [first, second, msgspec.structs.replace(good, keys=(end, "z"))]),
+        ("one level below|contradicts its parent", [first, second, msgspec.structs.replace(good, level=2)]),
+        ("contradicts its parent", [first, second, msgspec.structs.replace(good, counts=(1, 4))]),
+        ("contradicts its parent", [first, second, msgspec.structs.replace(good, digests=(b"0" * 32, b"1" * 32))]),
+        ("contradicts its parent", [first, second, msgspec.structs.replace(good, keys=(end, "z"))]),
     ]
 
 
@@ -275,7 +275,7 @@ def test_verify_accepts_the_same_tree_unbroken() -> None:
 def test_verify_finds_a_root_that_tells_another_count() -> None:
     chunks = new_chunks()
     root = build(chunks, items(500))
-    with pytest.raises(Corrupt, match="a root does not say"):
+    with pytest.raises(Corrupt, match="a root contradicts"):
         verify(chunks, msgspec.structs.replace(root, count=501))
 
 

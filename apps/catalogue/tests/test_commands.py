@@ -149,7 +149,7 @@ def test_a_poll_that_goes_on_outlives_a_source_that_is_away(shell: Shell, monkey
     clock = Told([lambda: None] * 3 + [lambda: away.rename(there)])
     monkeypatch.setattr("stratalog.store.SystemClock", lambda: clock)
     first, works, second, more = shell("poll", "acme", "--every", "60")
-    assert ("not there" in first["reason"], works["made"]) == (True, 0)
+    assert ("does not exist" in first["reason"], works["made"]) == (True, 0)
     assert (second["reason"], second["taken"]["new"], more["made"]) == ("", 1, 1)
     assert clock.slept[3:] == [60, 60]
 

@@ -92,7 +92,7 @@ def test_a_source_with_settings_of_a_newer_program_is_named_and_the_others_are_r
     books.records.put("catalogue/source/aaa", b'{"name":"aaa","unknown":1}')
     write_books(books, 201, 2)
     first, second = poll(books.store, "acme", books.connect)
-    assert (first.source, "not ones this program knows" in first.reason) == ("aaa", True)
+    assert (first.source, "unknown to this program" in first.reason) == ("aaa", True)
     assert second.taken.new == 1
     books.scan()
 

@@ -88,7 +88,7 @@ def test_passing_trouble_is_tried_again(catalogue: Catalogue, feed: Feed, status
 def test_lasting_trouble_is_told_and_the_next_poll_begins_where_this_one_did(catalogue: Catalogue, feed: Feed) -> None:
     feed.broken = [500] * 4
     polled = catalogue.poll()
-    assert ("cannot answer" in polled.reason, polled.taken.read) == (True, 0)
+    assert ("temporarily unavailable" in polled.reason, polled.taken.read) == (True, 0)
     assert catalogue.poll().taken.new == 8
     assert catalogue.records.failure("polls/books") is None
 
@@ -175,7 +175,7 @@ def test_pages_and_answers_without_end_are_refused(
     monkeypatch.setattr(feeds, "CATALOGUE_PAGES_MAX", 2)
     assert "too many" in catalogue.poll().reason
     monkeypatch.setattr(feeds, "CATALOGUE_DOCUMENT_BYTES_MAX", 10)
-    assert "an answer is too large" in catalogue.poll().reason
+    assert "a response is too large" in catalogue.poll().reason
 
 
 def test_a_harvest_without_end_is_refused(

@@ -170,7 +170,7 @@ def test_a_file_is_ingested_by_its_own_name_and_deletes_no_other(catalogue: Cata
         (step,) = poll_file(source, catalogue.folder / "scans" / name)
         assert take(catalogue.records, source, step).new == 1
     assert catalogue.ids("source/scans/") == ["[ab]", "a"]
-    with pytest.raises(Invalid, match="no file"):
+    with pytest.raises(Invalid, match="not a file"):
         list(poll_file(source, catalogue.folder))
 
 

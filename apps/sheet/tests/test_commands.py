@@ -73,7 +73,7 @@ def test_a_version_is_named_listed_restored_and_forked(plan: Run) -> None:
 
 
 def test_a_sheet_is_renamed(plan: Run) -> None:
-    assert plan("rename", "acme/plan", "Budget", "--author", "cid").output == "acme/plan is called “Budget”\n"
+    assert plan("rename", "acme/plan", "Budget", "--author", "cid").output == "the title of acme/plan is “Budget”\n"
     (listed,) = [json.loads(line) for line in plan("list", "--json").output.splitlines()]
     assert (listed["name"], listed["title"]) == ("plan", "Budget")
     assert "cid" in plan("history", "acme/plan").output.splitlines()[0]
@@ -111,20 +111,20 @@ def test_a_file_goes_in_and_out_with_a_report(run: Run, tmp_path: Path) -> None:
     assert "formulas that cannot be read go out as text (1: S!A2)" in run("export", "local/book", "out.xlsx").output
     (tmp_path / "list.csv").write_text("a,007\n")
     run("import", "list.csv")
-    assert run("report", "local/list").output == "the file came in whole\n"
+    assert run("report", "local/list").output == "the file was imported completely\n"
     run("export", "local/list", "out.csv", "--tab", "Sheet1")
     assert (tmp_path / "out.csv").read_bytes() == b"a,007\r\n"
     assert "--tab" in run("export", "local/list", "out.xlsx", "--tab", "Sheet1", code=2).output
 
 
-def test_states_that_are_due_are_kept(plan: Run) -> None:
-    assert plan("snapshot", "acme").output == "kept 0 states\n"
+def test_due_snapshots_are_saved(plan: Run) -> None:
+    assert plan("snapshot", "acme").output == "saved 0 snapshots\n"
 
 
 def test_what_goes_wrong_is_one_line_and_an_exit_code(plan: Run) -> None:
-    assert "no such log" in plan("get", "acme/none", "A1", code=3).output
-    assert "no such version" in plan("get", "acme/plan", "A1", "--at", "99", code=3).output
-    assert "that is no cell" in plan("get", "acme/plan", "nonsense", code=2).output
+    assert "log not found" in plan("get", "acme/none", "A1", code=3).output
+    assert "version not found" in plan("get", "acme/plan", "A1", "--at", "99", code=3).output
+    assert "not a cell" in plan("get", "acme/plan", "nonsense", code=2).output
     plan("create", "acme/plan", code=4)
     plan("fork", "acme/plan", "other/plan", code=2)
 

@@ -67,7 +67,7 @@ def test_a_copy_outlives_what_it_was_copied_from(engines: EnginePool) -> None:
         assert [one.author for one in opened.blame("A1")] == ["ada"]
         assert [opened.get("A1", at=at).content for at in (1, 2, 3)] == ["", "both", "both"]
         assert opened.fork(3, "again").get("A1").content == "both"
-        with pytest.raises(Conflict, match="was deleted"):
+        with pytest.raises(Conflict, match="a deleted sheet"):
             opened.fork(1, "before")
         assert fork.set("A2", "goes on").version == 4
         fork.delete()

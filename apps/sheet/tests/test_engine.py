@@ -152,7 +152,7 @@ def test_cpu_time_is_counted_for_each_call(engine: Engine) -> None:
 def test_an_answer_without_end_is_not_read(engine: Engine, monkeypatch: pytest.MonkeyPatch) -> None:
     opened(engine)
     monkeypatch.setattr("stratalog_sheet.engine.SHEET_ANSWER_BYTES_MAX", 100)
-    with pytest.raises(LimitExceeded, match="answers more"):
+    with pytest.raises(LimitExceeded, match="is too large"):
         engine.call("export", key="k")
     assert engine.has_ended
 

@@ -135,7 +135,7 @@ def test_a_workbook_with_too_many_cells_is_refused_before_the_engine_sees_it(
 ) -> None:
     monkeypatch.setattr("stratalog_sheet.sheets.SHEET_CELLS_MAX", 100)
     monkeypatch.setattr(sheets.engines, "lend", None)
-    with pytest.raises(LimitExceeded, match="more cells"):
+    with pytest.raises(LimitExceeded, match="too many cells"):
         sheets.import_file("acme", "plan", small())
 
 

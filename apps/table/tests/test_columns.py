@@ -105,7 +105,7 @@ def test_how_values_are_laid_out_is_no_type_of_its_own(kind: pa.DataType, told: 
 )
 def test_what_parquet_cannot_store_is_refused_at_the_door(kind: pa.DataType, tmp_path: Path) -> None:
     table, data_files = made(tmp_path)
-    with pytest.raises(Invalid, match="of a type that no table has"):
+    with pytest.raises(Invalid, match="has a type that tables do not support"):
         bring(table, data_files, 1, pa.nulls(1, kind))
     assert table.at().columns() is None
 

@@ -183,7 +183,7 @@ def test_a_worker_without_tables_leaves_transactions_to_one_that_has_them() -> N
             pass
         clock.sleep(400)
     assert queue.outcome(ticket) is None
-    assert "does not have the application" in failures[0]
+    assert "lacks a mutator of the push" in failures[0]
     store.document("acme", "events").rules = RULES
     Worker(store).run(drain=True)
     assert queue.wait(ticket, 1).reason is None

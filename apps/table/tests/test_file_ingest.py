@@ -140,7 +140,7 @@ def test_a_file_that_changes_while_it_is_read_is_an_error(table: Table) -> None:
 @pytest.mark.parametrize("content", [b"", b"PAR1", b"id,row\n1,2\n", b"PAR1" + b"\0" * 100 + b"PAR1"])
 def test_what_is_no_parquet_is_an_error_that_names_it(table: Table, content: bytes) -> None:
     Path("bad.parquet").write_bytes(content)
-    with pytest.raises(Invalid, match=r"no Parquet, or damaged path=.*bad\.parquet"):
+    with pytest.raises(Invalid, match=r"not Parquet, or it is damaged path=.*bad\.parquet"):
         bring(table, "bad.parquet")
 
 
@@ -149,10 +149,10 @@ def test_a_damaged_page_is_an_error_and_the_rows_before_it_are_there_once(table:
     whole = Path("cut.parquet").read_bytes()
     middle = len(whole) // 2
     Path("cut.parquet").write_bytes(whole[:middle] + b"\xff" * 400 + whole[middle + 400 :])
-    with pytest.raises(Invalid, match="no Parquet, or damaged"):
+    with pytest.raises(Invalid, match="not Parquet, or it is damaged"):
         bring(table, "cut.parquet", rows=50)
     count = len(rows_of(table))
-    with pytest.raises(Invalid, match="no Parquet, or damaged"):
+    with pytest.raises(Invalid, match="not Parquet, or it is damaged"):
         bring(table, "cut.parquet", rows=50)
     assert len(rows_of(table)) == count
 

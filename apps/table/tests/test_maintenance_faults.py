@@ -316,7 +316,7 @@ def test_a_promise_keeps_what_merges_replaced() -> None:
     table.clear_files()
     newest = table.version
     clock.sleep(29 * 86_400)
-    with pytest.raises(Conflict, match="promises to keep its versions longer"):
+    with pytest.raises(Conflict, match="retention keeps its versions longer"):
         table.forget_below(newest)
     table.forget_below(old)
     table.set_retention(0)

@@ -23,7 +23,7 @@ from stratalog.server.pages import OWN_CONNECTIONS
 
 __all__ = ["GatewayAnswer", "packing_of"]
 
-TOO_LARGE = "the answer is too large for a function: ask for less at once, by a range or a limit, or ask a server"
+TOO_LARGE = "the response is too large for a function: request less at once, by a range or a limit, or use a server"
 TOO_LARGE_PLAIN = f"{TOO_LARGE}; or accept zstd or gzip"
 GZIP_WINDOW = 31  # tells zlib to write the gzip format
 # The headers that describe the body. An error that replaces the body must not keep them.

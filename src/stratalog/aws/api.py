@@ -102,7 +102,7 @@ class _Exchange:
             answer.status, answer.headers = message["status"], list(message.get("headers", ()))
             for name, value in answer.headers:
                 if name.lower() == b"content-type" and value.startswith(EVENT_STREAM):
-                    raise Refused(501, "unsupported", "no stream passes here; hints come over a WebSocket")
+                    raise Refused(501, "unsupported", "functions do not serve event streams; use the WebSocket")
             return
         answer.add(message.get("body", b""))
         if not message.get("more_body", False):

@@ -101,7 +101,7 @@ class Listeners:
                 [Put(Item(connection_partition(id), NAME_SORT, {"o": organisation, "d": name}), Absent())]
             )
         except ConditionFailed as exc:
-            raise Forbidden("a connection says hello once") from exc
+            raise Forbidden("a connection may send hello only once") from exc
         self._put((organisation, name), GatewayListener(id, min(latest_ms, expires_ms or latest_ms)))
 
     def leave(self, id: str) -> None:
@@ -118,14 +118,14 @@ class Listeners:
         """Show a connection's state to the others; None removes it. Raises LimitExceeded, Forbidden."""
         size = len(encode(state))
         if size > PRESENCE_BYTES_MAX:
-            raise LimitExceeded("what is shown of a client is too large", value=size, limit=PRESENCE_BYTES_MAX)
+            raise LimitExceeded("the presence of a client is too large", value=size, limit=PRESENCE_BYTES_MAX)
         name = self.name_of(id)
         item = self._index.get(listeners_partition(*name), escape(id)) if name else None
         if name is None or item is None:
-            raise Forbidden("a connection must say hello first")
+            raise Forbidden("a connection must send hello first")
         shown = [listener.id for listener in self._all(name, True) if listener.state is not None and listener.id != id]
         if state is not None and len(shown) >= GATEWAY_SHOWN_MAX:
-            raise Forbidden("too many show themselves in the document", limit=GATEWAY_SHOWN_MAX)
+            raise Forbidden("too many connections of the document send presence", limit=GATEWAY_SHOWN_MAX)
         known = _listener(item)
         with suppress(ConditionFailed):  # the connection has left meanwhile
             self._put(name, msgspec.structs.replace(known, state=state), Equals("e", known.expires_ms))
@@ -146,7 +146,7 @@ class Listeners:
             # An eventually consistent read costs half. A listener that it misses has just joined and pulls by itself.
             self._send((organisation, name), message, self._living((organisation, name), consistent=False))
         except StratalogError as exc:
-            _log.warning("those who listen to %s/%s were not told: %s", organisation, name, exc)
+            _log.warning("the listeners of %s/%s were not notified: %s", organisation, name, exc)
 
     def _send_shown(self, name: Name) -> None:
         living = self._living(name, consistent=True)
@@ -175,7 +175,7 @@ class Listeners:
             self._forget(name, listener.id)
             return False
         except StratalogError as exc:
-            _log.info("a listener of %s/%s was not told: %s", *name, exc)
+            _log.info("a listener of %s/%s was not notified: %s", *name, exc)
             return True
 
     def _living(self, name: Name, *, consistent: bool) -> list[GatewayListener]:
@@ -194,7 +194,7 @@ class Listeners:
             self.connections.close(listener.id)
             self._forget(name, listener.id)
         except StratalogError as exc:
-            _log.info("a listener of %s/%s was not hung up on: %s", *name, exc)
+            _log.info("a connection of a listener of %s/%s was not closed: %s", *name, exc)
 
     def _all(self, name: Name, consistent: bool) -> Iterator[GatewayListener]:
         for item in self._index.query(listeners_partition(*name), consistent=consistent):
@@ -214,7 +214,7 @@ class Listeners:
 def _listener(item: Item) -> GatewayListener:
     expires_ms, state = item.attributes.get("e"), item.attributes.get("s")
     if not isinstance(expires_ms, int) or not isinstance(state, bytes | None):
-        raise Corrupt("an item is no listener", sort=item.sort)
+        raise Corrupt("an item is not a listener", sort=item.sort)
     return GatewayListener(unescape(item.sort), expires_ms, None if state is None else decode(state))
 
 

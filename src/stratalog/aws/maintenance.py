@@ -31,7 +31,9 @@ def handler(event: object, context: Any) -> dict[str, Any]:
     seconds = max(0.0, context.get_remaining_time_in_millis() / 1000 - END_SECONDS)
     done = maintained(container(), policy, seconds)
     if done.failures:
-        raise Unavailable("not all of the store could be kept up", failures=len(done.failures), first=done.failures[0])
+        raise Unavailable(
+            "maintenance of the store failed in part", failures=len(done.failures), first=done.failures[0]
+        )
     return msgspec.to_builtins(done)  # type: ignore[no-any-return]
 
 
@@ -42,5 +44,5 @@ def maintained(opened: Container, policy: MaintenancePolicy, seconds: float) -> 
         opened.store, policy, steps=application.maintenance, seconds=seconds, measures=application.has_quotas
     )
     for failure in done.failures:
-        _log.error("not kept up: %s", failure)
+        _log.error("maintenance failed: %s", failure)
     return done

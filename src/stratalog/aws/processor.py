@@ -51,7 +51,7 @@ class Processor:
     def __init__(self, opened: Container) -> None:
         queue = opened.store.queue
         if not isinstance(queue, SqsQueue):
-            raise Invalid("events of SQS are for a store on AWS")
+            raise Invalid("events of SQS need a store on AWS")
         self._queue = queue
         self._container = opened
         self._clock = opened.store.environment.clock
@@ -124,7 +124,7 @@ class Processor:
         reason = f"{type(error).__name__}: {error}"
         if not isinstance(error, TRANSIENT):
             reason = self._settler.note_failure(message, error)
-        _log.warning("%s: message %s, given out %d times: %s", message.group, message.id, message.receives, reason)
+        _log.warning("%s: message %s, received %d times: %s", message.group, message.id, message.receives, reason)
         return again_seconds(message, self._settings.failure_seconds_max)
 
     def _give_back(self, messages: Sequence[Message], after_seconds: float) -> Sequence[Message]:

@@ -110,7 +110,7 @@ class Sockets:
         """Add the connection to the listeners of a document, and send it the head and the states of the others."""
         organisation, _, name = hello.document.partition("/")
         if not name or "/" in name:
-            raise Invalid("hello must name organisation/document here", value=hello.document)
+            raise Invalid("hello must name organisation/document", value=hello.document)
         organisation, name = unquote(organisation), unquote(name)
         expires_ms = self._runner.run(self._admit(hello.token, organisation, name))
         log = self._container.store.log(organisation, name)

@@ -55,12 +55,14 @@ def parse_address(url: str) -> Address:
     parts = urlsplit(url)
     given = dict(pairs := parse_qsl(parts.query, keep_blank_values=True))
     if parts.path.strip("/") or parts.fragment or len(given) < len(pairs) or given.keys() - MAY_NAME:
-        raise Invalid("an address on AWS is aws://NAME?bucket=…&queue=…&region=…&prefix=…&freed=…", url=url)
+        raise Invalid(
+            "the URL of a store on AWS must be aws://NAME?bucket=…&queue=…&region=…&prefix=…&freed=…", url=url
+        )
     address = Address(**{"table": parts.netloc, "bucket": parts.netloc, "queue": parts.netloc, **given})
     for part, (shape, rule) in SHAPES.items():
         value = getattr(address, part)
         if not shape.fullmatch(value):
-            raise Invalid(f"a {part} on AWS is {rule}", url=url, **{part: value})
+            raise Invalid(f"a {part} on AWS must be {rule}", url=url, **{part: value})
     return address
 
 
@@ -139,7 +141,7 @@ def open_bucket(url: str, clock: Clock) -> ObjectBlobs:
     for part, value in (("bucket", parts.netloc), ("prefix", parts.path.strip("/"))):
         shape, rule = SHAPES[part]
         if not shape.fullmatch(value) or parts.query or parts.fragment:
-            raise Invalid(f"a {part} on AWS is {rule}", url=url)
+            raise Invalid(f"a {part} on AWS must be {rule}", url=url)
     botocore_session = Session()
     session = boto3.Session(botocore_session=botocore_session)
     return open_object_blobs(url, clock, endpoint=configured_endpoint(botocore_session, "s3"), session=session)
@@ -169,7 +171,7 @@ SHAPES: dict[str, tuple[re.Pattern[str], str]] = {
     "table": (re.compile(r"[A-Za-z0-9_.-]{3,255}"), "3 to 255 letters, digits, underscores, dots and hyphens"),
     "bucket": (re.compile(r"[a-z0-9][a-z0-9.-]{1,61}[a-z0-9]"), "3 to 63 lower-case letters, digits and hyphens"),
     "queue": (re.compile(r"[A-Za-z0-9_-]{1,70}"), "up to 70 letters, digits, underscores and hyphens"),
-    "freed": (re.compile(r"(retain)?"), "retain, or left out"),
+    "freed": (re.compile(r"(retain)?"), "retain, or omitted"),
     "region": (re.compile(r"[a-z0-9-]*"), "lower-case letters, digits and hyphens"),
     "prefix": (re.compile(r"([A-Za-z0-9_-][A-Za-z0-9._-]*(/[A-Za-z0-9_-][A-Za-z0-9._-]*)*)?"), "a path of plain names"),
 }

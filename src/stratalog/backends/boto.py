@@ -93,6 +93,6 @@ def once(service: str, call: Callable[[], T], *, writes: bool) -> T:
     except NOT_SENT as exc:
         raise Retryable(Unavailable(f"{service} cannot be reached", reason=str(exc))) from exc
     except LOST as exc:
-        raise Retryable(unknown(f"the answer of {service} was lost", reason=str(exc))) from exc
+        raise Retryable(unknown(f"the response of {service} was lost", reason=str(exc))) from exc
     except exceptions.BotoCoreError as exc:
-        raise RequestRefused(f"{service} cannot be asked", type(exc).__name__, str(exc)) from exc
+        raise RequestRefused(f"the request to {service} cannot be sent", type(exc).__name__, str(exc)) from exc

@@ -183,7 +183,7 @@ class DynamoIndex:
             return self._client.call(operation, request, decoder, kind)
         except Unavailable as exc:
             if exc.details.get("code") == "ResourceNotFoundException":
-                raise Unavailable("there is no such table; `stratalog init` makes it", table=self.table) from exc
+                raise Unavailable("the table does not exist; `stratalog init` creates it", table=self.table) from exc
             raise
 
     def _request(self, **more: Any) -> Request:
@@ -253,7 +253,7 @@ def _attributes(item: Item) -> Attributes:
     attributes = {name: _value(value) for name, value in item.attributes.items()}
     key = _key(item.partition, item.sort)
     if attributes.keys() & key.keys():
-        raise Invalid("an attribute has the name of a key", names=sorted(key))
+        raise Invalid("an attribute may not have the name of a key", names=sorted(key))
     return {**key, **attributes}
 
 
@@ -264,7 +264,7 @@ def _value(value: Attribute) -> DynamoValue:
         return DynamoValue(B=value)
     if type(value) is int and value.bit_length() <= INTEGER_BITS_MAX:
         return DynamoValue(N=str(value))
-    raise Invalid("an attribute is no text, bytes or integer of 64 bits", kind=type(value).__name__)
+    raise Invalid("an attribute must be text, bytes or an integer of 64 bits", kind=type(value).__name__)
 
 
 def _item(attributes: Attributes) -> Item:
@@ -281,5 +281,5 @@ def _plain(value: DynamoValue) -> Attribute:
     if value.B is not None:
         return value.B
     if value.N is None or not is_decimal(value.N.removeprefix("-")):
-        raise Corrupt("an attribute of the index is no text, bytes or integer")
+        raise Corrupt("a stored attribute is neither text, bytes nor an integer")
     return int(value.N)

@@ -245,15 +245,15 @@ def _read(reply: Reply, decoder: msgspec.json.Decoder[T]) -> DynamoAnswer[T]:
     """
     checksum = reply.headers.get(b"x-amz-crc32")
     if checksum is not None and checksum != b"%d" % zlib.crc32(reply.body):
-        return DynamoAnswer(Kind.LOST, message="the answer's checksum is wrong")
+        return DynamoAnswer(Kind.LOST, message="the response's checksum is wrong")
     if reply.status >= 500:
         return DynamoAnswer(Kind.LOST, message=f"the service failed with status {reply.status}")
     try:
         return DynamoAnswer(Kind.DONE, decoder.decode(reply.body)) if reply.status == 200 else _refusal(reply)
     except msgspec.ValidationError as exc:
-        raise Corrupt("the index holds what Stratalog does not write", reason=str(exc)) from exc
+        raise Corrupt("the index holds an item that Stratalog did not write", reason=str(exc)) from exc
     except (msgspec.DecodeError, UnicodeDecodeError) as exc:
-        return DynamoAnswer(Kind.LOST, message=f"the answer is not whole: {exc}")
+        return DynamoAnswer(Kind.LOST, message=f"the response is incomplete: {exc}")
 
 
 def _refusal(reply: Reply) -> DynamoAnswer[Any]:
@@ -279,10 +279,10 @@ def _kind(codes: set[str]) -> Kind:
 
 def _error(operation: str, answer: DynamoAnswer[Any], lost: bool) -> StratalogError:
     if lost:
-        return OutcomeUnknown("the answer to a write was lost", operation=operation, reason=answer.message)
+        return OutcomeUnknown("the response to a write was lost", operation=operation, reason=answer.message)
     details = {"operation": operation, "code": answer.code or answer.kind.value, "reason": answer.message}
     if answer.kind is not Kind.REFUSED:
-        return Unavailable("the index could not be asked in time", **details)
+        return Unavailable("the index did not respond in time", **details)
     codes = {answer.code, *(reason.Code for reason in answer.reasons)}
     if codes & {"ValidationException", "ValidationError"}:
         text = " ".join([answer.message, *(reason.Message or "" for reason in answer.reasons)])

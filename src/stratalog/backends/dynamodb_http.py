@@ -65,7 +65,7 @@ class Endpoint:
     ) -> None:
         parts = urlsplit(url)
         if parts.scheme not in ("http", "https") or not parts.hostname:
-            raise Invalid("an endpoint needs a URL of http or https", url=url)
+            raise Invalid("the URL of an endpoint must begin with http or https", url=url)
         self.host = parts.netloc
         self._address = (parts.hostname, parts.port or (443 if parts.scheme == "https" else 80))
         self._tls = ssl.create_default_context() if parts.scheme == "https" else None
@@ -143,7 +143,7 @@ class _Connection:
             self._stream.sendall(request)
             return self._read()
         except (OSError, ValueError) as exc:
-            raise OutcomeUnknown("the answer of the service was lost", reason=str(exc) or type(exc).__name__) from exc
+            raise OutcomeUnknown("the response of the service was lost", reason=str(exc) or type(exc).__name__) from exc
 
     def close(self) -> None:
         with suppress(OSError):
@@ -153,39 +153,39 @@ class _Connection:
     def _read(self) -> Reply:
         version, status, *_ = self._line().split(b" ", 2)
         if not version.startswith(b"HTTP/1."):
-            raise ValueError("the answer is not HTTP")
+            raise ValueError("the response is not HTTP")
         headers: dict[bytes, bytes] = {}
         while line := self._line():
             name, _, value = line.partition(b":")
             headers[name.lower()] = value.strip()
             if len(headers) > HEADERS_MAX:
-                raise ValueError("the answer has too many headers")
+                raise ValueError("the response has too many headers")
         return Reply(int(status), headers, self._body(headers))
 
     def _line(self) -> bytes:
         line = self._answers.readline(LINE_BYTES_MAX)
         if not line.endswith(b"\r\n"):
-            raise ValueError("the answer was cut short")
+            raise ValueError("the response was cut short")
         return line[:-2]
 
     def _body(self, headers: Mapping[bytes, bytes]) -> bytes:
         if b"content-length" in headers:
             return self._exactly(int(headers[b"content-length"]))
         if headers.get(b"transfer-encoding", b"").lower() != b"chunked":
-            raise ValueError("the answer does not say how long it is")
+            raise ValueError("the response has no valid length")
         body = b""
         while size := int(self._line().partition(b";")[0], 16):
             body += self._exactly(size + 2)[:-2]
             if len(body) > BODY_BYTES_MAX:
-                raise ValueError("the answer is too long")
+                raise ValueError("the response is too long")
         while self._line():
             pass
         return body
 
     def _exactly(self, size: int) -> bytes:
         if not 0 <= size <= BODY_BYTES_MAX:
-            raise ValueError("the answer is too long")
+            raise ValueError("the response is too long")
         body = self._answers.read(size)
         if len(body) < size:
-            raise ValueError("the answer was cut short")
+            raise ValueError("the response was cut short")
         return body

@@ -57,10 +57,10 @@ def open_client(
     try:
         known = session.create_client("dynamodb", region_name=region, endpoint_url=endpoint).meta
     except NoRegionError as exc:
-        raise Invalid("no AWS region is set; set AWS_DEFAULT_REGION or name one") from exc
+        raise Invalid("no AWS region is set; set AWS_DEFAULT_REGION, or add ?region= to the URL") from exc
     credentials = session.get_credentials()
     if credentials is None:
-        raise Invalid("no AWS credentials are found in the environment, the configuration or the machine's role")
+        raise Invalid("no AWS credentials were found in the environment, the configuration or the machine's role")
 
     def frozen() -> Credentials:
         try:
@@ -122,4 +122,4 @@ def _request_table(client: DynamoClient, table: str) -> bool:
 def _check_keys(table: str, description: _Table) -> None:
     keys = [(key.AttributeName, key.KeyType) for key in description.KeySchema]
     if keys != KEYS:
-        raise Invalid("the table is not one of ours: it has other keys", table=table, keys=keys)
+        raise Invalid("the table does not belong to Stratalog: its keys differ", table=table, keys=keys)

@@ -77,7 +77,7 @@ class FileBlobs:
             if self._refresh(path) or self._write(path, compress(body)):
                 _unlink_if_there(base)
                 return
-        raise Unavailable("others keep changing the folder of a blob", key=key, tries=PUT_TRIES_MAX)
+        raise Unavailable("other processes keep changing the folder of a blob", key=key, tries=PUT_TRIES_MAX)
 
     def get(self, key: str) -> bytes:
         paths = self._paths(key)
@@ -86,7 +86,7 @@ class FileBlobs:
                 return verified(key, decompress(Path(path).read_bytes(), BLOB_BYTES_MAX))
         with file_errors():
             _refuse_unknown_codec(key, paths[-1])
-        raise NotFound("no such blob", key=key)
+        raise NotFound("blob not found", key=key)
 
     def stat(self, key: str) -> BlobStat | None:
         return self._find(key)[1]
@@ -251,7 +251,7 @@ class FileBlobs:
         key_hash(key)
         components = key.split("/")
         if any(not component or component.startswith(".") or "\0" in component for component in components):
-            raise Invalid("a blob key has a component that is no file name", value=key)
+            raise Invalid("a blob key has a component that is not a file name", value=key)
         return os.path.join(self._folder, *map(_file_name, components))
 
     def _check_open(self) -> None:

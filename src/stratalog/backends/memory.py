@@ -172,7 +172,7 @@ class MemoryBlobs:
         self._check_open()
         body = self._bodies.get(key)
         if body is None:
-            raise NotFound("no such blob", key=key)
+            raise NotFound("blob not found", key=key)
         return verified(key, body)
 
     def stat(self, key: str) -> BlobStat | None:

@@ -142,7 +142,7 @@ class ObjectBlobs:
         stat = self.stat(key)
         if stat is None or stat.stamp != stamp:
             return stat is None
-        raise Unavailable("the bucket keeps no versions, so that a delete could hit a later put", key=key)
+        raise Unavailable("the bucket's versioning is off, so that a delete could remove a later put", key=key)
 
     def close(self) -> None:
         self._closed = True
@@ -204,10 +204,10 @@ def open_object_blobs(
         try:
             other = from_url(url, client_options=options, retry_config=retries)
         except exceptions.BaseError as exc:
-            raise Invalid("no object store is known for the URL", url=url, reason=_reason(exc)) from exc
+            raise Invalid("the URL does not name a supported object store", url=url, reason=_reason(exc)) from exc
         return ObjectBlobs(other, clock, bucket=parts.netloc, policy=policy, meter=meter)
     if not BUCKET.fullmatch(parts.netloc):
-        raise Invalid("no bucket can have that name", url=url)
+        raise Invalid("the name is not a valid name of a bucket", url=url)
     prefix = parts.path.strip("/")
     session = session or boto3.Session()
     store = S3Store(
@@ -257,9 +257,9 @@ def _once(bucket: str, key: str, call: Callable[[], T], writes: bool) -> T:
     except FileNotFoundError as exc:
         if writes or "NoSuchBucket" in str(exc):
             raise no_bucket(bucket) from exc
-        raise NotFound("no such blob", key=key) from exc
+        raise NotFound("blob not found", key=key) from exc
     except (ValueError, exceptions.InvalidPathError) as exc:
-        raise Invalid("a blob key has a component that no object store takes", value=key) from exc
+        raise Invalid("a blob key has a component that object stores refuse", value=key) from exc
     except exceptions.BaseError as exc:
         _raise_ours(exc, writes)
 
@@ -275,11 +275,11 @@ def _raise_ours(exc: Exception, writes: bool) -> NoReturn:
     status = int(status_match[1]) if status_match else 0
     unreached = status == 0 and "kind: Connect," in text
     if unreached or status in BUSY or (code and code[1] in THROTTLES):
-        raise Retryable(Unavailable("the object store cannot take the request", reason=_reason(exc))) from exc
+        raise Retryable(Unavailable("the object store cannot serve the request", reason=_reason(exc))) from exc
     if 400 <= status < 500 or isinstance(exc, REFUSALS):
-        raise Unavailable("the object store refused", reason=_reason(exc)) from exc
+        raise Unavailable("the object store refused the request", reason=_reason(exc)) from exc
     unknown: type[StratalogError] = OutcomeUnknown if writes else Unavailable
-    raise Retryable(unknown("the answer of the object store was lost", reason=_reason(exc))) from exc
+    raise Retryable(unknown("the response of the object store was lost", reason=_reason(exc))) from exc
 
 
 def _reason(exc: Exception) -> str:

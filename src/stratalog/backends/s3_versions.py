@@ -105,7 +105,9 @@ class S3Versions:
             return current is None
         # Where versioning is suspended a put replaces this version and keeps its id: the delete could hit a later put.
         if any(version["VersionId"] == NULL for version in versions):
-            raise Unavailable("a version from before the bucket kept versions cannot be told from a put", key=key)
+            raise Unavailable(
+                "an object written before versioning was on cannot be distinguished from a later put", key=key
+            )
         if self._retains_freed:
             self._copy_freed(key)
         for version in reversed(versions):  # oldest first: removing the current one makes the one before it current
@@ -151,7 +153,7 @@ class S3Versions:
         theirs = parsedate_to_datetime(answer["ResponseMetadata"]["HTTPHeaders"]["date"]).timestamp()
         skew = self._clock.wall_ms() / 1000 - theirs
         if abs(skew) > SKEW_SECONDS_MAX:
-            raise Unavailable("this machine's clock is not the object store's", seconds=round(skew))
+            raise Unavailable("this machine's clock differs from the object store's", seconds=round(skew))
 
     def _stat(self, version: Any) -> BlobStat:
         modified_ms = int(version["LastModified"].timestamp()) * 1000
@@ -175,7 +177,7 @@ class S3Versions:
 
 def no_bucket(bucket: str) -> Unavailable:
     """Return the error for a bucket that does not exist."""
-    return Unavailable("there is no such bucket; `stratalog init` makes it", bucket=bucket)
+    return Unavailable("the bucket does not exist; `stratalog init` creates it", bucket=bucket)
 
 
 def bucket_is_ready(client: Any, bucket: str) -> bool:
@@ -228,7 +230,9 @@ def create_bucket(client: Any, bucket: str) -> bool:
             raise exc.error from exc
         except RequestRefused as exc:
             if exc.reason == "BucketAlreadyExists":
-                error = Invalid("somebody else has a bucket of that name; name another with ?bucket=", bucket=bucket)
+                error = Invalid(
+                    "another AWS account owns a bucket of that name; choose another with ?bucket=", bucket=bucket
+                )
                 raise error from exc
             if exc.reason != "BucketAlreadyOwnedByYou":
                 raise

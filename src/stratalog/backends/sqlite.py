@@ -267,7 +267,7 @@ def _item(partition: str, sort: str, body: bytes) -> Item:
     try:
         return Item(partition, sort, _decode_attributes(body))
     except (msgspec.DecodeError, UnicodeDecodeError) as exc:
-        raise Corrupt("an item does not decode", partition=partition, sort=sort, reason=str(exc)) from exc
+        raise Corrupt("an item cannot be decoded", partition=partition, sort=sort, reason=str(exc)) from exc
 
 
 def _get(connection: apsw.Connection, partition: str, sort: str) -> Item | None:
@@ -284,7 +284,7 @@ def _body(item: Item) -> bytes:
     try:
         return _encode(attributes if type(attributes) is dict else dict(attributes))
     except (TypeError, OverflowError) as exc:
-        raise Invalid("an attribute is no text, bytes or integer of 64 bits", reason=str(exc)) from exc
+        raise Invalid("an attribute must be text, bytes or an integer of 64 bits", reason=str(exc)) from exc
 
 
 _decode_attributes = msgspec.msgpack.Decoder(dict[str, Any]).decode

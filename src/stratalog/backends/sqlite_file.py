@@ -375,10 +375,10 @@ def _leave_to_parent(reference: weakref.ref[SqliteFile]) -> None:
 def _error(exc: apsw.Error) -> StratalogError:
     """Return our error for an error of SQLite's after which certainly nothing was written."""
     if isinstance(exc, apsw.FullError):
-        return StorageFull("no room for the transaction", reason=str(exc))
+        return StorageFull("no disk space for the transaction", reason=str(exc))
     if isinstance(exc, apsw.CorruptError | apsw.NotADBError):
-        return Corrupt("the file is no whole database", reason=str(exc))
-    return Unavailable("the database could not take the request", reason=str(exc))
+        return Corrupt("the file is not an intact database", reason=str(exc))
+    return Unavailable("the database could not execute the request", reason=str(exc))
 
 
 @contextmanager

@@ -120,7 +120,7 @@ def prepare(connection: apsw.Connection) -> None:
     """
     application_id, version = connection.pragma("application_id"), connection.pragma("user_version")
     if version > FORMAT and application_id == APPLICATION_ID:
-        raise Unsupported("the file's format is newer than this program", value=version, known=FORMAT)
+        raise Unsupported("the file was written by a newer version of Stratalog", value=version, known=FORMAT)
     if version == 0 and not connection.execute("SELECT 1 FROM sqlite_schema LIMIT 1").fetchall():
         _create(connection, SCHEMA + BLOB_SCHEMA + QUEUE_SCHEMA)
     elif application_id != APPLICATION_ID:

@@ -191,7 +191,7 @@ class SqsQueue:
         error: type[OutcomeUnknown | Unavailable] = Unavailable
         if sent or failure["Code"].startswith("Internal"):
             error = OutcomeUnknown
-        reason = error("SQS did not take a message", reason=failure["Code"], sent=len(sent))
+        reason = error("SQS refused a message", reason=failure["Code"], sent=len(sent))
         raise reason if failure["SenderFault"] else Retryable(reason)
 
     def _receive(self, url: str, limit: int, visibility_seconds: float, wait_seconds: int) -> list[Any]:
@@ -294,7 +294,7 @@ def find_queues(client: Any, name: str) -> tuple[str, str]:
     for full_name in _names(name):
         url = _url(client, full_name)
         if not url:
-            raise Unavailable("there is no such queue; `stratalog init` makes it", queue=full_name)
+            raise Unavailable("the queue does not exist; `stratalog init` creates it", queue=full_name)
         urls.append(url)
     return urls[0], urls[1]
 

@@ -81,7 +81,7 @@ class CutIndex:
         return islice(self._items(partition, after, before, reverse), limit)
 
     def commit(self, writes: Sequence[Write], blobs: Mapping[str, bytes] = NO_BLOBS) -> None:
-        raise Invalid("a backup is read, never written to; restore it")
+        raise Invalid("a backup is read-only; restore it to write")
 
     def turn(self, partition: str) -> AbstractContextManager[bool]:
         return no_turn()
@@ -198,7 +198,7 @@ class CutIndex:
         latest = next((parse_number(item.sort) for item in versions if self._is_before(item, "c")), 0)
         if latest < floor.version and floor.version > 1:
             raise VersionForgotten(
-                "the record's version at that time is not kept", organisation=organisation, record=id
+                "the record's version at that time is no longer kept", organisation=organisation, record=id
             )
         return latest > 0
 
@@ -225,7 +225,7 @@ class CutIndex:
     def _version_of(self, log: Log) -> int:
         version = self._version if self._time_ms is None else log.version_at(self._time_ms)
         if version > log.head().version:
-            raise NotFound("no such version in the backup", log=log.record.name, version=version)
+            raise NotFound("the backup does not hold the version", log=log.record.name, version=version)
         if version < max(log.floor(), log.first):
-            raise VersionForgotten("the backup does not keep the version", log=log.record.name, version=version)
+            raise VersionForgotten("the backup no longer keeps the version", log=log.record.name, version=version)
         return version

@@ -110,10 +110,10 @@ def decode_manifest(body: bytes) -> BackupManifest:
     try:
         head = msgspec.json.decode(body, type=_Head)
         if (head.format, head.format_version) != (FORMAT, FORMAT_VERSION):
-            raise Unsupported("a backup's format is not known here", format_version=head.format_version)
+            raise Unsupported("the backup has an unknown format", format_version=head.format_version)
         return msgspec.json.decode(body, type=BackupManifest)
     except msgspec.DecodeError as exc:
-        raise Corrupt("a backup's manifest does not decode", reason=str(exc)) from exc
+        raise Corrupt("a backup's manifest cannot be decoded", reason=str(exc)) from exc
 
 
 class _Head(msgspec.Struct):
@@ -173,7 +173,7 @@ def _decoded(decoder: msgspec.msgpack.Decoder[Any], body: bytes) -> Any:
     try:
         return decoder.decode(body)
     except msgspec.DecodeError as exc:
-        raise Corrupt("a part of a backup does not decode", reason=str(exc)) from exc
+        raise Corrupt("a part of a backup cannot be decoded", reason=str(exc)) from exc
 
 
 _row_decoder = msgspec.msgpack.Decoder(BackupRow)

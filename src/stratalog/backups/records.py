@@ -76,7 +76,7 @@ class RecordsBackup:
         for _ in range(ATTEMPTS_MAX):
             latest = latest_item(self._index, partition)
             if latest is None:
-                raise Corrupt("a record is listed and has no version", organisation=self._organisation, record=id)
+                raise Corrupt("a listed record has no version", organisation=self._organisation, record=id)
             versions = _Versions(self._index.query(partition, before=number(parse_number(latest.sort) + 1)))
             row = self._catalogue.pack(partition, versions)
             if not versions.is_gapless(latest):

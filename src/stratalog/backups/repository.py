@@ -66,7 +66,7 @@ class BackupRepository:
         """Return the manifest of a backup, by default of the newest. Raises NotFound."""
         keys = [stat.key for stat in self.blobs.list(f"{MANIFESTS}/{id}/" if id else f"{MANIFESTS}/")]
         if not keys:
-            raise NotFound("no such backup" if id else "there is no backup", id=id or "")
+            raise NotFound("backup not found" if id else "the repository has no backup", id=id or "")
         return decode_manifest(self.blobs.get(keys[-1]))
 
     def publish(self, manifest: BackupManifest) -> None:
@@ -79,7 +79,7 @@ class BackupRepository:
         # this manifest or this check sees that the base is gone.
         if manifest.base and not list(self.blobs.list(f"{MANIFESTS}/{manifest.base}/")):
             self.remove(key)
-            raise Conflict("the backup that this one stands on was pruned meanwhile; run it again", base=manifest.base)
+            raise Conflict("the backup that this one builds on was pruned meanwhile; run it again", base=manifest.base)
         self._drop_unfinished()
 
     def note_unfinished(self, manifest: BackupManifest) -> None:

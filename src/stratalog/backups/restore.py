@@ -29,9 +29,12 @@ def restore_store(backup: Store, target: Store, name: str, progress: Callable[[i
     mark = Item(COPY_PARTITION, RESTORE_SORT, {"n": name})
     standing = target.environment.index.get(COPY_PARTITION, RESTORE_SORT)
     if standing is None and next(list_organisations(target.environment.index), None) is not None:
-        raise Conflict("a backup is restored into an empty store only; one document goes beside others")
+        raise Conflict("a backup can only be restored into an empty store; use --name for one document")
     if standing is not None and standing != mark:
-        raise Conflict("another restoration was begun here; make a new store", restoring=standing.attributes["n"])
+        raise Conflict(
+            "another restoration into this store was begun; restore into a new store",
+            restoring=standing.attributes["n"],
+        )
     commit_once(target.environment, [Put(mark)], lambda: False)
     report = copy_store(backup, target, progress)
     commit_once(target.environment, [Delete(COPY_PARTITION, RESTORE_SORT)], lambda: False)

@@ -46,7 +46,7 @@ def restore_log(
     record = require_name(backup.environment.index, organisation, name)
     standing = read_name(target.environment.index, organisation, new_name)
     if standing is not None and not standing.deleted_ms:
-        raise Conflict("a log of that name exists", organisation=organisation, log=new_name)
+        raise Conflict("the name is in use", organisation=organisation, log=new_name)
     with Mirror(backup.environment, target.environment, progress or (lambda count: None)) as mirror:
         return _Restoration(mirror, record, new_name).run(standing)
 

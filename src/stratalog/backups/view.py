@@ -84,7 +84,7 @@ class BackupBlobs:
         if key in self._aside:
             return self._aside[key]
         if self._item(key) is None:
-            raise NotFound("no such blob in the backup", key=key)
+            raise NotFound("the backup does not hold the blob", key=key)
         return self._repository.blobs.get(f"{COPIES}/{key}")
 
     def stat(self, key: str) -> BlobStat | None:
@@ -127,8 +127,8 @@ def _owner(key: str) -> str:
 
 
 def _refuse() -> NoReturn:
-    raise Invalid("a backup is read, never written to; restore it")
+    raise Invalid("a backup is read-only; restore it to write")
 
 
 def _no_queue() -> Queue:
-    raise Unavailable("a backup holds no queue")
+    raise Unavailable("a backup has no queue")

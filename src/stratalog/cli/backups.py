@@ -26,7 +26,7 @@ from stratalog.store import Store, open_blobs
 
 __all__ = ["COMMANDS"]
 
-id_option = click.option("--backup", "id", metavar="ID", help="Which backup, by its id.  [default: the newest]")
+id_option = click.option("--backup", "id", metavar="ID", help="The id of the backup.  [default: the newest]")
 
 
 class _Backups(click.Group):
@@ -40,17 +40,19 @@ class _Backups(click.Group):
 
 @click.group("backup", cls=_Backups, epilog="Example: stratalog backup /mnt/backups")
 def backup() -> None:
-    """Back up a store while it is used, and look after its backups."""
+    """Back up a store while it is in use; list, verify and prune backups."""
 
 
 @command("make", example="stratalog backup make /mnt/backups")
 @click.argument("to")
-@click.option("--anew", is_flag=True, help="Read and write everything, so that damaged objects there are replaced.")
+@click.option(
+    "--anew", is_flag=True, help="Read and write every object, which replaces damaged ones in the repository."
+)
 def make(session: Session, to: str, anew: bool) -> None:
     """Back up the whole store to a folder or to s3://BUCKET/PREFIX. `make` may be left out.
 
-    Writers go on. What did not change since the last backup there is not written again, and a backup that was
-    interrupted goes on. Queued pushes are not part of it.
+    Writers are not blocked. Objects that the last backup there already holds are not written again. An interrupted
+    backup resumes. Queued pushes are not backed up.
     """
     with _repository(to, create=True) as repository, progress(f"backing up to {to}", None) as step:
         report = back_up(session.open(), repository, step, anew=anew)
@@ -72,14 +74,14 @@ def list_(session: Session, to: str) -> None:
         manifests = repository.manifests()
     rows = ((_plain(manifest), _row(manifest)) for manifest in manifests)
     head = [["id", "begun", "logs", "records", "blobs", ""]]
-    session.answer_list(rows, "there is no backup here yet", head=head, right=[2, 3, 4])
+    session.answer_list(rows, "no backups yet", head=head, right=[2, 3, 4])
 
 
 @command("verify", example="stratalog backup verify /mnt/backups")
 @click.argument("to")
 @id_option
 def verify(session: Session, to: str, id: str | None) -> None:
-    """Read every object of a backup back, hash it, and compute all histories anew."""
+    """Read and hash every object of a backup, and recompute all histories."""
     with _repository(to) as repository:
         manifest = repository.manifest(id)
         with progress(f"verifying {manifest.id}", None) as step:
@@ -91,12 +93,14 @@ def verify(session: Session, to: str, id: str | None) -> None:
 
 @command("prune", example="stratalog backup prune /mnt/backups --retain 30")
 @click.argument("to")
-@click.option("--retain", type=click.IntRange(1), required=True, metavar="COUNT", help="Keep the newest so many.")
-@click.option("--dry-run", is_flag=True, help="Remove nothing, and say what would go.")
+@click.option(
+    "--retain", type=click.IntRange(1), required=True, metavar="COUNT", help="How many of the newest backups to keep."
+)
+@click.option("--dry-run", is_flag=True, help="Remove nothing; report what would be removed.")
 def prune(session: Session, to: str, retain: int, dry_run: bool) -> None:
-    """Remove old backups, and what no other backup in the repository needs.
+    """Remove old backups, and the objects that no other backup in the repository needs.
 
-    What is younger than seven days stays, since a backup may be running. Nothing but backups is looked at.
+    Objects younger than seven days stay, since a backup may be running. Only backups are read and removed.
     """
     with _repository(to) as repository, progress(f"pruning {to}", None) as step:
         pruned = prune_backups(repository, retain, dry_run=dry_run, progress=step)
@@ -108,10 +112,10 @@ def prune(session: Session, to: str, retain: int, dry_run: bool) -> None:
 @command("restore", example="stratalog restore /mnt/backups --store ./restored")
 @click.argument("from_", metavar="FROM")
 @id_option
-@click.option("--time", "time", metavar="TIME", help="As it was at this ISO time, which is before the backup.")
-@click.option("--name", metavar="ORGANISATION/NAME", help="Only this log or document, beside others.")
-@click.option("--version", type=click.IntRange(0), metavar="VERSION", help="As it was in this version; needs --name.")
-@click.option("--as", "new_name", metavar="NAME", help="Its name in the store.  [default: the same]")
+@click.option("--time", "time", metavar="TIME", help="The state at this ISO time, which must precede the backup.")
+@click.option("--name", metavar="ORGANISATION/NAME", help="Restore only this log or document.")
+@click.option("--version", type=click.IntRange(0), metavar="VERSION", help="The state at this version; needs --name.")
+@click.option("--as", "new_name", metavar="NAME", help="The new name in the store.  [default: unchanged]")
 def restore(
     session: Session,
     from_: str,
@@ -121,13 +125,13 @@ def restore(
     version: int | None,
     new_name: str | None,
 ) -> None:
-    """Restore a backup into a new store, or one log or document into a store with others.
+    """Restore a backup into a new store, or one log or document into an existing store.
 
-    With --time and no --backup the first backup that began after the time is taken: it holds all of it. A whole store
-    is restored into an empty one only; if that was interrupted, the same command goes on.
+    With --time and without --backup, the first backup that began after that time is used, since it holds the entire
+    state. A whole store is restored only into an empty one. After an interruption, the same command resumes.
     """
     if name is None and (version is not None or new_name is not None):
-        raise click.UsageError("--version and --as are of one log or document: give its --name")
+        raise click.UsageError("--version and --as need --name, the name of one log or document")
     if version is not None and time is not None:
         raise click.UsageError("give either --version or --time")
     time_ms = None if time is None else milliseconds(time)
@@ -189,7 +193,7 @@ def _chosen(repository: BackupRepository, id: str | None, time_ms: int | None) -
         if later:
             return later[0]
         newest = repository.manifest()
-        note(f"no backup began after that time; the newest is of {local_time(newest.started_ms)}")
+        note(f"no backup began after that time; using the newest, which began at {local_time(newest.started_ms)}")
         return newest
     return repository.manifest(id)
 

@@ -20,16 +20,18 @@ __all__ = ["COMMANDS"]
 @command("fork", example="stratalog fork acme/budget acme/budget-copy --at 3")
 @click.argument("document", metavar="ORGANISATION/DOCUMENT")
 @click.argument("name", metavar="ORGANISATION/NAME")
-@click.option("--at", metavar="VERSION|TIME", help="Up to where it shares the history.  [default: now]")
+@click.option("--at", metavar="VERSION|TIME", help="The last shared version.  [default: the newest]")
 def fork(session: Session, document: str, name: str, at: str | None) -> None:
-    """Make a new document that starts from a version of another; nothing is copied.
+    """Create a document that shares its history up to a version with another; nothing is copied.
 
-    It stays in the organisation; export and import carry a document into another.
+    The fork is in the same organisation. To carry a document into another organisation, export and import it.
     """
     source = session.document(document)
     organisation, own = split_name(name)
     if organisation != source.organisation:
-        raise Invalid("a fork stays in its organisation; export and import make a copy", organisation=organisation)
+        raise Invalid(
+            "a fork must be in its source's organisation; export and import instead", organisation=organisation
+        )
     made = source.fork(own, at=version_of(source, at))
     version = made.log.first
     plain = {"name": name, "source": document, "version": version}
@@ -41,7 +43,7 @@ def fork(session: Session, document: str, name: str, at: str | None) -> None:
 @click.argument("target", metavar="TARGET")
 @click.option("--after", metavar="VERSION", type=int, help="Only the fork's mutations after it.")
 def replay(session: Session, fork: str, target: str, after: int | None) -> None:
-    """Run a fork's own mutations on another document, write nothing, and tell what would come out differently."""
+    """Run a fork's own mutations on another document, write nothing, and show which results would differ."""
     _print_report(session, replay_fork(session.document(fork), session.document(target), after=after))
 
 
@@ -49,7 +51,7 @@ def replay(session: Session, fork: str, target: str, after: int | None) -> None:
 @click.argument("fork", metavar="FORK")
 @click.argument("target", metavar="TARGET")
 def merge(session: Session, fork: str, target: str) -> None:
-    """Commit a fork's own mutations on another document. A merge repeated changes nothing twice."""
+    """Commit a fork's own mutations on another document. A repeated merge changes nothing."""
     with progress("merging", None):
         report = merge_fork(session.document(fork), session.document(target))
     _print_report(session, report)
@@ -59,10 +61,10 @@ def merge(session: Session, fork: str, target: str) -> None:
 @click.argument("source")
 @click.argument("target")
 def copy(session: Session, source: str, target: str) -> None:
-    """Copy a whole store into another place, made if it is missing: a folder to AWS, and back.
+    """Copy a whole store to another URL, a folder to AWS or back. A missing target is created.
 
-    A copy that was cut short goes on where it was; one that is run again copies what is new. It ends with a proof that
-    both tell the same. Of the two stores only one may be written to afterwards. What is queued is not copied.
+    An interrupted copy resumes, and a repeated one copies what is new. It ends with a proof that both stores hold the
+    same. Write to only one of the two stores afterwards. Queued pushes are not copied.
     """
     with (
         open_store(source, create=False) as ours,
@@ -78,7 +80,7 @@ def copy(session: Session, source: str, target: str) -> None:
 def _print_report(session: Session, report: ReplayReport) -> None:
     session.answer_list(((replayed, _row(replayed)) for replayed in report), "the fork has no mutations of its own")
     if report and not session.json:
-        note(f"{len(report)} mutations, {report.different} of them come out differently")
+        note(f"{len(report)} mutations, {report.different} with a different result")
 
 
 def _row(replayed: Replayed) -> list[str]:

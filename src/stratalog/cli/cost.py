@@ -26,17 +26,24 @@ NUMBERS = range(1, 8)
 
 @command("cost", example="stratalog cost --per-day 50000")
 @click.option(
-    "--per-day", type=click.IntRange(1), default=10_000, show_default=True, help="How often a day, for the month's sum."
+    "--per-day",
+    type=click.IntRange(1),
+    default=10_000,
+    show_default=True,
+    help="Operations per day, for the monthly cost.",
 )
 @click.option(
-    "--prices", "path", type=click.Path(exists=True, dir_okay=False, path_type=Path), help="Another list of prices."
+    "--prices",
+    "path",
+    type=click.Path(exists=True, dir_okay=False, path_type=Path),
+    help="A JSON file of other prices.",
 )
-@click.option("--run", metavar="MODULE:NAME", help="Count what this function does to an empty store.")
+@click.option("--run", metavar="MODULE:NAME", help="Measure this function on an empty store instead.")
 @click.option(
-    "--memory", metavar="MB", type=click.IntRange(128), default=1024, show_default=True, help="Of a function."
+    "--memory", metavar="MB", type=click.IntRange(128), default=1024, show_default=True, help="Memory of a function."
 )
-@click.option("--warm-ms", type=float, default=25, show_default=True, help="A call of a function that runs already.")
-@click.option("--cold-ms", type=float, default=1000, show_default=True, help="A call of one that has to start.")
+@click.option("--warm-ms", type=float, default=25, show_default=True, help="Duration of a warm call in ms.")
+@click.option("--cold-ms", type=float, default=1000, show_default=True, help="Duration of a cold start in ms.")
 @click.option("--x86", is_flag=True, help="Functions on x86 instead of arm.")
 def cost(
     session: Session,
@@ -48,10 +55,10 @@ def cost(
     cold_ms: float,
     x86: bool,
 ) -> None:
-    """Say what each operation would cost on AWS, and a deployment that nobody uses.
+    """Show what each operation would cost on AWS, and what an idle deployment costs.
 
-    Each is done on a store in memory that is thrown away, and counted by AWS's published rules. With --run, what your
-    own function does to such a store is counted instead; it is given the store.
+    Each operation runs on a temporary store in memory and is counted by AWS's published rules. With --run, your own
+    function is called with such a store, and its requests are counted instead.
     """
     functions = Functions(memory_mb=memory, warm_ms=warm_ms, cold_ms=cold_ms, arm=not x86)
     prices = load_prices(path)
@@ -75,7 +82,7 @@ def _function(text: str) -> Callable[..., Any]:
     finally:
         sys.path.pop(0)
     if not callable(function):
-        raise click.BadParameter(f"{text!r} is no function")
+        raise click.BadParameter(f"{text!r} is not a function")
     return function  # type: ignore[no-any-return]
 
 

@@ -28,7 +28,7 @@ _MISSING = object()
 @command("create", example="stratalog create acme/budget")
 @click.argument("document", metavar="ORGANISATION/DOCUMENT")
 def create(session: Session, document: str) -> None:
-    """Make a new, empty document."""
+    """Create an empty document."""
     made = session.open().create(*split_name(document))
     plain = {"name": document, "incarnation": made.log.record.incarnation, "version": 0}
     session.answer(plain, f"created {document}")
@@ -36,7 +36,7 @@ def create(session: Session, document: str) -> None:
 
 @command("delete", example="stratalog delete acme/budget --yes")
 @click.argument("document", metavar="ORGANISATION/DOCUMENT")
-@click.option("--yes", is_flag=True, help="Do not ask.")
+@click.option("--yes", is_flag=True, help="Do not ask for confirmation.")
 def delete(session: Session, document: str, yes: bool) -> None:
     """Delete a document or log. Its forks keep what they need of it."""
     log = session.open().log(*split_name(document))
@@ -50,15 +50,15 @@ def delete(session: Session, document: str, yes: bool) -> None:
 @click.argument("document", metavar="ORGANISATION/DOCUMENT")
 @click.argument("name")
 @click.argument("arguments", nargs=-1)
-@click.option("--client", default=DEFAULT_CLIENT, show_default=True, help="Whose mutation it is.")
-@click.option("--id", "number", default=0, help="Its number within the client.  [default: the next]")
-@click.option("--author", default="", help="Who is named in the history.  [default: the client]")
+@click.option("--client", default=DEFAULT_CLIENT, show_default=True, help="The client that makes the mutation.")
+@click.option("--id", "number", default=0, help="The mutation's number within its client.  [default: the next]")
+@click.option("--author", default="", help="The author shown in the history.  [default: the client]")
 def mutate(
     session: Session, document: str, name: str, arguments: tuple[str, ...], client: str, number: int, author: str
 ) -> None:
     """Apply one mutation: put, del, patch, inc, append.
 
-    ARGUMENTS are one JSON text, or name=value each, the value read as JSON where it is some.
+    ARGUMENTS are one JSON text, or pairs name=value. A value that is valid JSON is read as JSON, any other as text.
     """
     args = parse_arguments(arguments)
     outcome = session.document(document).mutate(name, args, client=client, id=number, author=author)
@@ -70,10 +70,12 @@ def mutate(
 @command("show", example="stratalog show acme/budget cells/C2 --at 3")
 @click.argument("document", metavar="ORGANISATION/DOCUMENT")
 @click.argument("key", required=False)
-@click.option("--at", metavar="VERSION|TIME", help="As it was then.  [default: now]")
-@click.option("--limit", type=click.IntRange(min=0), help=f"Keys shown; 0 for all.  [default: {ROWS_MAX}, JSON: all]")
+@click.option("--at", metavar="VERSION|TIME", help="The version to show.  [default: the newest]")
+@click.option(
+    "--limit", type=click.IntRange(min=0), help=f"How many keys to show; 0 for all.  [default: {ROWS_MAX}, JSON: all]"
+)
 def show(session: Session, document: str, key: str | None, at: str | None, limit: int | None) -> None:
-    """Show a document, the keys that start with KEY where it ends in a slash, or one value."""
+    """Show a document, one value, or, if KEY ends in a slash, the keys that start with it."""
     opened = session.document(document)
     view = opened.at(version_of(opened, at))
     if key and not key.endswith("/"):
@@ -89,7 +91,7 @@ def show(session: Session, document: str, key: str | None, at: str | None, limit
 def _show_value(session: Session, view: View, document: str, key: str) -> None:
     value = view.get(key, _MISSING)
     if value is _MISSING:
-        raise NotFound("no such key", document=document, key=key, version=view.version)
+        raise NotFound("key not found", document=document, key=key, version=view.version)
     if session.json:
         print_json({"name": document, "version": view.version, "key": key, "value": value})
     elif isinstance(value, dict) and value:

@@ -27,12 +27,12 @@ __all__ = ["COMMANDS"]
 @command("export", example="stratalog export acme/budget budget.jsonl")
 @click.argument("document", metavar="ORGANISATION/DOCUMENT")
 @click.argument("file", metavar="FILE|-", type=click.Path(dir_okay=False, allow_dash=True))
-@click.option("--state", is_flag=True, help="Only the keys and values of one version.")
-@click.option("--at", metavar="VERSION|TIME", help="Which version, with --state.  [default: now]")
+@click.option("--state", is_flag=True, help="Export only the keys and values of one version.")
+@click.option("--at", metavar="VERSION|TIME", help="The version to export; needs --state.  [default: the newest]")
 def export(session: Session, document: str, file: str, state: bool, at: str | None) -> None:
     """Write a document with all its versions, or one state, to a file of JSON lines."""
     if at is not None and not state:
-        raise click.UsageError("--at goes with --state: an export without it has every version")
+        raise click.UsageError("--at needs --state: without it an export has every version")
     opened = session.document(document)
     with _writing(file) as out, progress("exporting", None if state else opened.version) as step:
         at_version = version_of(opened, at)
@@ -48,7 +48,7 @@ def export(session: Session, document: str, file: str, state: bool, at: str | No
 @click.argument("document", metavar="ORGANISATION/DOCUMENT")
 @click.argument("file", metavar="FILE|-", type=click.Path(exists=True, dir_okay=False, allow_dash=True))
 def import_(session: Session, document: str, file: str) -> None:
-    """Make a new document of an export, or put a file of {"key", "value"} lines into a new or present one."""
+    """Create a document from an export, or put a file of {"key", "value"} lines into a new or existing one."""
     store = session.open()
     with _reading(file) as source, progress("importing", None) as step:
         if is_export(source):

@@ -19,11 +19,17 @@ KEYS_MAX = 3
 
 @command("log", example="stratalog log acme/budget --limit 5")
 @click.argument("document", metavar="ORGANISATION/DOCUMENT")
-@click.option("--after", metavar="VERSION|TIME", help="Only versions after it.")
-@click.option("--upto", metavar="VERSION|TIME", help="Only versions up to it.")
-@click.option("--limit", type=click.IntRange(min=0), default=VERSIONS_MAX, show_default=True, help="0 for all.")
+@click.option("--after", metavar="VERSION|TIME", help="Only versions after this one.")
+@click.option("--upto", metavar="VERSION|TIME", help="Only versions up to this one.")
+@click.option(
+    "--limit",
+    type=click.IntRange(min=0),
+    default=VERSIONS_MAX,
+    show_default=True,
+    help="How many versions to list; 0 for all.",
+)
 def log(session: Session, document: str, after: str | None, upto: str | None, limit: int) -> None:
-    """List versions, newest first: when, who, which mutations, what they changed."""
+    """List versions, newest first: time, author, mutations and changed keys."""
     opened = session.document(document)
     last = version_of(opened, upto)
     last = opened.version if last is None else last
@@ -37,7 +43,7 @@ def log(session: Session, document: str, after: str | None, upto: str | None, li
 @click.argument("source", metavar="VERSION|TIME")
 @click.argument("target", metavar="VERSION|TIME", required=False)
 def diff(session: Session, document: str, source: str, target: str | None) -> None:
-    """Show the keys that two versions hold differently; the second is the newest by default."""
+    """Show the keys whose values differ between two versions. The second version is the newest by default."""
     opened = session.document(document)
     old, new = version_of(opened, source) or 0, version_of(opened, target)
     differences = list(opened.diff(old, opened.version if new is None else new))
@@ -55,9 +61,9 @@ def diff(session: Session, document: str, source: str, target: str | None) -> No
 @command("history", example="stratalog history acme/budget cells/C2")
 @click.argument("document", metavar="ORGANISATION/DOCUMENT")
 @click.argument("key")
-@click.option("--at", metavar="VERSION|TIME", help="Its history up to then.  [default: now]")
+@click.option("--at", metavar="VERSION|TIME", help="The last version to list.  [default: the newest]")
 def history(session: Session, document: str, key: str, at: str | None) -> None:
-    """List the changes of one key, newest first: who, when, by which mutation, to what."""
+    """List the changes of one key, newest first: time, author, mutation and new value."""
     opened = session.document(document)
     changes = opened.history(key, at=version_of(opened, at))
     session.answer_list(((change, _change_row(change)) for change in changes), "the key was never changed", right=[0])

@@ -40,7 +40,7 @@ def inspect_histories(
     damages = [damage for line in finished for damage in line.damages]
     passed = {line.history for line in finished}
     if passed:
-        note(f"passed over {len(passed)} that are finished in {resume}")
+        note(f"skipped {len(passed)} histories already finished in {resume}")
     rows, store = [], session.open()
     for history in histories:
         if history in passed:
@@ -94,7 +94,7 @@ def show_damages(damages: Sequence[StoredDamage]) -> None:
         versions = f" {damage.first}" if damage.first else ""
         versions += f" to {damage.last}" if damage.last > damage.first else ""
         needed = f"; {damage.history}{versions} needs it" if damage.history else ""
-        repair = "; repair can make it again" if damage.derivable else ""
+        repair = "; repair can restore it" if damage.derivable else ""
         click.echo(f"{click.style(damage.fault, fg='red')} {damage.kind} {damage.key}: {damage.reason}{needed}{repair}")
 
 
@@ -148,7 +148,7 @@ def _read_finished(file: Path | None) -> list[FinishedHistory]:
     try:
         return [_decode_finished(line) for line in lines]
     except msgspec.DecodeError as exc:
-        raise Invalid("the file is of no verification", path=file, reason=str(exc)) from exc
+        raise Invalid("not a file of verify --resume", path=file, reason=str(exc)) from exc
 
 
 def _add_finished(file: Path, line: FinishedHistory) -> None:

@@ -31,9 +31,9 @@ __all__ = ["COMMANDS"]
 
 @command("snapshot", example="stratalog snapshot acme/budget")
 @click.argument("document", metavar="ORGANISATION/DOCUMENT")
-@click.option("--at", metavar="VERSION|TIME", help="Of which version.  [default: now]")
+@click.option("--at", metavar="VERSION|TIME", help="The version to take the snapshot of.  [default: the newest]")
 def snapshot(session: Session, document: str, at: str | None) -> None:
-    """Make the snapshot of a version, so that it loads without replaying what came before."""
+    """Make the snapshot of a version, so that it loads without replaying the versions before it."""
     opened = session.document(document)
     version = opened.snapshot(version_of(opened, at))
     session.answer({"name": document, "version": version}, f"{document} has a snapshot at version {version}")
@@ -41,7 +41,11 @@ def snapshot(session: Session, document: str, at: str | None) -> None:
 
 @command("archive", example="stratalog archive acme/budget --upto 10000")
 @click.argument("document", metavar="ORGANISATION/DOCUMENT")
-@click.option("--upto", metavar="VERSION|TIME", help="Only segments that end by then.  [default: all sealed ones]")
+@click.option(
+    "--upto",
+    metavar="VERSION|TIME",
+    help="Only segments that end at or before this version.  [default: all sealed segments]",
+)
 def archive(session: Session, document: str, upto: str | None) -> None:
     """Move sealed segments of the log to blobs; their versions stay readable."""
     opened = session.document(document)
@@ -53,7 +57,7 @@ def archive(session: Session, document: str, upto: str | None) -> None:
 @click.argument("document", metavar="ORGANISATION/DOCUMENT")
 @click.option("--below", metavar="VERSION|TIME", required=True, help="The oldest version to keep.")
 def forget(session: Session, document: str, below: str) -> None:
-    """Forget the versions below one, as far as no fork needs them; the state there is proven and read back first."""
+    """Forget the versions below one, unless a fork needs them. The state of that version is proven first."""
     opened = session.document(document)
     version = version_of(opened, below) or 0
     with progress(f"verifying {document}", max(0, version - opened.log.first)) as step:
@@ -64,7 +68,7 @@ def forget(session: Session, document: str, below: str) -> None:
 @command("sweep", example="stratalog sweep")
 @click.argument("organisation", required=False)
 def sweep(session: Session, organisation: str | None) -> None:
-    """Free what was deleted, archived, forgotten or pruned long enough ago, and blobs that nothing refers to."""
+    """Free data that was deleted, archived, forgotten or pruned long enough ago, and unreferenced blobs."""
     store = session.open()
     total = {"deleted_logs": 0, "segments": 0, "record_versions": 0, "blobs": 0}
     for owner in [organisation] if organisation else list(store.organisations()):
@@ -88,12 +92,12 @@ def _sweep(store: Store, organisation: str, total: dict[str, int]) -> None:
         total["blobs"] += len(collect_blobs(store.environment, escape(organisation), report=step).garbage)
 
 
-dry_run_option = click.option("--dry-run", is_flag=True, help="Do nothing, and say what would be done.")
+dry_run_option = click.option("--dry-run", is_flag=True, help="Change nothing; report what would be done.")
 until_option = click.option(
     "--until",
     type=click.FloatRange(min=0),
     metavar="SECONDS",
-    help="Stop after so long; the next run goes on from there.  [default: at the end]",
+    help="Stop after this time; the next run resumes.  [default: no limit]",
 )
 
 
@@ -102,7 +106,7 @@ until_option = click.option(
 @dry_run_option
 @until_option
 def collect(session: Session, organisation: str | None, dry_run: bool, until: float | None) -> None:
-    """Delete the blobs that nothing refers to, of an organisation or of all; a dry run lists exactly those."""
+    """Delete the unreferenced blobs of an organisation or of all; a dry run lists exactly those."""
     store = session.open()
     stop = _after(store, until)
     reports: list[CollectionReport] = []
@@ -122,17 +126,17 @@ def collect(session: Session, organisation: str | None, dry_run: bool, until: fl
     "--policy",
     type=click.Path(exists=True, dir_okay=False, path_type=Path),
     metavar="FILE",
-    help="What to keep, as a JSON object.  [default: everything but garbage]",
+    help="The retention policy, a JSON object.  [default: keep everything but garbage]",
 )
 @dry_run_option
 @until_option
 def maintain(
     session: Session, application: str | None, policy: Path | None, dry_run: bool, until: float | None
 ) -> None:
-    """Do what is due: snapshots, retention, archives, sweeping, collecting, measuring. Run it as often as you like.
+    """Run a maintenance pass: due snapshots, retention, archives, sweeping, collecting, measuring.
 
-    APPLICATION is the one whose steps of its own are done as well: a short name, or MODULE:NAME. Organisations are
-    measured where it has quotas, or the settings have.
+    Run it as often as you like. With APPLICATION, a short name or MODULE:NAME, the application's own steps run too.
+    Organisations are measured if the application or the settings have quotas.
     """
     store, steps, measures = _opened(session, application)
     chosen = read_policy(policy.read_bytes()) if policy else MaintenancePolicy()
@@ -172,12 +176,12 @@ def _say_collected(session: Session, report: CollectionReport, dry_run: bool) ->
         click.echo(key)
     deleted = "would delete" if dry_run else "deleted"
     click.echo(
-        f"{report.scope}: looked at {report.looked_at} blobs, retained {report.retained} referred to,"
-        f" {report.young} young and {report.changed} changed since;"
+        f"{report.scope}: listed {report.looked_at} blobs, retained {report.retained} referenced,"
+        f" {report.young} young and {report.changed} changed meanwhile;"
         f" {deleted} {len(report.garbage)} ({size_text(report.garbage_bytes)})"
     )
     if not report.is_finished:
-        note("stopped before the end; the next run goes on from there")
+        note("stopped before the end; the next run resumes")
 
 
 def _say_maintained(report: MaintenanceReport, dry_run: bool) -> None:
@@ -191,7 +195,7 @@ def _say_maintained(report: MaintenanceReport, dry_run: bool) -> None:
         if failure.key:
             note(f"  damaged or missing: {failure.key}")
     if not report.is_finished:
-        note("stopped before the end; the next run goes on from there")
+        note("stopped before the end; the next run resumes")
 
 
 def _fail_for(failures: Sequence[MaintenanceFailure]) -> None:

@@ -20,12 +20,12 @@ NAME = "myapp"
 @command("new", example="stratalog new myapp")
 @click.argument("name")
 def new(session: Session, name: str) -> None:
-    """Write an application to begin with into a new folder: mutators, rules, and a test of both."""
+    """Write a sample application into a new folder: mutators, rules, and a test of both."""
     if not name.isidentifier() or keyword.iskeyword(name) or not name.isascii():
-        raise click.BadParameter(f"{name!r} cannot be a Python module, as myapp can")
+        raise click.BadParameter(f"{name!r} is not the name of a Python module, as in myapp")
     folder = Path(name)
     if folder.exists():
-        raise click.BadParameter(f"{name!r} is there already")
+        raise click.BadParameter(f"{name!r} already exists")
     files = _write(folder, name)
     if session.json:
         print_json({"folder": str(folder), "files": files})

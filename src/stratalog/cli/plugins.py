@@ -43,5 +43,5 @@ def plugin_command(name: str) -> click.Command | None:
     except Exception as exc:  # noqa: BLE001 - a plugin may raise anything, and must not break other commands
         return BrokenCommand(point, f"{type(exc).__name__}: {exc}")
     if not isinstance(loaded, click.Command):
-        return BrokenCommand(point, f"{point.value} is no click command")
+        return BrokenCommand(point, f"{point.value} is not a click command")
     return loaded

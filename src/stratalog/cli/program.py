@@ -38,9 +38,9 @@ EXIT_CODES: dict[int, str] = {
     0: "done",
     FAILED: "a mutation was rejected, or a verification failed",
     USAGE: "the command or its input is not valid",
-    3: "there is no such thing, or it is no longer kept",
-    CONFLICT: "somebody else was first",
-    5: "the store could not be reached, or an answer was lost",
+    3: "not found: it does not exist, or it is no longer kept",
+    CONFLICT: "a conflict with the stored state",
+    5: "the store could not be reached, or its response was lost",
     DAMAGED: "stored bytes are damaged",
     NOT_PROVABLE: "a checkpoint cannot be proven, since the versions up to it are forgotten",
     CONTRADICTED: "a checkpoint is contradicted: the store holds another history",
@@ -72,7 +72,7 @@ class Program(click.Group):
     def __init__(self) -> None:
         super().__init__(
             "stratalog",
-            help="Versioned, fully ordered documents. Before or after a command: --store, --settings, --json.",
+            help="Versioned, totally ordered documents. Before or after a command: --store, --settings, --json.",
             epilog=_EPILOG,
             context_settings={"help_option_names": ["-h", "--help"]},
         )

@@ -33,25 +33,25 @@ THREADS_ASIDE = RECEIVE_MESSAGES_MAX
 
 @command("work", example="stratalog work myapp:app --store ./data")
 @click.argument("application", required=False)
-@click.option("--drain", is_flag=True, help="End once the queue has nothing more to give.")
+@click.option("--drain", is_flag=True, help="Exit once the queue is empty.")
 @click.option(
     "--visibility",
     type=click.FloatRange(0.1, VISIBILITY_SECONDS_MAX),
     metavar="SECONDS",
-    help="How long others wait for what a worker that died had in hand.  [default: 30]",
+    help="How long the messages of a worker that died stay hidden from others.  [default: 30]",
 )
 @click.option(
     "--metrics-port",
     type=click.IntRange(1, 65535),
     metavar="PORT",
-    help="Serve what the worker counts at this port of the machine itself, for Prometheus.",
+    help="Serve the worker's metrics for Prometheus on this port of the loopback interface.",
 )
 def work(
     session: Session, application: str | None, drain: bool, visibility: float | None, metrics_port: int | None
 ) -> None:
-    """Apply what `stratalog serve --queued` has queued, until a signal; the message under way is finished.
+    """Apply the pushes that `stratalog serve --queued` has queued, until a signal; then finish the message in flight.
 
-    APPLICATION is the one that is served: a short name, or MODULE:NAME. Several may work on one store, each in a
+    APPLICATION is the served application: a short name, or MODULE:NAME. Several workers may share a store, each a
     process of its own.
     """
     server = _module("worker.worker")
@@ -74,30 +74,32 @@ def work(
 @click.group("dead-letters", epilog="Example: stratalog dead-letters list")
 @of_every_command
 def dead_letters() -> None:
-    """What was queued and failed for good: list, redrive."""
+    """List and redrive dead letters: queued mutations that failed for good."""
 
 
 @command("list", example="stratalog dead-letters list")
-@click.option("--after", metavar="LETTER", default="", help="Only letters after it.")
+@click.option("--after", metavar="LETTER", default="", help="Only letters after this one.")
 def list_(session: Session, after: str) -> None:
-    """List what was queued and failed for good, oldest first, and why."""
+    """List dead letters, oldest first, with the reasons."""
     listed = _module("worker.dead_letters").list_letters(session.open(), after=after)
     rows = ((letter, _row(letter)) for letter in listed)
     head = ["letter", "document", "mutation", "since", "redriven", "reason"]
-    session.answer_list(rows, "there are no dead letters", head=[head])
+    session.answer_list(rows, "no dead letters", head=[head])
 
 
 @command("redrive", example="stratalog dead-letters redrive 0000000000000007 --application myapp:app")
 @click.argument("letters", metavar="[LETTER]...", nargs=-1)
-@click.option("--all", "every", is_flag=True, help="All of them, oldest first.")
-@click.option("--args", metavar="JSON", help="Other arguments for one mutation: makes a new letter, and redrives that.")
+@click.option("--all", "every", is_flag=True, help="Redrive all dead letters, oldest first.")
+@click.option(
+    "--args", metavar="JSON", help="New arguments for the one mutation: writes a new letter and redrives that."
+)
 @click.option("--application", metavar="NAME", help="The application with the mutators: a short name, or MODULE:NAME.")
 def redrive(session: Session, letters: tuple[str, ...], every: bool, args: str | None, application: str | None) -> None:
-    """Run the mutations of dead letters once more. What was applied meanwhile is not applied again."""
+    """Run the mutations of dead letters once more. Mutations applied meanwhile are not applied again."""
     if bool(letters) == every:
-        raise click.UsageError("name the letters to redrive, or --all")
+        raise click.UsageError("name the letters to redrive, or give --all")
     if args is not None and len(letters) != 1:
-        raise click.UsageError("name one letter to redrive with other arguments")
+        raise click.UsageError("--args needs exactly one letter")
     server = _module("worker.dead_letters")
     store = _opened(session, application)
     if args is not None:
@@ -121,7 +123,9 @@ def _module(name: str) -> Any:
     try:
         return import_module(f"stratalog.{name}")
     except ModuleNotFoundError as exc:
-        raise click.ClickException(f'the queue path needs more: pip install "stratalog[server]" ({exc})') from exc
+        raise click.ClickException(
+            f'the queue needs the server extra: pip install "stratalog[server]" ({exc})'
+        ) from exc
 
 
 def _opened(session: Session, application: str | None) -> Store:
@@ -167,7 +171,7 @@ def _stopped_by_signals(worker: Any) -> Iterator[None]:
 
 
 def _report_failure(message: Any, reason: str) -> None:
-    note(f"{message.group}: message {message.id}, given out {message.receives} times: {reason}")
+    note(f"{message.group}: message {message.id}, received {message.receives} times: {reason}")
 
 
 def _row(letter: Any) -> Sequence[str]:

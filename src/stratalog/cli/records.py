@@ -20,9 +20,7 @@ __all__ = ["COMMANDS"]
 
 NAME = "ORGANISATION/RECORD"
 PREVIEW_BYTES = 60
-_write_id = click.option(
-    "--write-id", metavar="ID", help="Your own id of this write: given again, it finds the version."
-)
+_write_id = click.option("--write-id", metavar="ID", help="Your own id of this write; a repeat finds what it stored.")
 
 
 @click.group("records", epilog="Example: stratalog records put acme/report report.pdf")
@@ -34,9 +32,14 @@ def records() -> None:
 @command("put", example="stratalog records put acme/report report.pdf --meta author=ada")
 @click.argument("record", metavar=NAME)
 @click.argument("file", metavar="FILE|-", type=click.Path(exists=True, dir_okay=False, allow_dash=True), default="-")
-@click.option("--meta", metavar="NAME=VALUE", multiple=True, help="Metadata beside the body; may be repeated.")
-@click.option("--expected", type=int, metavar="VERSION", help="The version it must follow; 0: it must be new.")
-@click.option("--source-time", metavar="TIME", help="When the source last changed it, in ISO.")
+@click.option("--meta", metavar="NAME=VALUE", multiple=True, help="Metadata of the version; may be repeated.")
+@click.option(
+    "--expected",
+    type=int,
+    metavar="VERSION",
+    help="Store only if this is the latest version; 0: only if the record is new.",
+)
+@click.option("--source-time", metavar="TIME", help="The ISO time at which the source last changed it.")
 @_write_id
 def put(
     session: Session,
@@ -47,7 +50,7 @@ def put(
     source_time: str | None,
     write_id: str | None,
 ) -> None:
-    """Store a file, or the input, as the next version; the same bytes make none."""
+    """Store a file, or the input, as the next version. Unchanged bytes make no version."""
     handle, id = _open(session, record)
     metadata = parse_arguments(meta) if meta else None
     source_ms = milliseconds(source_time) if source_time else None
@@ -65,10 +68,12 @@ def put(
 
 @command("get", example="stratalog records get acme/report --at 2 --output report.pdf")
 @click.argument("record", metavar=NAME)
-@click.option("--at", type=int, metavar="VERSION", help="Which version.  [default: the latest]")
-@click.option("--output", type=click.Path(dir_okay=False), metavar="FILE", help="Where to.  [default: the output]")
+@click.option("--at", type=int, metavar="VERSION", help="The version to read.  [default: the latest]")
+@click.option(
+    "--output", type=click.Path(dir_okay=False), metavar="FILE", help="The file to write.  [default: the output]"
+)
 def get(session: Session, record: str, at: int | None, output: str | None) -> None:
-    """Write the body of a version to a file, or to the output; in JSON with its version."""
+    """Write the body of a version to a file or to the output; with --json print it with its version."""
     handle, id = _open(session, record)
     if output:
         with Path(output).open("wb") as out:
@@ -85,9 +90,9 @@ def get(session: Session, record: str, at: int | None, output: str | None) -> No
 
 @command("list", example="stratalog records list acme")
 @click.argument("organisation")
-@click.option("--after", metavar="RECORD", default="", help="Only records after it.")
+@click.option("--after", metavar="RECORD", default="", help="Only records after this one.")
 def list_(session: Session, organisation: str, after: str) -> None:
-    """List an organisation's records, deleted ones too."""
+    """List an organisation's records, including deleted ones."""
     handle = session.open().records(organisation)
     latest = ((f"{organisation}/{listing.id}", handle.stat(listing.id)) for listing in handle.list(after))
     rows = ((_plain(name, version), [name, *_row(version)]) for name, version in latest)
@@ -119,25 +124,25 @@ def delete(session: Session, record: str, write_id: str | None) -> None:
     """Store a deletion as the next version; the versions before it stay."""
     handle, id = _open(session, record)
     stored = handle.delete(id, write_id=write_id)
-    session.answer(_plain(record, stored), f"deleted {record} in version {stored.version}; undelete brings it back")
+    session.answer(_plain(record, stored), f"deleted {record} in version {stored.version}; undelete restores it")
 
 
 @command("undelete", example="stratalog records undelete acme/report")
 @click.argument("record", metavar=NAME)
 @_write_id
 def undelete(session: Session, record: str, write_id: str | None) -> None:
-    """Store what stood before the deletion as a new version."""
+    """Store the body before the deletion as a new version."""
     handle, id = _open(session, record)
     stored = handle.undelete(id, write_id=write_id)
-    session.answer(_plain(record, stored), f"{record} is back in version {stored.version}")
+    session.answer(_plain(record, stored), f"restored {record} in version {stored.version}")
 
 
 @command("prune", example="stratalog records prune acme/report --retain 3")
 @click.argument("record", metavar=NAME)
 @click.option("--retain", type=int, metavar="COUNT", help="Retain this many of the newest versions.")
-@click.option("--before", metavar="TIME", help="Forget what was superseded before this ISO time.")
+@click.option("--before", metavar="TIME", help="Forget versions that were superseded before this ISO time.")
 def prune(session: Session, record: str, retain: int | None, before: str | None) -> None:
-    """Forget old versions; `sweep` frees their room later."""
+    """Forget old versions; `sweep` frees their space later."""
     handle, id = _open(session, record)
     oldest = handle.prune(id, retain=retain, before_ms=milliseconds(before) if before else None)
     session.answer({"name": record, "oldest_retained": oldest}, f"{record} keeps its versions from {oldest} on")

@@ -13,12 +13,12 @@ __all__ = ["COMMANDS"]
 
 @command("redact", example="stratalog redact acme/budget --version 7")
 @click.argument("name", metavar="ORGANISATION/NAME")
-@click.option("--version", type=int, required=True, metavar="VERSION", help="Which version to erase.")
-@click.option("--record", "is_record", is_flag=True, help="The name is that of a record.")
+@click.option("--version", type=int, required=True, metavar="VERSION", help="The version to erase.")
+@click.option("--record", "is_record", is_flag=True, help="NAME is a record.")
 def redact(session: Session, name: str, version: int, is_record: bool) -> None:
     """Erase the content of a version of a document, log or record for good; the hash chain still verifies.
 
-    Who wrote it, when, under which write id, and a record's metadata stay. Run `collect` later: it frees the blobs.
+    The author, the time, the write id and a record's metadata stay. Run `collect` later to free the blobs.
     """
     organisation, id = split_name(name)
     store = session.open()

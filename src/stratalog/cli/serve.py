@@ -36,9 +36,11 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 def of_every_server(function: F) -> F:
     """Add the options ``--host`` and ``--port`` to a command."""
-    host = click.option("--host", default=HOST_DEFAULT, show_default=True, help="The address to listen at.")
+    host = click.option("--host", default=HOST_DEFAULT, show_default=True, help="The address to listen on.")
     ports = click.IntRange(0, 65535)
-    port = click.option("--port", type=ports, default=PORT_DEFAULT, show_default=True, help="0 takes any free one.")
+    port = click.option(
+        "--port", type=ports, default=PORT_DEFAULT, show_default=True, help="The port; 0 for any free one."
+    )
     return host(port(function))
 
 
@@ -46,15 +48,15 @@ def of_every_server(function: F) -> F:
 @click.argument("application", required=False)
 @of_every_server
 @click.option("--queued", is_flag=True, help="Queue pushes for a worker instead of applying them.")
-@click.option("--meter", is_flag=True, help="Count what AWS would bill for it, under /metrics.")
-@click.option("--access-log", metavar="FILE", help="Add a line of JSON for each answer; - is standard output.")
-@click.option("--security-log", metavar="FILE", help="Add a line of JSON for sign-ins and refusals; - likewise.")
+@click.option("--meter", is_flag=True, help="Count what AWS would bill for the requests; see /metrics.")
+@click.option("--access-log", metavar="FILE", help="Append a line of JSON for each response; - is standard output.")
+@click.option("--security-log", metavar="FILE", help="Append a line of JSON for each sign-in and refusal; - likewise.")
 @click.option(
     "--trusted-proxy",
     "trusted_proxies",
     multiple=True,
     metavar="ADDRESS",
-    help="Believe the X-Forwarded-For of this proxy or network, as in 10.0.0.0/8; may be repeated.",
+    help="Trust X-Forwarded-For from this proxy or network, as in 10.0.0.0/8; may be repeated.",
 )
 def serve(
     session: Session,
@@ -67,10 +69,10 @@ def serve(
     security_log: str | None,
     trusted_proxies: tuple[str, ...],
 ) -> None:
-    """Serve the store over HTTP; make it where there is none.
+    """Serve the store over HTTP; a missing store is created.
 
-    APPLICATION has mutators and rules of its own: the short name of one that is installed, or MODULE:NAME. Without one
-    the built-in mutators are served, to this machine only.
+    APPLICATION has mutators and rules of its own: the short name of an installed application, or MODULE:NAME. Without
+    it the server has the built-in mutators and serves this machine only.
     """
     loaded = load_application(application)
     if queued:
@@ -98,7 +100,7 @@ def serve_application(
     server = _server_modules()
     if application.authenticate is None and not _is_loopback(host):
         raise click.UsageError(
-            f"without authentication only this machine is served: --host {host} needs an application"
+            f"--host {host} is reachable from other machines, and needs an application with authentication"
         )
     with listening_at(host, port) as listening:
         limits = session.settings.over("server", application.limits)
@@ -129,7 +131,7 @@ def _line_log(server: _Modules, target: str, clock: Clock, per_second: int) -> L
     try:
         return server.LineLog(target, clock, per_second)
     except OSError as exc:
-        raise click.ClickException(f"a log cannot be opened: {exc.strerror} file={target}") from exc
+        raise click.ClickException(f"cannot open the log: {exc.strerror} file={target}") from exc
 
 
 class _Modules:
@@ -148,7 +150,7 @@ def _server_modules() -> _Modules:
     try:
         return _Modules()
     except ModuleNotFoundError as exc:
-        raise click.ClickException(f'serving needs more: pip install "stratalog[server]" ({exc})') from exc
+        raise click.ClickException(f'serving needs the server extra: pip install "stratalog[server]" ({exc})') from exc
 
 
 def load_application(text: str | None) -> Application:
@@ -178,7 +180,7 @@ def listening_at(host: str, port: int) -> Iterator[socket.socket]:
     except OSError as exc:
         reason = os.strerror(exc.errno) if exc.errno and exc.errno > 0 else str(exc)
         hint = "; --port 0 takes any free one" if port else ""
-        raise click.ClickException(f"cannot listen at {host} port {port}: {reason}{hint}") from exc
+        raise click.ClickException(f"cannot listen on {host} port {port}: {reason}{hint}") from exc
     with listening:
         # Each connection inherits the option. asyncio sets it only on sockets with a named protocol, unlike this one.
         # Without it a response in two writes waits 40 ms for the client's delayed acknowledgement.

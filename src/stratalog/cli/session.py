@@ -82,7 +82,7 @@ def of_every_command(function: F, *, reads_environment: bool = False) -> F:
         envvar=ENVIRONMENT if reads_environment else None,
         expose_value=False,
         callback=_set_store,
-        help=f"The store: a folder.  [default: ${ENVIRONMENT}, else {STORE_DEFAULT}]",
+        help=f"The store: a folder, or an aws:// URL.  [default: ${ENVIRONMENT}, else {STORE_DEFAULT}]",
     )
     settings = click.option(
         "--settings",
@@ -90,10 +90,10 @@ def of_every_command(function: F, *, reads_environment: bool = False) -> F:
         envvar=SETTINGS if reads_environment else None,
         expose_value=False,
         callback=_set_settings,
-        help=f"Numbers that tune it, as a JSON object.  [default: ${SETTINGS}]",
+        help=f"Settings: a JSON object, or a file that holds one.  [default: ${SETTINGS}]",
     )
     as_json = click.option(
-        "--json", is_flag=True, expose_value=False, callback=_set_json, help="Answer in JSON; lists as JSON lines."
+        "--json", is_flag=True, expose_value=False, callback=_set_json, help="Print JSON; lists as JSON lines."
     )
     return store(settings(as_json(function)))
 

@@ -17,7 +17,7 @@ __all__ = ["COMMANDS"]
 @command("init", example="stratalog init ./data")
 @click.argument("url", required=False, metavar="[URL]")
 def init(session: Session, url: str | None) -> None:
-    """Make a store, or leave the one that is there as it is; on AWS the table, bucket and queues that are missing.
+    """Create a store, on AWS its missing table, bucket and queues. An existing store stays as it is.
 
     URL is the same as --store: a folder, or aws://NAME?bucket=…&queue=…&region=…&prefix=…&freed=…
     """
@@ -29,7 +29,7 @@ def init(session: Session, url: str | None) -> None:
 
 @command("list", example="stratalog list acme")
 @click.argument("organisation", required=False)
-@click.option("--named", metavar="NAME", help="Only those of this name: which organisations have one?")
+@click.option("--named", metavar="NAME", help="Only documents and logs of this name, in any organisation.")
 def list_(session: Session, organisation: str | None, named: str | None) -> None:
     """List the documents and logs of an organisation, or of all."""
     store = session.open()
@@ -37,7 +37,7 @@ def list_(session: Session, organisation: str | None, named: str | None) -> None
         rows = _named_rows(store, named, organisation)
     else:
         rows = _rows(store, [organisation] if organisation else store.organisations())
-    nothing = "nothing here yet; try: stratalog create acme/budget"
+    nothing = "no documents or logs yet; try: stratalog create acme/budget"
     session.answer_list(rows, nothing, head=[["name", "kind", "version", "changed"]], right=[2])
 
 

@@ -20,14 +20,16 @@ HEAD = ("organisation", "measured", "stored", "documents", "records", "clients",
 
 @command("usage", example="stratalog usage acme --measure")
 @click.argument("organisation", required=False)
-@click.option("--measure", is_flag=True, help="Measure now; may take as long as reading all of it.")
+@click.option(
+    "--measure", is_flag=True, help="Measure now; this may take as long as reading everything that is stored."
+)
 def usage(session: Session, organisation: str | None, measure: bool) -> None:
-    """Show what an organisation stores, or each of all, as it was last measured."""
+    """Show the last measurement of what an organisation stores, or of every organisation."""
     store = session.open()
     names = [organisation] if organisation else list(store.organisations())
     measured = [(name, _measured(store, name, measure)) for name in names]
     pairs = ((_plain(name, measurement), _row(name, measurement)) for name, measurement in measured)
-    session.answer_list(pairs, "there is no organisation", head=[HEAD], right=[2, 3, 4, 5, 6])
+    session.answer_list(pairs, "no organisations", head=[HEAD], right=[2, 3, 4, 5, 6])
 
 
 def _measured(store: Store, organisation: str, measure: bool) -> Measurement | None:

@@ -41,22 +41,30 @@ __all__ = ["COMMANDS"]
 
 FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
 NEW_FILE = click.Path(dir_okay=False, path_type=Path)
-record_option = click.option("--record", "records", multiple=True, metavar="ORGANISATION/RECORD", help="A record.")
+record_option = click.option(
+    "--record", "records", multiple=True, metavar="ORGANISATION/RECORD", help="A record to include."
+)
 
 
 @command("verify", example="stratalog verify acme/budget")
 @click.argument("names", metavar="[ORGANISATION/NAME]...", nargs=-1)
 @record_option
-@click.option("--upto", type=int, metavar="VERSION", help="Stop there, but in records.  [default: the newest]")
-@click.option("--against", type=FILE, metavar="FILE", help="A checkpoint: prove that the store goes on from it.")
-@click.option("--lines", type=FILE, metavar="FILE", help="The list that came with the checkpoint of a whole store.")
-@click.option("--key", metavar="KEY|FILE", help="The verifier key that the checkpoint must be signed by.")
-@click.option("--quick", is_flag=True, help="Follow the entries only: no snapshot's chunks, no items around a log.")
+@click.option(
+    "--upto", type=int, metavar="VERSION", help="Stop at this version, except in records.  [default: the newest]"
+)
+@click.option(
+    "--against", type=FILE, metavar="FILE", help="A checkpoint: prove that the store still holds its histories."
+)
+@click.option("--lines", type=FILE, metavar="FILE", help="The list written with the checkpoint of a whole store.")
+@click.option("--key", metavar="KEY|FILE", help="The verifier key of the checkpoint's signature.")
+@click.option(
+    "--quick", is_flag=True, help="Follow only the entries: skip the chunks of snapshots and the items around a log."
+)
 @click.option(
     "--resume",
     type=click.Path(dir_okay=False, path_type=Path),
     metavar="FILE",
-    help="Note there what is finished, and pass over what is noted.",
+    help="A file of finished histories: they are skipped, and new ones are appended.",
 )
 def verify(
     session: Session,
@@ -69,14 +77,14 @@ def verify(
     quick: bool,
     resume: Path | None,
 ) -> None:
-    """Read everything that logs, documents and records refer to, and compare. All of them where none is named.
+    """Read and hash everything that the named logs, documents and records refer to, or all of them, and compare.
 
     Every entry, value, argument, body, archive and chunk is read from storage and hashed. Documents are rebuilt from
-    their logs, and every snapshot is compared with that. Each damaged object is named, with who needs it and whether
-    `repair` can make it again.
+    their logs and compared with every snapshot. Each damaged object is printed with the history that needs it, and
+    whether `repair` can restore it.
 
-    With --quick the hash chains are computed and documents are rebuilt, and a snapshot is believed whose root is right.
-    With --against only the histories that the checkpoint names; a name says under which name its history is now.
+    With --quick the hash chains are computed and documents are rebuilt; a snapshot is trusted if its root is right.
+    With --against only the histories of the checkpoint are verified. If a history has a new name, give that name.
     """
     if against is not None:
         chosen = list(chosen_histories(session.open(), names, records)) if names or records else []
@@ -106,12 +114,12 @@ def verify(
 @command("repair", example="stratalog repair --dry-run")
 @click.argument("names", metavar="[ORGANISATION/NAME]...", nargs=-1)
 @record_option
-@click.option("--dry-run", is_flag=True, help="Write nothing, and say what would be made again.")
+@click.option("--dry-run", is_flag=True, help="Write nothing; report what would be repaired.")
 def repair(session: Session, names: tuple[str, ...], records: tuple[str, ...], dry_run: bool) -> None:
-    """Make again what is damaged and follows from what is intact; name the rest. Nothing is deleted.
+    """Restore damaged objects from intact ones, and name the rest. Nothing is deleted.
 
-    Snapshots and their chunks come from entries, archives from entries that wait to be freed, values from other places
-    of the same bytes, lists of names from name records. It may be run again, and beside writers.
+    Snapshots and their chunks are made from entries, archives from entries that are not freed yet, values from other
+    copies of the same bytes, lists of names from name records. It may be repeated, and may run beside writers.
     """
     named = chosen_histories(session.open(), names, records) if names or records else None
     show_repair(session, named, dry_run)
@@ -120,15 +128,13 @@ def repair(session: Session, names: tuple[str, ...], records: tuple[str, ...], d
 @command("checkpoint", example="stratalog checkpoint acme/budget --key signing.key")
 @click.argument("names", metavar="[ORGANISATION/NAME]", nargs=-1)
 @record_option
-@click.option("--all", "of_store", is_flag=True, help="Of all logs, documents and records; needs --lines.")
-@click.option(
-    "--lines", type=NEW_FILE, metavar="FILE", help="Where to write the list that the checkpoint of all needs."
-)
+@click.option("--all", "of_store", is_flag=True, help="Sign all logs, documents and records; needs --lines.")
+@click.option("--lines", type=NEW_FILE, metavar="FILE", help="Where to write the list of histories that --all needs.")
 @click.option("--key", type=FILE, required=True, metavar="FILE", help="The signing key; see checkpoint-key.")
 def checkpoint(
     session: Session, names: tuple[str, ...], records: tuple[str, ...], of_store: bool, lines: Path | None, key: Path
 ) -> None:
-    """Print origin, version and hash of a history as a signed note. Keep it where nobody can change it.
+    """Print origin, version and hash of a history as a signed note. Keep it where it cannot be changed.
 
     `verify --against` proves later that the store still holds that history.
     """
@@ -142,7 +148,7 @@ def checkpoint(
 @click.argument("name")
 @click.argument("file", type=NEW_FILE)
 def checkpoint_key(session: Session, name: str, file: Path) -> None:
-    """Make a signing key, write it to a new file, and print its verifier key, which everybody may know."""
+    """Create a signing key, write it to a new file, and print its public verifier key."""
     signing = new_signing_key(SystemClock(), name)
     with os.fdopen(os.open(file, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w") as out:
         out.write(signing.encoded() + "\n")
@@ -151,14 +157,14 @@ def checkpoint_key(session: Session, name: str, file: Path) -> None:
 
 def _checkpoint_of_history(session: Session, names: tuple[str, ...], records: tuple[str, ...]) -> str:
     if len(names) + len(records) != 1:
-        raise click.UsageError("name one log, document or record, or say --all")
+        raise click.UsageError("name exactly one log, document or record, or give --all")
     [history] = chosen_histories(session.open(), names, records)
     return checkpoint_of(session.open(), history).text()
 
 
 def _store_checkpoint(session: Session, lines: Path | None) -> str:
     if lines is None:
-        raise click.UsageError("--all needs --lines FILE: the list cannot be had from the checkpoint later")
+        raise click.UsageError("--all needs --lines FILE: the list cannot be derived from the checkpoint later")
     listed = [checkpoint.line() for checkpoint in checkpoints_of(session.open())]
     lines.write_text("".join(f"{line}\n" for line in listed))
     return StoreCheckpoint(len(listed), merkle_root(listed)).text()
@@ -172,13 +178,13 @@ def _verify_against(
     if isinstance(noted, Checkpoint):
         checkpoints = [noted]
     elif lines is None:
-        raise click.UsageError("the checkpoint of a whole store needs --lines FILE, the list that came with it")
+        raise click.UsageError("the checkpoint of a whole store needs --lines FILE, the list written with it")
     else:
         checkpoints = read_lines(noted, lines.read_text())
     if chosen and (len(chosen), len(checkpoints)) != (1, 1):
-        raise click.UsageError("a name goes with the checkpoint of one history")
+        raise click.UsageError("a name may be given only with the checkpoint of one history")
     if verifier is None:
-        note("the signature was not verified: no --key was given")
+        note("the signature was not verified: give --key")
     codes, rows = {0}, []
     for checkpoint in checkpoints:
         with progress(f"verifying {title(checkpoint.history)}", None) as step:

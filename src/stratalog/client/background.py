@@ -72,7 +72,7 @@ class Background:
         except StratalogError as exc:
             self.last_error = exc
         except Exception as exc:  # noqa: BLE001 - an unexpected error must not end the thread unnoticed
-            _log.exception("a sync cycle failed for a reason of ours")
+            _log.exception("a sync cycle failed because of a bug")
             self.last_error = StratalogError("a sync cycle failed", reason=repr(exc))
         else:
             self.last_error = None

@@ -163,7 +163,7 @@ def _open(path: str) -> apsw.Connection:
         elif application_id != APPLICATION_ID:
             raise Invalid("the file is another program's database", path=path)
         elif version > FORMAT:
-            raise Unsupported("the file's format is newer than this program", value=version, known=FORMAT)
+            raise Unsupported("the file was written by a newer version of Stratalog", value=version, known=FORMAT)
         connection.pragma("journal_mode", "wal")
         # A process that was killed during a commit may have left it unsynced in the write-ahead log. The checkpoint
         # syncs that commit before it is read.
@@ -202,7 +202,7 @@ def _translated() -> Iterator[None]:
 def _error(exc: apsw.Error) -> StratalogError:
     """Return our error for an error of SQLite's after which nothing was written."""
     if isinstance(exc, apsw.FullError):
-        return StorageFull("no room for the transaction", reason=str(exc))
+        return StorageFull("no disk space for the transaction", reason=str(exc))
     if isinstance(exc, apsw.CorruptError | apsw.NotADBError):
-        return Corrupt("the file is no whole database", reason=str(exc))
-    return Unavailable("the database could not take the request", reason=str(exc))
+        return Corrupt("the file is not an intact database", reason=str(exc))
+    return Unavailable("the database could not execute the request", reason=str(exc))

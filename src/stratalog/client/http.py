@@ -75,7 +75,7 @@ class HttpTransport:
         try:
             return msgspec.msgpack.decode(response.content, type=kind)
         except (msgspec.DecodeError, ValueError) as exc:
-            raise Corrupt("the server's answer does not decode", reason=str(exc)) from exc
+            raise Corrupt("the server's response cannot be decoded", reason=str(exc)) from exc
 
     def _send(self, method: str, url: str, body: bytes | None) -> httpx.Response:
         headers = {"Accept": MSGPACK, "Content-Type": MSGPACK}
@@ -88,7 +88,7 @@ class HttpTransport:
         except (httpx.ConnectError, httpx.ConnectTimeout, httpx.PoolTimeout) as exc:
             raise Unreached("the server cannot be reached", url=url, reason=str(exc)) from exc
         except (httpx.HTTPError, RuntimeError) as exc:
-            raise OutcomeUnknown("the connection broke before the answer", url=url, reason=str(exc)) from exc
+            raise OutcomeUnknown("the connection broke before the response arrived", url=url, reason=str(exc)) from exc
         if not response.is_success:
             raise error_of(response)
         self._heed(response.headers.get(ADDRESS_HEADER, ""))
@@ -109,9 +109,9 @@ def document_of(url: str) -> str:
     parts = urlsplit(url)
     segments = parts.path.rstrip("/").split("/")
     if parts.scheme not in ("http", "https") or not parts.netloc or parts.query or parts.fragment:
-        raise Invalid("a document's URL begins with http or https and has no query", value=url)
+        raise Invalid("a document's URL must begin with http or https, and have no query", value=url)
     if len(segments) < 4 or (segments[-4], segments[-2]) != ("organisations", "documents"):
-        raise Invalid("a document's URL ends in /organisations/{organisation}/documents/{document}", value=url)
+        raise Invalid("a document's URL must end in /organisations/{organisation}/documents/{document}", value=url)
     return "/".join(quote(unquote(segments[position]), safe="") for position in (-3, -1))
 
 

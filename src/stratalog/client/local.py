@@ -75,7 +75,7 @@ class Local:
             # Sent again: after a restart it is not known how long they were queued, and the queue may have lost them.
             connection.execute("UPDATE pending SET answer = '' WHERE answer = 'queued'")
         if self._fact("document") != document:
-            raise Invalid("the file is of another document", document=self._fact("document"), asked=document)
+            raise Invalid("the file belongs to another document", document=self._fact("document"), asked=document)
 
     @property
     def client(self) -> str:
@@ -115,7 +115,7 @@ class Local:
         Raises LimitExceeded where `PENDING_MUTATIONS_MAX` are pending: nothing was stored.
         """
         if self.count() >= PENDING_MUTATIONS_MAX:
-            raise LimitExceeded("too many mutations wait for the server", limit=PENDING_MUTATIONS_MAX)
+            raise LimitExceeded("too many mutations are pending", limit=PENDING_MUTATIONS_MAX)
         with self._file.transaction() as connection:
             number = self._next()
             connection.execute(
@@ -234,7 +234,7 @@ class Local:
             return []
         elsewhere = asked is not None and pulled.cookie.origin != asked.origin
         if elsewhere and not _is_complete(pulled):
-            raise Corrupt("a pull goes over to another document without its whole state")
+            raise Corrupt("the server's response changes to another document without its whole state")
         with self._file.transaction() as connection:
             _write(connection, pulled.patch)
             _set(connection, "cookie", msgspec.to_builtins(pulled.cookie))

@@ -90,7 +90,7 @@ def interpret_push(client: str, batch: Sequence[Waiting], pushed: Pushed, first:
     if gap is None:
         return PushDecision(committed=committed)
     if gap.expected is None or gap.expected >= gap.id:
-        raise Corrupt("a gap does not say what came before it", id=gap.id, expected=gap.expected)
+        raise Corrupt("a gap must expect a number below its id", id=gap.id, expected=gap.expected)
     if gap.expected < first.id:
         return PushDecision(is_behind=True, uncommitted=range(first.sequence, INTEGER_MAX))
     return PushDecision(committed=committed, resend_from=gap.expected)
@@ -111,4 +111,4 @@ def _uncommitted(pairs: Sequence[tuple[Waiting, Outcome]]) -> frozenset[int]:
 
 def _check_fits(client: str, batch: Sequence[Waiting], outcomes: Sequence[Outcome]) -> None:
     if [(client, waiting.id) for waiting in batch] != [(outcome.client, outcome.id) for outcome in outcomes]:
-        raise Corrupt("the answer to a push names other mutations", sent=len(batch), answered=len(outcomes))
+        raise Corrupt("the response to a push names other mutations", sent=len(batch), answered=len(outcomes))

@@ -52,7 +52,7 @@ class SyncCycle:
     @contextmanager
     def _own_turn(self) -> Iterator[None]:
         if self._turn_of == threading.get_ident():
-            raise Invalid("a subscriber cannot synchronise: it is called from within a sync cycle")
+            raise Invalid("a subscriber may not synchronise: a sync cycle is calling it")
         with self._turn:
             self._turn_of = threading.get_ident()  # a second cycle of this thread would wait for itself
             try:

@@ -98,9 +98,9 @@ def measure_operations(functions: Functions) -> Iterator[Operation]:
     yield from _maintenance()
     yield from _records()
     yield from _queue()
-    yield Operation("function", "one call of a Lambda function that runs already", functions.call())
-    yield Operation("function-cold", "one call of a Lambda function that has to start", functions.call(cold=True))
-    yield Operation("request", "one request by way of API Gateway, without its function", Units(http_requests=1))
+    yield Operation("function", "one warm call of a Lambda function", functions.call())
+    yield Operation("function-cold", "one cold start of a Lambda function", functions.call(cold=True))
+    yield Operation("request", "one request through API Gateway, without its function", Units(http_requests=1))
 
 
 def measure_run(run: Callable[[Store], object], settings: LogSettings | None = None) -> Units:
@@ -131,7 +131,7 @@ def _commits() -> Iterator[Operation]:
     yield Operation("create", "a new document", trial.spent(lambda: trial.store.create("acme", "other")))
     document = _warm(trial)
     commit = trial.spent(lambda: document.apply([_put(1, {"title": "x" * 500})]))
-    yield Operation("commit", "one mutation of at most 1 KB, by a process that is warm", commit)
+    yield Operation("commit", "one mutation of at most 1 KB, by a warm process", commit)
     ten = trial.spent(lambda: document.apply([_put(number, {"title": f"new {number}"}) for number in range(BATCH)]))
     yield Operation("commit-10", "ten small mutations as one entry", ten)
     for size in (10, 100):
@@ -139,7 +139,7 @@ def _commits() -> Iterator[Operation]:
         units = trial.spent(lambda body=body: document.apply([_put(2, body)]))  # type: ignore[misc]
         yield Operation(f"commit-{size}kb", f"one mutation that puts an item of {size} KB", units)
     fork = trial.spent(lambda: document.fork("fork"))
-    yield Operation("fork", "a fork, whatever the length of the history", fork)
+    yield Operation("fork", "a fork of a history of any length", fork)
 
 
 def _opening() -> Iterator[Operation]:
@@ -148,12 +148,12 @@ def _opening() -> Iterator[Operation]:
     for number in range(TAIL_ENTRIES):
         document.apply([_put(number, {"title": f"title {number}, again"})])
     read = trial.spent(lambda: trial.reopened().document("acme", "budget").get("items/150"))
-    yield Operation("open", f"one key, by a process that has just begun, {TAIL_ENTRIES} entries after a snapshot", read)
+    yield Operation("open", f"one key, by a cold process, {TAIL_ENTRIES} entries after a snapshot", read)
     write = trial.spent(lambda: trial.reopened().document("acme", "budget").apply([_put(3, {"title": "cold"})]))
-    yield Operation("commit-cold", "a mutation by a process that has just begun", write)
+    yield Operation("commit-cold", "a mutation by a cold process", write)
     warm = trial.reopened().document("acme", "budget")
     warm.get("items/150")
-    yield Operation("look", "one key, read anew by a process that is warm", trial.spent(lambda: warm.get("items/150")))
+    yield Operation("look", "one key, read again by a warm process", trial.spent(lambda: warm.get("items/150")))
 
 
 def _maintenance() -> Iterator[Operation]:
@@ -168,7 +168,7 @@ def _maintenance() -> Iterator[Operation]:
     yield Operation("roll-over", "the append that begins another segment", roll_over)
     entries = LogSettings().segment_entries_target
     share = (roll_over + small_append.times(-1)).times(1 / entries)
-    yield Operation("roll-over-share", f"what it adds to each append, in segments of {entries:,} entries", share)
+    yield Operation("roll-over-share", f"its share of each append, in segments of {entries:,} entries", share)
     document = _warm(trial)
     document.apply([_put(number, {"title": f"changed {number}"}) for number in range(200)])
     yield Operation("snapshot", "a snapshot of a document of 200 items, all changed", trial.spent(document.snapshot))
@@ -221,10 +221,12 @@ def _queue() -> Iterator[Operation]:
         for given in queue.receive(BATCH):
             queue.acknowledge(given)
 
-    yield Operation("queue", "a push by way of the queue, alone", trial.spent(alone))
-    yield Operation("queue-busy", "the same where ten pushes wait each time", trial.spent(busy).times(1 / BATCH))
+    yield Operation("queue", "one push through the queue, alone", trial.spent(alone))
+    yield Operation("queue-busy", "one push through the queue, in batches of ten", trial.spent(busy).times(1 / BATCH))
     by_function = Units(sqs_requests=1 + 2 / BATCH)
-    yield Operation("queue-function", "the same where Lambda receives and removes them, ten at a time", by_function)
+    yield Operation(
+        "queue-function", "one push through the queue, received and deleted by Lambda in batches of ten", by_function
+    )
 
 
 def measure_maintenance(documents: int = 10) -> Units:

@@ -141,6 +141,4 @@ def read_commit(entry: Entry) -> Commit:
 def check_schema(event: Event) -> None:
     """Raise Unsupported for an event that a newer Stratalog wrote."""
     if event.schema != 1 or event.type not in (BASE, COMMIT, COLLECT, FLOOR, RESUME):
-        raise Unsupported(
-            "a document's entry is of a type or schema unknown here", type=event.type, schema=event.schema
-        )
+        raise Unsupported("a document's entry has an unknown type or schema", type=event.type, schema=event.schema)

@@ -212,7 +212,7 @@ class Document:
             return collection_of_clients(state, wanted, expired)
 
         entry, _ = self._writer.append_decided(collect)
-        assert entry is not None, "a collection is an entry, even of nothing"
+        assert entry is not None, "a collection always commits an entry"
         return entry
 
     def expire_clients(self, before_ms: int, *, stop: Stop = never, dry_run: bool = False) -> int:
@@ -362,7 +362,9 @@ class Document:
             if self.state().floor < floor:
                 self._writer.append(Event(FLOOR, floor))
         except (ContentionError, Unavailable) as exc:
-            raise OutcomeUnknown("the floor rose, and no entry says so yet: call it again", floor=floor) from exc
+            raise OutcomeUnknown(
+                "the floor rose, but the entry that records it may be missing: call again", floor=floor
+            ) from exc
         return floor
 
     def free_segments(self, stop: Stop = never) -> int:

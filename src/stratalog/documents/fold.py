@@ -42,7 +42,7 @@ class Fold:
     def add(self, entry: Entry) -> None:
         """Add the next entry. Raises Redacted, and Unsupported for an event that a newer Stratalog wrote."""
         if entry.redacted:
-            raise Redacted("the state needs a redacted version; ask for a later one", version=entry.version)
+            raise Redacted("the state needs a redacted version; request a later version", version=entry.version)
         self.version, self.hash = entry.version, entry.hash
         for event in entry.events:
             check_schema(event)

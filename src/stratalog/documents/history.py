@@ -161,7 +161,7 @@ def applied_in(log: Log, newest: State, client: str, id: int) -> int | None:
     low, high = max(log.first, log.floor()), newest.version
     # Applied at or below the oldest version kept, whose entries are gone.
     if low > log.first and _reached(load_state(log, newest.chunks, low), client, id):
-        raise VersionForgotten("the mutation was applied in a version that is not kept", client=client, id=id)
+        raise VersionForgotten("the mutation was applied in a version that is no longer kept", client=client, id=id)
     while high - low > log.environment.settings.snapshot_entries_interval:
         middle = (low + high) // 2
         try:
@@ -179,7 +179,7 @@ def applied_in(log: Log, newest: State, client: str, id: int) -> int | None:
         elif any(mutation.client == client and mutation.id == id for mutation in read_commit(entry).mutations):
             return entry.version
     if redacted:
-        raise Redacted("the mutation was applied in a version that is redacted", client=client, id=id)
+        raise Redacted("the version that applied the mutation is redacted", client=client, id=id)
     return None
 
 

@@ -88,13 +88,17 @@ class Projection:
             except VersionForgotten:
                 return
         if here != hash:
-            raise HistoryChanged("a projection was fed from another history", log=self._log.record.name, at=checkpoint)
+            raise HistoryChanged(
+                "the projection was built from another history", log=self._log.record.name, at=checkpoint
+            )
 
     def _advance(self, checkpoint: int, entry: Entry) -> bool:
         """Commit an entry's effects with the checkpoint. Return False if another follower committed first."""
         effects = list(self._project(entry))
         if len(effects) >= COMMIT_WRITES_MAX:
-            raise LimitExceeded("an entry projects to too many writes", value=len(effects), limit=COMMIT_WRITES_MAX - 1)
+            raise LimitExceeded(
+                "the projection of an entry has too many writes", value=len(effects), limit=COMMIT_WRITES_MAX - 1
+            )
         condition: Condition = Equals("v", checkpoint) if checkpoint else Absent()
         writes = [Put(Item(self._partition, self._sort, {"v": entry.version, "h": entry.hash}), condition), *effects]
         try:

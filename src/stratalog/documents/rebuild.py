@@ -66,7 +66,7 @@ def verify(document: _Document, upto: int | None = None, *, progress: Callable[[
             rebuild.compare(snapshot)
     rebuild.advance(last)
     if rebuild.state is None:
-        raise Redacted("no snapshot stands between a redacted version and this one", version=last)
+        raise Redacted("there is no snapshot between a redacted version and this one", version=last)
     roots = tree_roots(rebuild.state)
     return Verified(
         last,
@@ -158,7 +158,7 @@ class Rebuild:
         """Raise BaseContradicted if an entry names another base at the start than this rebuild began with."""
         for event in entry.events:
             if event.type == BASE and event.data[0] == self._start and event.data[1] != self._base:
-                raise BaseContradicted("the base is not the one that the history names", version=self._start)
+                raise BaseContradicted("the base contradicts the history", version=self._start)
 
 
 def _start(log: Log, chunks: Chunks) -> State:
@@ -177,19 +177,19 @@ def _compare(state: State, snapshot: Snapshot) -> None:
         ours, theirs = getattr(rebuilt, name).address, getattr(stored, name).address
         if ours != theirs:
             raise Corrupt(
-                f"a snapshot's {name} is not what its log says",
+                f"a snapshot's {name} contradicts its log",
                 version=state.version,
                 stored=theirs.hex(),
                 rebuilt=ours.hex(),
             )
     if rebuilt != stored:
-        raise Corrupt("a snapshot's numbers are not what its log says", version=state.version)
+        raise Corrupt("a snapshot's client numbers contradict its log", version=state.version)
 
 
 def _compare_hash(version: int, computed: bytes, stored: bytes) -> None:
     if computed != stored:
         raise Corrupt(
-            "a snapshot or a floor names another history than its log",
+            "a snapshot or a floor belongs to another history than its log",
             version=version,
             stored=stored.hex(),
             computed=computed.hex(),

@@ -73,7 +73,7 @@ def _proven_base(document: Document, version: int, keys: list[str]) -> Snapshot:
     state = document.state()
     if held := [key for key in keys if _holds(state, key, version)]:
         raise RedactionRefused(
-            "the document still holds what the version put; delete or overwrite it first",
+            "the document still holds values that the version put; delete or overwrite them first",
             document=document.name,
             version=version,
             keys=held,
@@ -82,12 +82,12 @@ def _proven_base(document: Document, version: int, keys: list[str]) -> Snapshot:
     verify(document, at)
     base = newest_snapshot(document.log.environment.index, document.log.record.prefix, at)
     if base is None or base.version < version:
-        raise Unavailable("the snapshot that takes the place of the version could not be made", version=at)
+        raise Unavailable("the snapshot that replaces the version could not be made", version=at)
     # Bypass the caches of the handle: they may hold chunks that storage no longer has.
     chunks = Chunks(document.log.environment.blobs, document.log.record.owner)
     require_state(chunks, document.values, roots_of(base))
     if any(_holds(load_state(document.log, chunks, base.version), key, version) for key in keys):
-        raise Unavailable("the snapshot that was made still holds the values; try again", version=base.version)
+        raise Unavailable("the new snapshot still holds the values; try again", version=base.version)
     return base
 
 

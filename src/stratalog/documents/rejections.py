@@ -109,7 +109,7 @@ def list_rejections(index: Index, *, after: str = "") -> Iterator[tuple[str, Rej
 def require_intact_letter(letter: str, rejection: RejectedMutation) -> None:
     """Raise Corrupt if a letter differs from the one written under its key: its mutation was never sent."""
     if rejection.digest != _digest(letter, rejection):
-        raise Corrupt("a dead letter is not what was written", letter=letter)
+        raise Corrupt("a dead letter was altered after it was written", letter=letter)
 
 
 def write_rejection(index: Index, letter: str, rejection: RejectedMutation) -> None:
@@ -133,4 +133,4 @@ def read_rejection(item: Item) -> RejectedMutation:
     try:
         return msgspec.convert(dict(item.attributes), RejectedMutation)
     except msgspec.ValidationError as exc:
-        raise Corrupt("an item is no rejected mutation", sort=item.sort, reason=str(exc)) from exc
+        raise Corrupt("an item is not a rejected mutation", sort=item.sort, reason=str(exc)) from exc

@@ -191,7 +191,7 @@ class _Merge:
 def _check_continues(state: State, own: Sequence[_Own], target: Document) -> None:
     merged = state.client(own[0].mutation.client) if own else None
     if merged is not None and not continues_merge(merged, own):
-        raise MergeConflict("the fork is not the one that was merged: it went back", log=target.name, merged=merged.id)
+        raise MergeConflict("the fork lost history that was merged", log=target.name, merged=merged.id)
 
 
 def _check_outcome(own: _Own, outcome: Outcome, target: Document) -> None:

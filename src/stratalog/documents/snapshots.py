@@ -103,7 +103,7 @@ def roots_of(snapshot: Snapshot) -> Roots:
     try:
         return _decode_roots(snapshot.body)
     except (msgspec.DecodeError, UnicodeDecodeError) as exc:
-        raise Corrupt("a snapshot's roots do not decode", version=snapshot.version, reason=str(exc)) from exc
+        raise Corrupt("a snapshot's roots cannot be decoded", version=snapshot.version, reason=str(exc)) from exc
 
 
 _decode_roots = msgspec.msgpack.Decoder(Roots).decode

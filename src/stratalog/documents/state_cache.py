@@ -47,7 +47,7 @@ class StateCache:
         if type(version) is not int or version < 0:
             raise Invalid("a version must be a whole number", value=version)
         if version < self.log.floor():
-            raise VersionForgotten("the version is not kept", document=self.log.record.name, version=version)
+            raise VersionForgotten("the version is no longer kept", document=self.log.record.name, version=version)
         return self._at_version(version)
 
     def fresh(self) -> State:
@@ -117,7 +117,7 @@ class StateCache:
         if head is None or head.version < version:
             head = self.log.head()
         if version > head.version:
-            raise NotFound("no such version", document=self.log.record.name, version=version, head=head.version)
+            raise NotFound("version not found", document=self.log.record.name, version=version, head=head.version)
         return self.load(version, head)
 
 

@@ -131,7 +131,7 @@ def _patch_value(data: Any, patch: Sequence[PatchRow]) -> bytes:
     position = decode(data)
     value = patch[position].value if isinstance(position, int) and 0 <= position < len(patch) else None
     if value is None:
-        raise Corrupt("an argument names no value of its entry's patch", position=position)
+        raise Corrupt("an argument refers to no value of its entry's patch", position=position)
     return value
 
 

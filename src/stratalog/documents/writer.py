@@ -180,7 +180,7 @@ class Writer:
         return reservation
 
     def _contention(self) -> ContentionError:
-        return ContentionError("others kept changing the document first", document=self._log.record.name)
+        return ContentionError("other writers kept committing to the document first", document=self._log.record.name)
 
     def _report(self, run: Run) -> None:
         for ran in run.failed:

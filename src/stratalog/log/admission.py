@@ -137,8 +137,8 @@ class Admission:
             return
         quota = f"{name}_max"
         self.refusals[quota] += 1
-        what = "the document may have no more clients" if name == "document_clients" else ""
-        message = what or f"the organisation may store no more {_NAMES[name]}"
+        what = "the document's quota of clients is used up" if name == "document_clients" else ""
+        message = what or f"the organisation's quota of {_NAMES[name]} is used up"
         details = {"quota": quota, "limit": limit, "value": wanted, "scope": scope}
         raise QuotaExceeded(message, organisation=organisation, **details)
 

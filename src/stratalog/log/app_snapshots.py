@@ -98,7 +98,7 @@ def app_snapshot_at(snapshot: Snapshot | None) -> AppSnapshot | None:
     if snapshot is None:
         return None
     if manifest_of(snapshot) is None:
-        raise Invalid("the snapshot is no app snapshot", version=snapshot.version)
+        raise Invalid("the snapshot is not an app snapshot", version=snapshot.version)
     return AppSnapshot(snapshot.version, snapshot.created_ms, snapshot)
 
 
@@ -148,7 +148,7 @@ def app_snapshot_addresses(blobs: Blobs, owner: str, snapshot: Snapshot) -> list
     listed = manifest.inline
     if listed is None:
         if manifest.body is None:
-            raise Corrupt("an app snapshot names no parts", version=snapshot.version)
+            raise Corrupt("an app snapshot has no list of parts", version=snapshot.version)
         listed = read_body(blobs, _prefix(owner), manifest.body)
     return [listed[at : at + ADDRESS_BYTES] for at in range(0, len(listed), ADDRESS_BYTES)]
 

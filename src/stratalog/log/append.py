@@ -254,7 +254,7 @@ class LogAppend(ConditionalAppend[Head, Plan]):
         try:
             entry = self._appender.entry_as_stored(version)
         except VersionForgotten:
-            pending.error = OutcomeUnknown("an append's place was forgotten before it was answered", version=version)
+            pending.error = OutcomeUnknown("an append's position was forgotten before its outcome", version=version)
             return True
         except NotFound:
             return False
@@ -262,12 +262,12 @@ class LogAppend(ConditionalAppend[Head, Plan]):
             return False
         if entry.redacted and entry.principal == pending.attributes.get("p", ""):
             pending.error = Redacted(
-                "the write id stands for a version that was redacted", log=self._appender.name.name, version=version
+                "the write id belongs to a redacted version", log=self._appender.name.name, version=version
             )
             return True
         if not same_request(entry, pending):
             pending.error = KeyReused(
-                "the write id was used for something else",
+                "the write id was used for another write",
                 log=self._appender.name.name,
                 version=version,
                 write_id=pending.write_id,
@@ -352,7 +352,7 @@ class LogAppend(ConditionalAppend[Head, Plan]):
         if head.seen.age_seconds() <= OBSERVATION_SECONDS_MAX:
             self._appender.branch_lost = True
             raise HistoryChanged(
-                "the stored history is not the one that this handle has seen; open it again",
+                "the stored history changed behind this handle, as after a restore; open the log again",
                 log=self._appender.name.name,
                 version=head.version,
             )

@@ -32,7 +32,9 @@ def write_archive(
     try:
         read_body(environment.blobs, f"{owner}/archive", ref)
     except Corrupt as exc:
-        raise Unavailable("an archive did not read back; try again", prefix=prefix, segment=segment.first) from exc
+        raise Unavailable(
+            "a new archive could not be read back; try again", prefix=prefix, segment=segment.first
+        ) from exc
     return ref
 
 
@@ -63,7 +65,7 @@ def open_archive(environment: Environment, prefix: str, owner: str, segment: Seg
     try:
         rows = _decode_rows(body)
     except (msgspec.DecodeError, UnicodeDecodeError) as exc:
-        raise Corrupt("an archive does not decode", prefix=prefix, segment=segment.first, reason=str(exc)) from exc
+        raise Corrupt("an archive cannot be decoded", prefix=prefix, segment=segment.first, reason=str(exc)) from exc
     partition = entries_partition(prefix, segment.first)
     return [Item(partition, number(version), attributes) for version, attributes in rows]
 
@@ -72,7 +74,7 @@ def _indexed(environment: Environment, prefix: str, segment: Segment, last: int)
     """Return the items of a segment that ends at ``last``, from the index. Raises Corrupt where one is missing."""
     items = list(environment.index.query(entries_partition(prefix, segment.first), before=number(last + 1)))
     if [parse_number(item.sort) for item in items] != list(range(segment.first, last + 1)):
-        raise Corrupt("a segment's items are not gapless", prefix=prefix, segment=segment.first, last=last)
+        raise Corrupt("a segment lacks entries", prefix=prefix, segment=segment.first, last=last)
     return items
 
 

@@ -24,7 +24,7 @@ def base_at(log: Log, floor: int) -> Snapshot:
     """Return the snapshot at the floor, with which history begins. Raises Corrupt where it is missing."""
     base = newest_snapshot(log.environment.index, log.record.prefix, floor)
     if base is None or base.version != floor:
-        raise Corrupt("the snapshot that history begins with is missing", log=log.record.name, floor=floor)
+        raise Corrupt("the snapshot at the start of the history is missing", log=log.record.name, floor=floor)
     return base
 
 
@@ -78,7 +78,7 @@ class AppBases:
         """Raise Corrupt where `find` met a damaged snapshot, which is newer than the base."""
         for version, damage in self.damages:
             raise Corrupt(
-                "an application's snapshot is damaged, so no floor rises onto it",
+                "the application's snapshot is damaged, so the floor cannot rise to it",
                 version=version,
                 key=damage.key,
                 reason=damage.reason,
@@ -86,7 +86,7 @@ class AppBases:
 
     def _damage(self, snapshot: Snapshot) -> BlobDamage | None:
         if manifest_of(snapshot) is None:
-            return BlobDamage("", False, "it is of another model, so nobody here can read it back")
+            return BlobDamage("", False, "the snapshot belongs to another model, so its parts cannot be read back")
         environment, owner = self._log.environment, self._log.record.owner
         readings = read_app_snapshot_back(environment.blobs, owner, snapshot)
         return next((reading.damage for reading in readings if reading.damage is not None), None)

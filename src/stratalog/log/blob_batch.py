@@ -115,7 +115,7 @@ class BlobBatch:
         try:
             self._put(self._ahead)
         except OutcomeUnknown as exc:
-            raise Unavailable("the blobs of a commit that was not sent could not be put again") from exc
+            raise Unavailable("the blobs of an unsent commit could not be put again") from exc
         self._looked = looked
         return True
 
@@ -154,4 +154,4 @@ class BlobBatch:
                 return
             except (Unavailable, OutcomeUnknown) as exc:
                 if not retry.wait(exc):
-                    raise OutcomeUnknown("the blobs of a commit that may stand could not be put again") from exc
+                    raise OutcomeUnknown("the blobs of a commit in doubt could not be put again") from exc

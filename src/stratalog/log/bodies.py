@@ -61,7 +61,7 @@ def stream_body(blobs: Blobs, prefix: str, ref: BodyRef) -> Iterator[bytes]:
     if ref.digest is None:
         body = _get(blobs, prefix, ref.address)
         if len(body) != ref.size:
-            raise Corrupt("a body has another size than is said of it", address=ref.address.hex())
+            raise Corrupt("a body does not have its recorded size", address=ref.address.hex())
         given = [body]
         del body
         yield given.pop()
@@ -73,7 +73,7 @@ def stream_body(blobs: Blobs, prefix: str, ref: BodyRef) -> Iterator[bytes]:
         digest.update(part)
         size += len(part)
         if position == len(addresses) - 1 and (digest.digest(), size) != (ref.digest, ref.size):
-            raise Corrupt("a body's parts do not have the hash and size of the whole", address=ref.address.hex())
+            raise Corrupt("a body's parts do not have its recorded hash and size", address=ref.address.hex())
         given = [part]
         del part
         yield given.pop()
@@ -91,7 +91,9 @@ def read_body_back(blobs: Blobs, prefix: str, ref: BodyRef) -> Iterator[BlobRead
         return
     if ref.digest is None:
         is_other = len(body) != ref.size
-        yield BlobReading(key, len(body), BlobDamage(key, False, "a body has another size") if is_other else None)
+        yield BlobReading(
+            key, len(body), BlobDamage(key, False, "a body does not have its recorded size") if is_other else None
+        )
         return
     try:
         addresses = _addresses_in(body, ref)
@@ -109,7 +111,7 @@ def read_body_back(blobs: Blobs, prefix: str, ref: BodyRef) -> Iterator[BlobRead
             size += len(part)
             yield BlobReading(f"{prefix}/{address.hex()}", len(part))
     is_other = is_intact and (digest.digest(), size) != (ref.digest, ref.size)
-    reason = "a body's parts do not have the hash and size of the whole"
+    reason = "a body's parts do not have its recorded hash and size"
     yield BlobReading(key, len(body), BlobDamage(key, False, reason) if is_other else None)
 
 
@@ -168,5 +170,5 @@ def _manifest(blobs: Blobs, prefix: str, ref: BodyRef) -> list[bytes]:
 def _addresses_in(manifest: bytes, ref: BodyRef) -> list[bytes]:
     addresses = decode(manifest)
     if not isinstance(addresses, list) or not all(isinstance(address, bytes) for address in addresses):
-        raise Corrupt("a body's manifest is no list of hashes", address=ref.address.hex())
+        raise Corrupt("a body's manifest is not a list of hashes", address=ref.address.hex())
     return addresses

@@ -55,6 +55,6 @@ def _cause(unavailable: Unavailable, in_doubt: bool) -> StratalogError:
     """Return the error for a spent time budget: never Unavailable once a write of ours may have landed."""
     if not in_doubt:
         return unavailable
-    unknown = OutcomeUnknown("a commit was not answered in time")
+    unknown = OutcomeUnknown("the outcome of a commit did not arrive in time")
     unknown.__cause__ = unavailable
     return unknown

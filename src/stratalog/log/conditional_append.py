@@ -79,7 +79,7 @@ class ConditionalAppend(ABC, Generic[H, P]):
     """
 
     what = "an append"
-    others = "others kept appending first"
+    others = "other writers kept appending first"
 
     def __init__(self, environment: Environment) -> None:
         self._environment = environment
@@ -225,5 +225,5 @@ class ConditionalAppend(ABC, Generic[H, P]):
     def _verdict(self, cause: StratalogError) -> StratalogError:
         """Return ``cause``, or OutcomeUnknown where an earlier try may have landed or may still land."""
         if self._in_doubt() or isinstance(cause, OutcomeUnknown):
-            return OutcomeUnknown(f"{self.what} was not answered in time", **self._details())
+            return OutcomeUnknown(f"the outcome of {self.what} did not arrive in time", **self._details())
         return cause

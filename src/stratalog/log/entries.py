@@ -123,7 +123,7 @@ def entry_from_item(item: Item, blobs: Blobs, owner: str, upcasters: Upcasters |
             attributes["s"],
         )
     except (KeyError, msgspec.DecodeError, UnicodeDecodeError) as exc:
-        raise Corrupt("an item is no entry", partition=item.partition, sort=item.sort, reason=str(exc)) from exc
+        raise Corrupt("an item is not an entry", partition=item.partition, sort=item.sort, reason=str(exc)) from exc
 
 
 def _redacted_entry(item: Item, attributes: Mapping[str, Any]) -> Entry:
@@ -139,7 +139,7 @@ def _redacted_entry(item: Item, attributes: Mapping[str, Any]) -> Entry:
             redacted=attributes["d"],
         )
     except KeyError as exc:
-        raise Corrupt("an item is no entry", partition=item.partition, sort=item.sort, reason=str(exc)) from exc
+        raise Corrupt("an item is not an entry", partition=item.partition, sort=item.sort, reason=str(exc)) from exc
 
 
 def inline_entries(items: Sequence[Item], first: int) -> list[Entry] | None:

@@ -90,7 +90,7 @@ def _facts(entry: Item) -> tuple[int, bytes]:
     """Return the time and the hash of an entry."""
     created_ms, hash = entry.attributes.get("c"), entry.attributes.get("h")
     if not isinstance(created_ms, int) or not isinstance(hash, bytes):
-        raise Corrupt("the last item is no entry", partition=entry.partition, sort=entry.sort)
+        raise Corrupt("the last item is not an entry", partition=entry.partition, sort=entry.sort)
     return created_ms, hash
 
 

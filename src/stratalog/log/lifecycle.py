@@ -104,11 +104,11 @@ def fork_log(
     environment, organisation = log.environment, log.record.organisation
     head = log.head()
     if at > head.version or at < 0:
-        raise NotFound("no such version to fork from", log=log.record.name, version=at)
+        raise NotFound("the version to fork does not exist", log=log.record.name, version=at)
     for _ in range(ATTEMPTS_MAX):
         source = _holder(environment, log.record, at)
         if at < source.floor:
-            raise VersionForgotten("the version is not kept", log=source.name, version=at, floor=source.floor)
+            raise VersionForgotten("the version is no longer kept", log=source.name, version=at, floor=source.floor)
         seen = Observation(environment.clock)
         if source.redacted:
             require_state()
@@ -125,7 +125,7 @@ def fork_log(
         except _SourceChanged:
             continue
         return Log(environment, record, upcasters, seen=seen)
-    raise ContentionError("the log to fork from kept changing", log=log.record.name)
+    raise ContentionError("other writers kept changing the log to fork", log=log.record.name)
 
 
 def delete_log(log: Log) -> None:
@@ -155,7 +155,7 @@ def delete_log(log: Log) -> None:
             continue
         environment.counters["deletion"] += 1
         return
-    raise ContentionError("the log to delete kept changing", log=record.name)
+    raise ContentionError("other writers kept changing the log to delete", log=record.name)
 
 
 class _SourceChanged(Exception):
@@ -174,7 +174,7 @@ def _create(
 ) -> NameRecord:
     former = read_name(environment.index, organisation, name)
     if former is not None and not former.deleted_ms:
-        raise Conflict("a log of that name exists", organisation=organisation, log=name)
+        raise Conflict("the name is in use", organisation=organisation, log=name)
     incarnation = new_id(environment.clock, INCARNATION_CHARACTERS)
     origin = source.origin if source else origin or new_id(environment.clock, ORIGIN_CHARACTERS)
     record = NameRecord(
@@ -206,7 +206,11 @@ def _create(
         if environment.index.get(deleted_partition(organisation), record.prefix) is not None:
             return True
         if sent.age_seconds() > OBSERVATION_SECONDS_MAX and stored.revision > record.revision:
-            raise OutcomeUnknown("a log was created and swept, or was not created", organisation=organisation, log=name)
+            raise OutcomeUnknown(
+                "the outcome of the creation is unknown: the log was created and swept, or was never created",
+                organisation=organisation,
+                log=name,
+            )
         return False
 
     try:
@@ -215,7 +219,7 @@ def _create(
     except ConditionFailed as exc:
         if min(exc.items) >= len(creation):
             raise _SourceChanged from exc
-        raise Conflict("a log of that name exists", organisation=organisation, log=name) from exc
+        raise Conflict("the name is in use", organisation=organisation, log=name) from exc
     environment.counters["creation"] += 1
     return record
 

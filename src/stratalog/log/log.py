@@ -172,7 +172,7 @@ class Log:
             head = self.head()
         last = head.version if upto is None else upto
         if last > head.version:
-            raise NotFound("no such version", log=self.record.name, version=last, head=head.version)
+            raise NotFound("version not found", log=self.record.name, version=last, head=head.version)
         if after >= self.first:
             return self._reader.read(after, last, head)
         return self._read(after, last, head)
@@ -316,7 +316,7 @@ class Log:
         """Raise VersionForgotten below the floor: it forgets versions at once, even while their segment is stored."""
         floor = self._floor.require()
         if version < floor:
-            raise VersionForgotten("the version is not kept", log=self.record.name, version=version, floor=floor)
+            raise VersionForgotten("the version is no longer kept", log=self.record.name, version=version, floor=floor)
 
     def _check_version(self, version: int, minimum: int) -> None:
         if type(version) is not int or version < minimum:

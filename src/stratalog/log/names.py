@@ -84,7 +84,7 @@ def require_name(index: Index, organisation: str, name: str, incarnation: str | 
     """Return the record of a living log, of the given incarnation if there is one. Raises NotFound."""
     record = read_name(index, organisation, name)
     if record is None or record.deleted_ms or incarnation not in (None, record.incarnation):
-        raise NotFound("no such log", organisation=organisation, log=name)
+        raise NotFound("log not found", organisation=organisation, log=name)
     return record
 
 
@@ -142,4 +142,4 @@ def _from_item(item: Item, organisation: str, name: str) -> NameRecord:
             redacted=bool(attributes.get("x", 0)),
         )
     except (KeyError, msgspec.DecodeError, UnicodeDecodeError) as exc:
-        raise Corrupt("an item is no name record", partition=item.partition, reason=str(exc)) from exc
+        raise Corrupt("an item is not a name record", partition=item.partition, reason=str(exc)) from exc

@@ -89,7 +89,9 @@ class PendingEntry:
         """
         self.error = cause
         if isinstance(cause, NotFound) and self.in_doubt:
-            self.error = OutcomeUnknown("the log was deleted before an append was answered", write_id=self.write_id)
+            self.error = OutcomeUnknown(
+                "the log was deleted before the outcome of an append was known", write_id=self.write_id
+            )
             self.error.__cause__ = cause
         if self.blob_batch is not None and isinstance(self.error, OutcomeUnknown):
             with suppress(OutcomeUnknown):
@@ -98,7 +100,7 @@ class PendingEntry:
     def answer(self) -> Entry:
         """Return the committed entry, or raise the append's error."""
         if self.entry is None:
-            raise self.error or OutcomeUnknown("an append ended without an answer", write_id=self.write_id)
+            raise self.error or OutcomeUnknown("an append ended without an outcome", write_id=self.write_id)
         return self.entry
 
 

@@ -142,13 +142,15 @@ class Reader:
             if item is not None and not late:
                 return item
         if late:
-            raise Unavailable("reads took too long to be relied on; read again", prefix=self._prefix, version=version)
-        raise NotFound("no such version", prefix=self._prefix, version=version)
+            raise Unavailable(
+                "the reads took too long to be consistent; read again", prefix=self._prefix, version=version
+            )
+        raise NotFound("version not found", prefix=self._prefix, version=version)
 
     def _segment(self, version: int) -> Segment:
         segment = segment_holding(self._environment.index, self._prefix, version) if version > 0 else None
         if segment is None or (segment.marked_ms and (segment.archive is None or version > segment.last)):
-            raise VersionForgotten("the version is not kept", prefix=self._prefix, version=version)
+            raise VersionForgotten("the version is no longer kept", prefix=self._prefix, version=version)
         return segment
 
     def _item(self, version: int, segment: int) -> Item | None:
@@ -161,7 +163,7 @@ class Reader:
             items = self._opened(segment)
             self._archived.store(segment.first, items)
         if not segment.first <= first <= last <= segment.last:
-            raise NotFound("no such version", prefix=self._prefix, version=last)
+            raise NotFound("version not found", prefix=self._prefix, version=last)
         page = items[first - segment.first : last - segment.first + 1]
         in_order = [item.sort for item in page] == [number(version) for version in range(first, last + 1)]
         yield from page if in_order else self._sought(items, first, last)
@@ -172,7 +174,7 @@ class Reader:
         for version in range(first, last + 1):
             item = by_sort.get(number(version))
             if item is None:
-                gap = NotFound("no such version in the archive", prefix=self._prefix, version=version)
+                gap = NotFound("version not found in the archive", prefix=self._prefix, version=version)
                 raise Corrupt("an archive lacks a version", prefix=self._prefix, version=version) from gap
             yield item
 

@@ -38,7 +38,7 @@ def redact_entry(environment: Environment, record: NameRecord, version: int) -> 
     """
     if record.kind != "log":
         raise RedactionRefused(
-            "a state is kept of the log; redact through its document or application", kind=record.kind
+            "a log of this kind has a state; redact through its document or application", kind=record.kind
         )
     erase_entry(environment, record, version)
     # List the snapshots after the erasure, so that a snapshot taken from the entry meanwhile is deleted too.
@@ -57,12 +57,14 @@ def redact_entry(environment: Environment, record: NameRecord, version: int) -> 
 def check_redactable(environment: Environment, record: NameRecord, floor: int, head: int, version: int) -> None:
     """Raise RedactionRefused where a fork needs the version or an ancestor holds it; NotFound, VersionForgotten."""
     if not 1 <= version <= head:
-        raise NotFound("no such version", log=record.name, version=version)
+        raise NotFound("version not found", log=record.name, version=version)
     if parent := next((parent for parent in record.lineage if version <= parent.version), None):
-        raise RedactionRefused("the version belongs to the log it was forked from", log=parent.name, version=version)
+        raise RedactionRefused(
+            "the version belongs to the log that this one was forked from", log=parent.name, version=version
+        )
     if version <= floor:
         raise VersionForgotten(
-            "the version is the base or below it; raise the floor instead", log=record.name, floor=floor
+            "the version is at or below the base; raise the floor instead", log=record.name, floor=floor
         )
     check_unpinned(environment, record, version)
 
@@ -73,7 +75,7 @@ def check_unpinned(environment: Environment, record: NameRecord, version: int) -
     No fork can pin it later while the name record is unchanged.
     """
     if pinned := [pin.prefix for pin in list_pins(environment.index, record.prefix, first=version)]:
-        raise RedactionRefused("forks hold the version; delete them, and sweep, first", log=record.name, forks=pinned)
+        raise RedactionRefused("forks need the version; delete them and sweep first", log=record.name, forks=pinned)
 
 
 def erase_entry(environment: Environment, record: NameRecord, version: int, checks: Sequence[Check] = ()) -> None:
@@ -91,7 +93,7 @@ def erase_entry(environment: Environment, record: NameRecord, version: int, chec
         check_unpinned(environment, newest, version)
         segment = segment_holding(environment.index, prefix, version)
         if segment is None or (segment.marked_ms and segment.archive is None):
-            raise VersionForgotten("the version is not kept", log=record.name, version=version)
+            raise VersionForgotten("the version is no longer kept", log=record.name, version=version)
         stored = environment.index.get(entries_partition(prefix, segment.first), number(version))
         blob_batch = BlobBatch(environment, held_bytes_max=0)  # put at once, as for archives
         writes: list[Write] = list(checks)
@@ -117,7 +119,7 @@ def erase_entry(environment: Environment, record: NameRecord, version: int, chec
             blob_batch.renew()
         environment.counters["redaction"] += 1
         return
-    raise ContentionError("the log kept changing while a version was redacted", log=record.name, version=version)
+    raise ContentionError("other writers kept changing the log during the redaction", log=record.name, version=version)
 
 
 def retire_snapshots(environment: Environment, record: NameRecord, snapshots: Sequence[Snapshot]) -> None:

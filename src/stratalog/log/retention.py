@@ -99,7 +99,7 @@ def raise_floor(log: Log, version: int) -> int:
     the floor is unchanged, or rose to an older snapshot.
     """
     if log.record.kind == "document":
-        raise Invalid("a document is forgotten by Document.forget_below, which proves its base", log=log.record.name)
+        raise Invalid("use Document.forget_below for a document: it proves the base", log=log.record.name)
     bases = AppBases(log)
     floor = raise_floor_onto(log, version, bases.find if needs_base(log) else None)
     bases.raise_damage()
@@ -115,7 +115,7 @@ def raise_floor_onto(log: Log, version: int, prove: Prove | None) -> int:
     meanwhile.
     """
     if version > log.head().version:
-        raise NotFound("no such version", log=log.record.name, version=version)
+        raise NotFound("version not found", log=log.record.name, version=version)
     return _Raising(log, version, prove).run()
 
 
@@ -138,7 +138,7 @@ class _Raising:
             with self._log.turn() if self._retry else no_turn() as has_turn:
                 if self._retry and self._lost and not self._retry.wait(self._lost, has_turn=has_turn):
                     raise ContentionError(
-                        "the log kept changing while its floor was raised", log=self._log.record.name
+                        "other writers kept changing the log while its floor was raised", log=self._log.record.name
                     ) from self._lost
                 # Plan before reading the name record: the shorter the time from that read to the commit, the fewer
                 # commits lose.
@@ -197,7 +197,7 @@ class _Raising:
             _forget_below(self._log.environment, self._log.record.prefix, floor)
             return self._log.floor()
         except Unavailable as exc:
-            raise OutcomeUnknown("the floor rose, and what is below it is not all marked: call it again") from exc
+            raise OutcomeUnknown("the floor rose, but some segments below it are not marked: call again") from exc
 
 
 class _Plan(msgspec.Struct, frozen=True):
@@ -226,7 +226,7 @@ def free_segments(log: Log, stop: Stop = never) -> int:
     Raises Invalid for a document, Unavailable.
     """
     if log.record.kind == "document":
-        raise Invalid("a document's segments are freed by Document.free_segments", log=log.record.name)
+        raise Invalid("use Document.free_segments for a document", log=log.record.name)
     return free_segments_below(log, lambda: require_app_base(log), stop)
 
 

@@ -101,4 +101,4 @@ def segment_from_item(item: Item) -> Segment:
             base=attributes.get("b", 0),
         )
     except (KeyError, msgspec.DecodeError, UnicodeDecodeError) as exc:
-        raise Corrupt("an item is no segment record", partition=item.partition, reason=str(exc)) from exc
+        raise Corrupt("an item is not a segment record", partition=item.partition, reason=str(exc)) from exc

@@ -120,8 +120,8 @@ def _from_item(prefix: str, item: Item) -> Snapshot:
     attributes: Any = item.attributes
     body = unpack_item(attributes, SNAPSHOT_BODY_BYTES_MAX, f"{item.partition}/{item.sort}")
     if body is None:
-        raise Corrupt("a snapshot holds no body", partition=item.partition, sort=item.sort)
+        raise Corrupt("a snapshot has no body", partition=item.partition, sort=item.sort)
     try:
         return Snapshot(prefix, parse_number(item.sort), attributes["c"], attributes["w"], body, attributes["h"])
     except KeyError as exc:
-        raise Corrupt("an item is no snapshot", partition=item.partition, sort=item.sort) from exc
+        raise Corrupt("an item is not a snapshot", partition=item.partition, sort=item.sort) from exc

@@ -173,7 +173,7 @@ class _Walk:
     def _misfit(self, step: Link, computed: list[bytes]) -> None:
         """Report a stored hash that does not follow: another version's content is here, or this one was altered."""
         if (right := self._belonging(step.version)) is not None:
-            self._find("disordered", step.version, "another version's content stands here")
+            self._find("disordered", step.version, "it has another version's content")
             self._befores = (right.hash,)
             return
         self._find("altered", step.version, "its hash does not follow from its content and the hash before it")

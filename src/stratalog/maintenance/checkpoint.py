@@ -115,14 +115,14 @@ def read_checkpoint(text: str) -> Checkpoint | StoreCheckpoint:
         return _checkpoint(rest)
     if first == FIRST_LINE_OF_STORE and len(rest) == 2 and is_decimal(rest[0]):
         return StoreCheckpoint(int(rest[0]), _hash(rest[1]))
-    raise Invalid("the note is no checkpoint that this version knows", first_line=first)
+    raise Invalid("the note is not a checkpoint of a known version", first_line=first)
 
 
 def read_lines(store_checkpoint: StoreCheckpoint, text: str) -> list[Checkpoint]:
     """Return the checkpoints of the histories in a list. Raises Invalid if the list does not have the root."""
     lines = text.splitlines()
     if len(lines) != store_checkpoint.count or merkle_root(lines) != store_checkpoint.root:
-        raise Invalid("the list is not the one that the checkpoint was made from", lines=len(lines))
+        raise Invalid("the list does not match the checkpoint", lines=len(lines))
     return [read_line(line) for line in lines]
 
 
@@ -150,7 +150,7 @@ def prove_descent(
         return Descent(checkpoint, "contradicted", exc.message)
     chain = report.chain
     if chain.origin != checkpoint.origin:
-        return Descent(checkpoint, "contradicted", "it is another history, with another origin", report)
+        return Descent(checkpoint, "contradicted", "the store holds another history, with another origin", report)
     if checkpoint.version > chain.version:
         return Descent(checkpoint, "contradicted", f"the history ends at version {chain.version}", report)
     if checkpoint.version < chain.start:
@@ -158,9 +158,9 @@ def prove_descent(
     try:
         hash = _hash_at(store, chosen, report, checkpoint.version)
     except VersionForgotten:
-        return Descent(checkpoint, "not-provable", "its version was forgotten while it was looked for", report)
+        return Descent(checkpoint, "not-provable", "the version was forgotten while it was read", report)
     if hash != checkpoint.hash:
-        return Descent(checkpoint, "contradicted", "the history up to the version is another one", report)
+        return Descent(checkpoint, "contradicted", "the history up to the version differs", report)
     return Descent(checkpoint, "proven", f"the history holds version {checkpoint.version}", report)
 
 
@@ -203,12 +203,12 @@ def _checkpoint(fields: Sequence[str]) -> Checkpoint:
         history = msgspec.convert({"kind": kind, "organisation": organisation, "name": id}, HistoryName)
         return Checkpoint(history, unquote(origin), _number(version), _hash(hash))
     except (ValueError, msgspec.ValidationError) as exc:
-        raise Invalid("a checkpoint does not decode", reason=str(exc)) from exc
+        raise Invalid("a checkpoint cannot be decoded", reason=str(exc)) from exc
 
 
 def _number(text: str) -> int:
     if not is_decimal(text):
-        raise ValueError(f"{text!r} is no version")
+        raise ValueError(f"{text!r} is not a version")
     return int(text)
 
 
@@ -216,9 +216,9 @@ def _hash(text: str) -> bytes:
     try:
         decoded = base64.b64decode(text, validate=True)
     except binascii.Error as exc:
-        raise Invalid("a checkpoint's hash is no Base64", value=text) from exc
+        raise Invalid("a checkpoint's hash is not Base64", value=text) from exc
     if len(decoded) != HASH_BYTES:
-        raise Invalid("a checkpoint's hash has another length", value=text)
+        raise Invalid("a checkpoint's hash has the wrong length", value=text)
     return decoded
 
 

@@ -19,7 +19,7 @@ from stratalog.records.versions import Name, decode_ref
 __all__ = ["check_copy"]
 
 SAMPLES = 3
-MOVED = "the source was written to while it was copied; once nobody writes to it, run this again"
+MOVED = "the source was written to during the copy; stop its writers, and copy again"
 
 
 def check_copy(source: Environment, target: Environment, organisations: Sequence[str]) -> tuple[int, int]:
@@ -61,7 +61,7 @@ def _check_log(source: Environment, target: Environment, organisation: str, name
         raise Conflict(MOVED, organisation=organisation, log=name)
     for version in _samples(source, ours):
         if _content_of(ours, version) != _content_of(theirs, version):
-            raise Corrupt("a copied log is not its source", organisation=organisation, log=name, version=version)
+            raise Corrupt("a copied log differs from its source", organisation=organisation, log=name, version=version)
 
 
 def _untouched(environment: Environment) -> Environment:
@@ -111,7 +111,9 @@ def _check_record(source: Environment, target: Environment, organisation: str, i
     if ours.version != theirs.version:
         raise Conflict(MOVED, organisation=organisation, record=id)
     if ours != theirs or not _has_body(target, Name(organisation, id), theirs.ref):
-        raise Corrupt("a copied record is not its source", organisation=organisation, record=id, version=ours.version)
+        raise Corrupt(
+            "a copied record differs from its source", organisation=organisation, record=id, version=ours.version
+        )
 
 
 def _check_failures(source: Environment, target: Environment, organisation: str) -> None:
@@ -122,7 +124,7 @@ def _check_failures(source: Environment, target: Environment, organisation: str)
             raise Conflict(MOVED, organisation=organisation, record=key)
         ref = decode_ref(there.attributes["x"]) if "x" in there.attributes else None
         if there != ours or not _has_body(target, Name(organisation, key, key), ref):
-            raise Corrupt("copied failures are not their source's", organisation=organisation, record=key)
+            raise Corrupt("copied failures differ from their source", organisation=organisation, record=key)
     if (other := next(theirs, None)) is not None:
         raise Conflict(MOVED, organisation=organisation, record=other.sort)
 

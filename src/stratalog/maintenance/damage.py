@@ -191,16 +191,16 @@ def shape_fault(item: Item) -> str:
     for name, value in item.attributes.items():
         letter = required.get(name) or optional.get(name)
         if letter is None:
-            return f"an item has the attribute {name!r}, which nothing of its kind has"
+            return f"an item has the attribute {name!r}, which its kind does not have"
         if not isinstance(value, TYPES[letter]):
-            return f"the attribute {name} is of another type"
+            return f"the attribute {name} has the wrong type"
         if letter == "m" and not _decodes(value):
-            return f"the attribute {name} does not decode"
+            return f"the attribute {name} cannot be decoded"
         if name in HASHES and isinstance(value, bytes) and len(value) not in HASH_BYTES:
-            return f"the attribute {name} is no hash"
+            return f"the attribute {name} is not a hash"
     bodies = BODIES.get(item_kind(item), "").split()
     if bodies and len(item.attributes.keys() & set(bodies)) != 1:
-        return f"an item has not one of the attributes {', '.join(bodies)}"
+        return f"an item must have exactly one of the attributes {', '.join(bodies)}"
     return ""
 
 

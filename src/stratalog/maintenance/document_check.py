@@ -116,7 +116,7 @@ class DocumentCheck:
             self._damages.add("snapshot", key, "contradicts", str(exc), derivable=has_state, at=at)
             if has_state and rebuild.compared == 0 and self._start > self._log.first:
                 base = item_key(snapshots_partition(snapshot.prefix), number(self._start))
-                reason = "the state rebuilt from it is not that of the snapshots after it"
+                reason = "the state rebuilt from it differs from the snapshots after it"
                 self._damages.add("snapshot", base, "contradicts", reason, at=(self._start, self._start))
         # Continue even without a state (as after a redacted version): the next snapshot gives one.
         return rebuild

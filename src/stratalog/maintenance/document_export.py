@@ -55,9 +55,7 @@ def export_document(document: Document, file: BinaryIO, progress: Progress | Non
     ``progress`` is called with the number of versions written since its last call.
     """
     if document.log.floor():
-        raise Invalid(
-            "history was forgotten, so not all of it can be exported; export the state", document=document.name
-        )
+        raise Invalid("the document has forgotten versions; export its state instead", document=document.name)
     head = document.log.head()
     lines = _Lines(file)
     lines.write(
@@ -112,7 +110,9 @@ def import_state(document: Document, file: BinaryIO, progress: Progress | None =
     for batch in _batches(_pairs(file)):
         for outcome in document.apply(batch, author=IMPORT_CLIENT):
             if outcome.status != "applied":
-                raise Conflict("a line was not applied", status=outcome.status, reason=outcome.reason, lines=count)
+                raise Conflict(
+                    "the document rejected a line", status=outcome.status, reason=outcome.reason, lines=count
+                )
         count += len(batch)
         _report(progress, len(batch))
     return count

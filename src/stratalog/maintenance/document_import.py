@@ -136,9 +136,9 @@ def _check(file: BinaryIO) -> _Header:
     total, expected = hashlib.sha256(), 1
     head = _line(first := file.readline())
     if head.get("format") != FORMAT:
-        raise Invalid("this is no export of a document", format=head.get("format"))
+        raise Invalid("the file is not an export of a document", format=head.get("format"))
     if head.get("format_version") != FORMAT_VERSION:
-        raise Unsupported("an export's format is not known here", format_version=head.get("format_version"))
+        raise Unsupported("the export has an unknown format", format_version=head.get("format_version"))
     total.update(first)
     for raw in file:
         line = _line(raw)
@@ -148,11 +148,11 @@ def _check(file: BinaryIO) -> _Header:
             return _header(head, line)
         if "redacted" in line:
             raise Unsupported(
-                "an export with a redacted version cannot be imported; export the state, and import that",
+                "an export with a redacted version cannot be imported; export and import the state instead",
                 version=line.get("version"),
             )
         if line.get("version") != expected:
-            raise Corrupt("an export misses a version", expected=expected, actual=line.get("version"))
+            raise Corrupt("an export lacks a version", expected=expected, actual=line.get("version"))
         total.update(raw)
         expected += 1
     raise Corrupt("an export is cut short or was changed", versions=expected - 1)
@@ -162,9 +162,9 @@ def _header(first: dict[str, Any], last: dict[str, Any]) -> _Header:
     try:
         header = msgspec.convert({**first, "digest": last.get("digest")}, _Header)
     except msgspec.ValidationError as exc:
-        raise Corrupt("an export's header does not decode", reason=str(exc)) from exc
+        raise Corrupt("an export's header cannot be decoded", reason=str(exc)) from exc
     if header.head != last["end"]:
-        raise Corrupt("an export ends at another version than it says", head=header.head, end=last["end"])
+        raise Corrupt("an export does not end at the version in its header", head=header.head, end=last["end"])
     return header
 
 
@@ -172,9 +172,9 @@ def _line(raw: bytes) -> dict[str, Any]:
     try:
         line = msgspec.json.decode(raw)
     except (msgspec.DecodeError, UnicodeError) as exc:
-        raise Corrupt("a line of an export does not decode", reason=str(exc)) from exc
+        raise Corrupt("a line of an export cannot be decoded", reason=str(exc)) from exc
     if not isinstance(line, dict):
-        raise Corrupt("a line of an export is no object")
+        raise Corrupt("a line of an export is not an object")
     return line
 
 
@@ -189,7 +189,7 @@ def _entries(file: BinaryIO) -> Iterator[_Entry]:
             hexadecimal = {field: bytes.fromhex(line[field]) for field in ("salt", "hash")}
             yield msgspec.convert({**line, **hexadecimal}, _Entry)
         except (KeyError, TypeError, ValueError) as exc:
-            raise Corrupt("a version of an export does not decode", version=line["version"], reason=str(exc)) from exc
+            raise Corrupt("a version of an export cannot be decoded", version=line["version"], reason=str(exc)) from exc
 
 
 def _first_ms(file: BinaryIO, default: int) -> int:
@@ -245,7 +245,7 @@ class _Import:
             level += 1
             document, state = self._fork(document, state, self._name_at(level, boundaries), header)
         if tree_roots(state).content.digest.hex() != header.digest:
-            raise Corrupt("what was imported is not what the export says", version=state.version)
+            raise Corrupt("the imported document differs from the export", version=state.version)
         self._publish(document.log)
 
     def discard(self) -> None:
@@ -321,7 +321,7 @@ def _merged(entry: _Entry) -> Merged | None:
     try:
         return None if entry.merged is None else msgspec.convert(from_plain(entry.merged), Merged)
     except msgspec.ValidationError as exc:
-        raise Corrupt("a merge of an export does not decode", version=entry.version, reason=str(exc)) from exc
+        raise Corrupt("a merge of an export cannot be decoded", version=entry.version, reason=str(exc)) from exc
 
 
 def _event(entry: _Entry) -> tuple[str, Any, int]:

@@ -69,17 +69,17 @@ class LogCheck:
         for finding in report.findings:
             self._add_finding(finding)
         if any(finding.version == report.start + 1 for finding in report.findings):
-            self._doubt_name("its floor or lineage does not lead to the first entry kept")
+            self._doubt_name("its floor or lineage does not lead to the first kept entry")
         segments = list(list_segments(self._index, self.record.prefix))
         firsts = {segment.first for segment in segments}
         for finding in report.findings:
             for version in firsts & set(range(finding.version, finding.last + 1)):
                 if finding.kind == "missing" and not finding.key:
                     key = item_key(segments_partition(self.record.prefix), number(version))
-                    self._damages.add("segment record", key, "contradicts", "no entry stands where it begins")
+                    self._damages.add("segment record", key, "contradicts", "it begins at an entry that does not exist")
         self._check_name(segments)
         if not self.record.redacted and any(version > self.log.first for version in report.redacted):
-            self._doubt_name("it says that no version was ever redacted")
+            self._doubt_name("it does not record that a version was redacted")
         self._check_segments(segments)
         self._check_directory()
         self._check_family()
@@ -91,12 +91,12 @@ class LogCheck:
         for snapshot in list_snapshots(self._index, self.record.prefix, first=self.record.floor):
             self._damages.first = self._damages.last = snapshot.version
             if not _is_sound(snapshot):
-                reason = "it is no list of the parts of an app snapshot"
+                reason = "it is not a list of the parts of an app snapshot"
                 self._damages.add("snapshot", self._snapshot_key(snapshot.version), "damaged", reason)
                 continue
             for reading in read_app_snapshot_back(self._environment.blobs, self.record.owner, snapshot):
                 if reading.damage is not None and (reading.damage.is_missing or not reading.key):
-                    reason = "it names a part that is not there"
+                    reason = "a part that it names does not exist"
                     self._damages.add("snapshot", self._snapshot_key(snapshot.version), "contradicts", reason)
         self._damages.first = self._damages.last = 0
 
@@ -127,7 +127,7 @@ class LogCheck:
         if finding.key:
             self._damages.add("entry body", finding.key, "missing", finding.reason, at=at)
             if finding.kind == "missing":
-                reason = "it names a body that is not there"
+                reason = "a body that it names does not exist"
                 self._damages.add("entry", self._entry_key(finding.version), "contradicts", reason, at=at)
             return
         fault: Any = {"altered": "damaged", "missing": "missing"}.get(finding.kind, "contradicts")
@@ -160,19 +160,19 @@ class LogCheck:
             self._doubt_name("it has a floor without its hash, or a hash without the floor")
         known = self.hashes.get(record.segment - 1)
         if known and known != record.hash and record.segment > own:
-            self._doubt_name("its hash is not that of the version it names")
+            self._doubt_name("its hash differs from that of the version it names")
         if record.lineage and record.segment == own and record.hash != record.lineage[-1].hash:
-            self._doubt_name("its hash is not that of the fork point")
+            self._doubt_name("its hash differs from that of the fork point")
         for parent in record.lineage:
             known = self.hashes.get(parent.version)
             if known and known != parent.hash:
-                self._doubt_name("its lineage names another history")
+                self._doubt_name("its lineage contradicts the history of an ancestor")
             self._check_pin(parent.prefix, parent.version)
             above = read_name(self._index, parent.organisation, parent.name)
             if above is not None and above.incarnation == parent.incarnation and above.origin != record.origin:
-                self._doubt_name("its origin is not that of its ancestor")
+                self._doubt_name("its origin differs from that of its ancestor")
                 above_key = item_key(name_partition(parent.organisation, parent.name), NAME_SORT)
-                self._damages.add("name record", above_key, "contradicts", "its origin is not that of its fork")
+                self._damages.add("name record", above_key, "contradicts", "its origin differs from that of its fork")
 
     def _rolled_over(self) -> bool:
         """Return whether the log began another segment since the name record was read."""
@@ -182,7 +182,7 @@ class LogCheck:
     def _check_pin(self, parent: str, version: int) -> None:
         partition, sort = forks_partition(parent), Pin(version, self.record.prefix).sort
         if self._index.get(partition, sort) is None:
-            reason = "a fork is not pinned at its ancestor"
+            reason = "an ancestor has no pin of its fork"
             self._damages.add("pin", item_key(partition, sort), "missing", reason, derivable=True)
             self._doubt_name("an ancestor that it names has no pin of it")
 
@@ -193,11 +193,11 @@ class LogCheck:
         for segment, following in zip(segments, [*segments[1:], None], strict=True):
             key = item_key(segments_partition(self.record.prefix), number(segment.first))
             if segment.last and following is not None and segment.last != following.first - 1:
-                self._damages.add("segment record", key, "contradicts", "it ends elsewhere than where the next begins")
+                self._damages.add("segment record", key, "contradicts", "it does not end where the next segment begins")
                 if segment.first <= segment.last < following.first:
                     self._miss_segment(segment.last + 1)
             if bool(segment.marked_ms) != bool(segment.last) or 0 < segment.last < segment.first:
-                self._damages.add("segment record", key, "contradicts", "it is marked and does not say where it ends")
+                self._damages.add("segment record", key, "contradicts", "its mark contradicts its end")
             is_forgotten = segment.marked_ms and segment.archive is None
             if is_forgotten and (following is None or following.first - 1 > self.record.floor):
                 self._damages.add("segment record", key, "contradicts", "it is marked as forgotten above the floor")
@@ -224,7 +224,7 @@ class LogCheck:
             self._doubt_begin(key)
 
     def _doubt_begin(self, key: str) -> None:
-        self._damages.add("segment record", key, "contradicts", "it has another time than what it begins with")
+        self._damages.add("segment record", key, "contradicts", "its time differs from that of its first entry")
 
     def _item(self, segment: Segment, version: int) -> Item | None:
         return self._index.get(entries_partition(self.record.prefix, segment.first), number(version))
@@ -246,7 +246,7 @@ class LogCheck:
             else:
                 self._damages.add("seal", key, "missing", "a segment ends without a seal", derivable=True)
         elif seal.attributes["c"] != following.created_ms:
-            self._damages.add("seal", key, "contradicts", "it has another time than the next segment", derivable=True)
+            self._damages.add("seal", key, "contradicts", "its time is not the next segment's", derivable=True)
             self._doubt_begin(item_key(segments_partition(self.record.prefix), number(following.first)))
 
     def _check_archive(self, segment: Segment) -> None:
@@ -259,7 +259,9 @@ class LogCheck:
         except (Corrupt, NotFound) as exc:
             self._damages.add("archive", key, "damaged", str(exc), derivable=not segment.freed)
             record_key = item_key(segments_partition(record.prefix), number(segment.first))
-            self._damages.add("segment record", record_key, "contradicts", "it names another archive than there is")
+            self._damages.add(
+                "segment record", record_key, "contradicts", "the archive that it names is missing or damaged"
+            )
         else:
             self._compare_archived(segment, {item.sort: item for item in items})
             times = (self.record.created_ms, items[0].attributes.get("c") if items else 0)
@@ -277,7 +279,7 @@ class LogCheck:
                 again = segment_holding(self._index, self.record.prefix, segment.first)
                 if again == segment:
                     key = item_key(item.partition, item.sort)
-                    self._damages.add("entry", key, "contradicts", "the archive has another")
+                    self._damages.add("entry", key, "contradicts", "it differs from the entry in the archive")
 
     def _check_directory(self) -> None:
         """Compare kind and time in the name record, directory line and name line. Report each of two that differ."""
@@ -285,28 +287,26 @@ class LogCheck:
         line = self._index.get(directory_partition(record.organisation, LOGS, 0), record.name)
         key = item_key(directory_partition(record.organisation, LOGS, 0), record.name)
         if line is None:
-            self._damages.add("directory line", key, "missing", "a log that lives is not listed", derivable=True)
+            self._damages.add("directory line", key, "missing", "a live log is not listed", derivable=True)
         elif (line.attributes["k"], line.attributes["c"]) != (record.kind, record.created_ms):
-            self._damages.add("directory line", key, "contradicts", "it says another kind or time than the name record")
-            self._doubt_name("it says another kind or time than the directory")
+            self._damages.add("directory line", key, "contradicts", "its kind or time is not the name record's")
+            self._doubt_name("its kind or time differs from that of the directory")
         name_line = self._index.get(names_partition(record.name), record.organisation)
         key = item_key(names_partition(record.name), record.organisation)
         if name_line is None:
-            self._damages.add(
-                "name line", key, "missing", "a log that lives has no line under its name", derivable=True
-            )
+            self._damages.add("name line", key, "missing", "a live log has no line under its name", derivable=True)
         elif name_line.attributes["k"] != record.kind:
             is_listed_so = line is not None and line.attributes["k"] == record.kind
-            reason = "it says another kind than the name record"
+            reason = "its kind differs from that of the name record"
             self._damages.add("name line", key, "contradicts", reason, derivable=is_listed_so)
 
     def _check_family(self) -> None:
         record, partition = self.record, family_partition(self.record.owner)
         member = self._index.get(partition, record.prefix)
         if member is None:
-            reason = "a log is no member of its family"
+            reason = "a log is not a member of its family"
             self._damages.add("family member", item_key(partition, record.prefix), "missing", reason, derivable=True)
-            self._doubt_name("its owner knows nothing of it")
+            self._doubt_name("its family does not list it")
         elif record.owner == record.prefix:
             if member.attributes["d"]:
                 self._doubt_depth(member)
@@ -323,7 +323,7 @@ class LogCheck:
 
     def _doubt_depth(self, member: Item) -> None:
         key = item_key(member.partition, member.sort)
-        self._damages.add("family member", key, "contradicts", "it lies elsewhere in its family", derivable=True)
+        self._damages.add("family member", key, "contradicts", "its position in the family is wrong", derivable=True)
 
     def _check_relative(self, prefix: str) -> None:
         """Check that a family member is live and listed, or deleted and listed for the sweep."""
@@ -332,11 +332,11 @@ class LogCheck:
         if record is not None and record.incarnation == incarnation and not record.deleted_ms:
             partition = directory_partition(organisation, LOGS, 0)
             if self._index.get(partition, log) is None and log != self.record.name:
-                reason = "a log that lives is not listed"
+                reason = "a live log is not listed"
                 self._damages.add("directory line", item_key(partition, log), "missing", reason, derivable=True)
         elif self._is_garbage(organisation, prefix):
             key = item_key(deleted_partition(organisation), prefix)
-            self._damages.add("deleted incarnation", key, "missing", "a deleted log waits for no sweep")
+            self._damages.add("deleted incarnation", key, "missing", "a deleted log is not listed for the sweep")
 
     def _is_garbage(self, organisation: str, prefix: str) -> bool:
         """Return whether a deleted member is not listed for the sweep, so that it would stay for ever."""
@@ -358,7 +358,7 @@ class LogCheck:
             return
         if self._index.get(item.partition, item.sort) is not None:
             key = item_key(item.partition, item.sort)
-            self._damages.add("pin", key, "contradicts", "no fork that lives names what it pins")
+            self._damages.add("pin", key, "contradicts", "no live fork names the pinned version")
 
     def _check_hashes(self, start: int, version: int) -> None:
         """Compare the hashes in snapshots and projection checkpoints with those of the entries."""
@@ -366,17 +366,17 @@ class LogCheck:
             known = self.hashes.get(snapshot.version)
             if self._upto is None and snapshot.version > version:
                 at = snapshot.version, snapshot.version
-                reason = "a snapshot names a version that is not there"
+                reason = "a snapshot names a version that does not exist"
                 self._damages.add("entry", self._entry_key(snapshot.version), "missing", reason, at=at)
             if (known and known != snapshot.hash) or (self._upto is None and snapshot.version > version):
                 key = self._snapshot_key(snapshot.version)
-                self._damages.add("snapshot", key, "contradicts", "it names another history than the entries")
+                self._damages.add("snapshot", key, "contradicts", "its hash contradicts the entries")
         for item in self._index.query(checkpoints_partition(self.record.prefix)):
             projected = int(item.attributes["v"])
             known = self.hashes.get(projected)
             if (known and known != item.attributes["h"]) or (self._upto is None and projected > version):
                 key = item_key(item.partition, item.sort)
-                self._damages.add("projection checkpoint", key, "contradicts", "it names another history")
+                self._damages.add("projection checkpoint", key, "contradicts", "its hash or version fits no entry")
 
 
 def _is_sound(snapshot: Snapshot) -> bool:

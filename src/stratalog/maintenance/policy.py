@@ -69,7 +69,7 @@ class MaintenancePolicy(msgspec.Struct, frozen=True, kw_only=True, forbid_unknow
 
     def __post_init__(self) -> None:
         if self.retain_record_versions is not None and self.retain_record_days is not None:
-            raise ValueError("records are kept by number of versions or by days, not by both")
+            raise ValueError("a policy keeps records by a number of versions or by days, not by both")
 
     def retention(self, organisation: str, id: str, kind: str) -> RetentionPolicy:
         """Return the retention of one log: its exception, else its organisation's, else the default of its kind."""

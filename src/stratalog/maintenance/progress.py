@@ -95,7 +95,7 @@ def drop_work(environment: Environment, scope: str) -> None:
 
 def _stored(environment: Environment, attributes: Any) -> bytes:
     if attributes["f"] != FORMAT:
-        raise Corrupt("a collection's progress is of another format", format=attributes["f"])
+        raise Corrupt("a collection's progress has an unknown format", format=attributes["f"])
     body = unpack_item(attributes, STORED_BYTES_MAX, COLLECTING)
     if body is None:
         body = read_body(environment.blobs, f"{attributes['o']}/{COLLECTING}", _decode_ref(attributes["x"]))

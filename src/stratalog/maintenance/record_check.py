@@ -37,7 +37,7 @@ def check_record(
     except NotFound:
         if environment.index.get(_directory(name), name.id) is None and not len(damages):
             raise
-        finding = Finding("missing", 1, 1, "the record is listed and has no version")
+        finding = Finding("missing", 1, 1, "the listed record has no version")
         report = ChainReport(origin="", start=0, version=0, hash=b"", findings=(finding,))
     fault: Any
     if any(finding.version == report.start + 1 for finding in report.findings):
@@ -45,14 +45,14 @@ def check_record(
         key = item_key(name.partition, FLOOR_SORT)
         fault = "contradicts" if is_there else "missing"
         if is_there or report.findings[0].kind == "missing":
-            damages.add("record floor", key, fault, "it does not lead to the first version kept")
+            damages.add("record floor", key, fault, "it does not lead to the first kept version")
     for finding in report.findings:
         at = finding.version, finding.last
         if finding.key:
             damages.add("record body", finding.key, "missing", finding.reason, at=at)
             if finding.kind == "missing":
                 key = item_key(name.partition, number(finding.version))
-                damages.add("record version", key, "contradicts", "it names a body that is not there", at=at)
+                damages.add("record version", key, "contradicts", "a body that it names does not exist", at=at)
             continue
         fault = {"altered": "damaged", "missing": "missing"}.get(finding.kind, "contradicts")
         for version in range(finding.version, finding.last + 1):
@@ -74,7 +74,7 @@ def _check_directory(environment: Environment, name: Name, damages: DamageList) 
         if latest_item(environment.index, name.partition) is not None:
             damages.add("directory line", key, "missing", "a record is not listed", derivable=True)
     elif line.attributes["k"] != "record" or (first is not None and first.attributes["c"] != line.attributes["c"]):
-        damages.add("directory line", key, "contradicts", "it says another kind or time than the first version")
+        damages.add("directory line", key, "contradicts", "its kind or time differs from that of the first version")
 
 
 def _check_floor(environment: Environment, name: Name, damages: DamageList) -> None:
@@ -90,7 +90,7 @@ def _check_floor(environment: Environment, name: Name, damages: DamageList) -> N
         damages.add("record floor", key, "contradicts", "its numbers are out of order")
     waiting = [mark.version for mark in floor.marks]
     if waiting != sorted(waiting) or any(not floor.freeing < version <= floor.version for version in waiting):
-        damages.add("record floor", key, "contradicts", "what waits to be freed lies outside of it")
+        damages.add("record floor", key, "contradicts", "its marks of versions to free are out of range")
 
 
 def _check_failures(environment: Environment, name: Name, damages: DamageList) -> None:
@@ -105,12 +105,12 @@ def _check_failures(environment: Environment, name: Name, damages: DamageList) -
         return
     if failure.attributes["d"] and letter is None:
         damages.add(
-            "dead letter", letter_key, "missing", "a record that failed too often is not listed", derivable=True
+            "dead letter", letter_key, "missing", "a record with too many failures is not listed", derivable=True
         )
-        damages.add("failures", failure_key, "contradicts", "no dead letter says so")
+        damages.add("failures", failure_key, "contradicts", "they reached the maximum, but there is no dead letter")
     elif letter is not None and dict(letter.attributes) != dict(failure.attributes):
-        damages.add("dead letter", letter_key, "contradicts", "it says something else than the failures do")
-        damages.add("failures", failure_key, "contradicts", "the dead letter says something else")
+        damages.add("dead letter", letter_key, "contradicts", "it differs from the record's failures")
+        damages.add("failures", failure_key, "contradicts", "they differ from the dead letter")
     _read_failed_body(environment, name, failure, damages)
 
 

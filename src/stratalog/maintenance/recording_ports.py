@@ -91,7 +91,7 @@ class RecordingIndex:
                 after, before = (after, sort) if reverse else (sort, before)
 
     def commit(self, writes: Sequence[Write], blobs: Mapping[str, bytes] = NO_BLOBS) -> NoReturn:
-        raise Invalid("a check writes nothing")
+        raise Invalid("a check may not write")
 
     def turn(self, partition: str) -> AbstractContextManager[bool]:
         return no_turn()
@@ -128,7 +128,7 @@ class RecordingBlobs:
         if known is not None:
             return known
         if fault == "missing":
-            raise NotFound("no such blob", key=key)
+            raise NotFound("blob not found", key=key)
         raise Corrupt(body.reason, key=key)
 
     def derive(self, key: str) -> bytes | None:
@@ -157,7 +157,7 @@ class RecordingBlobs:
         return self._blobs.list(prefix, after=after)
 
     def delete(self, key: str, stamp: str) -> bool:
-        raise Invalid("a check deletes nothing")
+        raise Invalid("a check may not delete")
 
     def close(self) -> None:
         """Do nothing: the store closes its own blobs."""

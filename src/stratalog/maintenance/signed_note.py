@@ -75,7 +75,7 @@ def read_signing_key(text: str) -> SigningKey:
     """Parse the text that `SigningKey.encoded` returned. Raises Invalid."""
     stripped = text.strip()
     if not stripped.startswith(PRIVATE):
-        raise Invalid("this is no signing key")
+        raise Invalid("the text is not a signing key")
     name, hash, key = _key_parts(stripped.removeprefix(PRIVATE))
     signing = SigningKey(name, key)
     if signing.verifier.hash != hash:
@@ -107,7 +107,7 @@ def open_note(note: str, key: VerifierKey | None) -> str:
     text, _, signatures = note.rpartition("\n\n")
     lines = signatures.splitlines()
     if len(note) > NOTE_BYTES_MAX or not text or not all(line.startswith(f"{DASH} ") for line in lines) or not lines:
-        raise Invalid("this is no signed note")
+        raise Invalid("the text is not a signed note")
     text += "\n"
     if key is not None and not any(_is_signed(text, line, key) for line in lines):
         raise Invalid("the note is not signed by the key", key=str(key))
@@ -139,15 +139,15 @@ def _key_parts(text: str) -> tuple[str, bytes, bytes]:
     try:
         key_hash = bytes.fromhex(hash)
     except ValueError as exc:
-        raise Invalid("this is no key of a signed note") from exc
+        raise Invalid("the text is not a verifier key") from exc
     if len(key) != 1 + KEY_BYTES or key[:1] != ED25519:
-        raise Invalid("this is no Ed25519 key of a signed note", name=name)
+        raise Invalid("the verifier key is not an Ed25519 key", name=name)
     return _checked_name(name), key_hash, key[1:]
 
 
 def _checked_name(name: str) -> str:
     if not name or "+" in name or any(character.isspace() for character in name):
-        raise Invalid("a key's name has at least one character, no space and no plus sign", value=name)
+        raise Invalid("a key's name must have at least one character, no space and no plus sign", value=name)
     return name
 
 
@@ -155,7 +155,7 @@ def _decoded(text: str) -> bytes:
     try:
         return base64.b64decode(text, validate=True)
     except (binascii.Error, ValueError) as exc:
-        raise Invalid("a key or signature is no Base64") from exc
+        raise Invalid("a key or signature is not Base64") from exc
 
 
 def _base64(data: bytes) -> str:
@@ -167,5 +167,7 @@ def _ed25519() -> Any:
     try:
         from cryptography.hazmat.primitives.asymmetric import ed25519
     except ModuleNotFoundError as exc:
-        raise Invalid('checkpoints need more: pip install "stratalog[checkpoint]"', missing=exc.name) from exc
+        raise Invalid(
+            'checkpoints need the checkpoint extra: pip install "stratalog[checkpoint]"', missing=exc.name
+        ) from exc
     return ed25519

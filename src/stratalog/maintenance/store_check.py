@@ -95,11 +95,11 @@ def check_organisation(environment: Environment, organisation: str, damages: Dam
     line = environment.index.get(ORGANISATIONS_PARTITION, organisation)
     if line is None:
         key = item_key(ORGANISATIONS_PARTITION, organisation)
-        damages.add("organisation line", key, "missing", "an organisation that has blobs is not listed", derivable=True)
+        damages.add("organisation line", key, "missing", "an organisation with blobs is not listed", derivable=True)
     for item in environment.index.query(uploads_partition(organisation)):
         if item.sort.rpartition("/")[2] != item.attributes["w"]:
             key = item_key(item.partition, item.sort)
-            damages.add("upload", key, "contradicts", "its id is not that of its key")
+            damages.add("upload", key, "contradicts", "its id differs from that of its key")
     _check_deleted(environment, organisation, damages)
 
 
@@ -114,7 +114,7 @@ def _check_deleted(environment: Environment, organisation: str, damages: DamageL
         last = next(environment.index.query(partition, reverse=True, limit=1), None)
         if last is None or last.attributes.get("k") != END:
             sort = number(parse_number(last.sort) + 1 if last else segments[-1].first)
-            damages.add("end marker", item_key(partition, sort), "missing", "a deleted log does not end")
+            damages.add("end marker", item_key(partition, sort), "missing", "a deleted log has no end marker")
 
 
 def _check_line(environment: Environment, gone: Item, damages: DamageList) -> None:
@@ -126,19 +126,23 @@ def _check_line(environment: Environment, gone: Item, damages: DamageList) -> No
     if record is None:
         damages.add("name record", name_key, "missing", "a deleted log has no name record")
     elif record.incarnation == incarnation and record.deleted_ms != attributes["m"]:
-        damages.add("deleted incarnation", key, "contradicts", "the name record says another time")
-        damages.add("name record", name_key, "contradicts", "it was deleted at another time")
+        damages.add("deleted incarnation", key, "contradicts", "its time differs from that of the name record")
+        damages.add(
+            "name record", name_key, "contradicts", "its time of deletion differs from that of the deleted incarnation"
+        )
     elif not record.deleted_ms:
         partition = directory_partition(record.organisation, LOGS, 0)
         if environment.index.get(partition, record.name) is None:
-            damages.add("name record", name_key, "contradicts", "it says that a log lives, and none is listed")
+            damages.add("name record", name_key, "contradicts", "it is of a live log, which no directory line lists")
     family = family_partition(str(attributes["o"]))
     if environment.index.get(family, gone.sort) is None:
-        damages.add("deleted incarnation", key, "contradicts", "its owner knows nothing of it")
-        damages.add("family member", item_key(family, gone.sort), "missing", "a deleted log is no member of its family")
+        damages.add("deleted incarnation", key, "contradicts", "its family does not list it")
+        damages.add(
+            "family member", item_key(family, gone.sort), "missing", "a deleted log is not a member of its family"
+        )
     ancestors = str(attributes["l"]).split()
     if len(ancestors) % 2 or not all(map(is_decimal, ancestors[1::2])):
-        damages.add("deleted incarnation", key, "damaged", "its ancestors are not each named with a version")
+        damages.add("deleted incarnation", key, "damaged", "an ancestor in it has no version")
         return
     for ancestor, version in zip(ancestors[::2], ancestors[1::2], strict=True):
         pin = Pin(parse_number(version), gone.sort)

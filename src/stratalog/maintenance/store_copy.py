@@ -163,7 +163,7 @@ class _Copy:
             for log in logs:
                 self._publish(log)
             return
-        raise Conflict("the source frees entries while they are copied; stop its maintenance", owner=owner)
+        raise Conflict("the source freed entries during the copy; stop its maintenance, and copy again", owner=owner)
 
     def _read_log(self, prefix: str) -> _Log:
         organisation, name = _split(prefix)
@@ -333,4 +333,4 @@ def _revision(segment: Item) -> int:
 
 
 def _other(what: str, organisation: str, id: str) -> Conflict:
-    return Conflict("the target holds something that is not the source's", **{"organisation": organisation, what: id})
+    return Conflict("the target holds data that is not from the source", **{"organisation": organisation, what: id})

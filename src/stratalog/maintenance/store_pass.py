@@ -197,7 +197,7 @@ class _Pass:
                 maintain_record = partial(self._maintain_record, organisation, listing.id)
                 yield (organisation, RECORDS, listing.id), what, maintain_record
             if here.shelf < DELETED:
-                what = f"{organisation}, what was deleted or given up"
+                what = f"{organisation}, deleted logs and aborted uploads"
                 yield (organisation, DELETED, ""), what, partial(self._sweep, organisation, stop)
         for number, step in enumerate(() if self._dry_run else self._steps):
             if start.shelf < STEPS or number > int(start.id):
@@ -283,9 +283,9 @@ class _Pass:
                 continue
             if stop():
                 return False
-            self._report(f"{organisation}, its blobs")
+            self._report(f"{organisation}, blobs")
             finished: list[bool] = []
-            self._do(f"{organisation}, its blobs", partial(self._collect_organisation, organisation, stop, finished))
+            self._do(f"{organisation}, blobs", partial(self._collect_organisation, organisation, stop, finished))
             # Empty after a failure, which is reported: the pass continues with the next organisation.
             if finished == [False]:
                 return False
@@ -316,7 +316,7 @@ class _Pass:
             before = load_measurement(self._index, organisation)
             if before is not None and self._clock.wall_ms() - before.began_ms < hours * HOUR_MS:
                 continue
-            what = f"{organisation}, what it stores"
+            what = f"{organisation}, usage"
             self._report(what)
             self._do(what, partial(self._measure_organisation, environment, organisation, stop))
 

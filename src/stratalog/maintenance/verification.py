@@ -84,7 +84,7 @@ def _verify_record(store: Store, history: HistoryName, progress: Progress | None
         listed = store.records(history.organisation).list(prefix=history.name)
         if history.name not in {listing.id for listing in islice(listed, 1)}:
             raise
-        finding = Finding("missing", 1, 1, "the record is listed and has no version")
+        finding = Finding("missing", 1, 1, "the listed record has no version")
         return ChainReport(origin="", start=0, version=0, hash=b"", findings=(finding,))
 
 

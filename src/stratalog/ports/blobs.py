@@ -71,7 +71,7 @@ def key_hash(key: str) -> bytes:
     except ValueError:
         digest = b""
     if len(tail) != 64 or len(digest) != 32 or "//" in key or key.startswith("/"):
-        raise Invalid("a blob key must be path components and then 64 hex digits", value=key)
+        raise Invalid("a blob key must be path components followed by 64 hex digits", value=key)
     return digest
 
 

@@ -25,7 +25,7 @@ def commit_with_blobs(index: Index, blobs: Blobs, writes: Sequence[Write], bodie
     try:
         taken = put_first(index, blobs, bodies)
     except OutcomeUnknown as exc:
-        raise Unavailable("a blob of a commit that was not sent could not be put") from exc
+        raise Unavailable("a blob of an unsent commit could not be put") from exc
     index.commit(writes, taken)
 
 

@@ -221,7 +221,7 @@ def item_bytes(item: Item) -> int:
         elif isinstance(value, int):
             size += len(name) + len(str(abs(value))) // 2 + 2 + (value < 0)
         else:
-            raise Invalid("an attribute is no text, bytes or integer", name=name, value=repr(value))
+            raise Invalid("an attribute must be text, bytes or an integer", name=name, value=repr(value))
     return size
 
 

@@ -88,8 +88,8 @@ def check_send(group: str, bodies: Sequence[bytes]) -> None:
 def check_receive(limit: int, visibility_seconds: float) -> None:
     """Raise LimitExceeded for a receive over the port's limits; every backend calls it first."""
     if not 1 <= limit <= RECEIVE_MESSAGES_MAX:
-        raise LimitExceeded("a receive asks for too few or too many", value=limit, limit=RECEIVE_MESSAGES_MAX)
+        raise LimitExceeded("a receive requests too few or too many messages", value=limit, limit=RECEIVE_MESSAGES_MAX)
     if not 0 < visibility_seconds <= VISIBILITY_SECONDS_MAX:
         raise LimitExceeded(
-            "a visibility lies outside its range", value=visibility_seconds, limit=VISIBILITY_SECONDS_MAX
+            "a visibility timeout is out of range", value=visibility_seconds, limit=VISIBILITY_SECONDS_MAX
         )

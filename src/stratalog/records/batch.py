@@ -277,7 +277,7 @@ def _decide(call: RecordCall, body: NewBody, given: dict[str, Attribute], conten
     if not body.newer_only:
         return next_put(call, Wanted(given, body.metadata is not None, content, None), None)
     if body.source_time_ms is None:
-        raise Invalid("without the source's time nothing can be newer", record=body.id)
+        raise Invalid("put_if_newer needs the source's time", record=body.id)
     return next_newer(call, given, content, body.source_time_ms, body.changed_only)
 
 

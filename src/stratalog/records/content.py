@@ -89,7 +89,7 @@ class RecordBody:
             if not self._ages():
                 return self._attributes
             self._upload(self.bytes)
-        raise Unavailable("a body takes too long to store", record=self._name.id, size=self._attributes["n"])
+        raise Unavailable("storing a body took too long", record=self._name.id, size=self._attributes["n"])
 
     def guards(self) -> list[Write]:
         """Return further writes for the item's commit: the conditional deletion of the pin."""
@@ -98,7 +98,7 @@ class RecordBody:
     def lost_pin(self) -> StratalogError:
         """Return the error for a commit whose guard failed: another process removed the expired pin."""
         return LimitExceeded(
-            "an upload took too long and was given up", record=self._name.id, limit=RECORD_UPLOAD_SECONDS_MAX
+            "an upload took too long and was aborted", record=self._name.id, limit=RECORD_UPLOAD_SECONDS_MAX
         )
 
     def refresh(self) -> None:
@@ -249,7 +249,7 @@ def _counted(pieces: Iterator[bytes], size: int | None) -> Iterator[bytes]:
 
 def _check_size(size: int | None, count: int, ended: bool) -> None:
     if size is not None and (count > size or (ended and count < size)):
-        raise Invalid("a body does not have the size that was said", value=count, size=size)
+        raise Invalid("a body does not have the given size", value=count, size=size)
     if count > RECORD_BYTES_MAX:
         raise LimitExceeded("a record's body is too large", value=count, limit=RECORD_BYTES_MAX)
 

@@ -68,11 +68,11 @@ class RecordCall(msgspec.Struct, frozen=True):
         if item is None or item.attributes.get("w") != self.write_id:
             return False
         if "d" in item.attributes and item.attributes.get("p", "") == self.request.principal:
-            raise Redacted("the write id stands for a version that was redacted", record=self.name.id)
+            raise Redacted("the write id belongs to a redacted version", record=self.name.id)
         if same_request(item, self.request):
             return True
         raise KeyReused(
-            "the write id was used for something else",
+            "the write id was used for another write",
             record=self.name.id,
             version=parse_number(item.sort),
             write_id=self.write_id,
@@ -147,7 +147,7 @@ def next_update(call: RecordCall, function: Callable[[bytes], bytes], create: by
             return latest
         if latest is None or _deleted(latest):
             if create is None:
-                raise NotFound("no such record", record=call.name.id, version=_version(latest))
+                raise NotFound("record not found", record=call.name.id, version=_version(latest))
             return _draft(call, {}, _content(call, made, create))
         content = _content(call, made, function(_body(call, latest)))
         if content.digest == latest.attributes["h"]:
@@ -166,7 +166,7 @@ def next_deletion(call: RecordCall, given: dict[str, Attribute], expected: int |
 
     def decide(latest: Item | None) -> RecordDraft | Item:
         if latest is None:
-            raise NotFound("no such record", record=call.name.id)
+            raise NotFound("record not found", record=call.name.id)
         if expected is not None and expected != _version(latest) and not call.wrote(latest):
             return _followed(call, expected, _version(latest), _deleted)
         if call.wrote(latest) or _deleted(latest):
@@ -185,7 +185,7 @@ def next_revival(call: RecordCall) -> Decide:
 
     def decide(latest: Item | None) -> RecordDraft | Item:
         if latest is None:
-            raise NotFound("no such record", record=call.name.id)
+            raise NotFound("record not found", record=call.name.id)
         if call.wrote(latest) or not _deleted(latest):
             return latest
         floor = read_floor(call.environment.index, call.name)
@@ -193,7 +193,7 @@ def next_revival(call: RecordCall) -> Decide:
         if before is None:
             raise Corrupt("a version of a record is missing", record=call.name.id, version=_version(latest) - 1)
         if "d" in before.attributes:
-            raise Redacted("what stood before the deletion is redacted", record=call.name.id, version=_version(before))
+            raise Redacted("the version before the deletion is redacted", record=call.name.id, version=_version(before))
         not_copied = (*CHAIN_ATTRIBUTES, "o")
         attributes = {name: value for name, value in before.attributes.items() if name not in not_copied}
         return RecordDraft({**attributes, **call.attributes()}, (floor_check(call.name, floor),))
@@ -218,7 +218,7 @@ def _followed(call: RecordCall, expected: int, actual: int, same: Callable[[Item
             item = item_at(call.environment, call.name, expected + 1)
         except VersionForgotten as exc:
             if call.named:
-                raise OutcomeUnknown("what followed the expected version is forgotten", record=call.name.id) from exc
+                raise OutcomeUnknown("the version after the expected one is forgotten", record=call.name.id) from exc
         else:
             if item is not None and (call.wrote(item) or same(item)):
                 return item

@@ -93,7 +93,7 @@ def count_failure(environment: Environment, name: Name, failure: CountedFailure,
             commit_once(environment, writes, lambda: _counted(environment, name, failure), blobs)
         except ConditionFailed as exc:
             if not retry.wait(exc):
-                raise ContentionError("others kept counting failures first", record=name.id) from exc
+                raise ContentionError("other writers kept counting failures first", record=name.id) from exc
             continue
         if failure.content is not None:
             _make_sure(failure.content, name)
@@ -134,7 +134,7 @@ def _make_sure(content: RecordBody, name: Name) -> None:
     try:
         content.refresh()
     except Unavailable as exc:
-        raise OutcomeUnknown("counted, but the body could not be made sure of", record=name.id) from exc
+        raise OutcomeUnknown("the failure is counted, but its body may be lost", record=name.id) from exc
     content.settle()
 
 
@@ -191,7 +191,7 @@ def letter_from_item(id: str, item: Item) -> DeadLetter:
             ref=decode_ref(attributes["x"]) if "x" in attributes else None,
         )
     except KeyError as exc:
-        raise Corrupt("an item counts no failures", partition=item.partition, sort=item.sort) from exc
+        raise Corrupt("an item is not a count of failures", partition=item.partition, sort=item.sort) from exc
 
 
 def _check_texts(failure: CountedFailure) -> None:

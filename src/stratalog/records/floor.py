@@ -68,7 +68,7 @@ def floor_from_item(item: Item | None) -> Floor:
             origin=attributes.get("og", ""),
         )
     except (KeyError, msgspec.DecodeError, UnicodeDecodeError) as exc:
-        raise Corrupt("an item is no floor of a record", partition=item.partition) from exc
+        raise Corrupt("an item is not the floor of a record", partition=item.partition) from exc
 
 
 def store_floor(environment: Environment, name: Name, floor: Floor) -> Floor:

@@ -25,7 +25,7 @@ def item_of(environment: Environment, name: Name, version: int | None) -> Item:
     if item is not None:
         return item
     if version is None:
-        raise NotFound("no such record", record=name.id)
+        raise NotFound("record not found", record=name.id)
     return _missing(environment, name, version)
 
 
@@ -77,7 +77,7 @@ def _missing(environment: Environment, name: Name, version: int) -> Item:
     """
     latest = latest_item(environment.index, name.partition)
     if latest is None or not 0 < version <= parse_number(latest.sort):
-        raise NotFound("no such version of the record", record=name.id, version=version)
+        raise NotFound("version of the record not found", record=name.id, version=version)
     item = item_at(environment, name, version)
     if item is None:
         raise Corrupt("a version of a record is missing", record=name.id, version=version)

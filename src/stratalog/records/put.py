@@ -162,7 +162,7 @@ class RecordAppend(ConditionalAppend[RecordHead, Planned]):
     """One version in flight. ``wrote`` returns whether a version is this put's, or raises KeyReused or Redacted."""
 
     what = "a put"
-    others = "others kept putting first"
+    others = "other writers kept putting first"
 
     def __init__(
         self,
@@ -206,7 +206,7 @@ class RecordAppend(ConditionalAppend[RecordHead, Planned]):
             self._settle_reserved()
         if isinstance(self._answer, Item):
             return self._answer
-        raise self._answer or OutcomeUnknown("a put ended without an answer", record=self._name.id)
+        raise self._answer or OutcomeUnknown("a put ended without an outcome", record=self._name.id)
 
     def plan(self) -> Item | Planned:
         """Return the commit to make after one reading of the head, or the item that is the result. Retries nothing.
@@ -376,7 +376,7 @@ class RecordAppend(ConditionalAppend[RecordHead, Planned]):
         if version >= floor.freeing:
             return None if item is None else self._if_ours(version, item)
         if not ours or version >= floor.freed or self._sends[version] > 1 or not self._is_stored(version):
-            return OutcomeUnknown("a put's place was freed before it was answered", record=self._name.id)
+            return OutcomeUnknown("a put's position was freed before its outcome was known", record=self._name.id)
         self._doubts.discard(version)
         return None
 

@@ -37,7 +37,7 @@ def redact_item(environment: Environment, name: Name, version: int) -> Item:
             continue  # another process redacted or freed it
         environment.counters["record redaction"] += 1
         return erased
-    raise Unavailable("the version kept changing while it was redacted", record=name.id, version=version)
+    raise Unavailable("another process kept changing the version during the redaction", record=name.id, version=version)
 
 
 def _erased(item: Item) -> Item:

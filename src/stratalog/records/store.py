@@ -63,7 +63,7 @@ class Records:
     def __init__(self, environment: Environment, organisation: str, *, failures_max: int = 5) -> None:
         escape(organisation, "organisation")
         if failures_max < 1:
-            raise Invalid("a record is dead after at least one failure", value=failures_max)
+            raise Invalid("the number of failures must be at least 1", value=failures_max)
         self.environment = environment
         self.organisation = organisation
         self._failures_max = failures_max
@@ -83,14 +83,14 @@ class Records:
             version_record, pieces = self._open(id, version)
             if size_max is not None and version_record.size > size_max:
                 raise LimitExceeded(
-                    "the body is larger than is wanted", record=id, value=version_record.size, limit=size_max
+                    "the body is larger than the requested limit", record=id, value=version_record.size, limit=size_max
                 )
             try:
                 return Record(version_record, b"".join(pieces))
             except VersionForgotten:
                 if version is not None:
                     raise
-        raise Unavailable("the latest version kept being superseded while it was read", record=id)
+        raise Unavailable("other writers kept superseding the latest version", record=id)
 
     def open(self, id: str, version: int | None = None) -> Iterator[bytes]:
         """Return the body of a version in parts, each verified. Raises as `get` does, partly during iteration."""
@@ -135,7 +135,7 @@ class Records:
         call = self._call(id, write_id, principal, "put")
         given = {**check_metadata(metadata), **check_source_time(source_time_ms)}
         if equal is not None and not isinstance(body, bytes | bytearray | memoryview):
-            raise Invalid("only a body held in memory can be compared", record=id)
+            raise Invalid("the body to compare must be bytes", record=id)
         content = RecordBody(self.environment, call.name, body, size)
         wanted = Wanted(given, metadata is not None, content, equal)
         call = call.asking(given, content, equal)
@@ -281,7 +281,7 @@ class Records:
         name = self._name(id)
         item = failure_item(self.environment, name)
         if item is None or "n" not in item.attributes:
-            raise NotFound("no body was kept with a failure of the record", record=id)
+            raise NotFound("the record's failures have no stored body", record=id)
         return stream_item(self.environment, name, item)
 
     def resolve_dead_letter(self, id: str) -> None:

@@ -33,7 +33,7 @@ def verify_record(
         floor = read_floor(environment.index, name)
         latest = latest_item(environment.index, name.partition)
         if latest is None:
-            raise NotFound("no such record", record=name.id)
+            raise NotFound("record not found", record=name.id)
         try:
             report = _verified(environment, name, floor, parse_number(latest.sort), progress)
         except VersionForgotten:
@@ -41,7 +41,7 @@ def verify_record(
         # Versions that were pruned meanwhile look like damage, so the report counts only if the floor is unchanged.
         if read_floor(environment.index, name).version == floor.version:
             return report
-    raise Unavailable("the record kept being pruned while it was verified", record=name.id)
+    raise Unavailable("another process kept pruning the record during the verification", record=name.id)
 
 
 def _verified(
@@ -50,7 +50,7 @@ def _verified(
     start = floor.version - 1
     origin = floor.origin or _origin(environment, name)
     if not origin:
-        finding = Finding("missing", 1, 1, "the first version, which says the origin, cannot be read")
+        finding = Finding("missing", 1, 1, "the first version, which names the origin, cannot be read")
         return ChainReport(origin="", start=0, version=last, hash=b"", findings=(finding,))
     before = floor.hash if start else genesis(origin)
 
@@ -103,5 +103,5 @@ def _digest(environment: Environment, name: Name, item: Item) -> bytes:
         body.update(part)
         size += len(part)
     if (body.digest(), size) != (attributes["h"], attributes["n"]):
-        raise Corrupt("a body is not the one that its version names", record=name.id, version=parse_number(item.sort))
+        raise Corrupt("a body does not have the hash of its version", record=name.id, version=parse_number(item.sort))
     return body_digest(attributes["s"], body.digest())

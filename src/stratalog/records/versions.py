@@ -108,7 +108,7 @@ def version_from_item(name: Name, item: Item) -> RecordVersion:
             ref=decode_ref(attributes["x"]) if "x" in attributes else None,
         )
     except (KeyError, ValueError) as exc:
-        raise Corrupt("an item is no version of a record", partition=item.partition, sort=item.sort) from exc
+        raise Corrupt("an item is not a version of a record", partition=item.partition, sort=item.sort) from exc
 
 
 def inline_content(item: Item) -> bytes:
@@ -116,9 +116,9 @@ def inline_content(item: Item) -> bytes:
     attributes: Mapping[str, Any] = item.attributes
     body = unpack_item(attributes, BODY_PART_BYTES, f"{item.partition}/{item.sort}")
     if body is None:
-        raise Corrupt("an item holds neither a body nor a pointer", partition=item.partition, sort=item.sort)
+        raise Corrupt("an item has neither a body nor a pointer", partition=item.partition, sort=item.sort)
     if sha256(body) != attributes.get("h"):
-        raise Corrupt("a body does not have the hash beside it", partition=item.partition, sort=item.sort)
+        raise Corrupt("a body does not have its recorded hash", partition=item.partition, sort=item.sort)
     return body
 
 
@@ -153,7 +153,7 @@ def decode_ref(stored: Attribute) -> BodyRef:
     try:
         return _decode_ref(stored)  # type: ignore[arg-type]
     except (TypeError, msgspec.DecodeError, UnicodeDecodeError) as exc:
-        raise Corrupt("a pointer to a body does not decode", reason=str(exc)) from exc
+        raise Corrupt("a pointer to a body cannot be decoded", reason=str(exc)) from exc
 
 
 _decode_ref = msgspec.msgpack.Decoder(BodyRef).decode

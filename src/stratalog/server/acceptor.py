@@ -56,7 +56,7 @@ class Acceptor:
                 await self._accept_some()
             except OSError as exc:
                 if exc.errno in _EXHAUSTED:
-                    _log.error("no connection can be accepted: %s", exc.strerror)
+                    _log.error("cannot accept connections: %s", exc.strerror)
                 # The socket stays readable, so the next try would fail at once. Without a pause this loop would spin.
                 await asyncio.sleep(ACCEPT_RETRY_SECONDS)
 

@@ -140,7 +140,7 @@ def _openapi() -> OpenAPIConfig:
         "Stratalog",
         version("stratalog"),
         components=Components(security_schemes={"bearer": SecurityScheme(type="http", scheme="bearer")}),
-        description="Bodies are JSON, or the same in MessagePack: application/msgpack, in Content-Type and Accept.",
+        description="Bodies are JSON or MessagePack, chosen by Content-Type and Accept: application/msgpack.",
         render_plugins=(SchemaPage(),),
         openapi_router=schema_router(),
         security=[{}, {"bearer": []}],

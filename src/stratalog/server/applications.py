@@ -28,13 +28,13 @@ def find_application(text: str, folder: str) -> Application:
     installed = {point.name: point.value for point in entry_points(group=GROUP)}
     module, colon, name = installed.get(text, text).partition(":")
     if not (colon and module and name):
-        raise _not_found(text, "it is neither installed nor MODULE:NAME, as in myapp:app", installed)
+        raise _not_found(text, "it is neither an installed application nor MODULE:NAME, as in myapp:app", installed)
     try:
         application = getattr(import_module(module), name, None)
     except ImportError as exc:
         raise _not_found(text, str(exc), installed) from exc
     if not isinstance(application, Application):
-        raise _not_found(text, "it is no stratalog.server.Application", installed)
+        raise _not_found(text, "it is not a stratalog.server.Application", installed)
     return application
 
 

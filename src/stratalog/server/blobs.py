@@ -20,8 +20,8 @@ Asked = Request[Any, Any, Any]
 Digest = Annotated[str, PathParameter(pattern="^[0-9a-f]{64}$")]
 ANSWERS = {
     **PROBLEMS,
-    206: response(bytes, "the range that was asked for", OCTETS),
-    304: response(None, "the body is the one that is known"),
+    206: response(bytes, "the requested range", OCTETS),
+    304: response(None, "the caller has this body already"),
 }
 
 
@@ -31,7 +31,7 @@ ANSWERS = {
     opt={"action": "read"},
     media_type=OCTETS,
     responses=ANSWERS,
-    summary="A large value's encoded bytes",
+    summary="Read the encoded bytes of a large value",
 )
 def document_blob(
     service: Served,
@@ -43,7 +43,7 @@ def document_blob(
     wanted: RangeHeader = None,
     known: IfNoneMatch = None,
 ) -> Response[bytes] | Stream:
-    """Canonical MessagePack. `items` says the hash; the collection is that of the key, none for a field."""
+    """The bytes are canonical MessagePack. `items` returns the hash. ``collection`` is the key's; a field has none."""
     owner = service.document(organisation, document).log.record.owner
     folder = f"items/{escape(collection, 'collection')}" if collection else "fields"
     return _blob(service, request, f"{owner}/{folder}/{digest}", wanted, known)
@@ -55,7 +55,7 @@ def document_blob(
     opt={"action": "read-record"},
     media_type=OCTETS,
     responses=ANSWERS,
-    summary="A record's body of one blob",
+    summary="Read a record's body that is one blob",
 )
 def record_blob(
     service: Served,
@@ -66,7 +66,7 @@ def record_blob(
     wanted: RangeHeader = None,
     known: IfNoneMatch = None,
 ) -> Response[bytes] | Stream:
-    """By the digest of a version whose body is neither so small that the index holds it nor larger than a part."""
+    """``digest`` is that of a version. Its body must be one blob: not stored in the index, and not in parts."""
     return _blob(service, request, f"{record_owner(organisation, record_key(record))}/bodies/{digest}", wanted, known)
 
 

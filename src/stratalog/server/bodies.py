@@ -255,9 +255,9 @@ def decode_body(body: bytes, kind: str, shape: Any = Any, *, plain: bool = False
     try:
         value = decode(body, type=shape)
     except msgspec.ValidationError as exc:
-        raise Invalid("the body does not have the shape that is asked for", reason=str(exc)) from exc
+        raise Invalid("the body does not match the expected shape", reason=str(exc)) from exc
     except (msgspec.DecodeError, UnicodeError, TypeError, ValueError) as exc:
-        raise Invalid("the body does not decode", reason=str(exc)) from exc
+        raise Invalid("the body cannot be decoded", reason=str(exc)) from exc
     except RecursionError as exc:
         raise too_deep() from exc
     if _brackets_max(body, kind) > REQUEST_DEPTH_MAX:

@@ -38,7 +38,9 @@ class BudgetQueue:
             except Refused as exc:
                 refused = exc
         else:
-            refused = Refused(503, "unavailable", "too many bodies wait for memory", value=amount, scope="process")
+            refused = Refused(
+                503, "unavailable", "too many bodies are waiting for memory", value=amount, scope="process"
+            )
         await self._wait(_Waiting(allocation, amount, refused))
         return None
 

@@ -100,9 +100,7 @@ class RequestBytes:
         allocation = self._allocation(self._budgets.answers)
         if amount > allocation.amount_max:
             limit = allocation.amount_max
-            raise LimitExceeded(
-                "the answer is too large: ask for less at once, or for a blob", value=amount, limit=limit
-            )
+            raise LimitExceeded("the response is too large: request less at once, or a blob", value=amount, limit=limit)
         allocation.add(max(0, amount - allocation.amount))
 
     def room_for_row(self, row_bytes: int) -> AbstractContextManager[object]:

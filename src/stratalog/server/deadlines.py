@@ -44,10 +44,10 @@ def within_deadline(receive: Receive, limits: ServerLimits) -> Receive:
                 message: Any = await receive()
         except TimeoutError as exc:
             limit = round(min(REQUEST_SILENCE_SECONDS_MAX, allowed_seconds), 3)
-            raise Refused(408, "timeout", "the rest of the body did not come", limit=limit) from exc
+            raise Refused(408, "timeout", "the body did not arrive in time", limit=limit) from exc
         waited_seconds += loop.time() - began
         if message["type"] == "http.disconnect":
-            raise Refused(400, "invalid", "the caller went away before the body ended")
+            raise Refused(400, "invalid", "the caller disconnected before the body ended")
         received_bytes += len(message.get("body", b""))
         complete = not message.get("more_body", False)
         return message

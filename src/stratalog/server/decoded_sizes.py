@@ -126,7 +126,7 @@ def msgpack_size(body: bytes, limit: int) -> int:
         # fails here.
         msgspec.msgpack.decode(body, type=msgspec.Raw)
     except msgspec.DecodeError as exc:
-        raise Invalid("the body does not decode", reason=str(exc)) from exc
+        raise Invalid("the body cannot be decoded", reason=str(exc)) from exc
     except RecursionError as exc:
         raise too_deep() from exc
     upper = _upper_size(body)

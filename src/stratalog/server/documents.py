@@ -25,7 +25,7 @@ __all__ = ["DOCUMENTS", "ORGANISATIONS"]
 
 
 class DocumentInfo(msgspec.Struct, frozen=True):
-    """A document as it is now. ``first`` is the version it was forked from, or 0; ``floor`` the oldest one kept."""
+    """The present state of a document. ``first`` is the version of its fork, or 0; ``floor`` its oldest version."""
 
     organisation: str
     document: str
@@ -36,14 +36,14 @@ class DocumentInfo(msgspec.Struct, frozen=True):
 
 
 class Listed(msgspec.Struct, frozen=True):
-    """A page of an organisation's documents and logs; ``next`` is what to ask for after it, None at the end."""
+    """A page of an organisation's documents and logs. ``next`` is the ``after`` of the next page, None at the end."""
 
     items: list[Listing]
     next: str | None
 
 
 class Fork(msgspec.Struct, frozen=True):
-    """What to call the fork, and the version to start from; the newest where none is said."""
+    """The name of the fork, and the version to fork; the default is the newest."""
 
     name: str
     at: Annotated[int, msgspec.Meta(ge=0, le=VERSION_MAX)] | None = None
@@ -56,7 +56,7 @@ class Target(msgspec.Struct, frozen=True):
 
 
 class Report(msgspec.Struct, frozen=True):
-    """Mutation by mutation, what came out differently."""
+    """The fork's own mutations, each with its results in the fork and on the target."""
 
     mutations: list[Replayed]
 
@@ -69,7 +69,7 @@ def list_all(
     after: Text = "",
     limit: Count = 100,
 ) -> Response[Listed]:
-    """In order of the ids' UTF-8."""
+    """Ordered by the UTF-8 of the ids."""
     page = page_of(request, service.store.list(organisation, after=after), limit, lambda listing: listing)
     following = page.last.id if page.last and page.has_more else None
     return answer_page(request, Listed, items=page.rows, next=following)
@@ -79,25 +79,25 @@ def list_all(
     "/",
     opt={"action": "create"},
     status_code=201,
-    responses={**PROBLEMS, 200: response(DocumentInfo, "it was there already")},
-    summary="Make a document, and its organisation with it",
+    responses={**PROBLEMS, 200: response(DocumentInfo, "it already exists")},
+    summary="Create a document, and its organisation if it is new",
 )
 def create(service: Served, organisation: Name, document: Name) -> Response[DocumentInfo]:
-    """Asking again is fine: 201 where it was made, 200 where the organisation has it."""
+    """Answers 201 if the document was created and 200 if it already exists, so a request may be repeated."""
     with suppress(Conflict):
         return Answer(_info(service.store.create(organisation, document)), status_code=201)
     return Answer(_info(service.document(organisation, document)), status_code=200)
 
 
-@reading("/", opt={"action": "read"}, summary="A document as it is now")
+@reading("/", opt={"action": "read"}, summary="Show a document")
 def show(service: Served, organisation: Name, document: Name) -> DocumentInfo:
-    """Its newest version, and which versions are kept."""
+    """Its newest version, and the versions that are kept."""
     return _info(service.document(organisation, document))
 
 
 @deleting("/", opt={"action": "delete"}, summary="Delete a document")
 def remove(service: Served, organisation: Name, document: Name) -> None:
-    """Its name may be used again; that is another incarnation. Its forks keep what they need of it."""
+    """The name may be used again, for a new incarnation. Forks keep the versions that they need."""
     service.store.delete(service.document(organisation, document))
 
 
@@ -107,12 +107,12 @@ def remove(service: Served, organisation: Name, document: Name) -> None:
     opt={"action": "read"},
     status_code=201,
     responses=PROBLEMS,
-    summary="A new document from a version",
+    summary="Fork a document at a version",
 )
 async def fork(
     service: Served, request: Request[Principal, Any, Any], organisation: Name, document: Name, data: JSONBody[Fork]
 ) -> DocumentInfo:
-    """In the same organisation; nothing is copied."""
+    """The fork is in the same organisation, and shares the history up to the version; nothing is copied."""
     await service.permit(request.user, "create", organisation, data.name)
     return await service.run(lambda: _info(service.document(organisation, document).fork(data.name, at=data.at)))
 
@@ -123,7 +123,7 @@ async def fork(
     opt={"action": "read"},
     status_code=200,
     responses=PROBLEMS,
-    summary="What a merge would do",
+    summary="Show what a merge would do",
 )
 async def replay_fork(
     service: Served, request: Request[Principal, Any, Any], organisation: Name, document: Name, data: JSONBody[Target]
@@ -139,12 +139,12 @@ async def replay_fork(
     opt={"action": "read"},
     status_code=200,
     responses=PROBLEMS,
-    summary="Commit this fork's mutations there",
+    summary="Commit the fork's own mutations on the target",
 )
 async def merge_fork(
     service: Served, request: Request[Principal, Any, Any], organisation: Name, document: Name, data: JSONBody[Target]
 ) -> Report:
-    """Asking again changes nothing twice."""
+    """A repeated merge changes nothing."""
     await service.permit(request.user, "write", organisation, data.document)
     with await service.reserve_bytes(organisation):
         report = await service.in_turn(

@@ -53,11 +53,10 @@ _log = logging.getLogger("stratalog.server")
 
 
 class Problem(msgspec.Struct, frozen=True):
-    """Why a request was not served. ``limit`` and ``value`` are there where a limit or a value is to blame.
+    """Why a request failed. ``limit`` and ``value`` name the limit and the value that caused the failure, if any.
 
-    ``scope`` is there where callers share what is limited: one of process, organisation, principal, address
-    and document.
-    ``code`` is that of a kind in `stratalog.errors`, or one of the server's own; codes are only ever added.
+    ``scope`` names the holder of a shared limit: process, organisation, principal, address or document.
+    ``code`` is that of an error in `stratalog.errors`, or one of the server's own. Codes are only ever added.
     """
 
     code: Annotated[str, msgspec.Meta(extra_json_schema={"examples": sorted(BY_CODE)})]
@@ -99,24 +98,24 @@ _STATUSES: tuple[tuple[type[StratalogError], int], ...] = (
     (Corrupt, 500),
 )
 _MEANINGS = {
-    400: "the input breaks a rule",
-    401: "no valid token",
+    400: "the input is not valid",
+    401: "the token is missing or not valid",
     403: "the principal, host or origin may not do this",
-    404: "there is no such thing",
-    405: "the path has no such method",
-    408: "the rest of the body did not come",
-    409: "somebody else was first, or the write id stands for something else: see the code",
-    410: "there was such a thing, but it is no longer kept",
+    404: "not found",
+    405: "the path does not support the method",
+    408: "the body did not arrive in time",
+    409: "a conflict with the stored state, or the write id was used for another write; see the code",
+    410: "it existed, but is no longer kept",
     413: "the body is too large",
-    415: "the body is in a form that is not understood",
+    415: "the media type or the encoding of the body is not supported",
     416: "the range lies outside the body",
-    422: "the input is larger than a named limit",
-    429: "too many requests, or the caller has its share; see Retry-After",
-    500: "stored bytes are damaged, or the server has a fault",
-    501: "stored by a newer Stratalog than this one",
-    503: "nothing was written; see Retry-After",
-    507: "nothing was written; there is no room for it, on the server or in the organisation's quota: see the code",
-    504: "it may or may not have been written: ask again with the same ids",
+    422: "a value exceeds a limit",
+    429: "too many requests, or the caller has used its share; see Retry-After",
+    500: "stored bytes are damaged, or the server failed",
+    501: "stored by a newer version of Stratalog",
+    503: "temporarily unavailable; nothing was written; see Retry-After",
+    507: "nothing was written: the server's disk is full, or the organisation's quota is exceeded; see the code",
+    504: "the outcome is unknown: repeat the request with the same ids",
 }
 
 
@@ -184,7 +183,7 @@ def handle_http(request: Request[Any, Any, Any], error: HTTPException) -> Respon
 def handle_unexpected(request: Request[Any, Any, Any], error: Exception) -> Response[Problem]:
     """Return the response to a fault of the server: the log has the traceback, the response only reports a fault."""
     _log.error("%s %s failed", request.method, request.scope.get("path_template", "?"), exc_info=error)
-    return Response(Problem("error", "the server has a fault; its log says which"), status_code=500)
+    return Response(Problem("error", "the server failed; its log has the reason"), status_code=500)
 
 
 def _plain(value: Any) -> Value:

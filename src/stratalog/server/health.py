@@ -1,4 +1,4 @@
-"""Whether the server is well, and how it is doing."""
+"""Health and metrics of the server."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ class Health(msgspec.Struct, frozen=True):
     status: str = "ok"
 
 
-@get("/health", responses=PROBLEMS, tags=["server"], summary="Whether the store can be read")
+@get("/health", responses=PROBLEMS, tags=["server"], summary="Check that the store can be read")
 async def health(service: Served) -> Health:
-    """503 where it cannot."""
+    """Answers 503 if the store cannot be read."""
     await service.health.ask()
     return Health()
 

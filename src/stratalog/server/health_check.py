@@ -47,7 +47,7 @@ class HealthCheck:
             if self._error is not None:
                 raise self._error
             return
-        raise Unavailable("the store does not answer", limit=age_max)
+        raise Unavailable("the store does not respond", limit=age_max)
 
     async def _run(self) -> None:
         # A result is as old as the beginning of its read, not its end.

@@ -30,7 +30,7 @@ T = TypeVar("T")
 
 
 class StatePage(msgspec.Struct, frozen=True):
-    """Keys and values of one version. ``next`` is the key to ask for more after, at this version; None at the end."""
+    """Keys and values of one version. ``next`` is the ``after`` of the next page, at this version; None at the end."""
 
     version: int
     content: dict[str, Any]
@@ -38,7 +38,7 @@ class StatePage(msgspec.Struct, frozen=True):
 
 
 class ItemAt(msgspec.Struct, frozen=True):
-    """An item without its body. ``blob`` is the hash under which its encoded value can be got, where it is one blob."""
+    """An item without its body. ``blob`` is the hash of the blob with its encoded value, if it is exactly one blob."""
 
     key: str
     version: int
@@ -64,35 +64,35 @@ class ValueAt(msgspec.Struct, frozen=True):
 
 
 class VersionState(msgspec.Struct, frozen=True):
-    """A version with its mutations, and its whole state where that was asked for."""
+    """A version with its mutations, and its whole state if ``states`` was requested."""
 
     version: DocumentVersion
     state: dict[str, Any] | None
 
 
 class VersionPage(msgspec.Struct, frozen=True):
-    """Versions in order; ``next`` is what to ask for after it, None at the end."""
+    """Versions in order. ``next`` is the ``after`` of the next page, None at the end."""
 
     versions: list[VersionState]
     next: int | None
 
 
 class DifferencePage(msgspec.Struct, frozen=True):
-    """The keys that two versions hold differently."""
+    """The keys whose values differ between two versions."""
 
     differences: list[Difference]
     next: str | None
 
 
 class ChangePage(msgspec.Struct, frozen=True):
-    """The changes of one key, newest first; ``next`` is the version to ask for ``at`` the next page."""
+    """The changes of one key, newest first. ``next`` is the ``at`` of the next page, None at the end."""
 
     changes: list[KeyChange]
     next: int | None
 
 
 class MutationState(msgspec.Struct, frozen=True):
-    """Whether a mutation was committed, and in which version; None where it was not."""
+    """The version in which a mutation was committed; None if it was not."""
 
     client: str
     id: int
@@ -100,14 +100,14 @@ class MutationState(msgspec.Struct, frozen=True):
 
 
 class LastMutation(msgspec.Struct, frozen=True):
-    """The number of a client's newest committed mutation; 0 for a client nobody has seen."""
+    """The number of a client's newest committed mutation; 0 for an unknown client."""
 
     client: str
     last: int
 
 
 class Digest(msgspec.Struct, frozen=True):
-    """What replicas compare: equal for equal keys and values, whatever their history."""
+    """The digest by which replicas compare states: equal for equal keys and values, whatever their history."""
 
     version: int
     digest: str
@@ -124,7 +124,7 @@ def state(
     after: After = None,
     limit: Count = 1000,
 ) -> Response[StatePage]:
-    """At a version, the newest if none is said, by pages of so many keys and so many bytes."""
+    """``at`` is the version; the default is the newest. Pages are limited by keys and by bytes."""
     opened = service.document(organisation, document)
     current = opened.state(at)
     keys: list[str] = []
@@ -150,7 +150,7 @@ def items(
     after: After = None,
     limit: Count = 1000,
 ) -> Response[ItemPage]:
-    """In order of key; no body is opened."""
+    """Ordered by key. No body is read."""
     opened = service.document(organisation, document)
     current = opened.state(at)
 
@@ -168,12 +168,12 @@ def items(
 def item(
     service: Served, request: Asked, organisation: Name, document: Name, key: Key, at: At = None
 ) -> Response[ValueAt]:
-    """At a version, the newest if none is said."""
+    """``at`` is the version; the default is the newest."""
     opened = service.document(organisation, document)
     current = opened.state(at)
     slot = current.slot(check_key(key))
     if slot is None:
-        raise NotFound("no such key", document=document, key=key, version=current.version)
+        raise NotFound("key not found", document=document, key=key, version=current.version)
     taken, size = bytes_of(request.scope), value_size(slot.value)
     taken.cover_answer(size)
     with taken.room_for_row(size):
@@ -191,7 +191,7 @@ def versions(
     states: Flag = False,
     limit: Count = 100,
 ) -> Response[VersionPage]:
-    """Those kept, in order. With ``states`` each comes with the whole state after it, a few a page."""
+    """Versions that are kept, in order. With ``states`` each has the whole state after it, and pages are small."""
     opened = service.document(organisation, document)
     versions_max = min(limit, PAGE_STATES_MAX) if states else limit
     bytes_max = page_bytes_max(request)
@@ -208,7 +208,7 @@ def versions(
     return answer_page(request, VersionPage, versions=page.rows, next=following)
 
 
-@reading("/mutation", opt={"action": "read"}, summary="Query 5: was this mutation applied, and in which version")
+@reading("/mutation", opt={"action": "read"}, summary="Query 5: the version that applied a mutation, if any")
 def mutation(
     service: Served,
     organisation: Name,
@@ -216,24 +216,24 @@ def mutation(
     client: Client,
     id: Number,
 ) -> MutationState:
-    """A rejected one was committed too; its version has the reason."""
+    """A rejected mutation is committed too; its version has the reason."""
     return MutationState(client, id, service.document(organisation, document).applied_in(client, id))
 
 
 @reading("/client", opt={"action": "read"}, summary="Query 6: a client's latest mutation")
 def latest_mutation(service: Served, organisation: Name, document: Name, client: Client) -> LastMutation:
-    """The number to go on from."""
+    """The client's next mutation has the next number."""
     return LastMutation(client, service.document(organisation, document).last_mutation(client))
 
 
 @reading("/digest", opt={"action": "read"}, summary="The content digest of a version")
 def digest(service: Served, organisation: Name, document: Name, at: At = None) -> Digest:
-    """Of the newest, if none is said."""
+    """``at`` is the version; the default is the newest."""
     view = service.document(organisation, document).at(at)
     return Digest(view.version, view.content_digest())
 
 
-@reading("/diff", opt={"action": "read"}, summary="What differs between two versions")
+@reading("/diff", opt={"action": "read"}, summary="The differences between two versions")
 def diff(
     service: Served,
     request: Asked,
@@ -244,7 +244,7 @@ def diff(
     after: Text = "",
     limit: Count = 1000,
 ) -> Response[DifferencePage]:
-    """In order of key; costs what differs."""
+    """Ordered by key. The cost is proportional to the differences."""
     differences = service.document(organisation, document).unread_diff(source, target, after=after)
     page = page_of(request, differences, limit, _loaded, _unread_bytes)
     following = page.last.position if page.last and page.has_more else None
@@ -261,7 +261,7 @@ def history(
     at: At = None,
     limit: Count = 100,
 ) -> Response[ChangePage]:
-    """Newest first; each with the mutations that made it."""
+    """Newest first, each with the mutations that made it."""
     changes = service.document(organisation, document).unread_history(key, at=at)
     page = page_of(request, changes, limit, _loaded, _unread_bytes)
     following = page.following.position if page.following else None
@@ -297,7 +297,7 @@ def _complete_state(document: Document, version: int, bytes_max: int) -> dict[st
     """Return the whole state. Raises LimitExceeded where it is larger than ``bytes_max``."""
     size = _state_bytes(document, version, bytes_max)
     if size > bytes_max:
-        raise LimitExceeded("a whole state is too large; ask for it by pages", value=size, limit=bytes_max)
+        raise LimitExceeded("a whole state is too large; read it in pages from /state", value=size, limit=bytes_max)
     return document.at(version).to_dict()
 
 

@@ -49,16 +49,16 @@ _PAGE = """\
 </html>
 """
 _PROGRAMS = (
-    ("/schema", "API", "each call, its parameters and answers"),
-    ("/schema/openapi.json", "OpenAPI document", "the same for programs"),
-    ("/web/client/stratalog.js", "Browser client", "a module to import"),
+    ("/schema", "API", "all calls with their parameters and responses"),
+    ("/schema/openapi.json", "OpenAPI document", "the API in machine-readable form"),
+    ("/web/client/stratalog.js", "Browser client", "a JavaScript module"),
     ("/health", "Health", "whether the store can be read"),
 )
 
 
 @get(["/", WEB], include_in_schema=False, sync_to_thread=False)
 def home(request: Request[Any, Any, Any]) -> Response[str]:
-    """What is there to open."""
+    """The start page: links to the applications' pages and to the API."""
     paths = sorted(route.path for route in request.app.routes if route.path.endswith(INDEX))
     pages = [(path.removesuffix("index.html"), _title(path), "") for path in paths if path.startswith(WEB)]
     sections = [_links("Pages", pages)] if pages else []
@@ -69,7 +69,7 @@ def home(request: Request[Any, Any, Any]) -> Response[str]:
 
 @get("/favicon.ico", pool="pages", include_in_schema=False)
 async def icon(service: Served) -> Response[bytes]:
-    """For browsers that ask for it by this name."""
+    """The icon, under the name that browsers request by default."""
     return Response(await service.run(ICON.read_bytes), media_type=SVG, headers=_HEADERS)
 
 
@@ -100,7 +100,7 @@ def _calls(document: Mapping[str, Any]) -> str:
             tag = next(iter(call.get("tags", ())), "other")
             calls.setdefault(tag, []).append(_call(method, path, call))
     preface = [f"<p>{escape(document['info'].get('description', ''))}</p>"]
-    preface.append('<p><a href="/schema/openapi.json">The OpenAPI document</a> has the shapes of all bodies.</p>')
+    preface.append('<p><a href="/schema/openapi.json">The OpenAPI document</a> describes all bodies.</p>')
     return "\n".join([*preface, *(_section(tag.capitalize(), texts) for tag, texts in sorted(calls.items()))])
 
 
@@ -113,7 +113,7 @@ def _call(method: str, path: str, call: Mapping[str, Any]) -> str:
     body = call.get("requestBody")
     lines += _terms("Body", [("JSON or MessagePack", _shape(body))] if body else [])
     answers = sorted(call.get("responses", {}).items())
-    lines += _terms("Answers", ((status, f"{answer['description']} {_shape(answer)}") for status, answer in answers))
+    lines += _terms("Responses", ((status, f"{answer['description']} {_shape(answer)}") for status, answer in answers))
     return f"<details>{''.join(lines)}</details>"
 
 
@@ -124,7 +124,7 @@ def _parameter(parameter: Mapping[str, Any]) -> str:
 
 
 def _shape(carrier: Mapping[str, Any]) -> str:
-    """Return the name of a body's type; an empty text where it has none."""
+    """Return the name of a body's type; an empty text if it has none."""
     schemas = (content.get("schema", {}) for content in carrier.get("content", {}).values())
     return ", ".join(sorted({ref["$ref"].rpartition("/")[2] for ref in schemas if "$ref" in ref}))
 

@@ -43,7 +43,7 @@ CLOSE_CODES = 4000
 
 @websocket("/live", pool="reads")
 async def live(service: Served, socket: Socket) -> None:
-    """Hello, ready, and then pokes; presence both ways."""
+    """The client sends Hello, the server Ready and then pokes. Both send presence."""
     names = socket.path_params
     organisation, name = names["organisation"], names.get("document") or names["log"]
     offered = socket.scope["subprotocols"]
@@ -71,20 +71,20 @@ streaming = partial(
     pool="reads",
     opt={"action": "read"},
     media_type=EVENT_STREAM,
-    responses={**PROBLEMS, 200: response(str, "hints, as they come", EVENT_STREAM)},
+    responses={**PROBLEMS, 200: response(str, "a stream of hints", EVENT_STREAM)},
     summary="Pokes as server-sent events",
 )
 
 
 @streaming()
 async def document_events(service: Served, request: Asked, organisation: Name, document: Name) -> Stream:
-    """The event is the message's type, its data the message."""
+    """The name of an event is the message's type, its data is the message."""
     return await _stream(service, request, organisation, document)
 
 
 @streaming()
 async def log_events(service: Served, request: Asked, organisation: Name, log: Name) -> Stream:
-    """The event is the message's type, its data the message."""
+    """The name of an event is the message's type, its data is the message."""
     return await _stream(service, request, organisation, log)
 
 
@@ -102,7 +102,7 @@ async def _token(service: Service, socket: Socket, offered: list[str]) -> str:
             with anyio.fail_after(LIVE_HELLO_SECONDS_MAX):
                 first = message_of(await socket.receive_data(mode="text"))
         except TimeoutError as exc:
-            raise Refused(401, "unauthenticated", "the first message did not come") from exc
+            raise Refused(401, "unauthenticated", "the first message did not arrive in time") from exc
         token = first.token if isinstance(first, Hello) else ""
     return token
 
@@ -162,7 +162,7 @@ async def _send_messages(socket: Socket, listener: Listener, right: LiveRight) -
             await socket.send_data(frame.json, mode="text")
             if isinstance(frame.message, Gone):
                 return CLOSE_CODES + 410, "the document was deleted"
-    return SERVICE_RESTART, "the server stops"
+    return SERVICE_RESTART, "the server is stopping"
 
 
 async def _hear(socket: Socket, listener: Listener) -> None:
@@ -182,7 +182,7 @@ def message_of(text: str | bytes) -> FromClient:
         check_depth(msgspec.json.decode(text))
         return _decode(text)
     except (msgspec.DecodeError, UnicodeError, RecursionError) as exc:
-        raise Invalid("a live message does not decode", reason=str(exc)) from exc
+        raise Invalid("a live message cannot be decoded", reason=str(exc)) from exc
 
 
 async def _stream(service: Service, request: Asked, organisation: str, name: str) -> Stream:

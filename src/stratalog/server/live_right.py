@@ -57,5 +57,5 @@ class LiveRight:
         except StratalogError:
             return None
         if self.principal.id != known.id:
-            return Refused(401, "unauthenticated", "the token is another principal's now")
+            return Refused(401, "unauthenticated", "the token now belongs to another principal")
         return None

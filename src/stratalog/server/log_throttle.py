@@ -45,7 +45,7 @@ class LogThrottle(logging.Filter):
             self._passed_ms[kind] = now_ms
             count, _ = self._left_out.pop(kind, (0, ""))
         if count:
-            record.msg, record.args = f"{record.getMessage()} ({count} more left out)", None
+            record.msg, record.args = f"{record.getMessage()} ({count} more omitted)", None
         return True
 
     def report(self) -> None:
@@ -57,7 +57,7 @@ class LogThrottle(logging.Filter):
             self._passed_ms |= dict.fromkeys(due, now_ms)
         # Write outside the lock, which every logging thread takes.
         for kind, (count, text) in counts.items():
-            logging.getLogger(kind[0]).warning("%d more left out: %s", count, text, extra={"left_out": count})
+            logging.getLogger(kind[0]).warning("%d more omitted: %s", count, text, extra={"left_out": count})
 
     def _is_silenced(self, kind: _Kind, now_ms: int) -> bool:
         passed_ms = self._passed_ms.get(kind)

@@ -28,7 +28,7 @@ Bound = Annotated[int, msgspec.Meta(ge=0, le=VERSION_MAX)]
 
 
 class LogInfo(msgspec.Struct, frozen=True):
-    """A log as it is now. ``first`` is the version it was forked from, or 0; ``floor`` the oldest one kept."""
+    """The present state of a log. ``first`` is the version of its fork, or 0; ``floor`` its oldest version."""
 
     organisation: str
     log: str
@@ -47,9 +47,9 @@ class Fact(msgspec.Struct, frozen=True):
 
 
 class AppendRequest(msgspec.Struct, frozen=True):
-    """Events to commit as one entry; with ``expected`` only as the entry after that version.
+    """Events to commit as one entry. With ``expected`` the append fails unless the log is at that version.
 
-    With a ``write_id`` and the same ``expected`` a repeated append finds what it wrote the first time.
+    An append repeated with the same ``write_id`` and ``expected`` returns the entry that the first one wrote.
     """
 
     events: list[Fact]
@@ -58,7 +58,7 @@ class AppendRequest(msgspec.Struct, frozen=True):
 
 
 class AppendedEntry(msgspec.Struct, frozen=True):
-    """One entry: its number is its version. ``principal`` is an id, ``author`` a name to show, ``hash`` hexadecimal.
+    """One entry; its number is its version. ``principal`` is an id, ``author`` a display name, ``hash`` hexadecimal.
 
     The events of a ``redacted`` entry were erased.
     """
@@ -74,14 +74,14 @@ class AppendedEntry(msgspec.Struct, frozen=True):
 
 
 class EntryPage(msgspec.Struct, frozen=True):
-    """Entries in order; ``next`` is the version to read on after, None at the end."""
+    """Entries in order. ``next`` is the ``after`` of the next page, None at the end."""
 
     entries: list[AppendedEntry]
     next: int | None
 
 
 class SnapshotInfo(msgspec.Struct, frozen=True):
-    """A version of which a state is saved."""
+    """A version with a saved state; ``size`` is in bytes."""
 
     version: int
     created_ms: int
@@ -89,20 +89,20 @@ class SnapshotInfo(msgspec.Struct, frozen=True):
 
 
 class SnapshotPage(msgspec.Struct, frozen=True):
-    """Snapshots of the log's own, in order of version; ``next`` is the version to ask for more ``before``."""
+    """The log's own snapshots, ordered by version. ``next`` is the ``before`` of the next page, None at the end."""
 
     snapshots: list[SnapshotInfo]
     next: int | None
 
 
 class SnapshotBody(msgspec.Struct, frozen=True):
-    """A state as its application wrote it."""
+    """A state in the application's own form."""
 
     body: Any
 
 
 class SnapshotState(msgspec.Struct, frozen=True):
-    """The newest snapshot at or below the version that was asked for."""
+    """The newest snapshot at or below the requested version."""
 
     version: int
     created_ms: int
@@ -110,7 +110,7 @@ class SnapshotState(msgspec.Struct, frozen=True):
 
 
 class ForkLog(msgspec.Struct, frozen=True):
-    """What to call the fork, and the version to start from; the newest where none is said."""
+    """The name of the fork, and the version to fork; the default is the newest."""
 
     name: str
     at: Bound | None = None
@@ -120,25 +120,25 @@ class ForkLog(msgspec.Struct, frozen=True):
     "/",
     opt={"action": "create"},
     status_code=201,
-    responses={**PROBLEMS, 200: response(LogInfo, "it was there already")},
-    summary="Make a log",
+    responses={**PROBLEMS, 200: response(LogInfo, "it already exists")},
+    summary="Create a log",
 )
 def create(service: Served, organisation: Name, log: Name) -> Response[LogInfo]:
-    """Asking again is fine: 201 where it was made, 200 where the organisation has it."""
+    """Answers 201 if the log was created and 200 if it already exists, so a request may be repeated."""
     with suppress(Conflict):
         return Answer(_info(service.store.create_log(organisation, log)), status_code=201)
     return Answer(_info(service.log(organisation, log)), status_code=200)
 
 
-@reading("/", opt={"action": "read"}, summary="A log as it is now")
+@reading("/", opt={"action": "read"}, summary="Show a log")
 def show(service: Served, organisation: Name, log: Name) -> LogInfo:
-    """Its newest version, and which versions are kept."""
+    """Its newest version, and the versions that are kept."""
     return _info(service.log(organisation, log))
 
 
 @deleting("/", opt={"action": "delete"}, summary="Delete a log")
 def remove(service: Served, organisation: Name, log: Name) -> None:
-    """Its name may be used again; that is another incarnation."""
+    """The name may be used again, for a new incarnation."""
     delete_log(service.log(organisation, log))
 
 
@@ -153,7 +153,7 @@ def remove(service: Served, organisation: Name, log: Name) -> None:
 async def append(
     service: Served, request: Asked, organisation: Name, log: Name, data: JSONBody[AppendRequest]
 ) -> AppendedEntry:
-    """409 with the code `version-conflict` where the log is not at the version that was expected."""
+    """Answers 409 with the code `version-conflict` if the log is not at the ``expected`` version."""
     who = request.user
     events = [Event(fact.type, fact.data, fact.schema) for fact in data.events]
 
@@ -178,27 +178,27 @@ def entries(
     upto: At = None,
     limit: Count = 100,
 ) -> Response[EntryPage]:
-    """In order, by pages of so many entries and so many bytes."""
+    """Entries in order. Pages are limited by entries and by bytes."""
     opened = service.log(organisation, log)
     page = page_of(request, opened.read(opened.floor() if after is None else after, upto), limit, _committed)
     following = page.last.version if page.last and page.has_more else None
     return answer_page(request, EntryPage, entries=page.rows, next=following)
 
 
-@reading("/snapshots", opt={"action": "read"}, summary="The versions of which a state is saved")
+@reading("/snapshots", opt={"action": "read"}, summary="The versions with a saved state")
 def snapshots(
     service: Served, request: Asked, organisation: Name, log: Name, before: At = None, limit: Count = 100
 ) -> Response[SnapshotPage]:
-    """The newest of them, or of those below the version ``before``."""
+    """The newest snapshots, or with ``before`` the newest below that version."""
     stored = latest_snapshots(service.store.environment.index, service.log(organisation, log).record.prefix, before)
     page = page_of(request, stored, limit, _described, lambda snapshot: len(snapshot.body))
     following = page.last.version if page.last and page.has_more else None
     return answer_page(request, SnapshotPage, snapshots=page.rows[::-1], next=following)
 
 
-@reading("/snapshot", opt={"action": "read"}, summary="The newest state at or below a version")
+@reading("/snapshot", opt={"action": "read"}, summary="The newest saved state at or below a version")
 def snapshot(service: Served, organisation: Name, log: Name, at: At = None) -> SnapshotState:
-    """What entries are to be read after, to have the state of the version that was asked for."""
+    """Apply the entries after it to get the state of the requested version."""
     opened = service.log(organisation, log)
     stored = opened.snapshot_at(opened.head().version if at is None else at)
     if stored is None:
@@ -210,7 +210,7 @@ def snapshot(service: Served, organisation: Name, log: Name, at: At = None) -> S
 def save_snapshot(
     service: Served, organisation: Name, log: Name, version: Number, data: JSONBody[SnapshotBody]
 ) -> SnapshotInfo:
-    """The first one kept for a version stays; one of another version is another snapshot."""
+    """Each version has at most one snapshot: the first one saved stays, and a later one is ignored."""
     opened = service.log(organisation, log)
     entry = opened.entry(version)
     body = encode_body(data.body, "application/msgpack")
@@ -229,10 +229,10 @@ def save_snapshot(
     opt={"action": "read"},
     status_code=201,
     responses=PROBLEMS,
-    summary="A new log from a version",
+    summary="Fork a log at a version",
 )
 async def fork(service: Served, request: Asked, organisation: Name, log: Name, data: JSONBody[ForkLog]) -> LogInfo:
-    """In the same organisation; nothing is copied."""
+    """The fork is in the same organisation, and shares the history up to the version; nothing is copied."""
     await service.permit(request.user, "create", organisation, data.name)
 
     def run() -> LogInfo:

@@ -52,23 +52,23 @@ class Metrics:
         admission: Admission | None = None,
     ) -> None:
         self.registry = CollectorRegistry()
-        self.listeners = Gauge("stratalog_live_listeners", "Live connections now.", registry=self.registry)
-        self.connections = Gauge("stratalog_connections", "Connections now.", registry=self.registry)
+        self.listeners = Gauge("stratalog_live_listeners", "Open live connections.", registry=self.registry)
+        self.connections = Gauge("stratalog_connections", "Open connections.", registry=self.registry)
         self.connections_refused = Counter(
-            "stratalog_connections_refused", "Connections refused as they came.", registry=self.registry
+            "stratalog_connections_refused", "Connections refused on arrival.", registry=self.registry
         )
         self.connections_dropped = Counter(
             "stratalog_connections_dropped",
-            "Connections closed since the caller missed a deadline, by which: head or answer.",
+            "Connections closed because the caller missed the deadline of the head or the answer.",
             ["deadline"],
             registry=self.registry,
         )
-        self.pokes = Counter("stratalog_live_pokes", "Hints given to live connections.", registry=self.registry)
+        self.pokes = Counter("stratalog_live_pokes", "Hints sent to live connections.", registry=self.registry)
         self.presence_bytes = Counter(
-            "stratalog_live_presence_bytes", "Bytes of presence given to live connections.", registry=self.registry
+            "stratalog_live_presence_bytes", "Bytes of presence sent to live connections.", registry=self.registry
         )
         self.mutations = Counter(
-            "stratalog_mutations", "Mutations pushed, by what became of them.", ["status"], registry=self.registry
+            "stratalog_mutations", "Pushed mutations by outcome.", ["status"], registry=self.registry
         )
         self._requests = Counter(
             "stratalog_requests", "Requests answered.", ["method", "path", "status"], registry=self.registry
@@ -145,7 +145,9 @@ class _EnvironmentCounters(Collector):
         self._environment = environment
 
     def collect(self) -> Iterator[CounterMetricFamily]:
-        family = CounterMetricFamily("stratalog_core", "What the core counts: appends, conflicts …", labels=["what"])
+        family = CounterMetricFamily(
+            "stratalog_core", "Events of the core: appends, conflicts and others.", labels=["what"]
+        )
         counts = dict.fromkeys(ALARMED, 0) | dict(self._environment.counters)
         for name, count in sorted(counts.items()):
             family.add_metric([name.replace(" ", "_")], count)
@@ -159,10 +161,12 @@ class _PoolGauges(Collector):
         self._pools = pools
 
     def collect(self) -> Iterator[CounterMetricFamily | GaugeMetricFamily]:
-        busy = GaugeMetricFamily("stratalog_pool_threads_busy", "Threads that run something.", labels=["pool"])
-        waiting = GaugeMetricFamily("stratalog_pool_calls_waiting", "Calls that wait for a thread.", labels=["pool"])
+        busy = GaugeMetricFamily("stratalog_pool_threads_busy", "Busy threads.", labels=["pool"])
+        waiting = GaugeMetricFamily("stratalog_pool_calls_waiting", "Calls waiting for a thread.", labels=["pool"])
         refused = CounterMetricFamily(
-            "stratalog_pool_calls_refused", "Calls that got no thread: too many waited, or too long.", labels=["pool"]
+            "stratalog_pool_calls_refused",
+            "Calls refused because too many waited for a thread, or too long.",
+            labels=["pool"],
         )
         for pool in self._pools:
             counts = pool.counts()
@@ -181,17 +185,19 @@ class _UsageGauges(Collector):
     def collect(self) -> Iterator[CounterMetricFamily | GaugeMetricFamily]:
         known = nlargest(USAGE_LABELS_MAX, self._admission.known(), key=lambda pair: pair[1].ratio)
         for name in Amounts.__struct_fields__:
-            text = f"What an organisation stores, as far as this process knows: {name.replace('_', ' ')}."
+            text = f"The usage of an organisation, as known to this process: {name.replace('_', ' ')}."
             family = GaugeMetricFamily(f"stratalog_usage_{name}", text, labels=["organisation"])
             for organisation, usage in known:
                 family.add_metric([organisation], getattr(usage.amounts, name))
             yield family
         ratio = GaugeMetricFamily(
-            "stratalog_usage_ratio", "The largest part of a quota that is used.", labels=["organisation"]
+            "stratalog_usage_ratio", "The largest used share of any quota.", labels=["organisation"]
         )
         for organisation, usage in known:
             ratio.add_metric([organisation], usage.ratio)
-        refused = CounterMetricFamily("stratalog_quota_refusals", "Writes refused for a quota.", labels=["quota"])
+        refused = CounterMetricFamily(
+            "stratalog_quota_refusals", "Writes refused because of a quota.", labels=["quota"]
+        )
         for quota, count in sorted(self._admission.refusals.items()):
             refused.add_metric([quota], count)
         yield from (ratio, refused)
@@ -220,7 +226,9 @@ class _AuditCounters(Collector):
         self._audit = audit
 
     def collect(self) -> Iterator[CounterMetricFamily]:
-        family = CounterMetricFamily("stratalog_log_lines_omitted", "Lines that came too fast.", labels=["log"])
+        family = CounterMetricFamily(
+            "stratalog_log_lines_omitted", "Lines omitted because of the rate limit.", labels=["log"]
+        )
         for log, count in self._audit.omitted.items():
             family.add_metric([log], count)
         yield family
@@ -234,7 +242,9 @@ class _MeterCounters(Collector):
 
     def collect(self) -> Iterator[CounterMetricFamily]:
         family = CounterMetricFamily(
-            "stratalog_billed", "What hosted services bill, or would: units and requests.", labels=["operation", "unit"]
+            "stratalog_billed",
+            "Units and requests that hosted services bill, or would bill.",
+            labels=["operation", "unit"],
         )
         for (operation, unit), amount in sorted(self._meter.read().items()):
             family.add_metric([operation, unit.replace(" ", "_")], amount)

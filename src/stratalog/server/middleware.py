@@ -171,7 +171,7 @@ class _Passing:
             self._check_address()
             self._check_site()
         if hosts and host not in hosts:
-            raise Refused(403, "forbidden", "the server does not go by this host name", value=host)
+            raise Refused(403, "forbidden", "the server does not accept this host name", value=host)
         origin = self.headers.get("origin")
         if origin is not None and not self._cors and not self._is_own(origin):
             raise Refused(403, "forbidden", "pages of this origin may not call the server", value=origin)
@@ -184,7 +184,7 @@ class _Passing:
         """
         client = self._scope.get("client")
         if client is not None and not _is_local(client[0]):
-            raise Refused(403, "forbidden", "without authentication only this machine is served")
+            raise Refused(403, "forbidden", "without authentication the server serves this machine only")
 
     def _check_site(self) -> None:
         """Raise Refused for a request of another site's page. Called only without authentication.

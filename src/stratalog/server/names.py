@@ -20,7 +20,7 @@ __all__ = ["list_holders"]
 
 
 class NameHolders(msgspec.Struct, frozen=True):
-    """The organisations that have a name. Not ``complete`` where so many have it that not all were looked at."""
+    """The organisations that have a name. ``complete`` is false if there are too many to check them all."""
 
     items: list[NameHolder]
     complete: bool
@@ -35,9 +35,9 @@ class NameHolders(msgspec.Struct, frozen=True):
     summary="The organisations that have a name",
 )
 async def list_holders(service: Served, request: Request[Principal, Any, Any], name: Name) -> NameHolders:
-    """Those whose document or log of the name the caller may read, in order of the ids' UTF-8.
+    """Organisations whose document or log of this name the caller may read, ordered by the UTF-8 of the ids.
 
-    The rules are asked twice: whether he may `list` of no organisation, then whether he may `read` each.
+    The caller needs the right to `list` without an organisation, and the right to `read` each document or log.
     """
     holders = await service.run(lambda: list(islice(service.store.organisations_of(name), NAME_HOLDERS_MAX + 1)))
     items = [holder for holder in holders[:NAME_HOLDERS_MAX] if await _may_read(service, request.user, holder, name)]

@@ -50,18 +50,18 @@ class PackedBody:
                     packed = self._part.unused_data + packed
                     self._part = None
         except (zlib.error, zstandard.ZstdError) as exc:
-            raise Invalid("the body does not unpack", reason=str(exc)) from exc
+            raise Invalid("the body cannot be decompressed", reason=str(exc)) from exc
 
     def finish(self) -> None:
         """Raise Invalid when the last member or frame is incomplete, or when the body has none."""
         if self._part is not None or not self._parts:
-            raise Invalid("the body does not unpack", reason="it is cut short")
+            raise Invalid("the body cannot be decompressed", reason="it is cut short")
 
     def _next_part(self) -> Any:
         self._parts += 1
         # Each part costs an unpacker: many empty ones would take long, although they unpack to nothing.
         if self._parts > PACKED_PARTS_MAX:
-            raise LimitExceeded("a packed body has too many members or frames", limit=PACKED_PARTS_MAX)
+            raise LimitExceeded("a compressed body has too many members or frames", limit=PACKED_PARTS_MAX)
         return self._begin()
 
 

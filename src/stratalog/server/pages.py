@@ -79,7 +79,7 @@ def files_in(prefix: str, folder: Path) -> dict[str, Path]:
         if path.resolve().is_relative_to(inside):
             files[prefix + path.relative_to(folder).as_posix()] = path
         else:
-            _log.warning("a link among the pages is not served: it leads out of their folder: %s", path)
+            _log.warning("a symbolic link is not served, because it leads out of the pages' folder: %s", path)
     return files | {path.removesuffix(INDEX): file for path, file in files.items() if path.endswith(f"/{INDEX}")}
 
 

@@ -69,7 +69,7 @@ class PresenceBoard:
         self._changed: set[str] = set()
         self._allocations: dict[str, Allocation] = {}
         shares: dict[HolderKind, int] = {"principal": PRESENCE_PER_PRINCIPAL_MAX}
-        self._budget = Budget("connections that show themselves", PRESENCE_CONNECTIONS_MAX, shares)
+        self._budget = Budget("connections that send presence", PRESENCE_CONNECTIONS_MAX, shares)
 
     def __bool__(self) -> bool:
         return bool(self._shown)
@@ -84,7 +84,7 @@ class PresenceBoard:
             return self._hide(id)
         size = len(encode(state))
         if size > PRESENCE_BYTES_MAX:
-            raise LimitExceeded("what is shown of a client is too large", value=size, limit=PRESENCE_BYTES_MAX)
+            raise LimitExceeded("the presence of a client is too large", value=size, limit=PRESENCE_BYTES_MAX)
         try:
             if id not in self._allocations:
                 holders: tuple[Holder, ...] = (("principal", principal.id),) if principal.id else ()

@@ -22,7 +22,9 @@ class Rates:
     cannot displace the buckets of principals, nor the reverse. Safe to use from many threads.
     """
 
-    def __init__(self, clock: Clock, per_second: float, burst: int, message: str = "requests come too fast") -> None:
+    def __init__(
+        self, clock: Clock, per_second: float, burst: int, message: str = "the caller exceeds its rate of requests"
+    ) -> None:
         self.message = message
         self.refused: Counter[HolderKind] = Counter()
         """The number of refusals by kind of holder."""

@@ -59,14 +59,14 @@ class RecordInfo(msgspec.Struct, frozen=True):
 
 
 class RecordPage(msgspec.Struct, frozen=True):
-    """Records in order of the ids' UTF-8; ``next`` is what to ask for after it, None at the end."""
+    """Records, ordered by the UTF-8 of the ids. ``next`` is the ``after`` of the next page, None at the end."""
 
     records: list[Listing]
     next: str | None
 
 
 class RecordVersionPage(msgspec.Struct, frozen=True):
-    """Versions of a record that are kept, newest first; ``next`` is the version to ask for more ``before``."""
+    """The kept versions of a record, newest first. ``next`` is the ``before`` of the next page, None at the end."""
 
     versions: list[RecordInfo]
     more: bool
@@ -77,7 +77,7 @@ class RecordVersionPage(msgspec.Struct, frozen=True):
 def list_records(
     service: Served, request: Asked, organisation: Name, after: Text = "", limit: Count = 100
 ) -> Response[RecordPage]:
-    """Deleted ones too."""
+    """Deleted records are included."""
     page = page_of(request, service.store.records(organisation).list(after), limit, _unchanged)
     following = page.last.id if page.last and page.has_more else None
     return answer_page(request, RecordPage, records=page.rows, next=following)
@@ -103,10 +103,12 @@ async def put_record(
     write_id: WriteId = None,
     metadata: Metadata = None,
 ) -> RecordInfo:
-    """With ``expected`` only as the version after it; with ``if_newer`` only where the source's time is later.
+    """With ``expected`` the write fails unless that is the latest version.
 
-    The same bytes again make no version. The answer is the version that holds the body, or the latest where an older
-    one was discarded. The body is taken as it is, up to a limit; metadata is a JSON object.
+    With ``if_newer`` a body is discarded unless its source time is later than that of the latest version.
+
+    Unchanged bytes make no version. The response is the version that holds the body, or the latest version if the body
+    was discarded. Metadata is a JSON object.
     """
     decoded = _metadata(metadata)
     own: dict[str, Any] = {"write_id": write_id, "principal": request.user.id}
@@ -139,10 +141,10 @@ async def put_record(
     media_type=OCTETS,
     responses={
         **PROBLEMS,
-        206: response(bytes, "the range that was asked for", OCTETS),
-        304: response(None, "the body is the one that is known"),
+        206: response(bytes, "the requested range", OCTETS),
+        304: response(None, "the caller has this body already"),
     },
-    summary="The body of a version",
+    summary="Read the body of a version",
 )
 def get_record(
     service: Served,
@@ -153,7 +155,7 @@ def get_record(
     wanted: RangeHeader = None,
     known: IfNoneMatch = None,
 ) -> Response[bytes] | Stream:
-    """The latest, if none is said. A version's body never changes, so one that is named may be kept for ever."""
+    """The default is the latest version. The body of a named version never changes, so it may be cached for ever."""
     records = service.store.records(organisation)
     stored = records.stat(record, version)
     parts = records.open(record, stored.version)
@@ -167,7 +169,7 @@ def get_record(
 def versions(
     service: Served, request: Asked, organisation: Name, record: Name, before: At = None, limit: Count = 100
 ) -> Response[RecordVersionPage]:
-    """Newest first, deletions too, or those below the version ``before``; opens no body."""
+    """Newest first, including deletions; with ``before`` only versions below that one. No body is read."""
     stored = service.store.records(organisation).versions(record, reverse=True, before=before)
     page = page_of(request, stored, limit, _info)
     following = page.last.version if page.last and page.has_more else None
@@ -183,11 +185,11 @@ def delete_record(
     expected: At = None,
     write_id: WriteId = None,
 ) -> None:
-    """The versions before it stay readable."""
+    """Earlier versions stay readable."""
     service.store.records(organisation).delete(record, expected=expected, write_id=write_id, principal=request.user.id)
 
 
-@posting("/records/{record:str}/undelete", opt={"action": "write-record"}, summary="Bring back what was deleted")
+@posting("/records/{record:str}/undelete", opt={"action": "write-record"}, summary="Restore the body before a deletion")
 def undelete(
     service: Served,
     request: Request[Principal, Any, Any],
@@ -195,7 +197,7 @@ def undelete(
     record: Name,
     write_id: WriteId = None,
 ) -> RecordInfo:
-    """As a new version."""
+    """The restored body is a new version."""
     records = service.store.records(organisation)
     return _info(records.undelete(record, write_id=write_id, principal=request.user.id))
 

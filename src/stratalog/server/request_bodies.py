@@ -30,10 +30,10 @@ def body_pieces(
             raise _too_large("the body is too large", bytes_max)
         return _received(receive, "the body is too large", bytes_max)
     if encoding not in ENCODINGS:
-        raise Refused(415, "unsupported-media-type", "a body may be packed with gzip or zstd", value=encoding)
-    packed = _received(receive, "the packed body is too large", limits.request_compressed_bytes_max)
+        raise Refused(415, "unsupported-media-type", "the encoding of a body must be gzip or zstd", value=encoding)
+    packed = _received(receive, "the compressed body is too large", limits.request_compressed_bytes_max)
     bytes_max = min(bytes_max, limits.request_bytes_max)
-    return _bounded(_unpacked(packed, encoding), "the body is too large once unpacked", bytes_max)
+    return _bounded(_unpacked(packed, encoding), "the decompressed body is too large", bytes_max)
 
 
 async def _received(receive: Receive, message: str, limit: int) -> AsyncGenerator[bytes, None]:
@@ -41,7 +41,7 @@ async def _received(receive: Receive, message: str, limit: int) -> AsyncGenerato
     while has_more:
         event: Any = await receive()
         if event["type"] != "http.request":
-            raise Refused(400, "invalid", "the caller went away before the body ended")
+            raise Refused(400, "invalid", "the caller disconnected before the body ended")
         has_more = event.get("more_body", False)
         if piece := event.get("body", b""):
             size += len(piece)

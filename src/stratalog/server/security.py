@@ -90,7 +90,7 @@ def bearer_token(header: str) -> str:
     """Return the token of an Authorization header. Raises Refused for a missing token or another scheme."""
     kind, _, token = header.partition(" ")
     if kind.lower() != "bearer" or not token.strip():
-        raise Refused(401, "unauthenticated", "a bearer token is asked for")
+        raise Refused(401, "unauthenticated", "a bearer token is required")
     return token.strip()
 
 
@@ -125,7 +125,7 @@ async def permit(
     A synchronous ``authorize`` runs on ``pool``. Raises Refused when that is full.
     """
     if principal.read_only and action not in READING:
-        raise Forbidden("the token is for reading only", action=action)
+        raise Forbidden("the token is read-only", action=action)
     if authorize is None:
         return
     caller: Holder | None = ("principal", principal.id) if principal.id else None

@@ -80,13 +80,13 @@ class Service:
         self.connections = ConnectionBudgets(limits, is_shared=self.authentication.is_asked)
         self.rates = Rates(clock, limits.rate_requests_per_second, limits.rate_requests_burst)
         of_organisation = (limits.rate_organisation_requests_per_second, limits.rate_organisation_requests_burst)
-        self._organisation_rates = Rates(clock, *of_organisation, "requests to the organisation come too fast")
+        self._organisation_rates = Rates(clock, *of_organisation, "the organisation exceeds its rate of requests")
         creations = (limits.creations_per_second, limits.creations_burst)
-        self._creations = Rates(clock, *creations, "the principal creates too fast")
+        self._creations = Rates(clock, *creations, "the principal exceeds its rate of creations")
         records = (limits.record_creations_per_second, limits.record_creations_burst)
-        self._record_creations = Rates(clock, *records, "the principal creates records too fast")
+        self._record_creations = Rates(clock, *records, "the principal exceeds its rate of new records")
         clients = (limits.client_creations_per_second, limits.client_creations_burst)
-        self._client_creations = Rates(clock, *clients, "the principal creates clients too fast")
+        self._client_creations = Rates(clock, *clients, "the principal exceeds its rate of new clients")
         quotas = application.quotas_of if application.has_quotas else None
         self.admission = Admission(store.environment.index, clock, quotas, self._note_creation)
         self.metrics = Metrics(store.environment, store.meter, self.pools, self.admission)
@@ -117,7 +117,9 @@ class Service:
         """Return an application's own log of that name. Raises NotFound, and Invalid for a document's log."""
         opened = self.store.log(organisation, log)
         if opened.record.kind != "log":
-            raise Invalid("this is a document, which has paths of its own", organisation=organisation, log=log)
+            raise Invalid(
+                "the name belongs to a document; use the paths of documents", organisation=organisation, log=log
+            )
         return opened
 
     async def permit(self, principal: Principal, action: Action, organisation: str, name: str = "") -> None:

@@ -78,7 +78,7 @@ class Budget:
         for holder in holders:
             share, wanted = self.shares[holder[0]], self._used_by[holder] + amount
             if wanted > share:
-                message = f"the {holder[0]} has its share of {self.resource}"
+                message = f"the {holder[0]} has used its share of {self.resource}"
                 raise Refused(429, "too-many-requests", message, limit=share, value=wanted, scope=holder[0])
         if self.used + amount > self.limit:
             message = f"the server has too many {self.resource}"

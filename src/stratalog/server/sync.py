@@ -37,13 +37,16 @@ Asked = Request[Principal, Any, Any]
     pool="reads",
     opt={"action": "write", PARTS: RawPush},
     status_code=200,
-    responses={**PROBLEMS, 202: response(Pushed, "a worker will apply them")},
+    responses={**PROBLEMS, 202: response(Pushed, "queued; a worker will apply the mutations")},
     summary="Apply mutations",
 )
 async def push_mutations(
     service: Served, request: Asked, organisation: Name, document: Name, data: JSONBody[Push]
 ) -> Response[Pushed]:
-    """In order; what became of each. Where an answer is lost, push the same again: nothing is applied twice."""
+    """Mutations are applied in order, and the response has the outcome of each.
+
+    If the response is lost, repeat the push: no mutation is applied twice.
+    """
     pushed = await _pushed(service, request.user, organisation, document, data)
     return Encoded(pushed, status_code=202 if pushed.queued else 200)
 
@@ -54,14 +57,14 @@ async def push_mutations(
     opt={"action": "read"},
     status_code=200,
     responses=PROBLEMS,
-    summary="What is new since a cookie",
+    summary="The changes since a cookie",
 )
 async def pull_news(
     service: Served, request: Asked, organisation: Name, document: Name, data: JSONBody[Pull]
 ) -> Response[Pulled]:
-    """Changes of the state, and how far each client of the group has got, from one version.
+    """The changed keys and the last mutation of each client of the group, both of one version.
 
-    A large patch is streamed; where the store fails meanwhile the answer is cut short.
+    A large patch is streamed. If the store fails during the stream, the response is cut short.
     """
     who = request.user
 
@@ -86,12 +89,12 @@ async def pull_news(
     opt={"action": "write", PLAIN: True, PARTS: RawReplicachePush},
     status_code=200,
     responses=PROBLEMS,
-    summary="A push of Replicache's client, protocol version 1",
+    summary="Push from a Replicache client, protocol version 1",
 )
 async def replicache_push(
     service: Served, request: Asked, organisation: Name, document: Name, data: JSONBody[dict[str, Any]]
 ) -> Response[dict[str, Any]]:
-    """200 where all of it was applied, now or before."""
+    """Answers 200 if all mutations are applied, by this push or an earlier one."""
     wanted = read_push(data)
     if isinstance(wanted, ReplicacheAnswer):
         return _answer(wanted)
@@ -104,7 +107,7 @@ async def replicache_push(
     opt={"action": "read", PLAIN: True},
     status_code=200,
     responses=PROBLEMS,
-    summary="A pull of Replicache's client, protocol version 1",
+    summary="Pull from a Replicache client, protocol version 1",
 )
 async def replicache_pull(
     service: Served, request: Asked, organisation: Name, document: Name, data: JSONBody[dict[str, Any]]

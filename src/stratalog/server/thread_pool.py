@@ -288,7 +288,7 @@ class Pool:
     def _too_late(self, call: Call) -> Refused:
         now, caller = call.loop.time(), call.caller
         if caller is not None and self._paces.may_begin_at(caller, now) > now:
-            text = f"calls of the {caller[0]} compute too much beside others"
+            text = f"calls of the {caller[0]} exceed its share of computing time"
             return Refused(429, "too-many-requests", text, limit=CALLER_COMPUTED_SHARE_MAX, scope=caller[0])
         text = f"no thread for {self.name} was free in time"
         return Refused(503, "unavailable", text, limit=self.settings.wait_seconds_max, scope="process")

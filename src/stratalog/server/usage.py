@@ -13,10 +13,10 @@ __all__ = ["USAGE"]
 
 
 class UsageInfo(msgspec.Struct, frozen=True):
-    """What an organisation stores: what was measured at ``measured_ms``, and what this process ``admitted`` since.
+    """What an organisation stores: the amounts measured at ``measured_ms``, plus those this process ``admitted`` since.
 
-    ``measured_ms`` is None where it was never measured. ``document_clients`` are the clients of the document that has
-    most, as measured. ``quotas`` are held against ``amounts``; None is no bound.
+    ``measured_ms`` is None if it was never measured. ``document_clients`` is the largest measured number of clients of
+    one document. ``quotas`` limit the ``amounts``; None means no limit.
     """
 
     organisation: str
@@ -29,7 +29,7 @@ class UsageInfo(msgspec.Struct, frozen=True):
 
 @reading("/usage", opt={"action": "usage"}, summary="What an organisation stores, and its quotas")
 def show(service: Served, organisation: Name) -> UsageInfo:
-    """As it was measured last, and what this process admitted since."""
+    """The last measurement, and the amounts that this process admitted since."""
     usage = service.admission.usage(organisation)
     measured = usage.measured
     return UsageInfo(

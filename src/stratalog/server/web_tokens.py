@@ -66,7 +66,7 @@ class WebTokens:
         if not algorithms or not set(algorithms) <= ALGORITHMS_KNOWN:
             raise Invalid("name one or more asymmetric algorithms", value=list(algorithms))
         if not audience or not issuer:
-            raise Invalid("a token must be meant for an audience and come from an issuer")
+            raise Invalid("give an audience and an issuer for tokens")
         self._algorithms = list(algorithms)
         self._audience = audience
         self._issuer = issuer

@@ -69,7 +69,7 @@ def _check_cookie(cookie: Cookie) -> None:
         check_client(client)
     for number in (cookie.order, cookie.version, *cookie.last.values()):
         if type(number) is not int or not 0 <= number <= INTEGER_MAX:
-            raise Invalid("a cookie's number lies outside its range", value=number, limit=INTEGER_MAX)
+            raise Invalid("a number in a cookie is out of range", value=number, limit=INTEGER_MAX)
 
 
 class OpenPull(msgspec.Struct, frozen=True):
@@ -203,7 +203,7 @@ class _Answer:
     def _next_cookie(self, state: State, last: Mapping[str, int]) -> Cookie:
         order = max(state.order, self._order_passed(state))
         if order > INTEGER_MAX:
-            raise Invalid("a cookie's order leaves its range", value=order, limit=INTEGER_MAX)
+            raise Invalid("the order of the next cookie is out of range", value=order, limit=INTEGER_MAX)
         hash = state.hash.hex()
         # The next pull with this cookie compares the hash; a remembered hash costs no read.
         self._document.log.note_hash(state.version, state.hash)

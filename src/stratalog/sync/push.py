@@ -59,7 +59,7 @@ def _checked(mutation: Mutation) -> Mutation:
     """Return the mutation as a client may send it: numbered, and without an origin of its own."""
     check_identity(mutation.client, "client")
     if type(mutation.id) is not int or not 1 <= mutation.id <= INTEGER_MAX:
-        raise Invalid("a pushed mutation must have a number from 1 on", client=mutation.client, value=mutation.id)
+        raise Invalid("the id of a pushed mutation must be at least 1", client=mutation.client, value=mutation.id)
     check_unreserved(mutation)
     return mutation if mutation.origin is None else msgspec.structs.replace(mutation, origin=None)
 

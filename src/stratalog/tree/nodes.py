@@ -157,7 +157,7 @@ def row_of(key: str, slot: Slot) -> Row:
     if len(slot.value) > SLOT_BYTES_MAX:
         raise LimitExceeded("a slot's value is too large", value=len(slot.value), limit=SLOT_BYTES_MAX, key=key)
     if not 0 <= slot.version <= VERSION_MAX:
-        raise Invalid("a slot's version lies outside its range", value=slot.version, limit=VERSION_MAX, key=key)
+        raise Invalid("a slot's version is out of range", value=slot.version, limit=VERSION_MAX, key=key)
     return key, slot.value, slot.version
 
 
@@ -210,7 +210,7 @@ def decode_node(body: bytes) -> Node:
     try:
         node: Node = _inner.decode(body) if body[:1] == _INNER_HEAD else _leaf.decode(body)
     except (msgspec.DecodeError, UnicodeDecodeError) as exc:
-        raise Corrupt("a chunk does not decode", reason=str(exc)) from exc
+        raise Corrupt("a chunk cannot be decoded", reason=str(exc)) from exc
     if node.format != FORMAT or not _is_even(node):
         raise Corrupt("a chunk has the wrong shape", format=node.format, level=node.level, keys=len(node.keys))
     return node

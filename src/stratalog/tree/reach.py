@@ -59,7 +59,7 @@ def read_tree_back(
     top = _read(chunks, root.address, root.inline, _check_top)
     if top.node is not None and root_of(chunk_of(top.node)) != root:
         # The chunk matches its address, so the root is wrong, not the chunk.
-        top = ChunkReading(top.key, top.size, None, BlobDamage("", False, "a root does not say what its chunk does"))
+        top = ChunkReading(top.key, top.size, None, BlobDamage("", False, "a root contradicts its chunk"))
     yield top
     if top.node is not None:
         yield from _read_below(chunks, top.node, after, seen, last=True, before=None)
@@ -124,7 +124,7 @@ def _check_top(chunk: Chunk) -> None:
 
 def _check_child(parent: Inner, row: Row, child: Chunk, *, last: bool, before: str | None) -> None:
     if child.node.level != parent.level - 1 or not child.node.keys or child.row != row:
-        raise Corrupt("a chunk is not what its parent says", address=row[1].hex(), last_key=row[0])
+        raise Corrupt("a chunk contradicts its parent", address=row[1].hex(), last_key=row[0])
     _verify_order(child.node, before)
     _verify_ends(child.node, last)
 
@@ -132,7 +132,7 @@ def _check_child(parent: Inner, row: Row, child: Chunk, *, last: bool, before: s
 def _checked(body: bytes, address: bytes) -> Chunk:
     chunk = chunk_of(decode_node(body))
     if chunk.body != body or chunk.address != address:
-        raise Corrupt("a chunk's bytes are not canonical or not its own", address=address.hex())
+        raise Corrupt("a chunk's bytes are not canonical, or do not have its hash", address=address.hex())
     return chunk
 
 
@@ -147,4 +147,4 @@ def _verify_ends(node: Node, last: bool) -> None:
     for rows, key in enumerate(node.keys, 1):
         ends = rows == len(node.keys)
         if ends_chunk(key, node.level, rows) != ends and not (ends and last):
-            raise Corrupt("a chunk does not end where the rule says", key=key, rows=rows, level=node.level)
+            raise Corrupt("a chunk does not end at a boundary", key=key, rows=rows, level=node.level)

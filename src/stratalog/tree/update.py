@@ -46,7 +46,7 @@ def build(chunks: Chunks, items: Iterable[tuple[str, Slot]]) -> Root:
     last = None
     for key, slot in items:
         if last is not None and key <= last:
-            raise Invalid("items of a tree come in ascending order", key=key, last=last)
+            raise Invalid("the items of a tree must be in ascending order", key=key, last=last)
         tower.add(0, row_of(key, slot))
         last = key
     chunk = tower.finish()

@@ -48,4 +48,4 @@ def _read(item: Item) -> AttemptRecord:
     try:
         return msgspec.convert(dict(item.attributes), AttemptRecord)
     except msgspec.ValidationError as exc:
-        raise Corrupt("an item is no attempt record of the queue", sort=item.sort, reason=str(exc)) from exc
+        raise Corrupt("an item is not an attempt record of the queue", sort=item.sort, reason=str(exc)) from exc

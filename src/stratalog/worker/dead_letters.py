@@ -34,7 +34,7 @@ from stratalog.worker.messages import open_push, read_message
 __all__ = ["RejectedPush", "edit_letter", "list_letters", "redrive"]
 
 OPERATOR = "redrive"
-UNKNOWN = "its worker ended without a word"
+UNKNOWN = "its worker ended without a report"
 
 
 class RejectedPush(msgspec.Struct, frozen=True):
@@ -75,7 +75,7 @@ def redrive(store: Store, letter: str, author: str = OPERATOR) -> list[Outcome]:
         return [_redrive_rejection(store, letter, author)]
     message = next((candidate for candidate in store.queue.dead_letters() if candidate.id == letter), None)
     if message is None:
-        raise NotFound("no such dead letter", letter=letter)
+        raise NotFound("dead letter not found", letter=letter)
     return _redrive_message(store, message)
 
 
@@ -87,7 +87,7 @@ def edit_letter(store: Store, letter: str, args: Any) -> str:
     LimitExceeded.
     """
     if "/" not in letter:
-        raise Invalid("only the letter of one mutation has arguments to edit", letter=letter)
+        raise Invalid("only the letter of a single mutation can be edited", letter=letter)
     original = "/".join(letter.split("/")[:2])
     rejection = _rejection(store, original)
     document = _document(store, rejection.organisation, rejection.document, rejection.incarnation)
@@ -121,7 +121,7 @@ def _redrive_rejection(store: Store, letter: str, author: str) -> Outcome:
     name, args = _as_it_came(document, rejection)
     edited = letter.split("/")[2:]
     if edited != ([payload_hash(name, rejection.args).hex()] if rejection.args else []):
-        raise Corrupt("a dead letter's arguments are not those that its name says", letter=letter)
+        raise Corrupt("a dead letter's arguments do not have the hash in its id", letter=letter)
     if rejection.args:
         args = decode(rejection.args)
     origin = (rejection.client, rejection.id)
@@ -135,7 +135,7 @@ def _redrive_rejection(store: Store, letter: str, author: str) -> Outcome:
 def _rejection(store: Store, letter: str) -> RejectedMutation:
     rejection = dict(list_rejections(store.environment.index)).get(letter)
     if rejection is None:
-        raise NotFound("no such dead letter", letter=letter)
+        raise NotFound("dead letter not found", letter=letter)
     require_intact_letter(letter, rejection)
     return rejection
 
@@ -160,7 +160,7 @@ def _as_it_came(document: Document, rejection: RejectedMutation) -> tuple[str, A
         for mutation in committed.mutations:
             if (mutation.client, mutation.id) == origin and _is_of(rejection, mutation.reason or ""):
                 return mutation.name, mutation.args
-    raise NotFound("the mutation was not rejected after all", client=rejection.client, id=rejection.id)
+    raise NotFound("the mutation was not rejected", client=rejection.client, id=rejection.id)
 
 
 def _is_of(rejection: RejectedMutation, reason: str) -> bool:
@@ -176,7 +176,7 @@ def _is_of(rejection: RejectedMutation, reason: str) -> bool:
 def _document(store: Store, organisation: str, name: str, incarnation: str) -> Document:
     document = store.document(organisation, name)
     if document.log.record.incarnation != incarnation:
-        raise NotFound("the letter's document is gone; another has its name", document=name)
+        raise NotFound("the letter's document was deleted, and its name was reused", document=name)
     return document
 
 

@@ -131,7 +131,7 @@ def read_message(message: bytes) -> Envelope:
     try:
         return _decode_envelope(message[1:])
     except (msgspec.DecodeError, UnicodeDecodeError) as exc:
-        raise Corrupt("a message is no queued push", reason=str(exc)) from exc
+        raise Corrupt("a message is not a queued push", reason=str(exc)) from exc
 
 
 def open_push(blobs: Blobs, envelope: Envelope) -> QueuedPush:
@@ -147,7 +147,7 @@ def open_push(blobs: Blobs, envelope: Envelope) -> QueuedPush:
     try:
         push = _decode_push(body)
     except (msgspec.DecodeError, UnicodeDecodeError) as exc:
-        raise Corrupt("a queued push does not decode", reason=str(exc)) from exc
+        raise Corrupt("a queued push cannot be decoded", reason=str(exc)) from exc
     for carried in push.mutations:
         check_unreserved(_mutation(carried))
     return push

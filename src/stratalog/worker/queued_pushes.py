@@ -152,11 +152,11 @@ class _Sent:
     def _full(self, pushes_max: int, owner: str) -> QueueFull | None:
         """Return the error if there is no room, else None. Without an owner only the limit for all applies."""
         if len(self._waiting) >= pushes_max:
-            text = "too many pushes of the document wait in the queue"
+            text = "too many pushes of the document are queued"
             return QueueFull(text, limit=pushes_max, seconds=RETRY_SECONDS)
         share = max(1, pushes_max // 2)
         if owner and sum(push.owner == owner for push in self._waiting) >= share:
-            text = "too many pushes of the principal wait in the document's queue"
+            text = "too many pushes of the principal to the document are queued"
             return QueueFull(text, limit=share, seconds=RETRY_SECONDS, scope="principal")
         return None
 

@@ -126,7 +126,7 @@ class Settler:
         first = joined[0]
         document = self._document(first.envelope)
         if document is None:
-            raise NotFound("no such document", document=first.envelope.document)
+            raise NotFound("document not found", document=first.envelope.document)
         _require_application(document, [opened.push for opened in joined])
         outcomes = apply(document, first.push, [mutation for each in joined for mutation in each.push.mutations])
         self.counts.update(outcome.status for outcome in outcomes)
@@ -172,7 +172,7 @@ def _require_application(document: Document, pushes: Sequence[QueuedPush]) -> No
     for queued in pushes:
         for name in queued.known:
             if name not in document.rules.mutators:
-                text = "the worker does not have the application that the push is for"
+                text = "the worker lacks a mutator of the push: start it with the application that is served"
                 raise Unsupported(text, document=document.name, mutator=name)
 
 

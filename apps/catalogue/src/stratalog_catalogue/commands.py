@@ -1,4 +1,4 @@
-"""Commands on a catalogue: sources polled, works made of their records, and all of it looked at."""
+"""Commands on a catalogue: poll sources, make works of their records, and search and compare them."""
 
 from __future__ import annotations
 
@@ -31,8 +31,10 @@ __all__ = ["catalogue"]
 
 of_organisation = click.argument("organisation")
 of_source = click.argument("source", metavar="ORGANISATION/SOURCE")
-of_sources = click.option("--source", "sources", multiple=True, metavar="NAME", help="Only this source.  [may repeat]")
-of_dry_run = click.option("--dry-run", is_flag=True, help="Do nothing, and say what would be done.")
+of_sources = click.option(
+    "--source", "sources", multiple=True, metavar="NAME", help="Only this source; may be repeated."
+)
+of_dry_run = click.option("--dry-run", is_flag=True, help="Change nothing; report what would be done.")
 DRY_RUN = " (dry run)"
 ADAPTERS = ("folder", "http", "oai")
 FORMATS = ("json", "jsonl", "xml", "csv", "rfc822", "file")
@@ -41,7 +43,7 @@ FORMATS = ("json", "jsonl", "xml", "csv", "rfc822", "file")
 @click.group("catalogue", epilog="Example: stratalog catalogue poll acme")
 @of_every_command
 def catalogue() -> None:
-    """Records of other systems, kept whole and made into one model."""
+    """Store the records of other systems as they are, and make works of one model from them."""
 
 
 @command("add", example="stratalog catalogue add acme/books ./inbox --format json --id isbn --time changed")
@@ -49,26 +51,41 @@ def catalogue() -> None:
 @click.argument("location", metavar="FOLDER|URL")
 @click.option("--adapter", type=click.Choice(ADAPTERS), default="folder", show_default=True)
 @click.option("--format", "form", type=click.Choice(FORMATS), required=True)
-@click.option("--transformer", default="plain", show_default=True, help="What makes works of its records.")
-@click.option("--records", default="", metavar="PATH", help="Where a list of records stands; an element's name in XML.")
-@click.option("--id", "id_fields", default="id", show_default=True, metavar="FIELD,…", help="What makes a record's id.")
-@click.option("--time", default="", metavar="FIELD", help="When the source last changed a record.")
-@click.option("--next", "next_page", default="", metavar="FIELD", help="Where a page names the next one.")
 @click.option(
-    "--complete", is_flag=True, help="Each file or answer is the complete state: missing records are deleted."
+    "--transformer", default="plain", show_default=True, help="The transformer that makes works of its records."
 )
-@click.option("--encoding", default="", help="Of text that is not UTF-8 and does not say its own.")
 @click.option(
-    "--deletions", default=20.0, show_default=True, metavar="PERCENT", help="What a complete state may delete unasked."
+    "--records",
+    default="",
+    metavar="PATH",
+    help="The path of the list of records; in XML the name of a record's element.",
 )
-@click.option("--pattern", default="**/*", show_default=True, help="Which files of a folder.")
-@click.option("--prefix", default="oai_dc", show_default=True, help="In which form OAI-PMH gives its records.")
-@click.option("--set", "part", default="", metavar="NAME", help="Only this set of OAI-PMH.")
-@click.option("--since", default="", metavar="DATE", help="Of OAI-PMH, only what changed then or later.")
-@click.option("--until", default="", metavar="DATE", help="Of OAI-PMH, only what changed then or earlier.")
-@click.option("--due", default=3600.0, show_default=True, metavar="SECONDS", help="How often `poll --every` asks it.")
+@click.option(
+    "--id", "id_fields", default="id", show_default=True, metavar="FIELD,…", help="The fields that form a record's id."
+)
+@click.option(
+    "--time", default="", metavar="FIELD", help="The field with the time at which the source last changed a record."
+)
+@click.option("--next", "next_page", default="", metavar="FIELD", help="The field in which a page names the next page.")
+@click.option(
+    "--complete", is_flag=True, help="Each file or response is the complete state: missing records are deleted."
+)
+@click.option("--encoding", default="", help="The encoding of text that neither is UTF-8 nor declares its own.")
+@click.option(
+    "--deletions",
+    default=20.0,
+    show_default=True,
+    metavar="PERCENT",
+    help="The share of records that a complete state may delete without --allow-deletions.",
+)
+@click.option("--pattern", default="**/*", show_default=True, help="Which files of a folder to read.")
+@click.option("--prefix", default="oai_dc", show_default=True, help="The metadata format of OAI-PMH.")
+@click.option("--set", "part", default="", metavar="NAME", help="OAI-PMH: only this set.")
+@click.option("--since", default="", metavar="DATE", help="OAI-PMH: only records changed at this date or later.")
+@click.option("--until", default="", metavar="DATE", help="OAI-PMH: only records changed at this date or earlier.")
+@click.option("--due", default=3600.0, show_default=True, metavar="SECONDS", help="How often `poll --every` polls it.")
 def add(session: Session, source: str, location: str, adapter: str, form: str, transformer: str, **more: Any) -> None:
-    """Name a source, and the store if there is none; naming it again changes it."""
+    """Add a source, or change an existing one; a missing store is created."""
     app = _module("sources")
     organisation, name = split_name(source)
     _module("transformers").transformer(transformer)
@@ -100,9 +117,16 @@ def add(session: Session, source: str, location: str, adapter: str, form: str, t
 @command("poll", example="stratalog catalogue poll acme")
 @of_organisation
 @of_sources
-@click.option("--every", type=click.FloatRange(1), metavar="SECONDS", help="Go on, looking so often what is due.")
-@click.option("--no-works", is_flag=True, help="Only take records in.")
-@click.option("--allow-deletions", is_flag=True, help="Delete what complete states lack, however much it is.")
+@click.option(
+    "--every",
+    type=click.FloatRange(1),
+    metavar="SECONDS",
+    help="Keep running, and poll the due sources at this interval.",
+)
+@click.option("--no-works", is_flag=True, help="Only store records; make no works.")
+@click.option(
+    "--allow-deletions", is_flag=True, help="Delete all records that a complete state lacks, without a limit."
+)
 @of_dry_run
 def poll(
     session: Session,
@@ -113,13 +137,13 @@ def poll(
     allow_deletions: bool,
     dry_run: bool,
 ) -> None:
-    """Ask sources what is new, take it in, and make works of it.
+    """Read new records from the sources, store them, and make works of them.
 
-    The exit code is 1 where something failed that is now a dead letter, or a source could not be read to its end.
+    The exit code is 1 if a failure became a dead letter, or a source could not be read to its end.
     """
     store = session.open()
     if every is not None and dry_run:
-        raise click.UsageError("--dry-run asks each source once; leave --every away.")
+        raise click.UsageError("--dry-run polls each source once; it cannot be combined with --every")
     if every is None:
         works = not no_works and not dry_run
         if not _poll_once(session, store, organisation, sources, False, works, allow_deletions, dry_run):
@@ -135,7 +159,10 @@ def poll(
 @click.argument("files", nargs=-1, required=True, metavar="FILE...", type=click.Path(exists=True, dir_okay=False))
 @of_dry_run
 def ingest(session: Session, source: str, files: tuple[str, ...], dry_run: bool) -> None:
-    """Take files in as a source's, wherever they lie; no checkpoint moves, and no work is made yet."""
+    """Store the records of files, from any folder, as records of a source.
+
+    The source's checkpoint stays, and no work is made yet.
+    """
     folder, ingest = _module("folder"), _module("ingest")
     take = _module("dry_run").preview if dry_run else ingest.take
     organisation, name = split_name(source)
@@ -154,13 +181,15 @@ def ingest(session: Session, source: str, files: tuple[str, ...], dry_run: bool)
 @command("reprocess", example="stratalog catalogue reprocess acme --processes 2")
 @of_organisation
 @of_sources
-@click.option("--changed", is_flag=True, help="Only what is not up to date.")
-@click.option("--processes", default=1, show_default=True, type=click.IntRange(1, 64), help="Work at once.")
-@click.option("--anew", is_flag=True, help="From the beginning, though an earlier run was broken off.")
+@click.option("--changed", is_flag=True, help="Only works that are out of date.")
+@click.option(
+    "--processes", default=1, show_default=True, type=click.IntRange(1, 64), help="How many processes work at once."
+)
+@click.option("--anew", is_flag=True, help="Start from the beginning, even if an earlier run was interrupted.")
 def reprocess(
     session: Session, organisation: str, sources: tuple[str, ...], changed: bool, processes: int, anew: bool
 ) -> None:
-    """Make all works again from the records in the store; no source is asked. Goes on where it was broken off."""
+    """Make all works again from the stored records; no source is read. An interrupted run resumes."""
     with progress("reprocessing", None) as step:
         done = _module("workers").reconcile(
             session.open(),
@@ -181,7 +210,7 @@ def reprocess(
 @of_organisation
 @of_sources
 def redrive(session: Session, organisation: str, sources: tuple[str, ...]) -> None:
-    """Try dead letters again. The exit code is 1 where some stay."""
+    """Retry dead letters. The exit code is 1 if some remain."""
     letters = list(_module("redrive").redrive(session.open(), organisation, _connect, sources=sources))
     rows = ((letter, [letter.id, "resolved" if letter.resolved else "dead", letter.reason]) for letter in letters)
     session.answer_list(rows, "no dead letters")
@@ -192,7 +221,7 @@ def redrive(session: Session, organisation: str, sources: tuple[str, ...]) -> No
 @command("stats", example="stratalog catalogue stats acme")
 @of_organisation
 def stats(session: Session, organisation: str) -> None:
-    """Count records by source, format and kind, as of the last scan, and the dead letters of now."""
+    """Count records by source, format and kind, as of the last scan, and the present dead letters."""
     catalogue_stats = _module("summary").read_stats(session.open().records(organisation))
     if session.json:
         session.answer(catalogue_stats, "")
@@ -203,7 +232,7 @@ def stats(session: Session, organisation: str) -> None:
         for row in summary.rows
     ]
     head = [["source", "format", "kind", "records", "versions", "size"]]
-    session.answer_list(rows, "nothing was scanned yet", head=head, right=[3, 4, 5])
+    session.answer_list(rows, "no scan yet; run stratalog catalogue poll", head=head, right=[3, 4, 5])
     for source, count in catalogue_stats.dead_letters.items():
         note(f"{count} dead letters of {source}")
 
@@ -211,14 +240,14 @@ def stats(session: Session, organisation: str) -> None:
 @command("search", example="stratalog catalogue search acme sparse matrix")
 @of_organisation
 @click.argument("words", nargs=-1)
-@click.option("--source", default="", metavar="NAME", help="Only of this source.")
-@click.option("--begins", default="", metavar="TEXT", help="Only ids that begin so.")
+@click.option("--source", default="", metavar="NAME", help="Only works of this source.")
+@click.option("--begins", default="", metavar="TEXT", help="Only ids that begin with this text.")
 @click.option("--limit", default=50, show_default=True, type=click.IntRange(1, 1000))
 def search(session: Session, organisation: str, words: tuple[str, ...], source: str, begins: str, limit: int) -> None:
-    """Find works by words of their titles, or by how their ids begin."""
+    """Find works by words of their titles, or by the beginning of their ids."""
     records = session.open().records(organisation)
     hits = _module("queries").search(records, " ".join(words), source=source, begins=begins, limit=limit)
-    session.answer_list(((hit, [hit.source, hit.id, hit.title]) for hit in hits), "nothing found")
+    session.answer_list(((hit, [hit.source, hit.id, hit.title]) for hit in hits), "no works match")
 
 
 @command("versions", example="stratalog catalogue versions acme/debian bash/amd64")
@@ -249,7 +278,7 @@ def diff(session: Session, source: str, id: str, before: int, after: int) -> Non
 @of_source
 @click.argument("table")
 def migrate(session: Session, source: str, table: str) -> None:
-    """Copy the rows of a versioned hybrid store on DynamoDB and S3. Goes on where it was broken off."""
+    """Copy the rows of a versioned hybrid store on DynamoDB and S3. An interrupted run resumes."""
     organisation, name = split_name(source)
     records = session.open().records(organisation)
     settings = _module("sources").read_source(records, name)
@@ -270,7 +299,7 @@ def _poll_once(
     allow: bool = False,
     dry_run: bool = False,
 ) -> bool:
-    """Whether all went well."""
+    """Poll, and make works. Return whether nothing failed."""
     polls, well = _module("polls"), True
     with progress("polling", None) as step:
         given = {"sources": sources, "due_only": due, "allow_deletions": allow, "dry_run": dry_run}

@@ -65,7 +65,7 @@ def cut_rows(lines: Iterable[bytes]) -> Iterator[CsvRow]:
         try:
             values = next(reader, None)
         except csv.Error as exc:
-            yield CsvRow({}, header + read.take(), f"this row is not CSV: {exc}")
+            yield CsvRow({}, header + read.take(), f"the row is not CSV: {exc}")
             continue
         if values is None:
             return

@@ -31,9 +31,9 @@ def check_encoding(name: str) -> str:
     try:
         known = codecs.lookup(name).name
     except (LookupError, ValueError) as exc:
-        raise Invalid("there is no such encoding", value=name) from exc
+        raise Invalid("unknown encoding", value=name) from exc
     if not known.startswith(FAMILIES):
-        raise Invalid("text of this encoding is not read", value=name, known=" ".join(FAMILIES))
+        raise Invalid("the encoding is not supported", value=name, known=" ".join(FAMILIES))
     return known
 
 

@@ -110,19 +110,19 @@ def fetch(client: httpx.Client, url: str, headers: dict[str, str]) -> FeedPage:
             for piece in response.iter_bytes():
                 body += piece
                 if len(body) > CATALOGUE_DOCUMENT_BYTES_MAX:
-                    raise LimitExceeded("an answer is too large", url=shown, limit=CATALOGUE_DOCUMENT_BYTES_MAX)
+                    raise LimitExceeded("a response is too large", url=shown, limit=CATALOGUE_DOCUMENT_BYTES_MAX)
     except httpx.HTTPError as exc:
         # The client's message may quote the URL, and the URL may contain secrets.
         reason = str(exc).replace(url, shown) or type(exc).__name__
         raise Unavailable("the source cannot be reached", url=shown, reason=reason) from exc
     except (httpx.InvalidURL, ValueError) as exc:
-        raise Invalid("this is no URL that can be asked", url=shown, reason=type(exc).__name__) from exc
+        raise Invalid("the URL cannot be requested", url=shown, reason=type(exc).__name__) from exc
     if response.status_code in PASSING:
         asked = _retry_after_seconds(response.headers)
         more = {} if asked is None else {"retry_after_seconds": asked}
-        raise Unavailable("the source cannot answer now", url=shown, status=response.status_code, **more)
+        raise Unavailable("the source is temporarily unavailable", url=shown, status=response.status_code, **more)
     if response.status_code not in (200, 304):
-        raise Invalid("the source refused", url=shown, status=response.status_code)
+        raise Invalid("the source refused the request", url=shown, status=response.status_code)
     return FeedPage(response.status_code, response.headers, bytes(body))
 
 
@@ -168,7 +168,7 @@ def _next(source: Source, url: str, answer: FeedPage, seen: set[str]) -> str | N
     if not same_server:
         raise Invalid("a page leads to another server", url=shown_url(target))
     if target in seen or len(seen) >= CATALOGUE_PAGES_MAX:
-        raise Invalid("pages lead in a circle, or are too many", url=shown_url(target), pages=len(seen))
+        raise Invalid("the pages form a circle, or are too many", url=shown_url(target), pages=len(seen))
     return target
 
 
@@ -207,5 +207,5 @@ def _time_of(answer: FeedPage) -> int:
                 return time_ms_of(answer.headers[header])
             except Invalid as exc:
                 refused = exc
-    text = "the source's answer has no Last-Modified or Date that can be read, so nothing says what is newer"
+    text = "the source's response has no valid Last-Modified or Date, so its age is unknown"
     raise Invalid(text) from refused

@@ -96,7 +96,7 @@ def poll_file(source: Source, path: Path) -> Iterator[Step]:
     """Yield one file of any path and name as a step: a complete state if the source's files are states."""
     file = _listed(path.parent.resolve(), path.parent, path)
     if file is None:
-        raise Invalid("this is no file", path=path)
+        raise Invalid("not a file", path=path)
     is_state = source.complete and source.format != "file"
     known: dict[str, list[int]] = {}
     following: Checkpoint = {"files": known}
@@ -125,7 +125,7 @@ def _files(folder: Path, pattern: str) -> list[_File]:
         root = folder.resolve()
         paths = list(folder.glob(pattern))
         if not folder.is_dir():
-            raise Unavailable("the source's folder is not there", folder=folder)
+            raise Unavailable("the source's folder does not exist", folder=folder)
     except (OSError, ValueError, NotImplementedError) as exc:
         raise Unavailable("the source's folder cannot be read", folder=folder, reason=str(exc)) from exc
     return sorted(file for path in paths if (file := _listed(root, folder, path)) is not None)
@@ -160,7 +160,7 @@ def _records(
                     yield msgspec.structs.replace(record, file_time_ms=time_ms)
         except OSError as exc:
             if not folder.is_dir():
-                raise Unavailable("the source's folder is not there", folder=folder) from exc
+                raise Unavailable("the source's folder does not exist", folder=folder) from exc
             fault = f"the file cannot be read: {exc}"
         if fault:
             # Its bytes cannot be read now. Without an entry in the checkpoint the next poll tries the file again.
@@ -194,7 +194,7 @@ def unpacked(pieces: Iterable[bytes], suffix: str) -> Iterator[bytes]:
             while piece := file.read(PIECE_BYTES):
                 yield piece
     except (gzip.BadGzipFile, EOFError, zlib.error, lzma.LZMAError) as exc:
-        raise Invalid("a packed file is damaged", reason=str(exc)) from exc
+        raise Invalid("a compressed file is damaged", reason=str(exc)) from exc
 
 
 class PieceFile(io.RawIOBase):

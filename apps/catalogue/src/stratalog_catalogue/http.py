@@ -55,33 +55,38 @@ def _records(service: Served, organisation: Name) -> Records:
 async def _record_id(
     service: Served, request: Request[Principal, Any, Any], organisation: Name, source: Key, id: Key
 ) -> str:
-    """The id of a source's record, which the caller may read. Raises Forbidden."""
+    """Return the id of a source's record. Raises Forbidden if the caller may not read it."""
     record_id = source_id(source, id)
     await service.permit(request.user, "read-record", organisation, record_id)
     return record_id
 
 
-@reading("/works", opt={"action": "read-record"}, summary="Works by their ids, or by words of their titles")
+@reading("/works", opt={"action": "read-record"}, summary="Find works by their ids or by words of their titles")
 def works(records: CatalogueRecords, text: Text = "", source: Text = "", begins: Text = "", limit: Count = 50) -> Any:
-    """In order of source and id. Titles are those of the last scan."""
+    """Ordered by source and id. Titles are those of the last scan."""
     return search(records, text, source=source, begins=begins, limit=limit)
 
 
-@reading("/stats", opt={"action": "list"}, summary="Counts by source, format and kind")
+@reading("/stats", opt={"action": "list"}, summary="Count records by source, format and kind")
 def stats(records: CatalogueRecords) -> Any:
-    """As of the last scan of each source; dead letters as of now."""
+    """Records are counted by the last scan of each source, dead letters now."""
     return read_stats(records)
 
 
-@reading("/metrics", opt={"action": "list"}, media_type="text/plain; version=0.0.4", summary="The same for Prometheus")
+@reading(
+    "/metrics",
+    opt={"action": "list"},
+    media_type="text/plain; version=0.0.4",
+    summary="The counts as Prometheus metrics",
+)
 def metrics(records: CatalogueRecords) -> str:
-    """An alarm watches `stratalog_catalogue_dead_letters`."""
+    """Set an alarm on `stratalog_catalogue_dead_letters`."""
     return exposition(read_stats(records))
 
 
 @reading("/work", opt={"action": "read-record"}, summary="The work of a source's record")
 def work(records: CatalogueRecords, record_id: RecordId, source: Key, id: Key) -> Any:
-    """In the shared model."""
+    """The work is in the shared model."""
     return read_work(records, source, id)
 
 
@@ -90,7 +95,7 @@ def work(records: CatalogueRecords, record_id: RecordId, source: Key, id: Key) -
     pool="bodies",
     opt={"action": "read-record"},
     media_type="application/octet-stream",
-    summary="A version as its source gave it",
+    summary="Read a version in its source's original bytes",
 )
 def record(
     request: Asked,
@@ -100,7 +105,7 @@ def record(
     wanted: RangeHeader = None,
     known: IfNoneMatch = None,
 ) -> Response[bytes] | Stream:
-    """The newest where no version is said. Of any size, or a part of it."""
+    """The default is the newest version. Range requests are supported."""
     stored = records.stat(record_id, version or None)
     parts = records.open(record_id, stored.version)
     return answer_body(request, parts, stored.size, stored.digest.hex(), wanted, known, SAFE, immutable=bool(version))
@@ -116,22 +121,22 @@ def versions(
     before: At = None,
     limit: Count = 100,
 ) -> Response[HistoryPage]:
-    """Newest first, or those below the version ``before``; no body opened."""
+    """Newest first; with ``before`` only versions below that one. No body is read."""
     page = page_of(request, show_versions(records, source, id, before), limit, lambda version: version)
     following = page.last.version if page.last and page.has_more else None
     return answer_page(request, HistoryPage, versions=page.rows, next=following)
 
 
-@reading("/diff", opt={"action": "read-record"}, summary="How one version became another")
+@reading("/diff", opt={"action": "read-record"}, summary="The differences between two versions")
 def diff(records: CatalogueRecords, record_id: RecordId, source: Key, id: Key, before: Version, after: Version) -> Any:
-    """By value where the source gives JSON, else by lines."""
+    """By value if the source's format is JSON, JSON lines or CSV, else by lines."""
     return differences(records, source, id, before, after)
 
 
 def application(
     authenticate: Authenticate | None = None, authorize: Authorize | None = None, **options: Any
 ) -> Application:
-    """The catalogue as an application: its page at `/web/catalogue/`, and its paths."""
+    """Return the catalogue as an application: its page at `/web/catalogue/`, and its routes."""
     return Application(
         authenticate=authenticate,
         authorize=authorize,

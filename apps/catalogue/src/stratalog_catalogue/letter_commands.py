@@ -1,4 +1,4 @@
-"""Commands on the dead letters of a catalogue: listed, looked at, dismissed."""
+"""Commands on the dead letters of a catalogue: list, read and dismiss them."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ of_organisation = click.argument("organisation")
 @command("dead-letters", example="stratalog catalogue dead-letters acme")
 @of_organisation
 def dead_letters(session: Session, organisation: str) -> None:
-    """List what could not be taken in or made a work of, and why."""
+    """List the files, pages and records that could not be stored or made into a work, with the reasons."""
     letters = session.open().records(organisation).dead_letters()
     rows = ((made, [made.id, str(made.failures), local_time(made.last_ms), made.reason]) for made in letters)
     session.answer_list(rows, "no dead letters", right=[1])
@@ -26,7 +26,7 @@ def dead_letters(session: Session, organisation: str) -> None:
 @of_organisation
 @click.argument("id")
 def letter(session: Session, organisation: str, id: str) -> None:
-    """Write the bytes that a dead letter keeps, as they came."""
+    """Write the original bytes of a dead letter."""
     records = session.open().records(organisation)
     sys.stdout.buffer.writelines(records.open_dead_letter(id))
 
@@ -35,7 +35,7 @@ def letter(session: Session, organisation: str, id: str) -> None:
 @of_organisation
 @click.argument("ids", nargs=-1, required=True, metavar="ID...")
 def dismiss(session: Session, organisation: str, ids: tuple[str, ...]) -> None:
-    """Forget dead letters, with the bytes that they keep."""
+    """Delete dead letters with their bytes."""
     records = session.open().records(organisation)
     for id in ids:
         records.resolve_dead_letter(id)

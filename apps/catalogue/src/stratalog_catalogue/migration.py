@@ -184,7 +184,7 @@ def _client(service: str) -> Any:
     try:
         import boto3  # type: ignore[import-untyped]
     except ModuleNotFoundError as exc:
-        raise Invalid('migration needs more: pip install "stratalog[aws]"', missing=exc.name) from exc
+        raise Invalid('migration needs the aws extra: pip install "stratalog[aws]"', missing=exc.name) from exc
     return boto3.client(service)
 
 

@@ -41,7 +41,7 @@ ID_PREFIX_CHARACTERS = 24
 def check_source(name: str) -> str:
     """``name``. Raises Invalid where no source can be called so."""
     if not SOURCE.fullmatch(name):
-        raise Invalid("a source's name is 1 to 40 lower-case letters, digits and hyphens", value=name)
+        raise Invalid("a source's name must be 1 to 40 lower-case letters, digits and hyphens", value=name)
     return name
 
 

@@ -80,7 +80,7 @@ def _pages(source: Source, harvest: dict[str, str], client: httpx.Client) -> Ite
         if not token:
             return
         harvest = following
-    raise Invalid("a harvest has too many pages", source=source.name, limit=CATALOGUE_PAGES_MAX)
+    raise Invalid("the harvest has too many pages", source=source.name, limit=CATALOGUE_PAGES_MAX)
 
 
 def _asked(source: Source, harvest: dict[str, str]) -> str:
@@ -104,7 +104,7 @@ def _moment(identified: Element) -> str:
     granularity = text_at(identified, "Identify.granularity")
     answered = text_at(identified, "responseDate")
     if not granularity or not answered:
-        raise Invalid("this does not answer as OAI-PMH does", reason=text_at(identified, "error"))
+        raise Invalid("the response is not OAI-PMH", reason=text_at(identified, "error"))
     return answered[: len(granularity)]
 
 
@@ -117,7 +117,7 @@ def _error(root: Element) -> str:
     """Return the code of an error after which a harvest continues, or "". Raises Invalid for any other error."""
     code = text_at(root, "error.@code")
     if code not in ("", EXPIRED, NOTHING):
-        raise Invalid("the source refused", code=code, reason=text_at(root, "error"))
+        raise Invalid("the source refused the request", code=code, reason=text_at(root, "error"))
     return code
 
 
@@ -126,7 +126,7 @@ def _root(source: Source, body: bytes) -> Element:
     try:
         return parse_element(readable_xml(body))
     except StratalogError as exc:
-        text = "an answer is no XML, and what follows it is not known"
+        text = "a response is not XML, so the next page is unknown"
         raise Invalid(text, url=shown_url(source.location), reason=str(exc)) from exc
 
 

@@ -32,7 +32,7 @@ __all__ = [
 
 
 class Hit(msgspec.Struct, frozen=True):
-    """A work that was found."""
+    """A work that matches a search."""
 
     source: str
     id: str
@@ -52,14 +52,14 @@ class RecordHistoryVersion(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class HistoryPage(msgspec.Struct, frozen=True):
-    """Versions of a source's record, newest first; ``next`` is the version to ask for more ``before``, or None."""
+    """Versions of a source's record, newest first. ``next`` is the ``before`` of the next page, None at the end."""
 
     versions: list[RecordHistoryVersion]
     next: int | None
 
 
 class FieldChange(msgspec.Struct, frozen=True, omit_defaults=True):
-    """A place in a value where two versions differ. A side that has nothing there is left out."""
+    """A path in a value at which two versions differ. A side without a value at the path is omitted."""
 
     path: str
     before: Any = msgspec.UNSET
@@ -67,7 +67,7 @@ class FieldChange(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 class FieldDifference(msgspec.Struct, frozen=True, kw_only=True):
-    """How one version became another: by value where both are JSON, else by lines."""
+    """The differences between two versions: by value if both can be read as values, else by lines."""
 
     source_version: int
     target_version: int
@@ -76,9 +76,10 @@ class FieldDifference(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def search(records: Records, text: str = "", *, source: str = "", begins: str = "", limit: int = 50) -> list[Hit]:
-    """Works of a source, or of all, whose ids begin so, or whose titles hold all words of ``text``; in order of id.
+    """Return the works of a source, or of all.
 
-    Titles are those of the last scan; ids without words are read from the list itself.
+    Their ids begin with ``begins``, or their titles hold all words of ``text``. They are ordered by
+    id. Titles are those of the last scan. A search without words reads the list of records itself.
     """
     names = [source] if source else [listed.name for listed in read_sources(records)]
     hits = (hit for name in names for hit in (_by_title if text else _by_id)(records, name, text, begins))
@@ -86,12 +87,12 @@ def search(records: Records, text: str = "", *, source: str = "", begins: str = 
 
 
 def read_work(records: Records, source: str, id: str) -> Work:
-    """The work of a source's record. Raises NotFound."""
+    """Return the work of a source's record. Raises NotFound."""
     return decode_work(records.get(work_id(source, id)).body)
 
 
 def show_versions(records: Records, source: str, id: str, before: int | None = None) -> Iterator[RecordHistoryVersion]:
-    """The versions of a source's record below ``before``, newest first, without opening a body. Raises NotFound."""
+    """Yield the versions of a source's record below ``before``, newest first. No body is read. Raises NotFound."""
     for version in records.versions(source_id(source, id), reverse=True, before=before):
         yield RecordHistoryVersion(
             version=version.version,
@@ -104,7 +105,7 @@ def show_versions(records: Records, source: str, id: str, before: int | None = N
 
 
 def differences(records: Records, source: str, id: str, source_version: int, target_version: int) -> FieldDifference:
-    """How a version of a source's record became another. Raises NotFound, VersionForgotten, LimitExceeded."""
+    """Return the differences between two versions of a record. Raises NotFound, VersionForgotten, LimitExceeded."""
     form = read_source(records, source).format
     before, after = (_body(records, source, id, version) for version in (source_version, target_version))
     if form in ("json", "jsonl", "csv") and before and after:
@@ -137,7 +138,7 @@ def _by_title(records: Records, source: str, text: str, begins: str) -> Iterator
 
 
 def _body(records: Records, source: str, id: str, version: int) -> bytes:
-    """The body of a version in UTF-8; empty for a deletion, and before the first."""
+    """Return the body of a version in UTF-8; empty for a deletion and for version 0."""
     record_id = source_id(source, id)
     if version == 0 or records.stat(record_id, version).deleted:
         return b""
@@ -147,7 +148,7 @@ def _body(records: Records, source: str, id: str, version: int) -> bytes:
 
 
 def _changes(before: Any, after: Any, path: str) -> Iterator[FieldChange]:
-    """Where two values differ, by the smallest parts that do; items of lists by their places."""
+    """Yield the smallest differing parts of two values. Items of lists are compared by position."""
     if type(before) is not type(after) or not isinstance(before, dict | list):
         if before != after:
             yield FieldChange(path, before, after)
@@ -165,5 +166,5 @@ def _changes(before: Any, after: Any, path: str) -> Iterator[FieldChange]:
 
 
 def _broken(text: str) -> list[str]:
-    """A document on one line, broken where its elements begin."""
+    """Break a document on one line before each of its elements."""
     return text.replace("><", ">\n<").split("\n")

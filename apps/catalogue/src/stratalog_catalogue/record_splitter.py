@@ -107,7 +107,7 @@ def time_ms_of(value: Any) -> int:
             return round(number if abs(number) >= MILLISECONDS_MIN else number * 1000)
         return _milliseconds(parsedate_to_datetime(text) if "," in text else datetime.fromisoformat(text))
     except (AttributeError, TypeError, ValueError, OverflowError, IndexError) as exc:
-        raise Invalid("a source's time is not one that can be read", value=text[:TIME_CHARACTERS_SHOWN]) from exc
+        raise Invalid("a source's time cannot be read", value=text[:TIME_CHARACTERS_SHOWN]) from exc
 
 
 def value_at(value: Any, path: str) -> Any:
@@ -206,7 +206,7 @@ def _json_list(body: bytes, path: str) -> list[bytes]:
     for step in path.split(".") if path else ():
         members = _members(raw) if raw.startswith(b"{") else {}
         if step not in members:
-            raise Invalid("a document has nothing where its records should be", path=path)
+            raise Invalid("a document has no records at the given path", path=path)
         raw = members[step]
     return [bytes(item).strip() for item in decoded_json(raw, list[msgspec.Raw])] if raw.startswith(b"[") else [raw]
 
@@ -280,14 +280,14 @@ def decoded_json(body: bytes, shape: Any = Any) -> Any:
     try:
         return msgspec.json.decode(body, type=shape)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as exc:
-        raise Invalid("this is not JSON", reason=str(exc)) from exc
+        raise Invalid("the text is not JSON", reason=str(exc)) from exc
 
 
 def _document_body(pieces: Iterable[bytes]) -> bytes:
     body = io.BytesIO()
     for piece in pieces:
         if body.tell() + len(piece) > CATALOGUE_DOCUMENT_BYTES_MAX:
-            raise LimitExceeded("a document is too large to be read whole", limit=CATALOGUE_DOCUMENT_BYTES_MAX)
+            raise LimitExceeded("a document is too large to be read at once", limit=CATALOGUE_DOCUMENT_BYTES_MAX)
         body.write(piece)
     return body.getvalue()
 
@@ -299,6 +299,6 @@ def _cut(pieces: Iterable[bytes], mark: re.Pattern[bytes]) -> Iterator[bytes]:
         *complete, rest = mark.split(rest + piece)
         yield from complete
         if len(rest) > CATALOGUE_RECORD_BYTES_MAX:
-            raise LimitExceeded("a record goes on for too long", limit=CATALOGUE_RECORD_BYTES_MAX)
+            raise LimitExceeded("a record is too long", limit=CATALOGUE_RECORD_BYTES_MAX)
     if rest:
         yield rest

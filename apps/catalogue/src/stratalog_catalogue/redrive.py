@@ -66,7 +66,7 @@ def _take_stored_body(records: Records, source: Source, letter: DeadLetter) -> s
         records.resolve_dead_letter(letter.id)
         return ""
     body = b"".join(records.open_dead_letter(letter.id))
-    reason = "nothing in it is a record"
+    reason = "it contains no record"
     for record in split(_single_record_source(source, failure), [body], failure.id):
         if isinstance(record, SplitRecord):
             take_record(records, source, record, failure.time_ms)

@@ -16,13 +16,13 @@ PAGE = "/web/catalogue/"
 @click.argument("application", required=False)
 @of_every_server
 def serve(session: Session, organisation: str, application: str | None, host: str, port: int) -> None:
-    """Serve a page on a catalogue, and its read API.
+    """Serve a page for a catalogue, and its read API.
 
-    APPLICATION, a short name or MODULE:NAME, says who may come in; without one this machine alone is served.
+    APPLICATION, a short name or MODULE:NAME, authenticates users. Without it only this machine is served.
     """
     try:
         from stratalog_catalogue.http import application as catalogue
     except ModuleNotFoundError as exc:
-        raise click.ClickException(f'serving needs more: pip install "stratalog[server]" ({exc})') from exc
+        raise click.ClickException(f'serving needs the server extra: pip install "stratalog[server]" ({exc})') from exc
     served = load_application(application).including(catalogue())
     serve_application(session, served, host, port, page=f"{PAGE}?in={organisation}")

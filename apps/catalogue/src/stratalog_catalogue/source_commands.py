@@ -1,4 +1,4 @@
-"""Commands on the sources of a catalogue: listed, paused, removed, renamed."""
+"""Commands on the sources of a catalogue: list, pause, remove and rename them."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ of_source = click.argument("source", metavar="ORGANISATION/SOURCE")
 @command("sources", example="stratalog catalogue sources acme")
 @click.argument("organisation")
 def sources(session: Session, organisation: str) -> None:
-    """List the sources, and how each is read."""
+    """List the sources and their settings."""
     from stratalog_catalogue.sources import read_sources
 
     rows = (
@@ -27,7 +27,7 @@ def sources(session: Session, organisation: str) -> None:
 @command("pause", example="stratalog catalogue pause acme/books")
 @of_source
 def pause(session: Session, source: str) -> None:
-    """Leave a source out of polls that do not name it."""
+    """Skip a source in polls that do not name it."""
     _pause(session, source, True)
 
 
@@ -53,14 +53,14 @@ def remove(session: Session, source: str) -> None:
 @of_source
 @click.argument("name")
 def rename(session: Session, source: str, name: str) -> None:
-    """Call a source something else: its records move with all versions. Goes on where it was broken off."""
+    """Rename a source and move its records with all versions. An interrupted run resumes."""
     from stratalog_catalogue.source_rename import rename_source
 
     organisation, old = split_name(source)
     with progress("moving records", None) as step:
         done = rename_source(session.open().records(organisation), old, name, step)
-    moved = f"{done.records:,} records, {done.versions:,} versions and {done.letters:,} dead letters are moved"
-    session.answer(done, f"{source} is called {name}: {moved}; the next poll makes their works")
+    moved = f"{done.records:,} records, {done.versions:,} versions and {done.letters:,} dead letters moved"
+    session.answer(done, f"{source} is now {name}: {moved}; the next poll makes their works")
 
 
 def _pause(session: Session, source: str, paused: bool) -> None:

@@ -100,12 +100,16 @@ def add_source(records: Records, source: Source) -> Source:
     """Store a source's settings in place of earlier ones and return them. Raises Invalid; nothing is stored then."""
     check_source(source.name)
     if source.adapter == "oai" and source.format != "xml":
-        raise Invalid("OAI-PMH answers in XML", source=source.name, format=source.format)
+        raise Invalid("the format of an OAI-PMH source must be xml", source=source.name, format=source.format)
     if source.adapter == "http" and source.format == "file":
-        raise Invalid("an answer is read as JSON, XML, CSV or RFC 822 text", source=source.name, format=source.format)
+        raise Invalid(
+            "the format of an HTTP source must be json, jsonl, xml, csv or rfc822",
+            source=source.name,
+            format=source.format,
+        )
     for moment in (source.since, source.until):
         if moment and not MOMENT.fullmatch(moment):
-            raise Invalid("a moment is YYYY-MM-DD or YYYY-MM-DDThh:mm:ssZ", source=source.name, value=moment)
+            raise Invalid("a date must be YYYY-MM-DD or YYYY-MM-DDThh:mm:ssZ", source=source.name, value=moment)
     source = msgspec.structs.replace(source, encoding=check_encoding(source.encoding))
     records.put(SETTINGS + source.name, msgspec.json.encode(source))
     return source
@@ -116,9 +120,9 @@ def read_source(records: Records, name: str) -> Source:
     try:
         return msgspec.json.decode(records.get(SETTINGS + check_source(name)).body, type=Source)
     except msgspec.ValidationError as exc:
-        raise Invalid("the source's settings are not ones this program knows", source=name, reason=str(exc)) from exc
+        raise Invalid("the source's settings are unknown to this program", source=name, reason=str(exc)) from exc
     except NotFound as exc:
-        raise NotFound("the catalogue has no such source", source=name) from exc
+        raise NotFound("source not found", source=name) from exc
 
 
 def source_names(records: Records) -> Iterator[str]:
@@ -143,7 +147,7 @@ def pause_source(records: Records, name: str, paused: bool) -> Source:
 def remove_source(records: Records, name: str) -> None:
     """Delete a source's settings and checkpoint. Its records, works and dead letters stay. Raises NotFound."""
     if records.stat(SETTINGS + check_source(name)).deleted:
-        raise NotFound("the catalogue has no such source", source=name)
+        raise NotFound("source not found", source=name)
     records.delete(SETTINGS + name)
     with suppress(NotFound):
         records.delete(CHECKPOINTS + name)

@@ -44,7 +44,7 @@ def transformer(name: str) -> Transformer:
     try:
         return TRANSFORMERS[name]
     except KeyError as exc:
-        raise Invalid("there is no such transformer", value=name, known=", ".join(TRANSFORMERS)) from exc
+        raise Invalid("unknown transformer", value=name, known=", ".join(TRANSFORMERS)) from exc
 
 
 def debian_package(given: Given) -> Work:
@@ -247,7 +247,7 @@ TRANSFORMERS: Mapping[str, Transformer] = {
 
 def _needed(fields: Mapping[str, str], name: str) -> str:
     if not fields.get(name):
-        raise Invalid("a record lacks a field that it must have", field=name)
+        raise Invalid("a record lacks a required field", field=name)
     return fields[name]
 
 
@@ -296,7 +296,7 @@ def _children(element: Element, name: str) -> list[str]:
 def _object(given: Given) -> dict[str, Any]:
     value = decoded_json(decode_text(given.body, given.encoding).encode())
     if not isinstance(value, dict):
-        raise Invalid("the record is no object of JSON", value=type(value).__name__)
+        raise Invalid("the record is not a JSON object", value=type(value).__name__)
     return value
 
 

@@ -66,12 +66,12 @@ def cut_elements(pieces: Iterable[bytes], name: str, encoding: str = "") -> Iter
                 raise
             yield from (_as_it_came(cut, detected) for cut in complete)
             if cutter.held_bytes > bytes_max:
-                raise LimitExceeded("a record goes on for too long", value=cutter.held_bytes, limit=bytes_max)
+                raise LimitExceeded("a record is too long", value=cutter.held_bytes, limit=bytes_max)
         for cut in map(_as_it_came, cutter.close(), [detected]):
             # The byte order mark stays with the document and gives its encoding.
             yield cut._replace(body=mark + cut.body, encoding="") if mark else cut
     except (expat.ExpatError, LookupError, ValueError) as exc:
-        raise Invalid("this is not XML", reason=str(exc)) from exc
+        raise Invalid("the text is not XML", reason=str(exc)) from exc
 
 
 def _as_it_came(cut: CutElement, encoding: str) -> CutElement:
@@ -232,7 +232,7 @@ class _Cutter:
         start = self._start - self._base
         tag = TAG.match(self._held, start)
         if tag is None:
-            raise Invalid("XML in this encoding cannot be cut into records", encoding=self._encoding)
+            raise Invalid("XML in this encoding cannot be split into records", encoding=self._encoding)
         if tag[0].endswith(b"/>"):
             return bytes(tag[0])
         end = self._held.index(b">", self._parser.CurrentByteIndex - self._base) + 1

@@ -43,7 +43,7 @@ class XmlBounds:
         self.read_bytes += len(piece)
         # While a token is incomplete the parser's index stays at its start.
         token_bytes = self.read_bytes - self._parser.CurrentByteIndex
-        _bound("a tag, comment or the like of XML is too long", token_bytes, XML_TOKEN_BYTES_MAX)
+        _bound("a tag or comment of XML is too long", token_bytes, XML_TOKEN_BYTES_MAX)
 
     @property
     def position(self) -> int:
@@ -53,7 +53,7 @@ class XmlBounds:
     def _refuse(self, name: str, system: str | None, public: str | None, has_subset: int) -> None:
         # Only an internal subset, in brackets, declares anything. An external subset is named but never fetched.
         if has_subset:
-            raise Invalid("XML whose document type declares something is not read", doctype=name)
+            raise Invalid("XML with declarations in its document type is refused", doctype=name)
 
     def _begin(self, name: str, attributes: list[str]) -> None:
         self._depth += 1

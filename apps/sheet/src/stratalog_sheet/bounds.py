@@ -73,14 +73,14 @@ def _numbers(command: Mapping[str, Any]) -> Iterator[tuple[str, int | float]]:
 
 def _check_number(command: Mapping[str, Any], name: str, value: int | float) -> None:
     if isinstance(value, float) and not math.isfinite(value):
-        raise Invalid("a command holds what is no number", type=command["type"], name=name)
+        raise Invalid("a value of a command is not a number", type=command["type"], name=name)
     limit = POSITIONS.get(name, INTEGER_MAX)
     if name in ALONG_DIMENSION and command.get("dimension") in LENGTHS:
         limit = LENGTHS[command["dimension"]]
     elif name == "quantity":
         limit = FROZEN.get(command["type"], limit)
     if abs(value) > limit:
-        raise LimitExceeded("a number of a command reaches too far", type=command["type"], name=name, limit=limit)
+        raise LimitExceeded("a number of a command is out of range", type=command["type"], name=name, limit=limit)
 
 
 def _added(command: Mapping[str, Any]) -> Iterator[tuple[str, int]]:
@@ -99,5 +99,5 @@ def _added(command: Mapping[str, Any]) -> Iterator[tuple[str, int]]:
 def _count(command: Mapping[str, Any], name: str) -> int:
     value = command.get(name, 0)
     if value is not None and type(value) is not int:
-        raise Invalid("a command holds what the engine does not take", type=command["type"], name=name)
+        raise Invalid("a command has a value that the engine does not accept", type=command["type"], name=name)
     return value or 0

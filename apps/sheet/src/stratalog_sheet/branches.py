@@ -33,4 +33,4 @@ def check_standing(log: Log, head: int, reader: Standing) -> None:
     Raises VersionForgotten for a version with a hash below the floor. At most two reads.
     """
     if reader.version > head or (reader.hash and log.hash_at(reader.version).hex() != reader.hash):
-        raise VersionLost("the sheet went back to an older state; load it again", version=reader.version, head=head)
+        raise VersionLost("the sheet was restored to an older state; load it again", version=reader.version, head=head)

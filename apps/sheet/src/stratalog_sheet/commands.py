@@ -26,20 +26,20 @@ __all__ = ["sheet"]
 
 ORGANISATION = "local"
 NAME = "ORGANISATION/SHEET"
-in_tab = click.option("--tab", metavar="NAME", help="Which sheet of the workbook.  [default: the first]")
-at_version = click.option("--at", metavar="VERSION|TIME", help="As it was then.  [default: now]")
-by_author = click.option("--author", default="", help="Who is named in the history.")
+in_tab = click.option("--tab", metavar="NAME", help="The sheet of the workbook.  [default: the first]")
+at_version = click.option("--at", metavar="VERSION|TIME", help="The version to read.  [default: the newest]")
+by_author = click.option("--author", default="", help="The author shown in the history.")
 
 
 @click.group("sheet", epilog="Example: stratalog sheet import budget.xlsx acme/budget")
 @of_every_command
 def sheet() -> None:
-    """Spreadsheets: import, look at any version, change, export."""
+    """Import spreadsheets, read any version, change and export them."""
 
 
 @command("setup", example="stratalog sheet setup")
 def setup(session: Session) -> None:
-    """Fetch the spreadsheet's engine from npm, pinned by content. Does nothing when it is there."""
+    """Fetch the spreadsheet's engine from npm, pinned by its content, unless it is installed."""
     from stratalog_sheet.engine_files import install_engine
 
     folder = install_engine(note)
@@ -48,10 +48,10 @@ def setup(session: Session) -> None:
 
 @command("create", example="stratalog sheet create acme/budget --title Budget")
 @click.argument("name", metavar=NAME)
-@click.option("--title", default="", help="What people read.  [default: its name]")
+@click.option("--title", default="", help="The title of the sheet.  [default: its name]")
 @by_author
 def create(session: Session, name: str, title: str, author: str) -> None:
-    """Make a new, empty sheet, and the store where there is none."""
+    """Create an empty sheet; a missing store is created."""
     organisation, sheet = split_name(name)
     made = _sheets(session, create=True).create(organisation, sheet, title=title, author=author)
     session.answer({"name": name, "title": made.title, "version": 1}, f"created {name}")
@@ -60,12 +60,12 @@ def create(session: Session, name: str, title: str, author: str) -> None:
 @command("import", example="stratalog sheet import budget.xlsx acme/budget")
 @click.argument("file", type=click.Path(exists=True, dir_okay=False, path_type=Path))
 @click.argument("name", metavar=f"[{NAME}]", required=False)
-@click.option("--title", default="", help="What people read.  [default: the file's name]")
+@click.option("--title", default="", help="The title of the sheet.  [default: the file's name]")
 @by_author
 def import_(session: Session, file: Path, name: str | None, title: str, author: str) -> None:
-    """Make a sheet of an .xlsx workbook or a .csv file, and the store where there is none. The file is kept as it is.
+    """Create a sheet from an .xlsx workbook or a .csv file; a missing store is created. The file itself is kept.
 
-    What of it was not understood is listed.
+    The command lists the parts that it could not import.
     """
     from stratalog_sheet.files import read_path
 
@@ -96,7 +96,7 @@ def list_(session: Session, organisation: str | None) -> None:
         )
         for organisation_name, info in listed
     )
-    session.answer_list(rows, "there are no sheets", head=[["sheet", "title", "version", "changed"]])
+    session.answer_list(rows, "no sheets", head=[["sheet", "title", "version", "changed"]])
 
 
 @command("rename", example="stratalog sheet rename acme/budget 'Budget 2027' --author ada")
@@ -104,18 +104,18 @@ def list_(session: Session, organisation: str | None) -> None:
 @click.argument("title")
 @by_author
 def rename(session: Session, name: str, title: str, author: str) -> None:
-    """Call a sheet something else. What commands and addresses call it stays."""
+    """Change a sheet's title. The name in commands and addresses stays."""
     opened = _opened(session, name)
     change = opened.rename(title, author=author)
     plain = {"name": name, "title": opened.title, "version": change.version}
-    session.answer(plain, f"{name} is called “{opened.title}”")
+    session.answer(plain, f"the title of {name} is “{opened.title}”")
 
 
 @command("delete", example="stratalog sheet delete acme/budget --yes")
 @click.argument("name", metavar=NAME)
-@click.option("--yes", is_flag=True, help="Do not ask.")
+@click.option("--yes", is_flag=True, help="Do not ask for confirmation.")
 def delete(session: Session, name: str, yes: bool) -> None:
-    """Delete a sheet with all its versions. Copies that were made of it stay."""
+    """Delete a sheet with all its versions. Its copies stay."""
     opened = _opened(session, name)
     title, version = opened.title, opened.version
     if not yes:
@@ -131,7 +131,7 @@ def delete(session: Session, name: str, yes: bool) -> None:
 @in_tab
 @at_version
 def get(session: Session, name: str, cell: str, tab: str | None, at: str | None) -> None:
-    """Show one cell: what is shown there; in JSON what was typed and the value, too."""
+    """Print the text shown in one cell; with --json also the content that was typed, and the value."""
     opened = _opened(session, name)
     content = opened.get(cell, sheet=tab, at=version_of(opened.log, at))
     session.answer({"name": name, "cell": cell, **_plain(content)}, content.formatted)
@@ -144,7 +144,7 @@ def get(session: Session, name: str, cell: str, tab: str | None, at: str | None)
 @in_tab
 @by_author
 def set_(session: Session, name: str, cell: str, content: str, tab: str | None, author: str) -> None:
-    """Write into one cell what would be typed there. A content that starts with a dash comes after `--`."""
+    """Set the content of one cell, as if it was typed there. Put `--` before a content that starts with a dash."""
     change = _opened(session, name).set(cell, content, sheet=tab, author=author)
     session.answer({"name": name, "cell": cell, "version": change.version}, f"version {change.version}")
 
@@ -152,7 +152,7 @@ def set_(session: Session, name: str, cell: str, content: str, tab: str | None, 
 @command("insert-row", example="stratalog sheet insert-row acme/budget 7 --count 2")
 @click.argument("name", metavar=NAME)
 @click.argument("row", type=click.IntRange(min=1))
-@click.option("--count", type=click.IntRange(min=1), default=1, show_default=True, help="How many.")
+@click.option("--count", type=click.IntRange(min=1), default=1, show_default=True, help="How many rows to insert.")
 @in_tab
 @by_author
 def insert_row(session: Session, name: str, row: int, count: int, tab: str | None, author: str) -> None:
@@ -165,31 +165,31 @@ def insert_row(session: Session, name: str, row: int, count: int, tab: str | Non
 @click.argument("name", metavar=NAME)
 @click.argument("cell", required=False)
 @in_tab
-@click.option("--limit", type=click.IntRange(min=1), default=50, show_default=True, help="How many lines.")
+@click.option("--limit", type=click.IntRange(min=1), default=50, show_default=True, help="How many lines to print.")
 def history(session: Session, name: str, cell: str | None, tab: str | None, limit: int) -> None:
-    """Tell who did what, newest first; with CELL who changed that cell, from what to what.
+    """List the changes of a sheet and their authors, newest first; with CELL the changes of that cell.
 
-    A cell is followed through rows and columns that were inserted and removed.
+    The cell is followed through inserted and removed rows and columns.
     """
     opened = _opened(session, name)
     if cell is None:
         done = opened.activity(None, limit)
-        session.answer_list(((change, _activity_row(change)) for change in done), "nothing was done")
+        session.answer_list(((change, _activity_row(change)) for change in done), "no changes")
         return
     changes = opened.blame(cell, sheet=tab, limit=limit)
-    session.answer_list(((change, _change_row(change)) for change in changes), "nobody wrote into that cell")
+    session.answer_list(((change, _change_row(change)) for change in changes), "the cell was never changed")
 
 
 @command("export", example="stratalog sheet export acme/budget budget.xlsx --at 12")
 @click.argument("name", metavar=NAME)
 @click.argument("file", type=click.Path(dir_okay=False, path_type=Path))
 @at_version
-@click.option("--original", is_flag=True, help="The file that was imported, byte for byte.")
+@click.option("--original", is_flag=True, help="Write the imported file, byte for byte.")
 @in_tab
 def export(session: Session, name: str, file: Path, at: str | None, original: bool, tab: str | None) -> None:
-    """Write a version as an .xlsx workbook; as CSV, one sheet of it, where FILE ends in .csv.
+    """Write a version as an .xlsx workbook, or one sheet of it as CSV if FILE ends in .csv.
 
-    What of it cannot be written is listed.
+    The command lists the parts that cannot be written.
     """
     opened = _opened(session, name)
     body, report = _exported(opened, file, None if original else version_of(opened.log, at), original, tab)
@@ -203,13 +203,13 @@ def export(session: Session, name: str, file: Path, at: str | None, original: bo
 @command("report", example="stratalog sheet report acme/budget")
 @click.argument("name", metavar=NAME)
 def report(session: Session, name: str) -> None:
-    """List what of the imported file was not understood."""
+    """List the parts of the imported file that could not be imported."""
     findings = _opened(session, name).files.import_report().findings
     rows = (
         (msgspec.to_builtins(finding), [finding.text, str(finding.count), ", ".join(finding.where[:5])])
         for finding in findings
     )
-    session.answer_list(rows, "the file came in whole", head=[["what", "times", "where"]], right=[1])
+    session.answer_list(rows, "the file was imported completely", head=[["what", "times", "where"]], right=[1])
 
 
 @command("versions", example="stratalog sheet versions acme/budget")
@@ -221,7 +221,7 @@ def versions(session: Session, name: str) -> None:
         (named, [str(named.version), named.label, named.author, local_time(named.created_ms)])
         for named in named_versions
     )
-    session.answer_list(rows, "no version has a name", head=[["version", "name", "by", "when"]], right=[0])
+    session.answer_list(rows, "no named versions", head=[["version", "name", "by", "when"]], right=[0])
 
 
 @command("name", example="stratalog sheet name acme/budget 12 'as sent to the bank'")
@@ -230,7 +230,7 @@ def versions(session: Session, name: str) -> None:
 @click.argument("label")
 @by_author
 def name_(session: Session, name: str, version: int, label: str, author: str) -> None:
-    """Give a version a name; an empty one takes it away."""
+    """Give a version a name; an empty name removes it."""
     change = _opened(session, name).name_version(version, label, author=author)
     plain = {"name": name, "named": version, "label": label, "version": change.version}
     session.answer(plain, f"version {version} is “{label}”" if label else f"version {version} has no name")
@@ -241,39 +241,41 @@ def name_(session: Session, name: str, version: int, label: str, author: str) ->
 @click.argument("version", type=click.IntRange(min=1))
 @by_author
 def restore(session: Session, name: str, version: int, author: str) -> None:
-    """Bring the state of a version back, as a new version. Nothing that came after it is lost."""
+    """Restore the state of a version, as a new version. Later versions are kept."""
     change = _opened(session, name).restore(version, author=author)
     plain = {"name": name, "restored": version, "version": change.version}
-    session.answer(plain, f"version {change.version} is as version {version} was")
+    session.answer(plain, f"restored version {version} as version {change.version}")
 
 
 @command("fork", example="stratalog sheet fork acme/budget acme/what-if --at 12")
 @click.argument("name", metavar=NAME)
 @click.argument("fork", metavar="ORGANISATION/FORK")
 @at_version
-@click.option("--title", default="", help="What people read.")
+@click.option("--title", default="", help="The title of the new sheet.")
 @by_author
 def fork(session: Session, name: str, fork: str, at: str | None, title: str, author: str) -> None:
-    """Make a new sheet whose history up to a version is this one's. Nothing is copied."""
+    """Create a sheet that shares this one's history up to a version. Nothing is copied."""
     opened = _opened(session, name)
     organisation, wanted = split_name(fork)
     if organisation != opened.organisation:
-        raise click.UsageError("a fork stays in the organisation of what it is forked from")
+        raise click.UsageError("a fork must be in its source's organisation")
     version = version_of(opened.log, at) or opened.version
     made = opened.fork(version, wanted, title=title, author=author)
-    session.answer({"name": fork, "title": made.title, "forked_at": version}, f"made {fork} of version {version}")
+    session.answer(
+        {"name": fork, "title": made.title, "forked_at": version}, f"forked {name} at version {version} as {fork}"
+    )
 
 
 @command("snapshot", example="stratalog sheet snapshot")
 @click.argument("organisation", required=False)
 def snapshot(session: Session, organisation: str | None) -> None:
-    """Keep the states that are due, of an organisation's sheets or of all, so that they load quickly."""
+    """Save the due snapshots of an organisation's sheets, or of all, so that they load quickly."""
     sheets = _sheets(session)
     saved = sum(
         sheets.snapshots_due(organisation_name)
         for organisation_name in ([organisation] if organisation else sheets.store.organisations())
     )
-    session.answer({"kept": saved}, f"kept {saved} states" if saved != 1 else "kept 1 state")
+    session.answer({"kept": saved}, f"saved {saved} snapshots" if saved != 1 else "saved 1 snapshot")
 
 
 def _sheets(session: Session, *, create: bool = False) -> Any:
@@ -293,7 +295,7 @@ def _exported(opened: Any, file: Path, at: int | None, original: bool, tab: str 
 
     is_csv = file.suffix.lower() == ".csv"
     if tab is not None and (original or not is_csv):
-        raise click.UsageError("--tab says which sheet goes into a .csv file; an .xlsx file has all")
+        raise click.UsageError("--tab needs a .csv file: an .xlsx file has all sheets")
     if original:
         return opened.original()[1], FileReport()
     if is_csv:
@@ -307,12 +309,12 @@ def _plain(struct: Any) -> dict[str, Any]:
 
 
 def _activity_row(entry: Any) -> list[str]:
-    return [str(entry.version), dim(local_time(entry.created_ms)), entry.author or dim("nobody"), entry.text]
+    return [str(entry.version), dim(local_time(entry.created_ms)), entry.author or dim("no author"), entry.text]
 
 
 def _change_row(change: Any) -> list[str]:
     text = f"{short(change.before)} → {short(change.after)}"
-    author = change.author or dim("nobody")
+    author = change.author or dim("no author")
     return [str(change.version), dim(local_time(change.created_ms)), author, change.cell, text, change.how]
 
 

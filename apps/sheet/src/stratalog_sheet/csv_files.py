@@ -81,12 +81,12 @@ class _Counted:
                     raise LimitExceeded(text, row=number + 1, value=len(texts), limit=SHEET_COLUMNS_MAX)
                 yield self._row(number, texts)
         except csv.Error as exc:
-            raise Invalid("the file is no CSV", reason=str(exc)) from exc
+            raise Invalid("the file is not CSV", reason=str(exc)) from exc
 
     def _row(self, number: int, texts: list[str]) -> str:
         cells = "".join(self._cell(cell_name(column, number), text) for column, text in enumerate(texts) if text)
         if self.cells > SHEET_CELLS_MAX:
-            raise LimitExceeded("the file has more cells than a browser can work with", limit=SHEET_CELLS_MAX)
+            raise LimitExceeded("the file has too many cells for a browser", limit=SHEET_CELLS_MAX)
         return f'<row r="{number + 1}">{cells}</row>' if cells else ""
 
     def _cell(self, name: str, text: str) -> str:
@@ -105,7 +105,7 @@ def _text(body: bytes, findings: Findings) -> str:
         return body.decode(encoding)
     except UnicodeDecodeError:
         if encoding == "utf-16" or b"\0" in body:
-            raise Invalid("the file is no text in UTF-8 or UTF-16") from None
+            raise Invalid("the file is not text in UTF-8 or UTF-16") from None
         findings.add("encoding", "the file is not in UTF-8; it was read as Windows-1252")
         return body.decode("cp1252", errors="replace")
 

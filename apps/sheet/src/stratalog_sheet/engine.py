@@ -169,7 +169,7 @@ class Engine:
             return bytes(body)
         reason = body.decode(errors="replace")
         if status == "refused":
-            raise Invalid("the spreadsheet's engine refused", call=name, reason=reason)
+            raise Invalid("the spreadsheet's engine refused the call", call=name, reason=reason)
         self._discard()
         raise self._too_long(name) if status == "time" else self._too_large(name)
 
@@ -184,7 +184,7 @@ class Engine:
                 self._line.sendall(frame)
             sizes = LENGTHS.unpack(self._exactly(LENGTHS.size, deadline))
             if sum(sizes) > SHEET_ANSWER_BYTES_MAX:
-                text = "the spreadsheet's engine answers more than may be"
+                text = "the response of the spreadsheet's engine is too large"
                 raise LimitExceeded(text, call=name, value=sum(sizes), limit=SHEET_ANSWER_BYTES_MAX)
             head = json.loads(self._exactly(sizes[0], deadline))
             return head["status"], self._exactly(sizes[1], deadline)

@@ -123,7 +123,9 @@ def _home() -> Path:
 
 def _present(folder: Path) -> Path:
     if not _is_complete(folder):
-        raise Unavailable("the spreadsheet's engine is not there; fetch it with `stratalog sheet setup`", folder=folder)
+        raise Unavailable(
+            "the spreadsheet's engine is not installed; fetch it with `stratalog sheet setup`", folder=folder
+        )
     return folder
 
 
@@ -158,7 +160,9 @@ def _tarball(package: Package) -> str:
 def _verified(package: Package, tarball: Path) -> Path:
     digest = base64.b64encode(hashlib.sha512(tarball.read_bytes()).digest()).decode()
     if f"sha512-{digest}" != package.integrity:
-        raise Corrupt("an npm package is not the one that is pinned", package=package.name, actual=f"sha512-{digest}")
+        raise Corrupt(
+            "an npm package does not have its pinned content", package=package.name, actual=f"sha512-{digest}"
+        )
     return tarball
 
 
@@ -181,7 +185,7 @@ def _move(fresh: Path, home: Path) -> None:
         fresh.rename(home)
     except OSError as exc:
         if not _is_complete(home):
-            raise Unavailable("the spreadsheet's engine could not be put in place", folder=home) from exc
+            raise Unavailable("the spreadsheet's engine could not be installed", folder=home) from exc
 
 
 def _npm() -> list[str]:

@@ -75,7 +75,7 @@ class EngineProcess:
         module, own = (Path(name).read_text() for name in self._options["documents"])
         text = module.replace("\nexport const ", "\nconst ")
         exported = _EXPORT.search(text)
-        assert exported is not None, "linkedom's exports are not at its end"
+        assert exported is not None, "linkedom does not end with its exports"
         names = [name.strip().split(" as ") for name in exported[1].split(",")]
         exports = ", ".join(f"{name[-1]}: {name[0]}" for name in names)
         self._vm.eval(f"globalThis.linkedom = (() => {{ {text[: exported.start()]}\nreturn {{ {exports} }}; }})();0")

@@ -213,7 +213,9 @@ def fact_of(entry: Entry) -> Fact:
     (event,) = entry.events
     kind = FACTS.get(event.type)
     if kind is None or event.schema > SCHEMAS[event.type]:
-        raise Unsupported("a sheet's entry is newer than this program", type=event.type, schema=event.schema)
+        raise Unsupported(
+            "a sheet's entry was written by a newer version of the program", type=event.type, schema=event.schema
+        )
     try:
         return msgspec.convert(event.data, kind)
     except msgspec.ValidationError as exc:
@@ -262,7 +264,7 @@ def check_message(message: Any) -> dict[str, Any]:
         raise Invalid("a message must be an object", value=type(message).__name__)
     kind = message.get("type")
     if kind != REVISION and kind not in TARGETS:
-        raise Invalid("a message of that type is not kept", value=kind)
+        raise Invalid("a message has an unknown type", value=kind)
     names = ["serverRevisionId", "nextRevisionId", *([TARGETS[kind]] if kind in TARGETS else ["clientId"])]
     for name in names:
         _check_revision(message.get(name), name)
@@ -294,16 +296,16 @@ def check_title(title: str) -> str:
 
 def _check_revision(value: Any, name: str) -> None:
     if not isinstance(value, str) or not 0 < len(value.encode(errors="replace")) <= WRITE_ID_BYTES_MAX:
-        raise Invalid("a message lacks a name that it needs, or it is too long", name=name, limit=WRITE_ID_BYTES_MAX)
+        raise Invalid("a name in a message is missing or too long", name=name, limit=WRITE_ID_BYTES_MAX)
 
 
 def _check_commands(commands: Any) -> None:
     if not isinstance(commands, list) or len(commands) > SHEET_COMMANDS_MAX:
-        raise Invalid("a message's commands must be a list that is not too long", limit=SHEET_COMMANDS_MAX)
+        raise Invalid("the commands of a message must be a list of limited length", limit=SHEET_COMMANDS_MAX)
     for command in commands:
         if not isinstance(command, dict) or command.get("type") not in COMMANDS:
             kind = command.get("type") if isinstance(command, dict) else type(command).__name__
-            raise Invalid("a message holds a command that the engine does not know", value=kind)
+            raise Invalid("a message has a command that the engine does not know", value=kind)
         _check_fields(command)
     check_bounds(commands)
 
@@ -312,9 +314,9 @@ def _check_fields(command: dict[str, Any]) -> None:
     kind = command["type"]
     missing = [name for name in NEEDED.get(kind, ()) if name not in command]
     if missing:
-        raise Invalid("a command lacks what it needs", type=kind, missing=", ".join(missing))
+        raise Invalid("a command lacks a value", type=kind, missing=", ".join(missing))
     try:
         for name in NEEDED.get(kind, ()):
             msgspec.convert(command[name], FIELDS[name])
     except msgspec.ValidationError as exc:
-        raise Invalid("a command holds what the engine does not take", type=kind, reason=str(exc)) from exc
+        raise Invalid("a command has a value that the engine does not accept", type=kind, reason=str(exc)) from exc

@@ -68,7 +68,7 @@ def _opened(sheets: Warm, organisation: Name, log: Name, incarnation: Text = "")
     """Return the sheet of that name. Raises NotFound where it has another incarnation than a given one."""
     sheet = sheets.open(organisation, log)
     if incarnation not in ("", sheet.log.record.incarnation):
-        raise NotFound("the sheet was deleted, and another has its name", organisation=organisation, name=log)
+        raise NotFound("the sheet was deleted, and its name was reused", organisation=organisation, name=log)
     return sheet
 
 
@@ -89,20 +89,20 @@ deleting = partial(delete, opt={"action": "delete"}, status_code=204, responses=
 
 @reading("/", opt={"action": "list"}, summary="The sheets of an organisation")
 def listing(request: Asked, sheets: Warm, organisation: Name) -> list[ListedSheet]:
-    """In the order of their names."""
+    """Ordered by name."""
     read_only = request.user.read_only
     return [ListedSheet(**msgspec.structs.asdict(info), read_only=read_only) for info in sheets.list(organisation)]
 
 
-@put("/", opt={"action": "create"}, status_code=201, sync_to_thread=True, responses=PROBLEMS, summary="Make a sheet")
+@put("/", opt={"action": "create"}, status_code=201, sync_to_thread=True, responses=PROBLEMS, summary="Create a sheet")
 def create(
     request: Asked, sheets: Warm, organisation: Name, log: Name, signer: Signer, data: JSONBody[NewSheet]
 ) -> Facts:
-    """An empty one. 409 where there is one of that name."""
+    """The sheet is empty. Answers 409 if the name is taken."""
     return facts_of(request.user, sheets.create(organisation, log, title=data.title, author=signer))
 
 
-@post("/import", opt={"action": "create"}, status_code=201, responses=PROBLEMS, summary="Make a sheet of a file")
+@post("/import", opt={"action": "create"}, status_code=201, responses=PROBLEMS, summary="Create a sheet from a file")
 async def import_file(
     request: Asked,
     sheets: Warm,
@@ -113,9 +113,9 @@ async def import_file(
     file: Text = "",
     title: Text = "",
 ) -> Facts:
-    """The body is the file, .xlsx or, where ``file`` ends in .csv, CSV; it is kept as it is.
+    """The body is the file: CSV if the name ``file`` ends in .csv, else .xlsx. The file itself is kept.
 
-    422 where it has more cells than a browser can hold. `import-report` says what of it was not understood.
+    Answers 422 if it has too many cells for a browser. `import-report` lists the parts that could not be imported.
     """
     xlsx = await request.body()
     # A small file may unpack to a large one: reserve the unpacked bytes, for every copy held, before unpacking.
@@ -128,21 +128,21 @@ async def import_file(
     return await turns.run((organisation, log), run)
 
 
-@reading("/", opt={"action": "read"}, summary="A sheet as it is now")
+@reading("/", opt={"action": "read"}, summary="Show a sheet")
 def show(request: Asked, sheet: Opened) -> Facts:
-    """Its title and newest version; whether the one who asks may change it."""
+    """Its title and newest version, and whether the caller may only read it."""
     return facts_of(request.user, sheet)
 
 
-@writing("/rename", summary="Call a sheet something else")
+@writing("/rename", summary="Change a sheet's title")
 async def rename(service: Served, turns: Turns, sheet: Opened, signer: Signer, data: JSONBody[Title]) -> Any:
-    """The title is an entry of its own; the name in the sheet's address stays."""
+    """The change is committed as an entry. The name in the sheet's address stays."""
     return await commit(service, turns, sheet, lambda: sheet.rename(data.title, author=signer))
 
 
 @deleting("/", summary="Delete a sheet")
 async def remove(service: Served, sheet: Opened) -> None:
-    """With all its versions. Copies stay, and the name may be used again."""
+    """All versions are deleted. Copies stay, and the name may be used again."""
 
     def run() -> int:
         version = sheet.version
@@ -154,7 +154,7 @@ async def remove(service: Served, sheet: Opened) -> None:
     service.hub.poke(sheet.organisation, sheet.name, version + 1)
 
 
-@computing("/load", media_type=JSON, summary="A state, and the entries after it")
+@computing("/load", media_type=JSON, summary="Load a state and the entries after it")
 async def load(
     service: Served,
     sheets: Warm,
@@ -167,8 +167,8 @@ async def load(
 ) -> Response[bytes]:
     """The engine's data of ``base``, and the entries from there to ``version``, which undo needs.
 
-    A browser that keeps the data of the base ``known`` and the entries up to ``after``, of this ``hash``, is given what
-    came after these, and no data, unless it is too far behind. 409 with the code `version-lost` as for `entries`.
+    A browser that has the data of the base ``known``, and the entries up to ``after`` with this ``hash``, gets only the
+    later entries, unless it is too far behind. Answers 409 with the code `version-lost` as `entries` does.
     """
 
     def find() -> Response[bytes]:
@@ -184,22 +184,22 @@ async def load(
         return await compute(turns, sheet, find)
 
 
-@reading("/entries", opt={"action": "read"}, summary="What came after a version")
+@reading("/entries", opt={"action": "read"}, summary="The entries after a version")
 def entries(sheet: Opened, after: Version, hash: Text = "") -> Any:
-    """``reload`` says that the reader is too far behind and has to load the sheet again.
+    """If ``reload`` is true the reader is too far behind, and must load the sheet again.
 
-    409 with the code `version-lost` where the sheet has no version ``after``, or one with another hash, as after a
-    restore from an older backup: load it again.
+    Answers 409 with the code `version-lost` if the sheet has no version ``after`` of this ``hash``, as after a restore
+    from an older backup. The reader must then load the sheet again.
     """
     return sheet.since(after, hash)
 
 
 @writing("/append", summary="Commit a message of the engine")
 async def append(service: Served, turns: Turns, sheet: Opened, signer: Signer, data: JSONBody[NewMessage]) -> Any:
-    """409 with the code `version-conflict` where it was made at another revision than the present one.
+    """A repeated message gets the response of the first time.
 
-    409 with the code `version-lost` where it was made at a version that the sheet no longer has. The same message again
-    is answered as the first time.
+    Answers 409 with the code `version-conflict` if the message was made at another revision than the present one, and
+    with `version-lost` if it was made at a version that the sheet no longer has.
     """
     reader = Standing(data.version, data.hash)
     return await commit(service, turns, sheet, lambda: sheet.append(data.message, author=signer, reader=reader))
@@ -207,13 +207,13 @@ async def append(service: Served, turns: Turns, sheet: Opened, signer: Signer, d
 
 @computing("/state", media_type=JSON, summary="The engine's data of a version")
 async def state(turns: Turns, sheet: Opened, at: At = None) -> Response[bytes]:
-    """Everything that the sheet holds, and no history."""
+    """The sheet's whole content, without its history."""
     return Response(await compute(turns, sheet, lambda: sheet.state(at)), media_type=JSON)
 
 
 @computing("/cells/{cell:str}", summary="One cell")
 async def read_cell(turns: Turns, sheet: Opened, cell: Name, tab: Text = "", at: At = None) -> Any:
-    """What it contains, its value and what is shown, at the version ``at``."""
+    """Its typed content, its value and its shown text, at the version ``at``; the default is the newest."""
     return await compute(turns, sheet, lambda: sheet.get(cell, sheet=tab or None, at=at))
 
 
@@ -227,7 +227,7 @@ async def write_cell(
     data: JSONBody[NewText],
     tab: Text = "",
 ) -> Any:
-    """Open browsers show it at once."""
+    """Open pages show the change at once."""
 
     def change() -> SheetChange:
         return sheet.set(cell, data.content, sheet=tab or None, author=signer)
@@ -239,7 +239,7 @@ async def write_cell(
 async def insert_rows(
     service: Served, turns: Turns, sheet: Opened, signer: Signer, data: JSONBody[NewRows], tab: Text = ""
 ) -> Any:
-    """Formulas move along."""
+    """Formulas are adjusted to the moved cells."""
 
     def change() -> SheetChange:
         return sheet.insert_rows(data.row, data.count, sheet=tab or None, author=signer)
@@ -249,16 +249,16 @@ async def insert_rows(
 
 @computing("/changes", summary="The cells that differ between two versions")
 async def changes(turns: Turns, sheet: Opened, source: Version, target: Version) -> Any:
-    """Each with what it held before and after."""
+    """Each cell has its content before and after."""
     return await compute(turns, sheet, lambda: sheet.changes(source, target))
 
 
 @computing("/moves", summary="How cells moved between two versions")
 async def moves(turns: Turns, sheet: Opened, source: Version, target: Version, hash: Text = "") -> Any:
-    """Commands of the engine that take cells from where the first version has them to where the second has them.
+    """Commands of the engine that move cells from their places in the first version to those in the second.
 
-    What waits in a browser for a sheet that was restored is moved by these. 409 with the code `version-lost` where the
-    sheet has no version ``source``, or one with another hash.
+    A browser moves its pending changes by these after a restore. Answers 409 with the code `version-lost` if the sheet
+    has no version ``source`` of this ``hash``.
     """
 
     def find() -> list[dict[str, Any]]:
@@ -268,33 +268,35 @@ async def moves(turns: Turns, sheet: Opened, source: Version, target: Version, h
     return await compute(turns, sheet, find)
 
 
-@computing("/blame", summary="Who changed a cell, when, from what")
+@computing("/blame", summary="The changes of one cell")
 async def blame(turns: Turns, sheet: Opened, cell: Key, tab: Text = "", limit: Count = 100) -> Any:
-    """Newest first; a cell is followed through rows and columns that were inserted and removed."""
+    """Newest first: author, time, old and new content. The cell is followed through inserted and removed rows and
+    columns.
+    """
     return await compute(turns, sheet, lambda: sheet.blame(cell, sheet=tab or None, limit=limit))
 
 
-@reading("/activity", opt={"action": "read"}, summary="What was done to a sheet")
+@reading("/activity", opt={"action": "read"}, summary="The changes of a sheet and their authors")
 def activity(sheet: Opened, before: At = None, limit: Count = 50) -> Any:
-    """Newest first, from before a version."""
+    """Newest first; with ``before`` only changes below that version."""
     return sheet.activity(before, limit)
 
 
 @reading("/versions", opt={"action": "read"}, summary="The versions that have a name")
 def versions(sheet: Opened) -> Any:
-    """Whoever named them last has the last word."""
+    """A later name of a version replaces an earlier one."""
     return sheet.versions()
 
 
 @writing("/versions", summary="Name a version")
 async def name_version(service: Served, turns: Turns, sheet: Opened, signer: Signer, data: JSONBody[Moment]) -> Any:
-    """The name is an entry of its own."""
+    """The name is committed as an entry."""
     return await commit(service, turns, sheet, lambda: sheet.name_version(data.version, data.label, author=signer))
 
 
-@writing("/restore", summary="Bring a version back")
+@writing("/restore", summary="Restore a version")
 async def restore(service: Served, turns: Turns, sheet: Opened, signer: Signer, data: JSONBody[Moment]) -> Any:
-    """As a new entry: nothing that came after it is lost. The newest version may be one that cannot be opened."""
+    """The state becomes a new version; later versions are kept. The newest version may be one that cannot be opened."""
     done = await compute(turns, sheet, lambda: sheet.restore(data.version, author=signer))
     return announce(service, turns, sheet, done)
 
@@ -303,7 +305,7 @@ async def restore(service: Served, turns: Turns, sheet: Opened, signer: Signer, 
 async def fork(
     request: Asked, service: Served, sheet: Opened, organisation: Name, signer: Signer, data: JSONBody[NewFork]
 ) -> Facts:
-    """In the same organisation; the copy has the history up to that version."""
+    """The new sheet is in the same organisation, and shares the history up to that version."""
     await service.permit(request.user, "create", organisation, data.name)
 
     def run() -> Facts:
@@ -314,27 +316,27 @@ async def fork(
 
 @computing("/export.xlsx", media_type=XLSX, summary="A version as .xlsx")
 async def export(turns: Turns, sheet: Opened, at: At = None) -> Response[bytes]:
-    """Made by the engine."""
+    """The engine writes the workbook."""
     body, title = await compute(turns, sheet, lambda: (sheet.export(at), sheet.title))
     return file_response(body, f"{title}.xlsx")
 
 
-@computing("/export-report", summary="What an export lacks")
+@computing("/export-report", summary="The parts that an export cannot hold")
 async def export_report(turns: Turns, sheet: Opened, at: At = None) -> FileReport:
-    """What of a version cannot be written as .xlsx. Nothing is kept of it."""
+    """Lists the parts of a version that cannot be written as .xlsx. The export itself is discarded."""
     return await compute(turns, sheet, lambda: sheet.files.export(at)[1])
 
 
 @computing("/export.csv", media_type=CSV, summary="A sheet of a version as CSV")
 async def export_csv(turns: Turns, sheet: Opened, tab: Text = "", at: At = None) -> Response[bytes]:
-    """What the cells of the workbook's sheet ``tab`` give, the first one's where none is named."""
+    """The values of the workbook's sheet ``tab``; the default is the first sheet."""
     body, title = await compute(turns, sheet, lambda: (sheet.files.csv(sheet=tab or None, at=at), sheet.title))
     return file_response(body, f"{title}.csv")
 
 
-@reading("/import-report", opt={"action": "read"}, summary="What an import lost")
+@reading("/import-report", opt={"action": "read"}, summary="The parts that an import lost")
 def import_report(sheet: Opened) -> FileReport:
-    """What of the imported file was not understood; no findings where nothing was, or the sheet began empty."""
+    """Lists the parts of the imported file that could not be imported. A sheet that began empty has no findings."""
     return sheet.files.import_report()
 
 

@@ -134,7 +134,7 @@ class LoadPlans:
                 return self._bases[version]
         snapshot = self._log.app_snapshot(version)
         if snapshot is None or snapshot.version != version:
-            raise Corrupt("a state that was kept is gone", log=self._log.record.name, version=version)
+            raise Corrupt("a saved state is missing", log=self._log.record.name, version=version)
         data = join_state(self._log.read_snapshot(snapshot))
         return self._hold(Base(version, revision_in(data), data))
 

@@ -13,16 +13,18 @@ __all__ = ["serve"]
 @click.argument("application", required=False)
 @of_every_server
 def serve(session: Session, application: str | None, host: str, port: int) -> None:
-    """Serve the store's sheets to browsers; make the store where there is none, and fetch the engine.
+    """Serve the store's sheets to browsers. A missing store is created, and the engine is fetched.
 
-    APPLICATION, a short name or MODULE:NAME, says who may come in; without one this machine alone is served, and
-    everybody on it may change every sheet.
+    APPLICATION, a short name or MODULE:NAME, authenticates users. Without it only this machine is served, and all its
+    users may change every sheet.
     """
     try:
         from stratalog_sheet.engine_files import install_engine
         from stratalog_sheet.http import application as sheets
         from stratalog_sheet.pages import PAGE
     except ModuleNotFoundError as exc:
-        raise click.ClickException(f'serving sheets needs more: pip install "stratalog-sheet[server]" ({exc})') from exc
+        raise click.ClickException(
+            f'serving needs the server extra: pip install "stratalog-sheet[server]" ({exc})'
+        ) from exc
     install_engine(note)
     serve_application(session, load_application(application).including(sheets()), host, port, page=PAGE)

@@ -155,7 +155,7 @@ class Sheet:
         column, row = parse_cell(cell)
         content = self._query(at, "cell", sheet=sheet, col=column, row=row)
         if content is None:
-            raise NotFound("the workbook has no such sheet, or the sheet no such cell", sheet=sheet or "", cell=cell)
+            raise NotFound("sheet or cell not found in the workbook", sheet=sheet or "", cell=cell)
         return msgspec.convert(content, Cell)
 
     @property
@@ -237,7 +237,7 @@ class Sheet:
             if at >= self.log.first:
                 raise
             self.log.head()  # raises NotFound where it is this sheet that was deleted meanwhile
-            text = "that version is of a sheet that was deleted; one from after the copy was made can be copied"
+            text = "the version belongs to a deleted sheet; copy a version from after the fork"
             raise Conflict(text, version=at) from exc
         made = Sheet(self._store, log, self._engines, self._settings)
         fact = Forked(title or f"{self.title} (copy)", self.name, at)
@@ -259,7 +259,7 @@ class Sheet:
         """Return the changes of one cell, newest first, followed through inserted and removed rows and columns."""
         wanted = next((tab for tab in self.sheets() if sheet in (None, tab["id"], tab["name"])), None)
         if wanted is None:
-            raise NotFound("the workbook has no such sheet", sheet=sheet)
+            raise NotFound("sheet not found in the workbook", sheet=sheet)
         return Blame(self.log, self._executed).of(Spot(wanted["id"], parse_cell(cell)))[:limit]
 
     def activity(self, before: int | None = None, limit: int = 50) -> list[history.Activity]:
@@ -310,7 +310,7 @@ class Sheet:
                     fact = plan(window)  # from a fresh head: its conflict is final
                     with suppress(VersionConflict):
                         return self._append(fact, window, author, write_id)
-        raise ContentionError("others kept changing the sheet first", sheet=self.name)
+        raise ContentionError("other writers kept changing the sheet first", sheet=self.name)
 
     def _append(self, fact: Fact | int, window: Window, author: str, write_id: str | None) -> SheetChange:
         if isinstance(fact, int):
@@ -344,7 +344,7 @@ class Sheet:
                 change = self._dispatched(models, command, sheet, author)
             if change is not None:
                 return change
-        raise ContentionError("others kept changing the sheet first", sheet=self.name)
+        raise ContentionError("other writers kept changing the sheet first", sheet=self.name)
 
     def _dispatched(
         self, models: Models, command: dict[str, Any], sheet: str | None, author: str
@@ -395,5 +395,5 @@ class Sheet:
         if type(at) is not int or at < 0:
             raise Invalid("a version must be a whole number", value=at)
         if not 0 < at <= head:
-            raise NotFound("no such version", sheet=self.name, version=at, head=head)
+            raise NotFound("version not found", sheet=self.name, version=at, head=head)
         return at

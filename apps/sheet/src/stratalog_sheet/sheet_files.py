@@ -26,7 +26,7 @@ class SheetFiles:
         """Return the name and bytes of the imported file. Raises NotFound for a sheet that was created empty."""
         fact = fact_of(self._log.entry(1))
         if not isinstance(fact, Imported):
-            raise NotFound("the sheet was made of no workbook", sheet=self._log.record.name)
+            raise NotFound("the sheet was not made from a file", sheet=self._log.record.name)
         return fact.file_name, fact.xlsx
 
     def import_report(self) -> FileReport:
@@ -43,5 +43,5 @@ class SheetFiles:
         tabs = self._query(at, "sheets")
         wanted = next((tab["id"] for tab in tabs if sheet in (None, tab["id"], tab["name"])), None)
         if wanted is None:
-            raise NotFound("the workbook has no such sheet", sheet=sheet)
+            raise NotFound("sheet not found in the workbook", sheet=sheet)
         return write_csv(self._query(at, "values", sheet=wanted))

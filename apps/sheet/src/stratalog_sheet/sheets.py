@@ -94,7 +94,7 @@ class Sheets:
         """Return the sheet of that name. Raises NotFound, Invalid if the name is not a sheet's."""
         log = self.store.log(organisation, name, upcasters=UPCASTERS)
         if log.record.kind != KIND:
-            raise Invalid("that is no sheet", organisation=organisation, name=name)
+            raise Invalid("the log is not a sheet", organisation=organisation, name=name)
         with self._lock:
             known = self._held.get((organisation, name))
             is_same = known is not None and known.log.record.incarnation == log.record.incarnation
@@ -153,7 +153,7 @@ class Sheets:
         except NotFound:
             pass
         except (LimitExceeded, Invalid):
-            _log.warning("the state of a sheet could not be kept: %s/%s", organisation, name, exc_info=True)
+            _log.warning("the state of a sheet could not be saved: %s/%s", organisation, name, exc_info=True)
         return saved
 
     def close(self) -> None:
@@ -172,7 +172,7 @@ class Sheets:
         try:
             log.append(event_of(fact), expected=0, author=author)
         except VersionConflict as exc:
-            raise Conflict("a sheet of that name exists", organisation=organisation, name=name) from exc
+            raise Conflict("the name is in use", organisation=organisation, name=name) from exc
         return self._remember(Sheet(self.store, log, self.engines, self.settings))
 
     def _unfinished(self, organisation: str, name: str) -> Log | None:
@@ -205,7 +205,7 @@ def snapshots_due(store: Store) -> None:
 
 def _check_cells(count: int) -> None:
     if count > SHEET_CELLS_MAX:
-        text = "the workbook has more cells than a browser can work with"
+        text = "the workbook has too many cells for a browser"
         raise LimitExceeded(text, value=count, limit=SHEET_CELLS_MAX)
 
 

@@ -155,7 +155,7 @@ class _Reader:
 
     def _begin(self, record: Record) -> None:
         if record[1] > FORMAT:
-            raise Unsupported("a spreadsheet's state was written by a newer format", value=record[1], known=FORMAT)
+            raise Unsupported("a spreadsheet's state has a newer format", value=record[1], known=FORMAT)
         self.data["sheets"] = []
 
     def _read_row(self, record: Record) -> None:

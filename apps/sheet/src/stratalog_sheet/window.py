@@ -44,7 +44,7 @@ class Window:
     def check_revision(self, sheet: str, revision: str, reader: Standing, log: Log) -> None:
         """Raise VersionConflict for a message based on another revision, VersionLost for a reader of a lost version."""
         if self.revision != revision:
-            text = "the message does not stand on the present revision"
+            text = "the message does not follow the present revision"
             raise VersionConflict(text, sheet=sheet, version=self.version, revision=self.revision)
         check_standing(log, self.version, reader)
 
@@ -63,10 +63,10 @@ class Window:
             return 0
         version = self._versions.get(target)
         if version is None or version <= self.version - self._reach:
-            text = "the revision lies too far back to be undone or redone"
+            text = "the revision is too old to undo or redo"
             raise LimitExceeded(text, revision=target, limit_entries=self._reach)
         if target not in self._edits or (target in self._undone) != (message["type"] == REDONE):
-            raise Invalid("the revision is no edit, or is undone or redone already", revision=target)
+            raise Invalid("the revision is not an edit, or is already undone or redone", revision=target)
         return version
 
     def _follow_message(self, version: int, message: dict[str, Any]) -> None:

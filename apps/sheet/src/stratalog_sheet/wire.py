@@ -26,7 +26,7 @@ Number = Annotated[int, msgspec.Meta(ge=0)]
 
 
 class ListedSheet(msgspec.Struct, frozen=True):
-    """A line of the list of sheets; whether the one who asks may only read."""
+    """A sheet in a list. ``read_only`` says whether the caller may only read it."""
 
     name: str
     title: str
@@ -38,19 +38,19 @@ class ListedSheet(msgspec.Struct, frozen=True):
 
 
 class Title(msgspec.Struct, frozen=True):
-    """What a sheet is to be called."""
+    """The new title of a sheet."""
 
     title: str
 
 
 class NewSheet(msgspec.Struct, frozen=True):
-    """What a new sheet is called."""
+    """The title of a new sheet."""
 
     title: str = ""
 
 
 class Facts(msgspec.Struct, frozen=True):
-    """A sheet, its first and newest version; and of the one who asks, what their changes are signed with."""
+    """A sheet with its first and newest version. ``author`` signs the caller's changes."""
 
     organisation: str
     name: str
@@ -63,7 +63,7 @@ class Facts(msgspec.Struct, frozen=True):
 
 
 class NewMessage(msgspec.Struct, frozen=True):
-    """One whole message of the engine; and at which version it was made, with that entry's hash."""
+    """One complete message of the engine, with the version at which it was made and that entry's hash."""
 
     message: dict[str, Any]
     version: Number = 0
@@ -71,20 +71,20 @@ class NewMessage(msgspec.Struct, frozen=True):
 
 
 class NewText(msgspec.Struct, frozen=True):
-    """What to write into a cell, as it would be typed."""
+    """The new content of a cell, as it would be typed."""
 
     content: str
 
 
 class NewRows(msgspec.Struct, frozen=True):
-    """So many empty rows before a row, counted from 1."""
+    """``count`` empty rows before ``row``, counted from 1."""
 
     row: Annotated[int, msgspec.Meta(ge=1)]
     count: Annotated[int, msgspec.Meta(ge=1)] = 1
 
 
 class Moment(msgspec.Struct, frozen=True):
-    """A version; its label where it is to be named."""
+    """A version, and the label to name it by; an empty label removes the name."""
 
     version: Number
     label: str = ""

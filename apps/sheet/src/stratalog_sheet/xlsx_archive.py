@@ -37,7 +37,7 @@ class WorkbookArchive:
         # Part names are case-insensitive, and some programs write backslashes.
         self._entries = {_folded(entry.filename): entry for entry in listed}
         if _folded(CONTENT_TYPES) not in self._entries:
-            raise Invalid("the file is no .xlsx workbook", reason=f"it has no {CONTENT_TYPES}")
+            raise Invalid("the file is not an .xlsx workbook", reason=f"it has no {CONTENT_TYPES}")
 
     def __contains__(self, name: str) -> bool:
         return _folded(name) in self._entries
@@ -59,7 +59,7 @@ class WorkbookArchive:
             while chunk := opened.read(CHUNK_BYTES):
                 left -= len(chunk)
                 if left < 0:
-                    text = "a file of the workbook is larger than it says"
+                    text = "a file in the workbook is larger than its header states"
                     raise LimitExceeded(text, file=entry.filename, limit=entry.file_size)
                 yield chunk
 

@@ -149,7 +149,7 @@ class SheetWriter(PartWriter):
         try:
             position = parse_cell(attributes["r"]) if "r" in attributes else (self._column + 1, self._row)
         except Invalid as exc:
-            raise Invalid("a cell of the workbook has no place", file=self.part, value=attributes["r"]) from exc
+            raise Invalid("a cell of the workbook has no position", file=self.part, value=attributes["r"]) from exc
         self._column = position[0]
         self._cell = _Cell(attributes, position, [], [])
 

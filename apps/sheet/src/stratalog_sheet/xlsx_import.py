@@ -92,7 +92,7 @@ def read_workbook(xlsx: bytes) -> Workbook:
         archive = WorkbookArchive(xlsx)
         return _Import(archive).workbook()
     except DAMAGED as exc:
-        raise Invalid("the file is no .xlsx workbook", reason=str(exc)) from exc
+        raise Invalid("the file is not an .xlsx workbook", reason=str(exc)) from exc
 
 
 def workbook_of(name: str, sheet: str, cells: int, report: FileReport) -> Workbook:
@@ -165,7 +165,7 @@ class _Import:
         links = relationships(self._archive, "", self._allowance)
         target = next((link.target for link in links if link.kind == "officeDocument"), "xl/workbook.xml")
         if target not in self._archive:
-            raise Invalid("the file is no .xlsx workbook", reason="it has no workbook")
+            raise Invalid("the file is not an .xlsx workbook", reason="it has no workbook")
         return target
 
     def _styles(self, source: str | None) -> StylesWriter | None:

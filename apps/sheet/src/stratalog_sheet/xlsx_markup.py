@@ -93,7 +93,7 @@ class PartReader:
                 parser.Parse(chunk, False)
             parser.Parse(b"", True)
         except expat.ExpatError as exc:
-            raise Invalid("a file of the workbook is no XML", file=self.part, reason=str(exc)) from exc
+            raise Invalid("a file in the workbook is not XML", file=self.part, reason=str(exc)) from exc
 
     def _start(self, name: str, attributes: Attributes) -> None:
         self.allowance.element()

@@ -135,7 +135,9 @@ def columns_of(schema: Schema, rows: pa.Schema) -> tuple[ValueColumn, ...]:
             try:
                 columns.append(ValueColumn(field.name, type_of(field.type)))
             except Invalid as exc:
-                raise Invalid("a column is of a type that no table has", column=field.name, type=field.type) from exc
+                raise Invalid(
+                    "a column has a type that tables do not support", column=field.name, type=field.type
+                ) from exc
             except LimitExceeded as exc:
                 raise LimitExceeded(exc.message, column=field.name, **exc.details) from exc
     return tuple(columns)
@@ -175,7 +177,7 @@ def check_values(rows: pa.Table) -> None:
         try:
             column.validate(full=True)
         except pa.ArrowInvalid as exc:
-            raise Invalid("a column holds what is no value of its type", column=name, reason=str(exc)) from exc
+            raise Invalid("a column has a value that is not of its type", column=name, reason=str(exc)) from exc
 
 
 def with_sorted_keys(schema: Schema, rows: pa.Table) -> pa.Table:
@@ -219,7 +221,7 @@ def _key_column(name: str, kind: str, column: Any) -> Any:
     given, known = plain.type, key_kind(kind)
     is_same_zone = known.family != "timestamp" or not pa.types.is_timestamp(given) or bool(given.tz) == bool(known.zone)
     if not pa.types.is_null(given) and not (_KEY_SOURCES[known.family](given) and is_same_zone):
-        raise Invalid("a key column is of another type than its rows", column=name, type=kind, rows_type=given)
+        raise Invalid("the rows have another type than the key column", column=name, type=kind, rows_type=given)
     try:
         cast = plain.cast(wanted)
     except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as exc:

@@ -1,4 +1,4 @@
-"""What the commands on tables share: options, and what is read from how things are typed."""
+"""Shared parts of the commands on tables: options, and the parsing of typed columns and keys."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ __all__ = [
 ]
 
 FAILED = 1
-"""The exit code of a command that did what it could, and not everything."""
+"""The exit code of a command that finished with failures."""
 
 of_table = click.argument("table", metavar="ORGANISATION/TABLE")
 of_retention_days = click.option(
@@ -34,12 +34,12 @@ of_retention_days = click.option(
     "retention_days",
     type=click.IntRange(0),
     metavar="DAYS",
-    help="Keep data files so long after they are merged away.",
+    help="Keep data files for this time after they are merged away.",
 )
 
 
 def module(name: str) -> Any:
-    """A module of this application, imported when a command needs it: pyarrow is slow to come."""
+    """Import a module of this application when a command needs it: importing pyarrow is slow."""
     return import_module(f"stratalog_table.{name}")
 
 
@@ -81,7 +81,7 @@ def typed_key(kind: str, text: str) -> Any:
     try:
         return module("row_order").parse_key(kind, text)
     except Invalid as exc:
-        raise click.BadParameter(f"{text!r} is no key of type {kind}") from exc
+        raise click.BadParameter(f"{text!r} is not a key of type {kind}") from exc
 
 
 def data_url(session: Session, table: str, data: str) -> str:
@@ -89,5 +89,5 @@ def data_url(session: Session, table: str, data: str) -> str:
     if "://" in data:
         return data
     if not data and "://" in session.url and not session.url.startswith("file://"):
-        raise click.UsageError("say with --data where the data files of a store like this go, as in s3://bucket/lake")
+        raise click.UsageError("give the location of the data files by --data, as in s3://bucket/files")
     return Path(data or f"{session.url.removeprefix('file://')}-lake/{table}").absolute().as_uri()

@@ -1,4 +1,4 @@
-"""Commands on tables of Parquet files: make one, bring rows in, read ranges of keys."""
+"""Commands on tables of Parquet files: create a table, ingest rows, scan ranges of keys."""
 
 from __future__ import annotations
 
@@ -32,17 +32,23 @@ ROWS_PER_FILE = 1_000_000
 @click.group("table", epilog="Example: stratalog table create acme/events --key id:long")
 @of_every_command
 def table() -> None:
-    """Tables of Parquet files: create, alter, ingest, maintain, scan, show, jobs, clear, delete, adopt."""
+    """Create, fill, read and maintain tables of Parquet files."""
 
 
 @command("create", example="stratalog table create acme/events --key id:long --split-at 1000 --data ./lake")
 @of_table
 @click.option("--key", "keys", multiple=True, required=True, metavar="NAME:TYPE", help="A column of the row key.")
 @click.option(
-    "--column", "columns", multiple=True, metavar="NAME:TYPE", help="Another column.  [default: as the first rows say]"
+    "--column",
+    "columns",
+    multiple=True,
+    metavar="NAME:TYPE",
+    help="Another column.  [default: the columns of the first rows]",
 )
-@click.option("--split-at", "points", multiple=True, metavar="KEY", help="Where leaves meet, in order.")
-@click.option("--data", default="", metavar="FOLDER|URL", help="Where data files go.  [default: beside the store]")
+@click.option("--split-at", "points", multiple=True, metavar="KEY", help="The first key of the next leaf, in order.")
+@click.option(
+    "--data", default="", metavar="FOLDER|URL", help="The location of the data files.  [default: beside the store]"
+)
 @of_retention_days
 def create(
     session: Session,
@@ -53,7 +59,7 @@ def create(
     data: str,
     retention_days: int | None,
 ) -> None:
-    """Make a table, and the store if there is none.
+    """Create a table; a missing store is created.
 
     Types of keys: int, long, string, bytes, date, timestamp, float, double, decimal(PRECISION,SCALE). Other columns may
     be of any type that Arrow names, as in double, timestamp[ms, tz=UTC] or ["list","string"].
@@ -74,13 +80,17 @@ def create(
 @of_table
 @click.argument("files", nargs=-1, required=True, metavar="PARQUET...", type=click.Path(exists=True, dir_okay=False))
 @click.option("--rows-per-file", default=ROWS_PER_FILE, show_default=True, type=click.IntRange(1))
-@click.option("--source", default="", metavar="NAME", help="Take each of its files once, by name and content.")
+@click.option("--source", default="", metavar="NAME", help="Ingest each file of this source once, by name and content.")
 @click.option(
-    "--as", "name", default="", metavar="NAME", help="The one file's name at its source.  [default: its path]"
+    "--as",
+    "name",
+    default="",
+    metavar="NAME",
+    help="The file's name at its source; needs one file.  [default: its path]",
 )
-@click.option("--repeat", is_flag=True, help="Take content that the source brought under another name once more.")
-@click.option("--add-columns", is_flag=True, help="Add columns of the files that the table lacks.")
-@click.option("--widen", is_flag=True, help="Widen columns to types that hold the files' values too.")
+@click.option("--repeat", is_flag=True, help="Ingest content again that the source already had under another name.")
+@click.option("--add-columns", is_flag=True, help="Add the columns that the table lacks.")
+@click.option("--widen", is_flag=True, help="Widen columns to types that also hold the files' values.")
 def ingest(
     session: Session,
     table: str,
@@ -92,12 +102,12 @@ def ingest(
     add_columns: bool,
     widen: bool,
 ) -> None:
-    """Add the rows of Parquet files. With --source, the same command can be given again after it was cut off.
+    """Add the rows of Parquet files. With --source, repeat the same command after an interruption.
 
     A file whose columns do not fit those of the table is refused.
     """
     if name and (len(files) > 1 or not source):
-        raise click.UsageError("--as names the one file of a --source")
+        raise click.UsageError("--as needs --source and exactly one file")
     app = module("file_ingest")
     opened, data_files = opened_files(session, table)
     chosen = [app.input_file(Path(file), name) for file in files]
@@ -120,12 +130,14 @@ def ingest(
 
 @command("scan", example="stratalog table scan acme/events --from 100 --to 200 --output found.parquet")
 @of_table
-@click.option("--from", "low", metavar="KEY", help="Keys of the first column from here on.")
-@click.option("--to", "high", metavar="KEY", help="Up to, and without, this one.")
-@click.option("--at", type=int, metavar="VERSION", help="The table as it was.  [default: now]")
-@click.option("--output", type=click.Path(dir_okay=False), help="Write Parquet there, instead of lines of JSON here.")
+@click.option("--from", "low", metavar="KEY", help="The first key of the first column.")
+@click.option("--to", "high", metavar="KEY", help="The key at which to end; it is not included.")
+@click.option("--at", type=int, metavar="VERSION", help="The version to read.  [default: the newest]")
 @click.option(
-    "--skip-damaged", is_flag=True, help="Leave files out that cannot be read, and say so. The exit code is 1."
+    "--output", type=click.Path(dir_okay=False), help="Write Parquet to this file instead of printing JSON lines."
+)
+@click.option(
+    "--skip-damaged", is_flag=True, help="Leave out files that cannot be read, and report them. The exit code is 1."
 )
 def scan(
     session: Session,
@@ -136,9 +148,9 @@ def scan(
     output: str | None,
     skip_damaged: bool,
 ) -> None:
-    """Read the rows of a range of keys, in no order beyond that of the leaves.
+    """Read the rows of a range of keys. The leaves are in order, the rows within a leaf are not.
 
-    In JSON, what is no number there is a text: NaN, decimals, times by ISO 8601.
+    In JSON, values without a JSON form are texts: NaN, decimals, times by ISO 8601.
     """
     opened, data_files = opened_files(session, table)
     kind = data_files.schema.keys[0].type
@@ -163,7 +175,7 @@ def scan(
 @command("show", example="stratalog table show acme/events")
 @of_table
 def show(session: Session, table: str) -> None:
-    """The partitions of a table in order, with what they hold."""
+    """List the partitions of a table in order, with their files and rows."""
     opened = opened_table(session, table)
     view = opened.at()
     schema = view.meta.schema
@@ -201,7 +213,7 @@ def _written(parts: Any, output: str) -> int:
         if writer is not None:
             writer.close()
     if writer is None:
-        note("there are no rows in the range, so nothing was written")
+        note("no rows in the range; no file was written")
     return count
 
 

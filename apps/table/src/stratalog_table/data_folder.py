@@ -136,7 +136,7 @@ def _opened(url: str) -> tuple[Any, str]:
     try:
         files, base = fs.FileSystem.from_uri(url)
     except (pa.ArrowInvalid, OSError) as exc:
-        raise Invalid("the data files' URL leads nowhere", url=url, reason=str(exc)) from exc
+        raise Invalid("the URL of the data files cannot be opened", url=url, reason=str(exc)) from exc
     return files, base.rstrip("/")
 
 

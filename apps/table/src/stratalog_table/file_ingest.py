@@ -103,7 +103,7 @@ def ingest_files(
 def check_files(table: Table, files: Sequence[InputFile], source: str, *, repeat: bool = False) -> None:
     """Raise SourceConflict where files are not what the source brought under their names; Invalid, LimitExceeded."""
     if table.document.last_mutation(source):
-        text = "the source's batches are numbered, as an older version did; choose another name for the source"
+        text = "an older version ingested this source in numbered batches; choose another name for the source"
         raise SourceConflict(text, source=source)
     view = table.at()
     names = {file.sha256: file.name for file in reversed(files)}
@@ -112,7 +112,7 @@ def check_files(table: Table, files: Sequence[InputFile], source: str, *, repeat
         known = view.source_file(source, file.name)
         if known is not None and known.sha256 != file.sha256:
             raise SourceConflict(
-                "the source brought other content under the name",
+                "the source already had other content under the name",
                 source=source,
                 name=file.name,
                 sha256=file.sha256,
@@ -120,7 +120,7 @@ def check_files(table: Table, files: Sequence[InputFile], source: str, *, repeat
             )
         first = view.content_name(source, file.sha256) or names[file.sha256]
         if known is None and first != file.name and not repeat:
-            text = "the source brought the same content under another name"
+            text = "the source already had the same content under another name"
             raise SourceConflict(text, source=source, name=file.name, known_name=first)
 
 
@@ -167,7 +167,7 @@ def _read(file: InputFile) -> Iterator[pq.ParquetFile]:
     except (pa.ArrowException, OSError) as exc:
         if isinstance(exc, OSError) and exc.errno is not None:
             raise
-        raise Invalid("the file is no Parquet, or damaged", path=file.path, reason=str(exc)) from exc
+        raise Invalid("the file is not Parquet, or it is damaged", path=file.path, reason=str(exc)) from exc
 
 
 def _parts(opened: pq.ParquetFile, start: int, rows: int) -> Iterator[pa.Table]:

@@ -67,7 +67,7 @@ class FolderRegister:
             return known
         if known is not None and self._exists(known):
             raise DataFolderTaken(
-                "the data files belong to the table in another store; take them over with `stratalog table adopt`",
+                "the data files belong to the table in another store; adopt them with `stratalog table adopt`",
                 data=self._folder.url,
                 store=known.store,
             )
@@ -145,16 +145,18 @@ class FolderRegister:
 def check_vacant(folder: DataFolder) -> None:
     """Raise DataFolderTaken for a folder that is not empty, or is inside another table's folder or a store's blobs."""
     if folder.is_local and os.path.exists(os.path.join(folder.base, INDEX_FILE)):
-        raise DataFolderTaken("the folder for data files holds a store", data=folder.url)
+        raise DataFolderTaken("the folder for data files contains a store", data=folder.url)
     if not folder.is_empty():
         raise DataFolderTaken("the folder for data files is not empty", data=folder.url)
     below, above = folder.base, os.path.dirname(folder.base)
     while above and above != below:
         if not folder.is_vacant(f"{above}/{REGISTER}"):
-            raise DataFolderTaken("the folder for data files lies in another table's", data=folder.url, other=above)
+            raise DataFolderTaken("the folder for data files is inside another table's", data=folder.url, other=above)
         is_store = folder.is_local and os.path.exists(os.path.join(above, INDEX_FILE))
         if is_store and os.path.basename(below) == BLOBS_FOLDER:
-            raise DataFolderTaken("the folder for data files lies among a store's blobs", data=folder.url, store=above)
+            raise DataFolderTaken(
+                "the folder for data files is inside a store's folder of blobs", data=folder.url, store=above
+            )
         below, above = above, os.path.dirname(above)
 
 

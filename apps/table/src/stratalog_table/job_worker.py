@@ -76,7 +76,7 @@ class JobWorker:
             raise claim.missing(reference) from exc
         if count != reference.rows and not reference.approximate:
             raise DataFileDamaged(
-                "a data file has other rows than the table says",
+                "a data file does not have the rows that the table records",
                 filename=reference.filename,
                 value=count,
                 rows=reference.rows,
@@ -92,7 +92,7 @@ class JobWorker:
             except FileNotFoundError as exc:
                 raise claim.missing(reference) from exc
             except (pa.ArrowInvalid, pa.ArrowTypeError) as exc:
-                text = "a data file's columns cannot be joined with those of the others"
+                text = "a data file's columns do not fit those of the other files"
                 raise DataFileDamaged(text, filename=reference.filename, reason=str(exc)) from exc
         return schema
 

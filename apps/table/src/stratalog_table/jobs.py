@@ -147,7 +147,7 @@ class JobTracker:
         view = document.at()
         if view.get(UPTO) is None:
             if document.version:
-                raise Conflict("the name of the table's job tracker is another document's", document=document.name)
+                raise Conflict("another document has the name of the table's job tracker", document=document.name)
             return True
         followed = view.get(TABLE)
         if followed is not None:

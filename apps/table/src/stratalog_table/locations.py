@@ -36,12 +36,14 @@ def open_location(store: Store, location: str) -> str:
     Raises Invalid if the location is empty, or if it is relative and the store is not a folder.
     """
     if not location:
-        raise Invalid("the table does not say where its data files lie")
+        raise Invalid("the table has no location of data files")
     if not location.startswith(RELATIVE):
         return location
     folder = folder_of(store.location)
     if folder is None:
-        text = "the data files lie relative to a store in a folder; say where with `stratalog table adopt --data`"
+        text = (
+            "the data files are relative to a store in a folder; set their location with `stratalog table adopt --data`"
+        )
         raise Invalid(text, data=location, store=store.location)
     return Path(os.path.normpath(folder / location.removeprefix(RELATIVE))).as_uri()
 

@@ -191,7 +191,7 @@ def _push_reference(table: Table, data_files: DataFiles, reference: FileReferenc
             return False
         raise DataFileDamaged("a data file is missing", filename=reference.filename) from exc
     if rows.num_rows != reference.rows and not reference.approximate:
-        text = "a data file has other rows than the table says"
+        text = "a data file does not have the rows that the table records"
         raise DataFileDamaged(text, filename=reference.filename, value=rows.num_rows, rows=reference.rows)
     counted = list(zip(leaves, counts(data_files, rows, [leaf.region for leaf in leaves]), strict=True))
     chosen = [(leaf.partition, count) for leaf, count in counted if count] or [(leaves[0].partition, 0)]

@@ -1,4 +1,4 @@
-"""Commands that keep a table well: passes of maintenance, what they could not read, and their jobs."""
+"""Commands for the maintenance of a table: passes, unreadable data files, and jobs."""
 
 from __future__ import annotations
 
@@ -20,20 +20,38 @@ WATCH_SECONDS = 60.0
 
 @command("maintain", example="stratalog table maintain acme/events --rows-max 1000000")
 @of_table
-@click.option("--rows-max", default=ROWS_MAX, show_default=True, type=click.IntRange(1), help="Split larger leaves.")
-@click.option("--files-min", default=FILES_MIN, show_default=True, type=click.IntRange(2), help="Merge so many files.")
-@click.option("--age", default=AGE_SECONDS, show_default=True, metavar="SECONDS", help="Collect what is older.")
 @click.option(
-    "--lease", default=LEASE_SECONDS, show_default=True, metavar="SECONDS", help="Leave jobs so long to others."
+    "--rows-max", default=ROWS_MAX, show_default=True, type=click.IntRange(1), help="Split leaves with more rows."
 )
-@click.option("--watch", is_flag=True, help="Go on, with one pass after another.")
+@click.option(
+    "--files-min",
+    default=FILES_MIN,
+    show_default=True,
+    type=click.IntRange(2),
+    help="Merge the files of a leaf once it has this many of about one size.",
+)
+@click.option(
+    "--age",
+    default=AGE_SECONDS,
+    show_default=True,
+    metavar="SECONDS",
+    help="Collect files that have been unreferenced for this time.",
+)
+@click.option(
+    "--lease",
+    default=LEASE_SECONDS,
+    show_default=True,
+    metavar="SECONDS",
+    help="How long a claimed job is left to a worker that gives no sign.",
+)
+@click.option("--watch", is_flag=True, help="Keep running, one pass after another.")
 @click.option(
     "--every",
     default=WATCH_SECONDS,
     show_default=True,
     type=click.FloatRange(0),
     metavar="SECONDS",
-    help="With --watch.",
+    help="How long --watch waits between passes.",
 )
 def maintain(
     session: Session,
@@ -45,9 +63,9 @@ def maintain(
     watch: bool,
     every: float,
 ) -> None:
-    """One maintenance pass: split leaves, move references down, merge files, collect garbage. Run any number.
+    """Run one maintenance pass: split leaves, move references down, merge files, collect garbage.
 
-    What fails for one file or leaf is listed, and the exit code is 1; everything else is done.
+    Several passes may run at once. A failure of one file or leaf is listed, the pass continues, and the exit code is 1.
     """
     opened, data_files = opened_files(session, table)
     options = {
@@ -71,21 +89,21 @@ def maintain(
 
 @command("damaged", example="stratalog table damaged acme/events --retry")
 @of_table
-@click.option("--retry", is_flag=True, help="Read them again, and take back those that can be read.")
+@click.option("--retry", is_flag=True, help="Read them again, and restore the readable ones.")
 def damaged(session: Session, table: str, retry: bool) -> None:
-    """Data files that maintenance could not read and has set aside, and why. They stay in the table."""
+    """List the data files that maintenance could not read and has set aside. They stay in the table."""
     opened = opened_table(session, table)
     if retry:
         count = module("maintenance").retry_damaged(opened, module("rows").data_files_of(opened))
         note(f"{count} files can be read again")
     rows = ((file, [file.filename, file.reason]) for file in opened.at().damaged())
-    session.answer_list(rows, "no file is set aside", head=[["file", "reason"]])
+    session.answer_list(rows, "no data file is set aside", head=[["file", "reason"]])
 
 
 @command("jobs", example="stratalog table jobs acme/events")
 @of_table
 def jobs(session: Session, table: str) -> None:
-    """What became of compaction and ingest jobs, and why some were refused."""
+    """List compaction and ingest jobs, with their outcomes and the reasons of refusals."""
     opened = opened_table(session, table)
     rows = (
         (job, [job.job, job.partition or "-", job.status, str(job.created), str(job.finished or ""), _reason(job)])
@@ -99,7 +117,7 @@ def jobs(session: Session, table: str) -> None:
 @click.argument("job")
 @click.option("--partition", required=True, metavar="ID", help="The job's partition, as `table jobs` shows it.")
 def cancel(session: Session, table: str, job: str, partition: str) -> None:
-    """Cancel a merge job: its files are free for another. Who does it is refused when it commits."""
+    """Cancel a merge job, so that its files are free for another. The job's worker is refused when it commits."""
     opened = opened_table(session, table)
     version = opened.cancel_job(job, partition)
     session.answer({"table": table, "job": job, "version": version}, f"cancelled {job}, version {version}")

@@ -65,7 +65,7 @@ class TableView:
     def __init__(self, view: View) -> None:
         row = view.get(TABLE)
         if row is None:
-            raise NotFound("there is no table in the document", version=view.version)
+            raise NotFound("the document is not a table", version=view.version)
         self.meta = msgspec.convert(row, Meta)
         self.version = view.version
         self._view = view

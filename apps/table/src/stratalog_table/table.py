@@ -277,7 +277,7 @@ class Table:
         promised = self.document.log.version_at(self._clock.wall_ms() - retention_days * DAY_MS)
         if version > promised:
             raise Conflict(
-                "the table promises to keep its versions longer",
+                "the table's retention keeps its versions longer",
                 version=version,
                 promised=promised,
                 days=retention_days,
@@ -369,7 +369,7 @@ def _unfinished(store: Store, organisation: str, name: str) -> Table | None:
     except NotFound:
         return None
     if table.document.version:
-        raise Conflict("a log of that name exists", organisation=organisation, log=name)
+        raise Conflict("the name is in use", organisation=organisation, log=name)
     return table
 
 

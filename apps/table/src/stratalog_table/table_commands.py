@@ -1,4 +1,4 @@
-"""Commands on a table as a whole: its columns and promises, its data files, its end."""
+"""Commands on a whole table: alter columns and retention, adopt data files, clear and delete."""
 
 from __future__ import annotations
 
@@ -12,15 +12,17 @@ __all__ = ["adopt", "alter", "clear", "columns", "delete"]
 
 @command("alter", example="stratalog table alter acme/events --add price:double --keep-days 30")
 @of_table
-@click.option("--add", multiple=True, metavar="NAME:TYPE", help="A new column; it is empty in the rows that are there.")
-@click.option("--widen", multiple=True, metavar="NAME:TYPE", help="A type that holds all values of the present one.")
+@click.option("--add", multiple=True, metavar="NAME:TYPE", help="A new column; existing rows have no value in it.")
+@click.option(
+    "--widen", multiple=True, metavar="NAME:TYPE", help="A wider type of a column, which holds all present values."
+)
 @of_retention_days
 def alter(
     session: Session, table: str, add: tuple[str, ...], widen: tuple[str, ...], retention_days: int | None
 ) -> None:
-    """Add and widen columns, and promise how long old data files stay. Data files are not rewritten."""
+    """Add and widen columns, and set how long old data files are kept. No data file is rewritten."""
     if not add and not widen and retention_days is None:
-        raise click.UsageError("say what is to change: --add, --widen or --keep-days")
+        raise click.UsageError("give at least one of --add, --widen and --keep-days")
     opened = opened_table(session, table)
     for options, columns in (({"add": True}, add), ({"widen": True}, widen)):
         if columns:
@@ -40,7 +42,7 @@ def alter(
 @command("columns", example="stratalog table columns acme/events")
 @of_table
 def columns(session: Session, table: str) -> None:
-    """The columns of a table: those of the row key first."""
+    """List the columns of a table; those of the row key come first."""
     view = opened_table(session, table).at()
     text = module("columns").type_text
     listed = [
@@ -53,19 +55,19 @@ def columns(session: Session, table: str) -> None:
 
 @command("clear", example="stratalog table clear acme/events --yes")
 @of_table
-@click.option("--yes", is_flag=True, help="Do not ask.")
+@click.option("--yes", is_flag=True, help="Do not ask for confirmation.")
 def clear(session: Session, table: str, yes: bool) -> None:
-    """Forget all rows of a table; its history and its partitions stay. `table maintain` collects the data files."""
+    """Remove all rows of a table. History and partitions stay; `table maintain` collects the data files."""
     opened = opened_table(session, table)
     if not yes:
-        click.confirm(f"forget all rows of {table}?", abort=True, err=True)
+        click.confirm(f"remove all rows of {table}?", abort=True, err=True)
     version = opened.clear_files()
     session.answer({"table": table, "version": version}, f"cleared {table}, version {version}")
 
 
 @command("delete", example="stratalog table delete acme/events --yes")
 @of_table
-@click.option("--yes", is_flag=True, help="Do not ask.")
+@click.option("--yes", is_flag=True, help="Do not ask for confirmation.")
 def delete(session: Session, table: str, yes: bool) -> None:
     """Delete a table, its jobs and its data files. Files that a fork or a copy of it needs stay."""
     opened = opened_table(session, table)
@@ -78,12 +80,14 @@ def delete(session: Session, table: str, yes: bool) -> None:
 
 @command("adopt", example="stratalog table adopt acme/events --yes")
 @of_table
-@click.option("--data", default="", metavar="FOLDER|URL", help="Where the data files lie now.  [default: as before]")
-@click.option("--yes", is_flag=True, help="Do not ask.")
+@click.option(
+    "--data", default="", metavar="FOLDER|URL", help="The present location of the data files.  [default: unchanged]"
+)
+@click.option("--yes", is_flag=True, help="Do not ask for confirmation.")
 def adopt(session: Session, table: str, data: str, yes: bool) -> None:
-    """Take the data files over for this store's table alone. All files in the folder that its log names become its own.
+    """Make this store's table the only owner of its data files: all files in the folder that its log names.
 
-    For a table of a copied store, one made by an older version, and data files that were moved.
+    Use it for a table of a copied store, for one made by an older version, and after moving data files.
     """
     opened = opened_table(session, table)
     url = data_url(session, table, data) if data else ""
@@ -91,7 +95,11 @@ def adopt(session: Session, table: str, data: str, yes: bool) -> None:
         url or module("locations").open_location(opened.store, opened.at().meta.data)
     )
     if not yes:
-        click.confirm(f"is no other store's {table} in use, nor another table in {folder.url}?", abort=True, err=True)
+        click.confirm(
+            f"confirm that no other store uses its {table}, and that no other table uses {folder.url}",
+            abort=True,
+            err=True,
+        )
     opened.register(folder).adopt()
     if url:
         opened.set_data(url)

@@ -197,7 +197,7 @@ class Committer:
         else:  # committed before the answer was lost
             answers = [*committed_with(self._document, client, number + 1).values()]
             if not answers:
-                raise OutcomeUnknown("a batch is neither committed nor free to be", document=self._document.name)
+                raise OutcomeUnknown("the outcome of a batch is unknown", document=self._document.name)
         self._client = client, number + len(mutations)
         return answers
 

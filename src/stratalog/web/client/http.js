@@ -78,7 +78,7 @@ export class Http {
       throw error;
     }
     this.#heed(response.headers.get("Stratalog-Live") ?? "");
-    if (answer === undefined) throw new StratalogError("corrupt", "the server's answer does not decode");
+    if (answer === undefined) throw new StratalogError("corrupt", "the server's response cannot be decoded");
     return decode(answer);
   }
 

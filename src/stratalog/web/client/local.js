@@ -64,7 +64,7 @@ export class Local {
   /** Keep a mutation under the next number. Returns it, and a promise that it is durable. */
   add(name, args) {
     if (this.pending.length >= PENDING_MAX) {
-      throw new StratalogError("limit-exceeded", "too many mutations wait for the server", { limit: PENDING_MAX });
+      throw new StratalogError("limit-exceeded", "too many mutations are pending", { limit: PENDING_MAX });
     }
     const { tabLease, next } = this.#facts;
     const sequence = ++this.#facts.sequence;
@@ -154,7 +154,7 @@ export class Local {
     if (this.cookie !== asked || (asked && cookie.order < asked.order)) return { settled: [], durable: null };
     const elsewhere = asked !== null && cookie.origin !== asked.origin;
     if (elsewhere && !hasFullState(pulled)) {
-      throw new StratalogError("corrupt", "a pull goes over to another document without its whole state");
+      throw new StratalogError("corrupt", "the server's response changes to another document without its whole state");
     }
     for (const operation of pulled.patch) applyTo(this.state, operation);
     this.#facts.cookie = cookie;

@@ -42,7 +42,7 @@ export function interpretPush(client, batch, before, pushed, first) {
   if (pairs.some(([, { status }]) => status === UNKNOWN)) return { committed, isBehind: true, uncommitted };
   const gap = pairs.find(([, outcome]) => outcome.status === "gap")?.[1];
   if (!gap) return { committed };
-  if (!(gap.expected < gap.id)) throw new StratalogError("corrupt", "a gap does not say what came before it", gap);
+  if (!(gap.expected < gap.id)) throw new StratalogError("corrupt", "a gap must expect a number below its id", gap);
   if (gap.expected < first.id) return { committed: [], isBehind: true, uncommitted: () => true };
   return { committed, resendFrom: gap.expected };
 }
@@ -55,5 +55,5 @@ function checkFits(client, batch, outcomes) {
   const fits =
     outcomes.length === batch.length &&
     outcomes.every((outcome, index) => outcome.client === client && outcome.id === batch[index].id);
-  if (!fits) throw new StratalogError("corrupt", "the answer to a push names other mutations");
+  if (!fits) throw new StratalogError("corrupt", "the response to a push names other mutations");
 }

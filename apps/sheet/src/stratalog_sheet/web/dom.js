@@ -59,8 +59,8 @@ export function save(blob, name) {
 
 /** What went wrong, as a sentence: a message without the details that it ends with. */
 export function sentence({ code, message }) {
-  if (code === "not-found") return "There is no such thing here.";
-  if (code === "outcome-unknown") return "The server is not reached.";
+  if (code === "not-found") return "Not found.";
+  if (code === "outcome-unknown") return "The server cannot be reached.";
   const [text] = message.split(/ \w+=/);
   return `${text.charAt(0).toUpperCase()}${text.slice(1)}${/[.?!…]$/.test(text) ? "" : "."}`;
 }

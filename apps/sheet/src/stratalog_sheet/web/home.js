@@ -24,7 +24,7 @@ async function refresh() {
     show();
   } catch (error) {
     if (askForToken(error)) return;
-    hint(error.code === "outcome-unknown" ? "The server is not reached. Trying again…" : sentence(error), true);
+    hint(error.code === "outcome-unknown" ? "The server cannot be reached. Trying again…" : sentence(error), true);
   }
 }
 

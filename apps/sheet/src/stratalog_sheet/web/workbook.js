@@ -159,7 +159,7 @@ export class Workbook extends EventTarget {
     const known = cached.snapshot?.facts.incarnation;
     const typed = cached.pending && (cached.pending.incarnation ?? known);
     if (!typed || typed === this.facts.incarnation) return;
-    if (typed === known) throw new StratalogError("not-found", "the sheet was deleted, and another has its name");
+    if (typed === known) throw new StratalogError("not-found", "the sheet was deleted, and its name was reused");
     // Another tab has opened the new one: what those changes stand on is not here any more.
     cached.pending = null;
     const text = "changes that waited here were made to a sheet of this name that was deleted";
