@@ -146,7 +146,7 @@ def test_who_is_recognised_counts_for_the_address_no_more() -> None:
         for _ in range(5):
             stack.enter_context(budgets.open(scope())).count_for_address()
         unknown = stack.enter_context(budgets.open(scope()))
-        with pytest.raises(Refused, match="the address has its share"):
+        with pytest.raises(Refused, match="the address has used its share"):
             unknown.count_for_address()
         stack.enter_context(budgets.open(scope("10.0.0.2"))).count_for_address()
 
@@ -158,7 +158,7 @@ def test_a_connection_that_a_share_refuses_stays_its_address_s() -> None:
             stack.enter_context(budgets.open(scope())).count_for_principal("u-ada")
         fifth = stack.enter_context(budgets.open(scope()))
         fifth.count_for_address()
-        with pytest.raises(Refused, match="the principal has its share"):
+        with pytest.raises(Refused, match="the principal has used its share"):
             fifth.count_for_principal("u-ada")
         assert (fifth.principal, fifth.holder) == ("", ("address", "10.0.0.1"))
         assert fifth.holders == (("address", "10.0.0.1"),)
@@ -182,7 +182,7 @@ def test_shares_are_parts_of_what_the_process_has_room_for() -> None:
         for _ in range(4):
             stack.enter_context(budgets.open(scope())).count_for_principal("u-ada")
         fifth = stack.enter_context(budgets.open(scope()))
-        with pytest.raises(Refused, match="the principal has its share"):
+        with pytest.raises(Refused, match="the principal has used its share"):
             fifth.count_for_principal("u-ada")
 
 

@@ -227,7 +227,7 @@ def test_where_descriptors_run_out_the_server_waits_and_says_so_once_a_second(
 
     run_jumping(story())
     assert tries == [float(second) for second in range(11)]
-    assert {record.getMessage() for record in caplog.records} == {"no connection can be accepted: Too many open files"}
+    assert {record.getMessage() for record in caplog.records} == {"cannot accept connections: Too many open files"}
 
 
 def test_connections_leave_descriptors_to_the_store() -> None:
