@@ -238,7 +238,7 @@ async def _wait_in_turn() -> None:
     await asyncio.sleep(0)
     try:
         for name in ("plan", "fourth"):
-            with pytest.raises(Refused, match=r"too many calls|has its share"):
+            with pytest.raises(Refused, match=r"too many calls|has used its share"):
                 await turns.run(("acme", name), gate.wait)
         while not set(threading.enumerate()) - before:
             await asyncio.sleep(0)
@@ -273,7 +273,7 @@ async def _wait_for_one() -> None:
     turns, gate = EngineTurns(EngineSettings(engines_max=1, waiting_max=4)), threading.Event()
     waiting = [asyncio.ensure_future(turns.run(("acme", "plan"), gate.wait)) for _ in range(2)]
     await asyncio.sleep(0)
-    with pytest.raises(Refused, match="the document has its share"):
+    with pytest.raises(Refused, match="the document has used its share"):
         await turns.run(("acme", "plan"), gate.wait)
     waiting.append(asyncio.ensure_future(turns.run(("acme", "other"), gate.wait)))
     gate.set()
