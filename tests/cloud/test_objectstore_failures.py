@@ -306,7 +306,7 @@ def test_a_bucket_of_another_account_is_named_as_that() -> None:
         def create_bucket(self, **given: Any) -> None:
             self.refuse(409, "BucketAlreadyExists")
 
-    with pytest.raises(Invalid, match="somebody else has a bucket of that name"):
+    with pytest.raises(Invalid, match="another AWS account owns a bucket of that name"):
         create_bucket(Theirs("eu-west-1"), "plans")
 
 

@@ -46,9 +46,9 @@ function given({ model, receive }, message) {
   if (grown.some((lines, index) => lines !== grownBy(effect, ["ROW", "COL"][index]))) return [];
   return [...before].flatMap(([name, { col, row }]) => {
     const there = after.get(name);
-    const told = movedBy({ sheetId, col, row }, effect);
-    const isTold = told.gone ? !there : !there || (there.col === told.col && there.row === told.row);
-    return isTold ? [] : [`${name} goes to ${JSON.stringify(there)}, not to ${JSON.stringify(told)}`];
+    const foretold = movedBy({ sheetId, col, row }, effect);
+    const isRight = foretold.gone ? !there : !there || (there.col === foretold.col && there.row === foretold.row);
+    return isRight ? [] : [`${name} goes to ${JSON.stringify(there)}, not to ${JSON.stringify(foretold)}`];
   });
 }
 

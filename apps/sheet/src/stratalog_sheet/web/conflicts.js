@@ -162,7 +162,7 @@ export function changeOf(commands) {
   return { change: [...names].join(", "), commands };
 }
 
-/** What an entry does to cells: its commands, or what an undo or redo does, which writes nothing new where it undoes. */
+/** What an entry does to cells: its commands, or those of an undo or redo. An undo writes nothing new. */
 export function effectOf({ type }, commands, effectOfTarget) {
   if (type === "REVISION_UNDONE") return effectOfTarget().filter(isShift);
   return type === "REVISION_REDONE" ? effectOfTarget() : commands;

@@ -68,7 +68,8 @@ export const commandsOfRevision = ({ session }, id) => session.revisions.get(id)
 /** What an undo or redo does to the present state, as commands. */
 export function effectOfHistory({ session }, { undoneRevisionId, redoneRevisionId }) {
   const isPending = (id) => session.pendingMessages.some(({ nextRevisionId }) => nextRevisionId === id);
-  return session.revisions.tree.effectOf(undoneRevisionId ?? redoneRevisionId, undoneRevisionId !== undefined, isPending);
+  const isUndo = undoneRevisionId !== undefined;
+  return session.revisions.tree.effectOf(undoneRevisionId ?? redoneRevisionId, isUndo, isPending);
 }
 
 /**

@@ -1,6 +1,7 @@
-// Rebase: what the engine moves in its history is moved in order, past one command after the other. The engine moves all
-// of a history by a command as it came, also what was typed after a row came or went, and so has it in another cell:
-// docs/concepts/sheet-engine-reports.md. The server's engines load this file, too, as a script: it has no exports.
+// Rebase: what the engine moves in its history is moved in order, past one command after the other. The engine itself
+// moves all of a history by a command as it came, also what was typed after a row came or went, and so has it in
+// another cell: docs/concepts/sheet-engine-reports.md. The server's engines load this file, too, as a script: it has no
+// exports.
 {
   /** What an undo says that is made in order. One without it is followed as the engine does, as all of a log must. */
   const IN_ORDER = "ordered";
@@ -73,8 +74,9 @@
   };
 
   /**
-   * What an undo of an operation does now, or a redo: moved past what came since. `isPending` says which operations wait,
-   * and come after it. Lines that were added beside one that goes are gone with it, which this does not say. @this {any}
+   * What an undo of an operation does now, or a redo: moved past what came since. `isPending` says which operations
+   * wait, and come after it. Lines that were added beside one that goes are gone with it; this does not say so.
+   * @this {any}
    */
   Tree.effectOf = function (id, isUndo, isPending) {
     const { branch, operation } = this.findOperation(this.getLastBranch(), id);
