@@ -1,4 +1,4 @@
-"""A few seconds of the attacks that `make hostile` goes on with for minutes; and each check can fail."""
+"""Short runs of `make hostile` (without its sheets) and `make endurance`, and tests that each check can fail."""
 
 from __future__ import annotations
 

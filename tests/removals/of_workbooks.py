@@ -1,4 +1,4 @@
-"""Removals of fixes: workbooks that other programs wrote."""
+"""Removals of fixes: import and export of workbooks that other programs wrote."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A server on a store in memory, and the calls that tests make again and again."""
+"""Helpers for tests of the HTTP API: a server, by default on an in-memory store, and common calls."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ Client = TestClient[Litestar]
 
 @contextmanager
 def serving(application: Application | None = None, store: Store | None = None) -> Iterator[Client]:
-    """A client of a running server, which knows the name that test clients call it by."""
+    """Run a server that accepts `HOST`, the host name of test clients, and yield a client of it."""
     application = application or Application()
     known = msgspec.structs.replace(application, hosts=(*application.hosts, HOST))
     with TestClient(create_app(store or open_store("memory:"), known)) as client:
@@ -32,7 +32,7 @@ def serving(application: Application | None = None, store: Store | None = None) 
 
 
 def run_in_time(story: Coroutine[Any, Any, None]) -> None:
-    """Run a story. It fails, rather than hang, where something in it waits for ever."""
+    """Run a coroutine. Raises TimeoutError after `STORY_SECONDS_MAX` seconds, so that no test waits for ever."""
 
     async def run() -> None:
         async with asyncio.timeout(STORY_SECONDS_MAX):
@@ -46,14 +46,17 @@ def mutation(client: str, id: int, name: str = "put", /, **args: Any) -> dict[st
 
 
 def push(client: Client, *mutations: dict[str, Any], path: str = BUDGET, group: str = "g", **headers: str) -> Any:
-    """The outcomes of a push that went well."""
+    """Push mutations, assert that the server answers 200, and return their outcomes."""
     answer = client.post(f"{path}/push", json={"group": group, "mutations": mutations}, headers=headers)
     assert answer.status_code == 200, answer.text
     return answer.json()["outcomes"]
 
 
 def problem(answer: httpx.Response, *, scope: bool = False) -> tuple[int, str]:
-    """The status and code of an error, which has the one shape that errors have; with ``scope`` where callers share."""
+    """Return an error's status and code. Assert that its body has the fields of every error.
+
+    ``scope`` also asserts that the body names the scope of a shared limit.
+    """
     said = answer.json()
     assert set(said) - {"scope"} == {"code", "message", "limit", "value"}, said
     assert not scope or "scope" in said, said

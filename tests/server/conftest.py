@@ -1,4 +1,4 @@
-"""What the tests of the HTTP API share."""
+"""Fixtures for tests of the HTTP API."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ def client() -> Iterator[Client]:
 
 @pytest.fixture
 def budget(client: Client) -> Client:
-    """The client of a server with a document of three versions, the last a rejection."""
+    """Return a client of a server with a document of three versions. The last version records a rejection."""
     assert client.put(BUDGET).status_code == 201
     push(client, mutation("ada", 1, key="cells/C2", value=100))
     push(client, mutation("ada", 2, key="cells/C2", value=105), mutation("bob", 1, key="title", value="Budget"))

@@ -1,4 +1,4 @@
-"""Two browser windows on one sheet, through the functions that Lambda calls."""
+"""Two browser windows on one sheet, served by the Lambda functions behind a local gateway."""
 
 from __future__ import annotations
 

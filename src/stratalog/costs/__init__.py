@@ -1,8 +1,8 @@
-"""The cost of a workload: billed units, and dollars by a dated list of prices.
+"""The cost of a workload, in billed units and in dollars. A dated list gives the prices.
 
 Modules
 -------
 prices    a list of prices, each with its source
-bill      counted units in dollars
+bill      the counts of a meter as billed units, and their price in dollars
 workload  the billed units of each operation, measured by running it
 """

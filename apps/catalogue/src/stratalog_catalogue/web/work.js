@@ -1,4 +1,4 @@
-// One work: what the shared model says of it, and the history of its record.
+// Work: shows one work in the shared model, and the history of its record.
 
 import { showHistory } from "./history.js";
 import { fetchJson, make, size } from "./parts.js";
@@ -6,7 +6,10 @@ import { fetchJson, make, size } from "./parts.js";
 const RELATIONS_SHOWN = 60;
 const VERSIONS_SHOWN = 1000;
 
-/** Show a work in `element`, as long as `isWanted`. A message stands for what is missing; `search` looks a name up. */
+/**
+ * Fetch a work and its record's versions and show them in `element`, unless `isWanted()` is false by then. Without a
+ * work, or after an error, show a message. A click on a related name calls `search(name)`.
+ */
 export async function showWork(element, base, asked, search, isWanted) {
   try {
     const versions = await fetchVersions(base, asked);
@@ -21,7 +24,7 @@ export async function showWork(element, base, asked, search, isWanted) {
   }
 }
 
-/** The versions of a record, newest first, page by page; of very many the newest. */
+/** Fetch the versions of a record in pages, newest first, until there are at least `VERSIONS_SHOWN`. */
 async function fetchVersions(base, asked) {
   const versions = [];
   let before;

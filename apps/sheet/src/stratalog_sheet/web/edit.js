@@ -1,4 +1,4 @@
-// Edit: the page of one sheet. It brings the workbook, the canvas, the timeline and the panel together.
+// Edit: the page of one sheet. It connects the workbook, the canvases, the timeline and the panel.
 
 import { Canvas, theme } from "./canvas.js";
 import { drawConflicts } from "./conflictList.js";
@@ -30,7 +30,7 @@ const server = new Server(organisation);
 const me = { name: ownName(), isReader: query.has("view") };
 const marks = new Marks(() => shownModel()?.trigger("update"));
 const page = { marks, refusesUndo: () => !["saved", "saving"].includes(workbook.connectionStatus) };
-/** What follows the cells of the workbook, and not those of a version that is looked at. */
+/** Callbacks for the workbook's model only. The version viewer's model does not get them. */
 const following = {
   onMoved: (command) => tracker.move(command),
   onEditLost: (composer) => tracker.lose(composer),
@@ -59,7 +59,7 @@ async function begin() {
   workbook.addEventListener("model", mountNow);
   workbook.addEventListener("gone", showGone);
   workbook.addEventListener("lost", showOtherHistory);
-  // Another model takes the place of this one: what is being typed is taken along.
+  // A reload replaces the model. Commit the open edit first: the new model receives it with the pending changes.
   workbook.addEventListener("reload", () => canvases.now.endTyping());
   for (const type of ["added", "removed"]) workbook.conflicts.addEventListener(type, showConflicts);
   await workbook.open();
@@ -100,7 +100,7 @@ async function mountNow() {
 function listen() {
   find("#online").addEventListener("click", () => (workbook.isOnline ? workbook.goOffline() : workbook.goOnline()));
   find("#history").addEventListener("click", () => showPanel(!panel.isOpen));
-  // Who points at one of these goes on typing where they were.
+  // A click on one of these buttons must not take the focus from the cell that is being edited.
   for (const button of document.querySelectorAll("#online, #history, #scheme, #title")) {
     button.addEventListener("mousedown", (event) => event.preventDefault());
   }
@@ -168,7 +168,10 @@ const does = {
   },
 };
 
-/** The cells that differ: from the version before it, or from now where that is asked for. */
+/**
+ * Return a version's entry, the zones to mark, and a count. Without comparison the zones are those that the entry
+ * changes. With comparison they are cells that differ from the newest version; the count includes unmarked cells.
+ */
 async function changedAt(version) {
   const [entry] = await entryOf(version);
   if (!timeline.isComparing) {
@@ -178,7 +181,7 @@ async function changedAt(version) {
   const differences = await server.get(server.path(name, "/changes"), { source: version, target: workbook.version });
   if (differences.length > COMPARED_CELLS_MAX)
     toast(`${differences.length} cells differ; the first ${COMPARED_CELLS_MAX} are marked.`);
-  // What is shown is the earlier version: a cell that it has not cannot be marked in it.
+  // The canvas shows the earlier version, so only cells that exist in it can be marked.
   const changed = differences
     .slice(0, COMPARED_CELLS_MAX)
     .filter(({ earlier_cell }) => earlier_cell)
@@ -219,7 +222,7 @@ function noteEntry(entry) {
   panel?.refresh();
 }
 
-/** What is shown of versions is of a history that the server has lost. */
+/** Go back to now and read the named versions again: the server has lost the history that the page had read. */
 function showOtherHistory() {
   timeline?.go(null);
   versionViewer.forget();
@@ -240,7 +243,7 @@ async function showNames() {
   timeline.names = await server.get(server.path(name, "/versions")).catch(() => []);
 }
 
-/** Open what happened while this page was away, once for each conflict that is new, as soon as the server is back. */
+/** Show the number of conflicts. When the server is reached, new ones open the panel at their tab, each only once. */
 function showConflicts() {
   const { items } = workbook.conflicts;
   if (!panel || !workbook.model) return;
@@ -264,7 +267,7 @@ function dismiss(item) {
   workbook.conflicts.remove((other) => !item || other === item);
 }
 
-/** Whether a row of texts stays on top of what is sorted. */
+/** Ask the user whether a row of texts is a heading. A sort leaves a heading on top. */
 function asksHeading(row, texts) {
   const some = texts.slice(0, HEADINGS_SHOWN_MAX).map((text) => `“${String(text).slice(0, 40)}”`);
   const more = texts.length > HEADINGS_SHOWN_MAX ? ", …" : "";
@@ -290,7 +293,7 @@ async function askTitle() {
   if (change?.type === "renamed") showTitle(change.data.title);
 }
 
-/** The sheet was deleted: nothing more can be written, and nothing that was is lost without a word. */
+/** The sheet was deleted and accepts no changes. Offer the page's copy, with its unsent changes, as a download. */
 function showGone() {
   canvases.now.endTyping();
   timeline?.go(null);

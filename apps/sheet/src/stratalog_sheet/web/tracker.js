@@ -1,4 +1,5 @@
-// Tracker: follows the cell that is typed into, and those of conflicts, as rows, columns and sheets come and leave.
+// Tracker: follows the cell that is being edited and the cells of conflicts while rows, columns and sheets are inserted
+// and deleted.
 
 import { editOf, moveEdit, moveSelection, traced } from "./engine.js";
 import { moved } from "./positions.js";
@@ -7,13 +8,13 @@ export class Tracker {
   #conflicts;
   #composer;
 
-  /** `composer()` gives the composer of the model that is edited, or null. */
+  /** `composer()` returns the composer of the workbook's model, or null. */
   constructor(conflicts, composer) {
     this.#conflicts = conflicts;
     this.#composer = composer;
   }
 
-  /** The model has done this, in the coordinates that it shows. */
+  /** Follow a command that the model has executed. Its coordinates are those of the optimistic state. */
   move(command) {
     this.#conflicts.move(command);
     const composer = this.#composer();
@@ -25,7 +26,10 @@ export class Tracker {
     else moveEdit(composer, position);
   }
 
-  /** Give the model an undo or redo, which moves cells without saying how. */
+  /**
+   * Call `deliver`, which gives the model an undo or redo, and update the followed cells. The message does not say
+   * where it moves cells, so `traced` finds their positions.
+   */
   across(model, deliver) {
     const composer = this.#composer();
     const edit = editOf(composer);
@@ -35,7 +39,7 @@ export class Tracker {
     const positions = traced(model, cells, deliver);
     items.forEach((item, index) => Object.assign(item, positions[index] ?? { gone: "ROW" }));
     this.#conflicts.changes += 1;
-    // The sheet may have gone, and what is typed with it.
+    // The undo or redo may have deleted the sheet, and the edit with it.
     if (!edit || !editOf(composer)) return;
     const position = positions.at(-1);
     if (!position) return this.lose(composer, { gone: "ROW" });
@@ -43,7 +47,10 @@ export class Tracker {
     moveSelection(model, position);
   }
 
-  /** What is being typed has lost its cell. */
+  /**
+   * Handle an edit whose cell was deleted. Record the typed text as a conflict, unless it is empty or unchanged, and
+   * cancel the edit. If the whole sheet was deleted, the engine ends the edit.
+   */
   lose(composer, position = { gone: "SHEET" }) {
     const { sheetId, col, row, text, isChanged } = editOf(composer);
     const cell = { sheetId, col, row, ...position, was: { col, row }, line: `typed ${sheetId} ${col} ${row}` };
