@@ -1,15 +1,15 @@
-"""Hostile callers of all kinds at once, beside honest ones who must not notice: ``python -m tests.hostile``.
+"""Attacks of all kinds on one server, which must keep serving its honest callers: ``python -m tests.hostile``.
 
-The server has one core to itself and the callers another. An undisturbed run comes first, for comparison.
+The server runs on one core, and all callers run on another. A run without attacks comes first, for comparison.
 
 Modules
 -------
-__main__     the command: both runs, and a table of what was measured
-application  what is served: tokens, rules and, where the engine is installed, sheets
-server       the server's process: its core, memory and log
-http_calls   HTTP calls that cost little, and raw ones
-honest       honest callers: requests at a steady rate, live connections, and writes that are read back
+__main__     the command: both runs, and a table of the measurements
+application  the served application: tokens, rules and, unless switched off, sheets
+server       the server's process, with its core, memory and log
+http_calls   HTTP calls at a low cost for the caller, and raw sockets
+honest       honest callers: requests at a steady rate, live connections, and writes read back at the end
 attacks      one function for each kind of attack
-endurance    a command: many requests under many live connections, after which nothing has grown
-checks       what is measured, and what may not be exceeded
+endurance    a command: many requests and live connections, during which memory and times must not grow
+checks       the measurements, and the limits for them
 """

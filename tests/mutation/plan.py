@@ -1,6 +1,7 @@
-"""Which commands judge a change of a module: the narrowest tests first, then all of its part, then simulated worlds.
+"""The commands that test a changed module, narrowest first.
 
-A command that fails, hangs or eats memory has noticed the change; then no later one runs.
+First run the tests that name the module, then those of its part, then simulations, and last the tests of behaviour. A
+command notices the change if it fails, hangs or exhausts its memory. Then no later command runs.
 """
 
 from __future__ import annotations
@@ -21,11 +22,11 @@ PARTS = {
     "sync": ("tests/server/test_pull.py", "tests/server/test_lost_branches.py", "tests/client"),
     "worker": ("tests/server",),
 }
-"""The packages that are sampled, each with the tests of its part."""
+"""The sampled packages, each with the paths of its tests."""
 
 FOLDERS = "backends cli client documents log maintenance records server tampering tree"
 BEHAVIOUR = (*(f"tests/{name}" for name in FOLDERS.split()), "tests/test_bad_input.py", "tests/test_store.py")
-"""What judges last. Tests of the source itself would notice any change, so they judge none."""
+"""The tests that run last. Tests of the source text are left out, since they would notice any change."""
 
 FILES_FIRST_MAX = 12
 SEEDS = 400
@@ -33,13 +34,13 @@ PYTEST = (sys.executable, "-m", "pytest", "-q", "-x", "--quick", "-p", "no:cache
 
 
 def modules_of(root: Path) -> Iterator[Path]:
-    """The modules that are sampled, in order."""
+    """Yield the paths of the sampled modules, in order."""
     for part in sorted(PARTS):
         yield from sorted((root / "src" / "stratalog" / part).rglob("*.py"))
 
 
 def commands_for(path: str, root: Path, seed: int) -> Iterator[list[str]]:
-    """What judges a change of the module at ``path``, below ``root``; ``seed`` is that of random tests."""
+    """Yield the commands that test a change of the module at ``path`` below ``root``. Random tests use ``seed``."""
     part = Path(path).parts[2]
     if files := _tests_naming(path, root):
         yield [*PYTEST, *files]
@@ -53,7 +54,7 @@ def commands_for(path: str, root: Path, seed: int) -> Iterator[list[str]]:
 
 
 def _tests_naming(path: str, root: Path) -> list[str]:
-    """The test files that import the module or are called as it is; none where nearly all do."""
+    """Return the test files that import the module or bear its name; none if they exceed `FILES_FIRST_MAX`."""
     package, module = Path(path).parts[2:-1], Path(path).stem
     dotted = re.escape(".".join(["stratalog", *package, module]))
     imports = re.compile(rf"^(from|import) {dotted}\b", re.MULTILINE)

@@ -1,4 +1,4 @@
-"""The commands of `stratalog sheet`: the same sheet by hand, version by version."""
+"""The commands of `stratalog sheet`: edit a sheet, read and restore its versions, import and export files."""
 
 from __future__ import annotations
 

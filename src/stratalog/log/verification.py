@@ -1,7 +1,7 @@
-"""Verification of a hash chain: compute every hash anew, and report each misfit by kind and version.
+"""Verification of a hash chain: recompute every hash, and report each fault by kind and version.
 
-Logs and records are verified by the same walk. Each yields its entries or versions as `Link` objects, and those that it
-could not read as `Damage`.
+The same walk verifies logs and records. Each supplies its entries or versions as `Link` objects, or as `Damage` where
+they could not be read.
 """
 
 from __future__ import annotations
@@ -23,11 +23,11 @@ __all__ = ["ChainReport", "Damage", "Finding", "FindingKind", "Link", "check_cha
 FindingKind = Literal["altered", "missing", "disordered"]
 
 SEARCHES_MAX = 20
-"""The limit of searches for a misplaced link. Each search computes a hash for every link of the history."""
+"""The limit of searches for misplaced links in one walk. Each search hashes every link of the history."""
 
 
 class Finding(msgspec.Struct, frozen=True):
-    """A fault of the versions ``version`` to ``last``."""
+    """A fault of all versions from ``version`` to ``last``."""
 
     kind: FindingKind
     version: int
@@ -38,7 +38,7 @@ class Finding(msgspec.Struct, frozen=True):
 
 
 class Damage(msgspec.Struct, frozen=True):
-    """A version that could not be read. ``hash`` is the hash that it stores, if that much could be read."""
+    """A version that could not be read. ``hash`` is its stored hash, or empty if that could not be read either."""
 
     version: int
     kind: FindingKind
@@ -49,7 +49,7 @@ class Damage(msgspec.Struct, frozen=True):
 
 
 class Link(msgspec.Struct, frozen=True, gc=False):
-    """One version as stored: its own facts, and the hash that it claims."""
+    """One version as stored: its own facts and its stored hash."""
 
     version: int
     created_ms: int
@@ -64,24 +64,24 @@ class Link(msgspec.Struct, frozen=True, gc=False):
     extras: Any = None
 
     def hash_after(self, before: bytes, version: int) -> bytes:
-        """Return the hash that it would have as ``version`` after ``before``."""
+        """Return the hash that these facts have as version ``version`` after the hash ``before``."""
         who = self.principal, self.author, self.write_id
         return link(before, version, self.created_ms, *who, self.digest, self.extras)
 
 
 class ChainReport(msgspec.Struct, frozen=True, kw_only=True):
-    """The result of a verification. Without findings, each version after ``start`` fits the one before it."""
+    """The result of a verification. Without findings, each version after ``start`` follows from the one before it."""
 
     origin: str
     start: int
-    """0, the floor, or the fork version where the entries of the fork's ancestors are forgotten."""
+    """0, the floor, or the version of a fork point where the entries of the ancestors are forgotten."""
 
     version: int
     hash: bytes
-    """The hash that ``version`` stores."""
+    """The stored hash of ``version``; empty if it could not be read."""
 
     redacted: tuple[int, ...] = ()
-    """The versions whose bodies were erased. Only their digests are verified."""
+    """The versions whose bodies were erased. The verification uses their stored digests."""
 
     findings: tuple[Finding, ...] = ()
 
@@ -93,12 +93,12 @@ def verify_log(
     progress: Callable[[int], None] | None = None,
     visit: Callable[[Entry], None] = lambda entry: None,
 ) -> ChainReport:
-    """Compute a log's chain anew, up to ``upto`` or the head. ``log`` must have no upcasters. Reads every entry.
+    """Recompute a log's chain up to ``upto`` or the head. Reads every entry. ``log`` must have no upcasters.
 
-    ``visit`` is called with each entry read, in order, and again for entries that are read once more to explain a
-    fault.
+    ``visit`` is called with each entry read, in order. It is called again for entries that are read once more to
+    explain a fault.
 
-    Raises NotFound, VersionForgotten where the floor rises meanwhile, Unavailable.
+    Raises NotFound, Unavailable, and VersionForgotten if the floor rises meanwhile.
     """
     start = _start(log)
     before = log.hash_at(start)
@@ -123,7 +123,8 @@ def check_chain(
 ) -> ChainReport:
     """Verify the versions after ``start``, whose hash is ``before``.
 
-    ``links`` reads them in order. It is called again where a fault must be explained.
+    ``links`` yields them in order. It is called once more if the walk must search for misplaced links. ``progress`` is
+    called with 1 after each version.
     """
     walk = _Walk(start, before, links)
     for step in links():
@@ -141,7 +142,7 @@ def check_chain(
 
 
 class _Walk:
-    """The walk along one history. After a fault it continues from the stored hash, so it finds later faults too."""
+    """The walk along one history. After a fault it continues, so it finds later faults too."""
 
     def __init__(self, start: int, before: bytes, links: Callable[[], Iterable[Link | Damage]]) -> None:
         self.version = start
@@ -152,7 +153,7 @@ class _Walk:
         self._known: list[Link] | None = None
         self._searches = 0
         self._befores: tuple[bytes, ...] = (before,)
-        """The hashes that the next version may follow; empty where any is accepted."""
+        """The hashes that the next version may follow; empty if it may follow any."""
 
     def take(self, step: Link | Damage) -> None:
         """Verify the next version."""
@@ -171,17 +172,17 @@ class _Walk:
             self._misfit(step, computed)
 
     def _misfit(self, step: Link, computed: list[bytes]) -> None:
-        """Report a stored hash that does not follow: another version's content is here, or this one was altered."""
+        """Report a version whose hash does not follow: it has another version's content, or it was altered."""
         if (right := self._belonging(step.version)) is not None:
             self._find("disordered", step.version, "it has another version's content")
             self._befores = (right.hash,)
             return
         self._find("altered", step.version, "its hash does not follow from its content and the hash before it")
-        # The next version shows which of the two was altered, the hash or the content.
+        # Accept both hashes: the next version follows the computed one if the hash was altered, else the stored one.
         self._befores = (step.hash, *computed)
 
     def _belonging(self, version: int) -> Link | None:
-        """Return the link stored elsewhere that continues the history as ``version``; None where none is found."""
+        """Return another version's link that continues the history as ``version``. None if no search finds one."""
         self._searches += 1
         if self._searches > SEARCHES_MAX:
             return None
@@ -209,7 +210,7 @@ def damage_of(version: int, error: Exception, hash: bytes = b"") -> Damage:
 
 
 def link_of(entry: Entry) -> Link:
-    """Return an entry's facts, with the digest of the events that were read."""
+    """Return the link of an entry. Its digest is computed from the events; a redacted entry has only the stored one."""
     digest = entry.redacted or body_digest(entry.salt, sha256(encode(entry.events)))
     return Link(
         entry.version,
@@ -224,7 +225,7 @@ def link_of(entry: Entry) -> Link:
 
 
 def _start(log: Log) -> int:
-    """Return the version after which all entries are kept. Those of any ancestor of a fork may be forgotten."""
+    """Return the version after which all entries are kept. Each ancestor of a fork may have forgotten its entries."""
     floor = log.floor()
     start, before = floor, 0
     for parent in log.record.lineage:
@@ -247,6 +248,7 @@ def _is_forgotten(log: Log, version: int) -> bool:
 
 def _links(log: Log, after: int, upto: int, visit: Callable[[Entry], None]) -> Iterator[Link | Damage]:
     while after < upto:
+        # The read of a range ends at a fault. That version is read by itself, and the next range begins after it.
         with suppress(Corrupt, NotFound):
             for entry in log.read(after, upto):
                 visit(entry)
@@ -258,12 +260,13 @@ def _links(log: Log, after: int, upto: int, visit: Callable[[Entry], None]) -> I
 
 
 def _link_at(log: Log, version: int, visit: Callable[[Entry], None]) -> Link | Damage:
-    """Read one version by itself, where reading them in order met a fault."""
+    """Read one version by itself, after the read of a range met a fault."""
     try:
         entry = log.entry(version)
         visit(entry)
         return link_of(entry)
     except VersionForgotten as exc:
+        # Below the new floor the version is not damaged: the floor rose during the verification.
         if version < log.floor():
             raise
         return damage_of(version, exc)

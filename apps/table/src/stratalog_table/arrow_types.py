@@ -1,4 +1,4 @@
-"""Columns and keys as pyarrow has them: types of both sides, rows that fit a table, keys as comparable values."""
+"""Columns and keys in pyarrow: conversion of types in both directions, rows that fit a table, comparable keys."""
 
 from __future__ import annotations
 
@@ -67,14 +67,14 @@ _KEY_SOURCES = {
     "float": pa.types.is_floating,
     "double": pa.types.is_floating,
 }
-"""Which columns of rows a key column takes: those of its own kind. A text of digits is no number."""
+"""The pyarrow types that each kind of key column accepts. A text of digits is not accepted as a number."""
 
 
 def type_of(kind: pa.DataType) -> ColumnType:
-    """The type of a column as a table's state has it.
+    """Return the type that a table's state stores for a column of a pyarrow type.
 
-    How values are laid out is left out: dictionaries, runs, views, large offsets, what an extension adds to its
-    storage. Raises Invalid for what Parquet cannot store, such as a union.
+    It omits the layout of values: dictionaries, runs, views, large offsets, and the extension around a storage type.
+    Raises Invalid for a type that Parquet cannot store, such as a union, and LimitExceeded for one nested too deep.
     """
     known: ColumnType
     if pa.types.is_dictionary(kind) or pa.types.is_run_end_encoded(kind):
@@ -98,7 +98,7 @@ def type_of(kind: pa.DataType) -> ColumnType:
 
 
 def arrow_type(kind: ColumnType) -> pa.DataType:
-    """The pyarrow type of a column."""
+    """Return the pyarrow type of a column."""
     if isinstance(kind, str):
         return _plain_type(kind)
     name, *parts = kind
@@ -111,7 +111,7 @@ def arrow_type(kind: ColumnType) -> pa.DataType:
 
 @lru_cache(1024)
 def arrow_key_type(kind: str) -> pa.DataType:
-    """The pyarrow type of a key column."""
+    """Return the pyarrow type of a key column."""
     known = key_kind(kind)
     if known.family == "timestamp":
         return pa.timestamp(known.unit, known.zone or None)
@@ -121,13 +121,13 @@ def arrow_key_type(kind: str) -> pa.DataType:
 
 
 def arrow_schema(schema: Schema, columns: Sequence[ValueColumn]) -> pa.Schema:
-    """The columns of a table's rows: those of the key, then the others."""
+    """Return the pyarrow schema of a table's rows: the key columns, then the value columns."""
     keys = [(column.name, arrow_key_type(column.type)) for column in schema.keys]
     return pa.schema([*keys, *((column.name, arrow_type(column.type)) for column in columns)])
 
 
 def columns_of(schema: Schema, rows: pa.Schema) -> tuple[ValueColumn, ...]:
-    """The value columns of rows. Raises Invalid for a type that no column can have."""
+    """Return the value columns of rows. Raises Invalid, LimitExceeded for a type that no column can have."""
     keys = {column.name for column in schema.keys}
     columns = []
     for field in rows:
@@ -144,9 +144,9 @@ def columns_of(schema: Schema, rows: pa.Schema) -> tuple[ValueColumn, ...]:
 
 
 def fitted(rows: pa.Table, wanted: pa.Schema) -> pa.Table:
-    """Rows with the columns and types of ``wanted``, as far as no value changes; a column they lack is empty.
+    """Return rows with exactly the columns and types of ``wanted``. No value changes; a missing column becomes nulls.
 
-    Raises Invalid for a value that its column cannot hold.
+    Raises Invalid for a column with values that the wanted type cannot hold.
     """
     arrays = []
     for field in wanted:
@@ -156,7 +156,7 @@ def fitted(rows: pa.Table, wanted: pa.Schema) -> pa.Table:
             continue
         column = rows.column(position)
         try:
-            # A cast alone would make numbers of texts.
+            # Without this check the cast would parse texts as numbers.
             if not _is_held(field.type, column.type):
                 raise pa.ArrowTypeError("the types hold different values")
             arrays.append(column if column.type == field.type else _plain_layout(column).cast(field.type))
@@ -172,7 +172,7 @@ def fitted(rows: pa.Table, wanted: pa.Schema) -> pa.Table:
 
 
 def check_values(rows: pa.Table) -> None:
-    """Refuse what is no value of its column's type, such as a text that is no UTF-8. Raises Invalid."""
+    """Raise Invalid for a value that is not of its column's type, such as a text that is not UTF-8."""
     for name, column in zip(rows.column_names, rows.columns, strict=True):
         try:
             column.validate(full=True)
@@ -181,7 +181,7 @@ def check_values(rows: pa.Table) -> None:
 
 
 def with_sorted_keys(schema: Schema, rows: pa.Table) -> pa.Table:
-    """Rows as a table takes them: key columns of their types, none of them empty, in order. Raises Invalid."""
+    """Return rows sorted by key, with key columns of the table's types and no empty key. Raises Invalid."""
     if len({*rows.schema.names}) < len(rows.schema.names):
         twice = next(name for name in rows.schema.names if rows.schema.names.count(name) > 1)
         raise Invalid("two columns of the rows have one name", column=twice)
@@ -195,16 +195,16 @@ def with_sorted_keys(schema: Schema, rows: pa.Table) -> pa.Table:
 
 
 def comparable(kind: str, column: Any) -> Any:
-    """A key column whose values `encode_key` takes and Python compares: a date is its day, a timestamp its tick."""
+    """Return a key column as values for `encode_key` that Python can compare. Dates become days, timestamps ticks."""
     known = key_kind(kind)
     return column.cast(pa.int32() if known.bits == 32 else pa.int64()) if known.is_ordinal else column
 
 
 def key_scalar(kind: str, text: str) -> pa.Scalar:
-    """A stored key as pyarrow has it."""
+    """Return a stored key as a pyarrow scalar of its type."""
     known, wanted = key_kind(kind), arrow_key_type(kind)
     if known.is_ordinal:
-        # Not by way of Python's dates, which lack nanoseconds and end in the year 9999.
+        # Cast the integer: Python's dates lack nanoseconds and end in the year 9999.
         return pa.scalar(int(text, 16) - (1 << (known.bits - 1)), pa.int32() if known.bits == 32 else pa.int64()).cast(
             wanted
         )
@@ -234,7 +234,7 @@ def _key_column(name: str, kind: str, column: Any) -> Any:
 
 
 def _plain_layout(column: Any) -> Any:
-    """A column without what only concerns its layout, at its top: what is nested is for a cast."""
+    """Return a column in the plain layout of its outermost type. A cast converts the layout of nested types."""
     kind = column.type
     if isinstance(kind, pa.BaseExtensionType):
         chunks = [chunk.storage for chunk in column.chunks]

@@ -1,7 +1,8 @@
 """The layout of a table's state: the keys of its document and the content of its rows. See `formats/table.md`.
 
 The rows of references follow the row of their leaf, in the order of the leaves, so a range of keys is a range of rows.
-A clear deletes no rows: it increments the numbers in the names of the collections, and `purge` deletes the old ones.
+A clear deletes no rows. It increments the numbers in the names of the collections, and `purge` deletes the rows under
+the old numbers.
 """
 
 from __future__ import annotations
@@ -33,13 +34,13 @@ TABLE = "table"
 """The field with the table's metadata: a `Meta`."""
 
 INNER = "inner"
-"""The field with the number of inner partitions (not leaves) that hold references; absent for none."""
+"""The field with the number of inner partitions (not leaves) that hold references; absent if there are none."""
 
 COLLECTED = "collected/"
-"""Files whose data was collected before any transaction added them. No later transaction may add them."""
+"""Prefix of the keys of files whose data was collected before a transaction added them. None can be added later."""
 
 COLUMN = "column/"
-"""Value columns by number, in their order: `[name, type]`. They are known if `Meta.has_columns` is True."""
+"""Prefix of the keys of value columns, by number: `[name, type]`. They are known if `Meta.has_columns` is True."""
 
 EDGE_CHARACTERS = 64
 UNBOUNDED = "~"
@@ -59,13 +60,13 @@ class Meta(msgspec.Struct, frozen=True, omit_defaults=True):
     purged_tree: int = 0
     purged_files: int = 0
     crossed: bool = False
-    """Whether a partition was ever split on another column than the first."""
+    """Whether any partition of the tree was split on a column other than the first."""
 
     has_columns: bool = False
     """Whether the value columns are declared."""
 
     retention_days: int = 0
-    """The days for which data files stay after the last version that needs them; 0 for no minimum."""
+    """The minimum number of days that data files are kept after the last version that needs them; 0 for no minimum."""
 
     @property
     def layout(self) -> Layout:
@@ -101,15 +102,15 @@ class Layout(msgspec.Struct, frozen=True):
         return f"file{self.files}/{filename}"
 
     def location(self, filename: str, partition: str = "") -> str:
-        """Return the key of one of several partitions of a file."""
+        """Return the key that records one of the partitions of a file that is on several."""
         return f"of{self.files}/{filename}\t{partition}"
 
     def unreferenced(self, filename: str = "") -> str:
-        """Return the key of a file without references. The version of the row is that in which it lost the last one."""
+        """Return the key of a file without references. The row has the version in which the file lost the last one."""
         return f"unreferenced{self.files}/{filename}"
 
     def job(self, job: str, partition: str) -> str:
-        """Return the key of the number of references of a partition that wait for a job."""
+        """Return the key whose row is the number of references of a partition that wait for a job."""
         return f"job{self.files}/{job}\t{partition}"
 
     def jobs(self) -> str:
@@ -117,7 +118,7 @@ class Layout(msgspec.Struct, frozen=True):
         return f"job{self.files}/"
 
     def claim(self, job: str, partition: str) -> str:
-        """Return the key of the claim of a job: its worker and the number of heartbeats."""
+        """Return the key of the claim of a job on a partition. Its row has the worker and the number of heartbeats."""
         return f"claim{self.files}/{job}\t{partition}"
 
     def damaged(self, filename: str = "") -> str:
