@@ -1,8 +1,8 @@
-"""Sync, shown: the movies of vega-datasets in two browser windows, which agree, also after one was offline.
+"""A demo of sync: two browser windows show the movies of vega-datasets and agree, also after one was offline.
 
-`make demo`, or `python examples/demo_sync.py [STORE] [PORT]`. The store stays in its folder, and so do the changes;
-`make demo STORE=aws-local` keeps it in DynamoDB, SQS and S3, played on this machine until the demo ends.
-The page is in `movies/` beside this file; `movies/mutators.js` says there what `MUTATORS` says here.
+Run `make demo-sync`, or `python examples/demo_sync.py [STORE] [PORT]`. The store stays in its folder with all changes.
+`make demo-sync STORE=aws-local` stores them in DynamoDB, SQS and S3, emulated on this machine until the demo ends.
+The page is in `movies/`, next to this file. Its `mutators.js` has the same mutators as `MUTATORS` here.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ RATING_MAX = 10
 
 
 def retitle(draft: Draft, args: Any) -> None:
-    """``{key, was, title}``: refused where somebody else gave the movie another title meanwhile."""
+    """``{key, was, title}``: set the title. Rejected if the movie has another title than ``was`` by now."""
     movie = _movie(draft, args["key"])
     if movie.get("Title") != args["was"]:
         raise Rejected(f"it is called “{movie.get('Title')}” by now")
@@ -35,7 +35,7 @@ def retitle(draft: Draft, args: Any) -> None:
 
 
 def rate(draft: Draft, args: Any) -> None:
-    """``{key, rating}``: a number from 0 to 10, or None; the last one counts."""
+    """``{key, rating}``: set the rating, a number from 0 to 10 or None. The last write wins."""
     movie, rating = _movie(draft, args["key"]), args["rating"]
     if rating is not None and not 0 <= rating <= RATING_MAX:
         raise Rejected("a rating lies between 0 and 10")
@@ -67,7 +67,7 @@ def main(url: str, port: int) -> None:
 
 
 def fill(store: stratalog.Store) -> None:
-    """Put the movies there, unless an earlier demo did."""
+    """Store the movies, unless an earlier demo has done it."""
     if any(listing.id == NAME for listing in store.list(ORGANISATION)):
         click.echo("the movies are there already, as they were left")
         return
@@ -83,7 +83,7 @@ def puts(batch: list[tuple[str, Any]]) -> Iterator[stratalog.Mutation]:
 
 
 def free_port(wanted: int) -> int:
-    """The one that is wanted, or any where somebody else has it, or where it is 0."""
+    """Return ``wanted`` if that port is free, or else any free port. 0 means any port."""
     for port in (wanted, 0):
         with socket.socket() as probe:
             probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)

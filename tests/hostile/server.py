@@ -1,4 +1,4 @@
-"""The server's process: it has a core of its own, and its memory and log are looked at from outside."""
+"""The attacked server: a child process on its own core, whose memory, files and log this process measures."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ main(sys.argv[2:])
 
 
 class Served:
-    """A running server."""
+    """A server process, its port and its store."""
 
     def __init__(self, process: ChildProcess, port: int, store: Path) -> None:
         self.process = process
@@ -33,30 +33,33 @@ class Served:
 
     @property
     def resident_bytes(self) -> int:
-        """The memory of the server's process alone."""
+        """The resident memory of the server's process, without its children; 0 if the system reports none."""
         status = Path(f"/proc/{self.process.pid}/status").read_text()
         found = re.search(r"VmRSS:\s+(\d+) kB", status)
         return int(found[1]) * 1024 if found else 0
 
     @property
     def descriptors(self) -> int:
-        """How many files and sockets the server's process has open."""
+        """The number of files and sockets that the server's process has open."""
         return len(os.listdir(f"/proc/{self.process.pid}/fd"))
 
     @property
     def log_bytes(self) -> int:
-        """How much it has logged."""
+        """The number of bytes that the server has logged on its stderr."""
         return len(self.process.stderr.encode())
 
     @property
     def is_running(self) -> bool:
-        """Whether it still runs."""
+        """Whether the process still runs."""
         return self.process.status is None
 
 
 @contextmanager
 def served(folder: Path, core: int | None, *, sheets: bool) -> Iterator[Served]:
-    """Serve a new store below the folder, on that core, until the end of the block, and then kill the process."""
+    """Serve a new store in ``folder`` until the end of the block, then kill the process.
+
+    The process runs on ``core``, or on any core for None.
+    """
     store = folder / "data"
     command = [sys.executable, "-c", _PROGRAM, "" if core is None else str(core)]
     command += ["serve", "tests.hostile.application:app", "--json", "--port", "0", "--store", str(store)]
@@ -68,7 +71,10 @@ def served(folder: Path, core: int | None, *, sheets: bool) -> Iterator[Served]:
 
 @contextmanager
 def two_cores() -> Iterator[int | None]:
-    """Keep this process on one core until the end of the block; the other one, or None where there is but one."""
+    """Keep this process on one core until the end of the block, and yield another core.
+
+    If there is only one core, yield None and change nothing.
+    """
     cores = sorted(os.sched_getaffinity(0))
     if len(cores) < 2:
         yield None

@@ -1,4 +1,4 @@
-"""The kinds of keys: how each is used, retried honestly in another form, and used for something else."""
+"""The kinds of keys that make a retry safe: the first use of each, honest retries in other forms, and hostile uses."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ SMALL = (1, 10)
 
 
 class Used:
-    """One key in use: a store with other handles on it, and chance."""
+    """One key in use: its store, further handles on that store, the clock, and the random numbers of the run."""
 
     def __init__(self, store: Store, clock: ManualClock, draw: Random, number: int) -> None:
         self.store = store
@@ -42,12 +42,15 @@ class Used:
         self.name = f"n{number}"
 
     def other(self) -> Store:
-        """The store as another process has it, later."""
+        """Let up to 10,000 seconds pass, and return a new handle on the store, as another process would."""
         self.clock.sleep(self.draw.choice((0, 1, 100, 10_000)))
         return Store(self.store.environment, self.store.queue, self.store.rules)
 
     def value(self, depth: int = 3, sizes: Sequence[int] = (1, 10, 3000)) -> Any:
-        """Any value: numbers, texts, bytes, lists and objects of them; now and then one too large to stay inline."""
+        """Return a random value: null, a boolean, a number, text, bytes, or a list or object of values.
+
+        ``sizes`` are the lengths of texts and bytes. The longest may be too large for a body that is stored inline.
+        """
         draw = self.draw
         if depth and draw.random() < 0.5:
             names = draw.sample("abcdefgh", draw.randrange(4))
@@ -57,7 +60,7 @@ class Used:
         return draw.choice((None, True, draw.randrange(-5, 100), 2.5, large, large.encode(), f"é{draw.random()}"))
 
     def again(self, value: Any) -> Any:
-        """The same value as another encoder leaves it."""
+        """Return the value as another encoder may leave it: other key order, tuples, floats, other types of bytes."""
         draw = self.draw
         if isinstance(value, dict):
             names = draw.sample(list(value), len(value))
@@ -71,7 +74,7 @@ class Used:
         return value
 
     def different(self, value: Any) -> Any:
-        """A small value that is another one."""
+        """Return a small value whose canonical encoding differs from the encoding of ``value``."""
         while encode(canonical(other := self.value(1, SMALL))) == encode(canonical(value)):
             pass
         return other
@@ -79,11 +82,11 @@ class Used:
 
 Check = Callable[[], bool]
 Kind = Callable[[Used], tuple[Check, Check]]
-"""Uses a key; answers whether an honest retry is recognised, and whether a hostile use is a conflict."""
+"""Uses a key and returns two checks: an honest retry is recognised, and a hostile use is a conflict."""
 
 
 def append(used: Used) -> tuple[Check, Check]:
-    """An append to a log, at any version it expected."""
+    """Append to a log, expecting its current version. Other appends may come before and after."""
     draw, log = used.draw, used.store.create_log("acme", used.name)
     values = [used.value() for _ in range(draw.randrange(1, 4))]
     _others(log, draw)
@@ -115,7 +118,7 @@ def append(used: Used) -> tuple[Check, Check]:
 
 
 def put(used: Used) -> tuple[Check, Check]:
-    """A put of any kind, whose version is the latest or the one that followed the expected."""
+    """Put a record by a random kind of put. After a put that expected version 0, a later version may follow."""
     draw = used.draw
     body, metadata, time = draw.randbytes(draw.choice((0, 5, 9000))), {"m": used.value(1, SMALL)}, draw.randrange(10)
     kind = draw.choice(("put", "expected", "newer", "many", "many newer"))
@@ -138,7 +141,7 @@ def put(used: Used) -> tuple[Check, Check]:
 
 
 def change(used: Used) -> tuple[Check, Check]:
-    """An update, a deletion or an undeletion, whose version is the latest."""
+    """Update, delete or undelete a record. The version that results is the latest."""
     records = used.store.records("acme")
     records.put(used.name, b"1")
     operation = used.draw.choice(("update", "delete", "undelete"))
@@ -157,7 +160,7 @@ def change(used: Used) -> tuple[Check, Check]:
 
 
 def mutations(used: Used) -> tuple[Check, Check]:
-    """Pushes of a client, sent again in other batches with new mutations behind."""
+    """Push a client's mutations. A retry sends the last of them again in other batches, followed by new mutations."""
     draw, document = used.draw, used.store.create("acme", used.name)
     sent = [_mutation(used, id) for id in range(1, draw.randrange(2, 8))]
     _push_all(used, document, sent)
@@ -183,7 +186,7 @@ def mutations(used: Used) -> tuple[Check, Check]:
 
 
 def merges(used: Used) -> tuple[Check, Check]:
-    """A merge, repeated after its fork grew, of the fork itself or of its import."""
+    """Merge a fork. A retry merges the fork again, which may have grown, or an imported copy of it."""
     draw, document = used.draw, used.store.create("acme", used.name)
     document.mutate("inc", {"key": "n"}, client="a")
     fork = document.fork(f"{used.name}-fork")
@@ -203,7 +206,8 @@ def merges(used: Used) -> tuple[Check, Check]:
         source = opened.document("acme", fork.name)
         if draw.random() < 0.5:
             grow(source)
-        if draw.random() < 0.3:  # an import that grows by itself is another fork
+        # The copy gets no mutations of its own: with them it would be another fork.
+        if draw.random() < 0.3:
             file = io.BytesIO()
             export_document(source, file)
             source = import_document(opened, "acme", f"{used.name}-{draw.random()}", file)
@@ -215,6 +219,7 @@ def merges(used: Used) -> tuple[Check, Check]:
         for _ in range(2):
             rolled_back.mutate("inc", {"key": "m", "by": 1}, client="b")
         merge(rolled_back, document)
+        # The fork loses its last entry, which was merged, and then gets another entry at the same version.
         index, record = used.store.environment.index, rolled_back.log.record
         *_, last = index.query(entries_partition(record.prefix, record.segment))
         index.commit([Delete(last.partition, last.sort)])
@@ -228,7 +233,7 @@ def merges(used: Used) -> tuple[Check, Check]:
 
 
 def redriven(used: Used) -> tuple[Check, Check]:
-    """A dead letter, redriven again and again; edited arguments are another letter."""
+    """Redrive a dead letter repeatedly. Edited arguments make a separate letter."""
     document = used.store.create("acme", used.name)
     one = Mutation(client="c", id=1, name="inc", args={"key": "n", "by": 1})
     reject(document, one, f"{WORKER_REJECTION} after 2 failures", group="g")
@@ -257,7 +262,7 @@ KINDS: dict[str, tuple[Kind, int]] = {
     "merge": (merges, 1),
     "redrive": (redriven, 1),
 }
-"""Each kind with its share."""
+"""The function of each kind, and its weight when a run draws a kind."""
 
 
 def _others(log: Log, draw: Random) -> None:
@@ -278,7 +283,7 @@ def _latest(used: Used) -> int:
 
 
 def _using(used: Used, kind: str) -> Callable[[Any, Any, int], int | None]:
-    """How a kind of put is asked for, each time by another handle."""
+    """Return a function that makes this kind of put, each time through a new handle."""
 
     def use(body: Any, metadata: Any, time: int) -> int | None:
         records, id = used.other().records("acme"), used.name
@@ -295,7 +300,7 @@ def _using(used: Used, kind: str) -> Callable[[Any, Any, int], int | None]:
 
 
 def _through_a_batch(used: Used, records: Records, body: NewBody, kind: str) -> int | None:
-    """A batch composed anew: other bodies stand around it."""
+    """Put the body in a new batch, in random order with up to two other bodies."""
     draw = used.draw
     around = [NewBody(id=f"{used.name}-{draw.random()}", body=b"x") for _ in range(draw.randrange(3))]
     bodies = [*around, msgspec.structs.replace(body, newer_only=kind == "many newer")]
@@ -320,14 +325,14 @@ def _changed(records: Records, id: str, operation: str) -> int:
 
 
 def _mutation(used: Used, id: int) -> Mutation:
-    """One in four is rejected."""
+    """Return a mutation. One in four names an unknown mutator and is rejected."""
     name = used.draw.choice(("put", "put", "put", "nobody's"))
     args: dict[str, Any] = {"key": f"a/{id}", "value": used.value()}
     return Mutation(client="c", id=id, name=name, args=args)
 
 
 def _push_all(used: Used, document: Document, sent: Sequence[Mutation]) -> list[Outcome]:
-    """All of them, cut into pushes anyhow."""
+    """Push all mutations in order, in pushes of random size, and return their outcomes."""
     outcomes: list[Outcome] = []
     left = list(sent)
     while left:

@@ -1,4 +1,4 @@
-"""A simulated place: backends in memory, honest inside, and the processes that reach them over faulty lines."""
+"""A simulated environment: backends in memory that work correctly, and processes that reach them over faulty lines."""
 
 from __future__ import annotations
 
@@ -17,18 +17,18 @@ RESTART_MS_MAX = 10_000
 BOOT_MS_MAX = 10**9
 REPLICAS = 2
 
-# Some of the worlds' blobs are smaller, some larger.
+# The largest blob in a commit. The worlds have smaller and larger blobs, so that both ways of storing are simulated.
 BLOB_BYTES_MAX = 1500
 
 
 class LaggingIndex:
-    """An index with replicas behind it: a read that is not consistent is answered by one that lags, within a bound.
+    """An index with replicas. A read that is not consistent goes to a replica, which lags by ``stale_ms_max`` at most.
 
-    A replica only moves forward, but two reads may ask two replicas.
+    A replica only moves forward, but two reads may reach two replicas.
     """
 
     def __init__(self, scheduler: Scheduler, stale_ms_max: int, blobs: MemoryBlobs, *, joint_commits: bool) -> None:
-        """One whose commits may be joint, like a database, takes small blobs along."""
+        """With ``joint_commits`` the index stores small blobs in its commits, as a database does."""
         self.joint_commits = joint_commits
         self._scheduler = scheduler
         self._stale_ms_max = stale_ms_max
@@ -40,7 +40,7 @@ class LaggingIndex:
         self._replicas = [_Replica() for _ in range(REPLICAS)]
 
     def restored(self, commits: int) -> LaggingIndex:
-        """Another index, which holds what the first so many commits left: a backup that was put back, or a copy."""
+        """Return another index in the state after the first ``commits`` commits: a restored backup, or a copy."""
         restored = LaggingIndex(self._scheduler, self._stale_ms_max, self._blobs, joint_commits=self.joint_commits)
         for at_ms, writes in self._journal[:commits]:
             restored._present.commit(writes)
@@ -83,29 +83,31 @@ class LaggingIndex:
 
 
 class _Replica:
-    """A copy that has applied the journal up to some place."""
+    """A copy of the index that has applied the first ``applied`` commits of the journal."""
 
     def __init__(self) -> None:
         self.index = MemoryIndex()
         self.applied = 0
 
     def follow(self, journal: list[tuple[int, Sequence[Write]]], oldest_ms: int, share: float) -> None:
-        """Apply all that is older than ``oldest_ms``, and a ``share`` of the rest."""
+        """Apply all commits older than ``oldest_ms``, and a ``share`` of the later ones."""
         while self.applied < len(journal) and journal[self.applied][0] < oldest_ms:
             self._apply(journal)
         for _ in range(int(share * (len(journal) - self.applied + 1))):
             self._apply(journal)
 
     def _apply(self, journal: list[tuple[int, Sequence[Write]]]) -> None:
+        # A commit of blobs alone has no writes, and an index refuses an empty commit.
         if journal[self.applied][1]:
             self.index.commit(journal[self.applied][1])
         self.applied += 1
 
 
 class Place:
-    """Backends that all processes share. ``index``, ``blobs`` and ``queue`` are the honest ends, for set-up and checks.
+    """The backends that all processes share.
 
-    ``clock`` is the backends' own: exact, and the same for all.
+    Set-up and checks use ``index``, ``blobs`` and ``queue`` directly, without faults. ``clock`` is the one exact clock
+    of all backends.
     """
 
     def __init__(self, scheduler: Scheduler, weather: Weather | None = None) -> None:
@@ -120,9 +122,10 @@ class Place:
         self._stopped = False
 
     def branch(self, commits: int, *, keep_queue: bool) -> Place:
-        """Another place, which begins with what the first ``commits`` left in the index. Blobs are never taken back.
+        """Return another environment whose index begins in the state after the first ``commits`` commits.
 
-        A message of a kept queue is given to workers of either place.
+        Both share the blobs, which are not rolled back. With ``keep_queue`` both also share the queue, so a worker of
+        either environment may receive a message.
         """
         branch = copy(self)
         branch.index = self.index.restored(commits)
@@ -132,7 +135,7 @@ class Place:
         return branch
 
     def stop(self) -> None:
-        """End all processes, at their next step, for good."""
+        """End all processes at their next step. None is restarted."""
         self._stopped = True
         for process in self._processes:
             process.end()
@@ -146,9 +149,10 @@ class Place:
         background: bool = False,
         frees: bool = True,
     ) -> None:
-        """Run ``main`` in a process of its own; after a crash, again in a new one that remembers nothing.
+        """Run ``main`` in a new process. After a crash, run it again in another process without memory of the first.
 
-        The clock of one that neither marks nor frees anything (``frees``) may be hours off.
+        ``restart=False`` leaves the crashed process ended. ``frees=False`` is for a process that neither marks nor
+        frees anything: its clock may be hours off.
         """
         process = Process(self, name, far_clock=not frees)
         self._processes.append(process)
@@ -175,7 +179,7 @@ class Place:
 
 
 class ActorTask:
-    """Work that an actor does."""
+    """A background task that an actor runs."""
 
     def __init__(self, scheduler: Scheduler, work: Callable[[], None]) -> None:
         self._scheduler = scheduler
@@ -194,27 +198,27 @@ class ActorTask:
 
 
 class ActorTasks:
-    """Work beside the callers' in actors of a process, as its threads would do it: they crash with the process."""
+    """The background tasks of a process. Each runs in an actor instead of a thread, and crashes with the process."""
 
     def __init__(self, process: Process) -> None:
         self._process = process
 
     def offer(self, work: Callable[[], None]) -> ActorTask:
-        """Begin ``work`` in an actor of its own."""
+        """Start ``work`` in a new actor."""
         self._process.scheduler.counts.bump("tasks beside")
         task = ActorTask(self._process.scheduler, work)
         self._process.spawn(f"{self._process.name}-task", task.run)
         return task
 
     def wait(self) -> None:
-        """The run waits for every actor."""
+        """Do nothing: the run waits for every actor."""
 
     def close(self) -> None:
-        """The run waits for every actor."""
+        """Do nothing: the run waits for every actor."""
 
 
 class Process:
-    """One process: its clock and its ports. It may run several actors, which crash together."""
+    """One process: its clock, its ports and its actors, which crash together."""
 
     def __init__(self, place: Place, name: str, *, far_clock: bool = False) -> None:
         draw = place.scheduler.random.random
@@ -238,11 +242,11 @@ class Process:
         self._actors: list[Actor] = []
 
     def spawn(self, name: str, function: Callable[[], None], *, background: bool = False) -> None:
-        """Another actor of this process: a thread, where the real program would have one."""
+        """Start another actor of this process, where the real program would start a thread."""
         self._actors.append(self.scheduler.spawn(name, function, background=background))
 
     def crash(self) -> None:
-        """End all actors of this process, the calling one now. Raises Crash."""
+        """End all actors of this process: the calling one now, the others at their next step. Raises Crash."""
         self.end()
         raise Crash
 
@@ -250,4 +254,5 @@ class Process:
         """End all actors of this process, each at its next step."""
         for actor in self._actors:
             actor.crashed = True
-            self.scheduler.wake(actor)  # from a lock that nobody will release
+            # The actor may wait for a lock whose holder has just crashed and cannot release it.
+            self.scheduler.wake(actor)

@@ -1,4 +1,4 @@
-"""Transactions on files and references: what each does, what it refuses, and with which words. On every backend."""
+"""Transactions on files and references, on every backend: their effects, their refusals, and the exact reasons."""
 
 from __future__ import annotations
 

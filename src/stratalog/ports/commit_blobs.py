@@ -1,4 +1,4 @@
-"""The blobs of a commit: the index stores small ones in the same commit where it can; the others are put first."""
+"""Storage of a commit's blobs: small ones inside the commit if the index can hold them, the others before it."""
 
 from __future__ import annotations
 
@@ -12,27 +12,30 @@ from stratalog.ports.index import Index, Write
 
 __all__ = ["commit_with_blobs", "put_all", "put_first", "put_together"]
 
-# This many blobs are put in parallel, if there are more than a usual commit has: a single put mostly waits.
+# The number of threads that put blobs in parallel: a single put mostly waits.
 TOGETHER = 16
+# The number of blobs from which threads are used. A usual commit has fewer.
 TOGETHER_MIN = 64
 
 
 def commit_with_blobs(index: Index, blobs: Blobs, writes: Sequence[Write], bodies: Mapping[str, bytes]) -> None:
-    """Commit ``writes``; no blob of ``bodies`` becomes durable later than they do.
+    """Commit ``writes``. Every blob of ``bodies`` is durable before the commit or becomes durable with it.
 
-    Raises like `Index.commit`, with the same state after each error. A blob that was put first may be an orphan then.
+    Raises the errors of `Index.commit`, with the same state after each error. Blobs that were put before the commit may
+    then remain as orphans.
     """
     try:
         taken = put_first(index, blobs, bodies)
     except OutcomeUnknown as exc:
+        # Only the blob is in doubt. The commit was not sent, so nothing of it was written.
         raise Unavailable("a blob of an unsent commit could not be put") from exc
     index.commit(writes, taken)
 
 
 def put_first(index: Index, blobs: Blobs, bodies: Mapping[str, bytes]) -> dict[str, bytes]:
-    """Put, durably, the blobs that ``index`` does not store, and return the others for `Index.commit`.
+    """Put the blobs that ``index`` cannot store, and return the others for `Index.commit`.
 
-    Raises like `Blobs.put`.
+    The blobs that were put are durable on return. Raises the errors of `Blobs.put`.
     """
     limit = index.blob_bytes_max
     if not limit:
@@ -43,17 +46,17 @@ def put_first(index: Index, blobs: Blobs, bodies: Mapping[str, bytes]) -> dict[s
 
 
 def put_all(index: Index, blobs: Blobs, bodies: Mapping[str, bytes]) -> None:
-    """Put many blobs ahead of the commit that names them, durably on return. Raises like `Blobs.put`.
+    """Put many blobs before the commit that names them. All are durable on return. Raises the errors of `Blobs.put`.
 
-    The blobs that ``index`` stores are written in slices of `BLOB_SLICE_BYTES`, so other commits wait for one slice
-    only.
+    Blobs that ``index`` can store are committed in slices of `BLOB_SLICE_BYTES`, so that other commits wait for one
+    slice only.
     """
     for part in _slices(put_first(index, blobs, bodies)):
         index.commit((), part)
 
 
 def put_together(blobs: Blobs, bodies: Mapping[str, bytes]) -> None:
-    """Put many blobs, durably on return. They wait for the disk or the network in parallel. Raises like `put`."""
+    """Put blobs, in parallel from `TOGETHER_MIN` blobs on. All are durable on return. Raises the errors of `put`."""
     if len(bodies) < TOGETHER_MIN:
         for key, body in bodies.items():
             blobs.put(key, body)

@@ -1,4 +1,4 @@
-"""Faults of maintenance: a failure with one file, job or leaf is listed, and the pass continues with the others."""
+"""Faults of maintenance: a pass lists its failure with one file, job or leaf, and continues with the others."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
-"""Transactions through the queue: a transaction is durable when it is sent, and a worker commits it later.
+"""Transactions through the queue: a transaction is durable once it is sent, and a worker commits it later.
 
 A worker applies the messages of one table in order, to the newest state. Messages that wait together become one entry,
-also those of several senders. A transaction that fails is a committed rejection and does not stop the queue. The worker
-is `stratalog work stratalog_table.application:app`.
+even if several senders sent them. The worker commits a failed transaction as a rejection, and continues with the next.
+The command `stratalog work stratalog_table.application:app` runs the worker.
 """
 
 from __future__ import annotations
@@ -25,13 +25,13 @@ from stratalog_table.transaction_group import TRANSIENT, CommittedTransaction, R
 __all__ = ["TableQueue", "Ticket"]
 
 GROUP = "queue"
-"""The client group of all senders: only pushes of one group can share an entry. To collect it would end all senders."""
+"""The client group of all senders: only pushes of one group can share an entry. Collecting it would end all senders."""
 
 POLL_POLICY = RetryPolicy(wait_seconds_first=0.01, wait_seconds_max=1)
 
 
 class Ticket(msgspec.Struct, frozen=True):
-    """The name of a transaction that was sent."""
+    """The name of a sent transaction: the sender's client and a number."""
 
     client: str
     id: int
@@ -50,10 +50,11 @@ class TableQueue:
         close_in_child(self, "_lock")
 
     def send(self, requests: Sequence[Request]) -> list[Ticket]:
-        """Queue transactions, durably, as one message.
+        """Queue transactions as one message, durably on return, and return a ticket for each.
 
-        Raises LimitExceeded, and Unavailable if the queue cannot be reached or is too long, with nothing queued. Raises
-        OutcomeUnknown if the message may be queued; this sender can send nothing more then.
+        Raises LimitExceeded: nothing is queued. Raises Unavailable if the queue cannot be reached or is too long:
+        nothing is queued, unless an earlier attempt of the same call was in doubt. Raises OutcomeUnknown if the message
+        may be queued. Send nothing more with this sender then: its next message would repeat the same numbers.
         """
         if not 0 < len(requests) <= TRANSACTIONS_PER_CALL_MAX:
             raise LimitExceeded(
@@ -71,12 +72,12 @@ class TableQueue:
     def outcome(self, ticket: Ticket) -> CommittedTransaction | None:
         """Return the outcome of a transaction, or None while it waits in the queue.
 
-        Raises VersionForgotten if it was committed in a version that is forgotten now.
+        Raises VersionForgotten if the version that contains it has been forgotten.
         """
         return committed_with(self._table.document, ticket.client, ticket.id).get(ticket.id)
 
     def wait(self, ticket: Ticket, seconds: float) -> CommittedTransaction:
-        """Wait for a worker to commit a transaction and return the outcome. Raises Unavailable after ``seconds``."""
+        """Wait until a worker commits the transaction, and return the outcome. Raises Unavailable after ``seconds``."""
         begun, retry = Observation(self._clock), Retry(self._clock, POLL_POLICY)
         while (outcome := self.outcome(ticket)) is None:
             if begun.age_seconds() > seconds:
@@ -85,7 +86,7 @@ class TableQueue:
         return outcome
 
     def _push(self, queued: QueuedPush) -> None:
-        """Push until the message is known to be queued. A message that is queued twice is applied once."""
+        """Push, at most `PUSH_TRIES_MAX` times while the outcome is unknown. A message queued twice is applied once."""
         for attempt in range(1, PUSH_TRIES_MAX + 1):
             try:
                 self._queued_pushes.push(self._table.document, queued.push(), queued.owner, queued.author)

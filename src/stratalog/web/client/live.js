@@ -1,5 +1,5 @@
-// Live: a WebSocket that brings the server's pokes, and who is here. It connects again whenever it must; the token goes
-// into the first message, never into the URL.
+// Live updates: a WebSocket that carries the server's pokes and the presence of all connections. It reconnects after
+// each end, with back-off. The token is sent in the first message, never in the URL.
 
 import { Alarm, pauseMs } from "./backoff.js";
 
@@ -9,11 +9,11 @@ const SILENCE_SECONDS_MAX = 60;
 const BACKOFF = { firstMs: 200, limitMs: 30_000 };
 
 export class Live {
-  /** The connection's own id among those who are here; null while there is none. */
+  /** The id of this connection in `present` and `principals`; null while it is not ready. */
   id = null;
-  /** What each connection shows of itself, by id. */
+  /** The presence of each connection, by id. A connection without presence is not in it. */
   present = {};
-  /** Whom each connection speaks for, as the server knows it, by id: `{id, name}`. */
+  /** The principal of each connection, by the connection's id, as the server knows it: `{id, name}`. */
   principals = {};
   #address;
   #token;
@@ -28,11 +28,11 @@ export class Live {
   #hangUp = null;
   #shown = null;
   #failures = 0;
-  /** A token that the server refused: it is not sent again. */
+  /** The last token that the server refused. It is not sent again before `hurry`. */
   #refusedToken = null;
   #silenceSeconds = SILENCE_SECONDS_MAX;
 
-  /** `address` gives the URL, and the document where the URL does not name it. Both may change between connections. */
+  /** `address` returns the URL, and the document if the URL does not name it. Both may change between connections. */
   constructor(address, token, { onPoke, onPresence }) {
     this.#address = address;
     this.#token = token;
@@ -52,14 +52,14 @@ export class Live {
     this.#alarm.ring();
   }
 
-  /** Connect again without further waiting. */
+  /** Connect again without further waiting, even with a refused token. */
   hurry() {
     this.#failures = 0;
     this.#refusedToken = null;
     if (!this.#socket && !this.#stopped) this.#alarm.ring();
   }
 
-  /** Let the others see this of the client; null for nothing. */
+  /** Show `state` to the other connections as this client's presence; null shows nothing. */
   show(state) {
     this.#shown = state;
     if (this.id) this.#say({ type: "presence", state });
@@ -90,7 +90,7 @@ export class Live {
     const { url, document } = this.#address();
     const socket = (this.#socket = new WebSocket(url, SUBPROTOCOLS));
     let silence;
-    // Without waiting for the other side, which may be out of reach.
+    // End at once. A close event may come late, or never, if the server cannot be reached.
     const hangUp = (this.#hangUp = () => {
       clearTimeout(silence);
       Object.assign(socket, { onopen: null, onmessage: null, onclose: null });
@@ -129,7 +129,7 @@ export class Live {
     if (["ready", "poke", "gone"].includes(message.type)) this.#onPoke(message.version);
   }
 
-  // Whoever shows null shows nothing any more.
+  // A presence of null means that the connection shows nothing any more, so it is left out.
   #see(present, principals = {}) {
     const ids = Object.keys(present).filter((id) => present[id] !== null);
     const known = ids.filter((id) => Object.hasOwn(principals, id));
