@@ -1,6 +1,7 @@
 """The workbook of the spreadsheet's demo: the first year of a café, planned by four people in three weeks.
 
-Each step is a version by its author. `demo_sheet.py` writes it once, with the times that a plan of three weeks has.
+Each step commits one version under its author's name. `demo_sheet.py` writes the workbook once, with the versions'
+times spread over the past three weeks.
 """
 
 from __future__ import annotations
@@ -57,7 +58,7 @@ SPAN_MS = 21 * 24 * 3600 * 1000
 
 
 class Step(msgspec.Struct, frozen=True):
-    """What somebody did at once: the commands, and the name that the version is given afterwards, if any."""
+    """One version: its author, its commands, and the name that it is given afterwards, if any."""
 
     author: str
     commands: Commands
@@ -65,7 +66,7 @@ class Step(msgspec.Struct, frozen=True):
 
 
 class PastClock(SystemClock):
-    """A clock that begins three weeks ago, and that the steps move on."""
+    """A clock that starts three weeks in the past. `build` moves it forward with each step."""
 
     def __init__(self) -> None:
         self.behind_ms = SPAN_MS
@@ -75,7 +76,7 @@ class PastClock(SystemClock):
 
 
 def build(sheets: Sheets, organisation: str, name: str, clock: PastClock | None = None) -> Sheet:
-    """Make the workbook, version by version."""
+    """Create the workbook, one version for each step, and save the snapshots that are due."""
     sheet = sheets.create(organisation, name, title=TITLE, author=ADA)
     revision = sheet.load().base_revision
     planned = list(steps())
@@ -100,7 +101,7 @@ def build(sheets: Sheets, organisation: str, name: str, clock: PastClock | None 
 
 
 def steps() -> Iterator[Step]:
-    """All steps, in order."""
+    """Yield all steps, in order."""
     yield from income()
     yield from costs()
     yield from overview()
@@ -302,7 +303,7 @@ def takings() -> Iterator[Step]:
 
 
 def second_thoughts() -> Iterator[Step]:
-    """What came back from the bank: a loan, a higher rent, a milder summer."""
+    """Yield the changes after the talk with the bank: a loan, a higher rent, fewer guests in summer."""
     lines = {"sheetId": COSTS, "sheetName": "Costs", "dimension": "ROW", "base": 10, "quantity": 1}
     yield Step(BEN, [{"type": "ADD_COLUMNS_ROWS", **lines, "position": "before"}])
     loan = [*line(COSTS, 11, "Loan", [420] * 12, MONEY), *total(COSTS, 11, "=SUM(C11:N11)")]

@@ -1,4 +1,4 @@
-"""What is held in memory is bounded, and what was used longest ago goes first."""
+"""ByteCache bounds the bytes that it holds, and drops the least recently used value first."""
 
 from __future__ import annotations
 

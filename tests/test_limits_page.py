@@ -1,4 +1,4 @@
-"""The page of limits says what the code does: no limit is missing or stale, and each has a test that reaches it."""
+"""docs/limits.md agrees with the code: no limit is missing or stale, and each row names a test that exists."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ INNER = {
     "server.allocator.ARENAS_MAX",
     "server.allocator.FREE_BYTES_MAX",
     "server.allocator.MAPPED_BYTES_MIN",
-    "server.allocator.M_ARENA_MAX",  # a name of glibc
+    "server.allocator.M_ARENA_MAX",  # the number of glibc's option of this name
     "server.bodies.LOOP_BYTES_MAX",  # a larger body is decoded on a thread
     "server.connection_shares.ADDRESSES_REMEMBERED_MAX",  # a cache of parsed addresses
     "server.decoded_sizes.CHARACTER_BYTES_MAX",
@@ -49,47 +49,47 @@ INNER = {
     "server.middleware.ADDRESSES_REMEMBERED_MAX",  # a cache of parsed addresses
     "server.paces.DEBT_SECONDS_MAX",  # follows from CALLER_PAUSE_SECONDS_MAX
     "server.paces.LOADED_SHARE_MIN",
-    "server.records.SPOOL_BYTES_MAX",  # more of a body waits in a file
+    "server.records.SPOOL_BYTES_MAX",  # a larger body is spooled to a file
     "server.trusted_proxies.ADDRESSES_REMEMBERED_MAX",  # a cache of parsed addresses
-    "server.trusted_proxies.ADDRESS_BYTES_MAX",  # a longer text is no address
+    "server.trusted_proxies.ADDRESS_BYTES_MAX",  # a longer text cannot be an address
     "server.web_server.DEADLINE_CHECK_SECONDS_MAX",
-    "sync.replicache.DOUBLE_MAX",  # what a number of Replicache's may be
-    "aws.listeners.ANNOUNCE_SECONDS_MAX",  # who is told later finds the commit when it looks
-    "worker.coalescing.JOINED_BYTES_MAX",  # a larger message has an entry of its own
+    "sync.replicache.DOUBLE_MAX",  # a larger integer of a Replicache client stays an integer
+    "aws.listeners.ANNOUNCE_SECONDS_MAX",  # listeners left then get no poke; they pull later
+    "worker.coalescing.JOINED_BYTES_MAX",  # a larger message is applied alone, in an entry of its own
     # Catalogues
-    "stratalog_catalogue.feed.SECONDS_DIGITS_MAX",  # what a number of seconds may be
-    "stratalog_catalogue.record_splitter.MILLISECONDS_MIN",  # a smaller number is one of seconds
-    "stratalog_catalogue.xml.DECLARATION_BYTES_MAX",  # where the declaration of an encoding stands
+    "stratalog_catalogue.feed.SECONDS_DIGITS_MAX",  # a longer number in Retry-After is ignored
+    "stratalog_catalogue.record_splitter.MILLISECONDS_MIN",  # a smaller number means seconds
+    "stratalog_catalogue.xml.DECLARATION_BYTES_MAX",  # the leading bytes that may declare an encoding
     # Sheets
-    "stratalog_sheet.contents.ZONE_CELLS_MAX",  # a larger zone is cleared in another way
-    "stratalog_sheet.engine_files.FETCH_SECONDS_MAX",  # of the command that installs the engine
+    "stratalog_sheet.contents.ZONE_CELLS_MAX",  # in a larger range only the filled cells are cleared
+    "stratalog_sheet.engine_files.FETCH_SECONDS_MAX",  # the deadline of the command that installs the engine
     "stratalog_sheet.engine_files.NODE_MAJOR_MIN",
-    "stratalog_sheet.formulas.COLUMNS_MAX",  # the sheet of the programs that write shared formulas
+    "stratalog_sheet.formulas.COLUMNS_MAX",  # the sheet size of programs that write shared formulas
     "stratalog_sheet.formulas.ROWS_MAX",
     "stratalog_sheet.load_plan.BASES_HELD_MAX",  # a cache
-    "stratalog_sheet.models.MESSAGES_MAX",  # then the model is opened anew
-    "stratalog_sheet.state.PART_BYTES_MAX",  # where a state is cut
+    "stratalog_sheet.models.MESSAGES_MAX",  # after this many messages a model is opened anew
+    "stratalog_sheet.state.PART_BYTES_MAX",  # a part of a state ends at this size
     "stratalog_sheet.state.PART_BYTES_MIN",
     "stratalog_sheet.state.RUN_ITEMS_MIN",
-    "stratalog_sheet.xlsx_repair.HOLE_MAX",  # what Excel reads
+    "stratalog_sheet.xlsx_repair.HOLE_MAX",  # the largest doughnut hole that Excel reads
     "stratalog_sheet.xlsx_repair.LIST_CHARACTERS_MAX",
     # Tables
-    "stratalog_table.jobs.REOPENED_MAX",  # how often a replaced model is opened before the last try
+    "stratalog_table.jobs.REOPENED_MAX",  # how often a query opens a replaced model before its last try
     "stratalog_table.maintenance_commands.FILES_MIN",  # defaults of options
     "stratalog_table.maintenance_commands.ROWS_MAX",
-    "stratalog_table.queries.INNER_SCANNED_MAX",  # more are read in another way
+    "stratalog_table.queries.INNER_SCANNED_MAX",  # with more partitions, only the leaves' ancestors are read
     "stratalog_table.queries.UNWANTED_MAX",
-    "stratalog_table.transaction_group.PAUSE_MS_MAX",  # the pause before a commit that others share
+    "stratalog_table.transaction_group.PAUSE_MS_MAX",  # the pause in which other transactions may join a commit
     "stratalog_table.transaction_group.PAUSE_MS_MIN",
-    "stratalog_table.transaction_group.WEIGHT_MAX",  # more has an entry of its own
+    "stratalog_table.transaction_group.WEIGHT_MAX",  # a larger transaction has an entry of its own
 }
-"""Constants of modules that refuse nothing to anybody, and are no limits of a caller."""
+"""Bounds that refuse no caller's request, so the page needs no row for them."""
 
 HEADER = "| limit | default | unit | counted for | where it is reached | test |"
 
 
 class Row(msgspec.Struct, frozen=True):
-    """One row of the page, with the constant and the setting that it is about."""
+    """One row of the page. ``names`` are its constant, its setting, or both."""
 
     names: tuple[str, ...]
     default: str
@@ -182,31 +182,31 @@ def page() -> str:
 
 
 def rows(text: str) -> list[Row]:
-    """The rows of the page's tables, each of six columns."""
+    """Return the rows of the page's tables that have six columns."""
     cells = [[cell.strip() for cell in line.strip("|").split("|")] for line in text.splitlines() if line[:3] == "| `"]
     return [Row(tuple(NAME.findall(row[0])), *row[1:]) for row in cells if len(row) == len(Row.__struct_fields__)]
 
 
 def known() -> Mapping[str, Any]:
-    """Every limit and setting, with its default."""
+    """Return every limit and setting with its default."""
     constants = {name: value for module in MODULES for name, value in own_limits(module).items()}
     settings = {name: getattr(kind(), name) for kind in SETTINGS for name in kind.__struct_fields__}
     return constants | settings
 
 
 def own_limits(module: ModuleType) -> Mapping[str, Any]:
-    """The limits that a module sets itself, not those that it takes from another."""
+    """Return the limits that a module assigns, without imported ones."""
     assigned = set(re.findall(r"^([A-Z][A-Z0-9_]*)\b[^=\n]*=", inspect.getsource(module), re.MULTILINE))
     return {name: value for name, value in vars(module).items() if name in assigned}
 
 
 def shown(value: float) -> str:
-    """A number as the page writes it."""
+    """Return a number as the page writes it."""
     return f"{value:,}" if isinstance(value, int) else f"{value:g}"
 
 
 def suggested(name: str, value: float) -> str:
-    """The row to add, with what a person has to fill in."""
+    """Return the row to add, with placeholders that a person fills in."""
     test = "`tests/….py::test_…` (a test that reaches it)"
     return (
         f"| `{name}` | {shown(value)} | (unit) | (counted for) | (status and code, or refuses nothing: what) | {test} |"

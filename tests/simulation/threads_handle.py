@@ -1,4 +1,4 @@
-"""One handle as the threads of a process share it: every call is checked against what the handle answered before."""
+"""One handle shared by the threads of a process. Each call is checked against the handle's earlier answers."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ T = TypeVar("T")
 INTERRUPT_RATE = 0.03
 SLOW_MS_MAX = 400
 FORGOTTEN = "an append's position was forgotten"
-"""How the error begins of an append whose version in doubt was forgotten before anybody could look for it."""
+"""The start of the error message of an append whose version in doubt was forgotten before any thread could read it."""
 
 
 class Ended(Exception):
@@ -29,7 +29,7 @@ class Ended(Exception):
 
 
 class Interrupter:
-    """Interrupts threads that are inside a call of a handle, ``count`` times at most and each call once at most."""
+    """Interrupts threads inside a call of a handle: at most ``count`` times, and each call at most once."""
 
     def __init__(self, scheduler: Scheduler, count: int) -> None:
         self.inside: list[Actor] = []
@@ -38,7 +38,10 @@ class Interrupter:
         self._left = count
 
     def step(self) -> None:
-        """An answer is on its way back: others may go on, and somebody may be interrupted, the caller too."""
+        """Simulate the return of an answer: it may be late, and other actors may run meanwhile.
+
+        A thread inside a call may be interrupted. Raises Interrupt if that thread is the caller.
+        """
         scheduler = self._scheduler
         if scheduler.current is None:
             return
@@ -52,7 +55,7 @@ class Interrupter:
 
 
 class Handle:
-    """A log, and maybe the document on it, that the threads of one process share."""
+    """A log, with or without a document on it, that the threads of one process share."""
 
     def __init__(self, log: Log, document: Document | None, interrupter: Interrupter, *, calm: bool) -> None:
         self.log = log
@@ -60,17 +63,20 @@ class Handle:
         self.calm = calm
         self.crashed = False
         self.version = 0
-        """The newest version that any call has answered."""
+        """The newest version that any call has returned or reported."""
 
         self.floor = 0
-        """The highest floor that any call has answered."""
+        """The highest floor that any call has returned."""
 
         self._interrupter = interrupter
         self._newest: Counter[str] = Counter()
         self._errors: list[StratalogError] = []
 
     def call(self, actor: Actor, function: Callable[[], T]) -> T:
-        """A call by ``actor``. Raises Ended where it was interrupted, and Violation for what no call may do."""
+        """Run ``function`` as a call by ``actor`` and return its result. Raises its StratalogError.
+
+        Raises Ended if the actor was interrupted, and Violation if the call broke a rule.
+        """
         inside = self._interrupter.inside
         inside.append(actor)
         try:
@@ -89,14 +95,17 @@ class Handle:
             self._check_known()
 
     def learn(self, version: int, before: int) -> int:
-        """A call answered ``version``; ``before`` was the newest answer when it began."""
+        """Note and return the ``version`` that a call returned or reported.
+
+        Raises Violation if it is below ``before``, the lowest version that the call may return.
+        """
         if version < before:
             raise Violation("monotonic", "a handle went back to an older version", version=version, before=before)
         self.version = max(self.version, version)
         return version
 
     def held_locks(self) -> list[str]:
-        """The locks that are held, though no call is under way."""
+        """Return the names of the locks that are held. There should be none while no call is in flight."""
         appender = self.log._appender
         locks: dict[str, Any] = {"leadership": appender._group_commit._leadership, "head": appender.heads._lock}
         if (document := self.document) is not None:
@@ -112,14 +121,15 @@ class Handle:
             raise Violation("bystander", "a call failed though no port did", error=repr(error)) from error
 
     def _check_known(self) -> None:
-        """The values that the handle holds never go back, whether or not a call shows it."""
+        """Raise Violation if a value inside the handle went back, even if no call has returned it."""
         head = self.log.known_head()
         self._check_newest("head", head.version if head else None)
         self._check_newest("floor", self.log._floor.value)
         if self.document is not None:
             state = self.document._states.cached
             self._check_newest("state", state.version if state else None)
-            if self.calm:  # nothing drops a state then, so that no later one stands on an older snapshot
+            # In calm weather no state is dropped, so no later state is based on an older snapshot.
+            if self.calm:
                 self._check_newest("base", state.snapshot_version if state else None)
 
     def _check_newest(self, name: str, version: int | None) -> None:
@@ -130,7 +140,7 @@ class Handle:
 
 
 class AnsweredIndex:
-    """An index whose answers take a step to come back."""
+    """An index that calls ``step`` after each read and commit, before the caller gets the answer."""
 
     def __init__(self, index: Index, step: Callable[[], None]) -> None:
         self.joint_commits = index.joint_commits
@@ -159,11 +169,11 @@ class AnsweredIndex:
         return self._index.turn(partition)
 
     def close(self) -> None:
-        """Nothing: the backend outlives its processes."""
+        """Do nothing: the backend outlives its processes."""
 
 
 class AnsweredBlobs:
-    """Blobs whose answers take a step to come back."""
+    """Blobs that call ``step`` after each put and get, before the caller gets the answer."""
 
     def __init__(self, blobs: Blobs, step: Callable[[], None]) -> None:
         self._blobs = blobs
@@ -188,4 +198,4 @@ class AnsweredBlobs:
         return self._blobs.delete(key, stamp)
 
     def close(self) -> None:
-        """Nothing: the backend outlives its processes."""
+        """Do nothing: the backend outlives its processes."""

@@ -25,9 +25,9 @@ RECENT_SECONDS = 1.0
 
 LOAD_SECONDS = 0.25
 LOADED_SHARE_MIN = 0.7
-"""The load is measured at most once per `LOAD_SECONDS`.
+"""The load is the process's computing time as a share of one core, measured at most once per `LOAD_SECONDS`.
 
-From `LOADED_SHARE_MIN` of one core on, the process is loaded: the remaining time is too little for other callers."""
+From `LOADED_SHARE_MIN` on, the process is loaded: the remaining time is too little for other callers."""
 
 # The bucket may fall this far below zero. At the smallest share the debt is repaid within CALLER_PAUSE_SECONDS_MAX.
 DEBT_SECONDS_MAX = CALLER_PAUSE_SECONDS_MAX * CALLER_COMPUTED_SHARE_MAX
@@ -52,14 +52,14 @@ class RecentCallers:
 
 
 class Paces:
-    """Decides when the next call of each principal may begin, by the computing time of its earlier calls.
+    """Decides from the computing time of a principal's earlier calls when its next call may begin.
 
-    Each principal has a token bucket of seconds. It fills at the principal's share of the time:
-    `CALLER_COMPUTED_SHARE_MAX`, or more while fewer principals call. While other principals call too and the process is
-    loaded, a call begins only when the bucket is not below zero. Otherwise a call begins at once.
+    Each principal has a token bucket of seconds. It fills at the principal's share of the time: an equal share among
+    the recent principals, but at least `CALLER_COMPUTED_SHARE_MAX`. While the process is loaded and at least two
+    principals are recent, a call begins only when the bucket is not below zero. Otherwise a call begins at once.
 
-    Used from the event loop only; all times are the loop's, in seconds. ``process_seconds`` returns the computing time
-    of the process so far.
+    Used from the event loop only. All times are the loop's, in seconds. ``process_seconds`` returns the process's
+    computing time so far.
     """
 
     def __init__(self, process_seconds: Callable[[], float] = time.process_time) -> None:
@@ -70,7 +70,7 @@ class Paces:
         self._load = 0.0
 
     def note(self, caller: Holder, now: float) -> None:
-        """Record a call of the caller. Only principals count."""
+        """Record a call of the caller. Only calls of principals are recorded."""
         if caller[0] == "principal":
             self._recent.note(caller, now)
 
@@ -98,7 +98,7 @@ class Paces:
         return max(CALLER_COMPUTED_SHARE_MAX, 1 / max(1, self._recent.count(now)))
 
     def is_loaded(self, now: float) -> bool:
-        """Whether the process computes most of the time. In an idle one a caller's pause would help no other."""
+        """Return whether the process computes most of the time. In an idle one a pause would help no other caller."""
         then, computed = self._looked
         if now - then >= LOAD_SECONDS:
             self._looked = now, self._process_seconds()

@@ -41,8 +41,8 @@ def scan(
 ) -> Iterator[tuple[str, Slot]]:
     """Yield the keys that start with ``prefix`` and are strictly between ``after`` and ``before``, with their slots.
 
-    They come in order, or reversed. Lazy: a leaf is read when the walk reaches it. At most one leaf outside the range
-    is read, at its edge.
+    Keys ascend, or descend with ``reverse``. Each leaf is read only when the iteration reaches it. At most one leaf
+    without a key of the range is read: the one at the upper end of the range.
     """
     span = _Span(prefix, after, before)
     for leaf in _leaves(chunks, chunks.top(root), span, reverse):
@@ -58,7 +58,10 @@ def count(chunks: Chunks, root: Root, *, prefix: str = "") -> int:
 
 
 def nth(chunks: Chunks, root: Root, position: int) -> tuple[str, Slot] | None:
-    """Return the key with ``position`` keys before it, or None where there are no more. Reads one node per level."""
+    """Return the key with ``position`` keys before it, and its slot. Reads one node per level.
+
+    None if the position is negative or the tree has no such key.
+    """
     if not 0 <= position < root.count:
         return None
     node = chunks.top(root)
@@ -72,7 +75,7 @@ def nth(chunks: Chunks, root: Root, position: int) -> tuple[str, Slot] | None:
 
 
 class _Span:
-    """A range of keys, as positions in a node's keys."""
+    """A range of keys. `start` and `stop` return its bounds as positions in a node's keys."""
 
     def __init__(self, prefix: str, after: str | None, before: str | None) -> None:
         self._prefix = prefix
@@ -91,7 +94,7 @@ def _leaves(chunks: Chunks, node: Node, span: _Span, reverse: bool) -> Iterator[
     if isinstance(node, Leaf):
         yield node
         return
-    # The child after the last key below the end may also begin below it.
+    # `span.stop` counts the children whose last key is below the end of the range. The next child may begin below it.
     stop = min(len(node.keys), span.stop(node.keys) + 1)
     for position in _walk(span.start(node.keys), stop, reverse):
         yield from _leaves(chunks, chunks.child(node, position), span, reverse)
@@ -115,7 +118,10 @@ def _rank(chunks: Chunks, root: Root, key: str) -> int:
 
 
 def _end_of(prefix: str) -> str | None:
-    """Return the least text above all that start with ``prefix``, or None. It may be invalid UTF-8: only compare it."""
+    """Return the smallest text above every text that starts with ``prefix``; None if there is none.
+
+    The text may have no valid UTF-8 form, so only compare it.
+    """
     stem = prefix.rstrip(chr(sys.maxunicode))
     return stem[:-1] + chr(ord(stem[-1]) + 1) if stem else None
 

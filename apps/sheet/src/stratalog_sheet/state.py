@@ -1,8 +1,10 @@
-"""The engine's state as parts of a snapshot, cut so that a small change leaves most parts byte for byte unchanged.
+"""The engine's state as the parts of a snapshot. A small change leaves most parts byte for byte unchanged.
 
-The engine exports one JSON object. Here it becomes a sequence of records for fields and for rows of cells. A row's
-record holds its distance from the row before, so rows that an insertion moves down keep their records. Cuts are defined
-by content: a record whose hash has certain bits ends a part, whatever came before. `formats/sheet.md` has the bytes.
+The engine exports one JSON object. This module converts it to a sequence of records for fields and for rows of cells.
+A row's record holds the row's distance from the previous row. An insertion above both rows does not change it.
+
+The records' content decides where parts end. A record whose hash has certain bits ends a part of at least
+`PART_BYTES_MIN` bytes; any record ends a part of at least `PART_BYTES_MAX`. `formats/sheet.md` describes the bytes.
 """
 
 from __future__ import annotations
@@ -36,7 +38,10 @@ _encode = msgspec.msgpack.Encoder().encode
 
 
 def split_state(data: bytes, title: str = "") -> list[bytes]:
-    """Return the parts of a state that the engine exported as JSON. A title is stored in a first part of its own."""
+    """Return the parts of a state that the engine exported as JSON.
+
+    A title is stored in the first part, which then holds only the format and the title.
+    """
     records = _records(msgspec.json.decode(data))
     parts = [_joined([_encode(next(records)), _encode(["title", title])])] if title else []
     held: list[bytes] = []
@@ -54,7 +59,10 @@ def split_state(data: bytes, title: str = "") -> list[bytes]:
 
 
 def join_state(parts: Iterable[bytes]) -> bytes:
-    """Return the engine's JSON from its parts, with cells in row order. Raises Corrupt, Unsupported."""
+    """Return the engine's JSON from its parts, with cells in row order.
+
+    Raises Corrupt for a part that does not decode or an unknown record, and Unsupported for a newer format.
+    """
     reader = _Reader()
     for part in parts:
         for record in decode(part):
@@ -63,7 +71,7 @@ def join_state(parts: Iterable[bytes]) -> bytes:
 
 
 def title_in(part: bytes) -> str:
-    """Return the title in the first part; empty if it has none."""
+    """Return the title that ``part``, the first part of a state, holds; empty if it holds none."""
     return next((str(record[1]) for record in decode(part) if record[0] == "title"), "")
 
 
@@ -93,7 +101,11 @@ def _records(data: dict[str, Any]) -> Iterator[Record]:
 
 
 def _fields(fields: dict[str, Any]) -> Iterator[Record]:
-    """Yield a record for each field; a large map becomes a record for each item, so that it can be cut."""
+    """Yield one record for each field.
+
+    A map of at least `RUN_ITEMS_MIN` items becomes a record for the map and one for each item, so a part may end
+    between two items.
+    """
     for name, value in fields.items():
         if isinstance(value, dict) and len(value) >= RUN_ITEMS_MIN:
             yield ["map", name]
@@ -111,7 +123,8 @@ def _rows(cells: dict[str, Any]) -> Iterator[Record]:
     last = -1
     for row in sorted(rows):
         held = rows[row]
-        columns = sorted(held)  # equal rows become equal records, in whatever order the engine exports cells
+        # The engine may export equal rows with their cells in different orders. Sorted, they become equal records.
+        columns = sorted(held)
         yield ["row", row - last, columns, [held[column] for column in columns]]
         last = row
 
@@ -126,7 +139,7 @@ def _joined(bodies: list[bytes]) -> bytes:
 
 
 class _Reader:
-    """Rebuilds the state from its records, read in order."""
+    """Rebuilds the state from its records, which must be read in order."""
 
     def __init__(self) -> None:
         self.data: dict[str, Any] = {}

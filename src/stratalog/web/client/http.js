@@ -1,4 +1,4 @@
-// The way to a server over HTTP: JSON bodies, and errors with the server's codes.
+// HTTP client of one document on a server: JSON bodies, and errors with the server's codes.
 
 import { StratalogError } from "./errors.js";
 import { decode, encode } from "./values.js";
@@ -11,7 +11,7 @@ export class Http {
   #token;
   #create;
   #live;
-  /** The token that the server refused, and its answer; it is not asked about again.
+  /** The token that the server refused with 401, and the error. A request with this token throws the error unsent.
    * @type {{token: string, error: StratalogError} | null} */
   #refused = null;
 
@@ -26,17 +26,22 @@ export class Http {
     return this.#token();
   }
 
-  /** Ask again with a token that was refused. */
+  /** Forget the refused token, so that the next request sends it again. */
   retry() {
     this.#refused = null;
   }
 
-  /** Where its live connections go, and which document to name there: beside it, unless an answer said otherwise. */
+  /** Return the URL for live connections, and the document to name there.
+   *
+   * At first the URL is the document's own with `/live`, and no document is named. The header `Stratalog-Live` of a
+   * successful response replaces both. */
   live() {
     return this.#live;
   }
 
-  /** What the server answers to a push or pull. Throws StratalogError; `retryAfter` in its details is in seconds. */
+  /** Send a push or pull and return the server's answer. Throws StratalogError.
+   *
+   * The error for a response that is no success has `details.retryAfter`, in seconds. */
   async request(verb, question) {
     if (this.#create) {
       await this.#send("PUT", this.#url);
@@ -51,7 +56,7 @@ export class Http {
     const token = await this.#token();
     if (this.#refused && this.#refused.token === token) throw this.#refused.error;
     if (token) headers.Authorization = `Bearer ${token}`;
-    // Said once more, for a gateway that unescapes it.
+    // A gateway may unescape the path; the header keeps it as it was sent.
     const path = new URL(url).pathname;
     if (path.includes("%")) headers["Stratalog-Path"] = path;
     /** @type {RequestInit} */
@@ -68,7 +73,7 @@ export class Http {
       response = await fetch(url, options);
       text = await response.text();
     } catch (error) {
-      // A browser does not say whether the request got there.
+      // `fetch` does not report whether the request reached the server.
       throw new StratalogError("outcome-unknown", "no answer came from the server", { reason: error.message });
     }
     const answer = parsed(text);
@@ -82,7 +87,7 @@ export class Http {
     return decode(answer);
   }
 
-  // The token goes there, so never with less care than the requests themselves.
+  // The live connection sends the token, so over https: only an encrypted address is accepted.
   #heed(url) {
     if (!(this.#url.startsWith("https:") ? /^wss:\/\// : /^wss?:\/\//).test(url)) return;
     const named = /\/organisations\/([^/]+)\/documents\/([^/]+)$/.exec(this.#url);
@@ -91,7 +96,9 @@ export class Http {
   }
 }
 
-// What only the document can say is believed only in the server's own words: a proxy that gives up tells nothing.
+// The code is taken from the server's error body. Without a code the response may be a proxy's, which does not show
+// whether the request took effect: 500 and above, and 408, are then "outcome-unknown". Whatever the body, 429 is
+// "unreached" and 401 "forbidden".
 function problem(response, answer) {
   const { status } = response;
   const guess = status >= 500 || status === 408 ? "outcome-unknown" : status === 404 ? "not-found" : "invalid";
