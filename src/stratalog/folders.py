@@ -32,10 +32,10 @@ Sync = Callable[[int], None]
 class DurableFolders:
     """Syncs of the folders below ``root``: of the names in a folder, and of the names of new folders above it.
 
-    An empty file named `DURABLE` in a folder says that the folder's own name and the names above it are durable. It
-    stays true as long as it exists: `remove_empty` removes it before the folder, and a folder that a process makes
-    again under the same name has none. A time or an inode number would not do instead: file systems set times in steps
-    of milliseconds, and use the number of a removed folder for the next one.
+    An empty file named `DURABLE` marks a folder whose own name is durable, and the names of the folders above it.
+    `remove_empty` removes the mark before the folder, and a folder that a process makes again under the same name has
+    none. Times and inode numbers cannot replace the mark: file systems set times in steps of milliseconds, and give the
+    number of a removed folder to the next one.
     """
 
     def __init__(self, root: str, sync: Sync) -> None:
@@ -163,9 +163,9 @@ def _is_marked(descriptor: int) -> bool:
 
 
 def _mark(descriptor: int) -> None:
-    """Mark the folder behind a descriptor: its path may lead to another folder by now, which nobody synced.
+    """Mark the folder behind a descriptor: its path may lead to another folder by now, which no process has synced.
 
-    Raises FileNotFoundError where the folder is removed. A mark that cannot be made costs the next put some syncs.
+    Raises FileNotFoundError where the folder is removed. Without a mark, as on a full disk, the next put syncs again.
     """
     try:
         os.close(os.open(DURABLE, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o666, dir_fd=descriptor))

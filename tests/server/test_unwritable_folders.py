@@ -141,14 +141,6 @@ def test_a_temporary_folder_that_takes_no_file_is_a_typed_error_until_it_does(
     assert client.get(f"{ACME}/records/sent").content == LARGE
 
 
-@pytest.mark.skipif(not os.path.exists("/dev/full"), reason="the system has no file that is always full")
-def test_a_disk_that_fills_up_while_a_body_comes_is_507(client: Client, monkeypatch: pytest.MonkeyPatch) -> None:
-    with monkeypatch.context() as patched:
-        patched.setattr(tempfile, "TemporaryFile", lambda **_: Path("/dev/full").open("w+b"))  # noqa: SIM115 - closed by the server
-        assert problem(client.put(f"{ACME}/records/report", content=LARGE)) == (507, "storage-full")
-    assert client.put(f"{ACME}/records/report", content=LARGE).status_code == 200
-
-
 def test_a_disk_that_is_full_once_the_last_bytes_are_written_is_507(
     client: Client, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -51,10 +51,10 @@ class FileSteps:
             self.operation(label)
 
     def lock(self, file: Any, how: int) -> None:
-        """As `flock`, which is never asked to wait: a wait here would stop all processes."""
+        """Call `flock` without waiting. The code under test never waits in it: that would stop all actors."""
         self.step("flock")
         try:
-            fcntl.flock(file, how if how == fcntl.LOCK_UN else how | fcntl.LOCK_NB)
+            fcntl.flock(file, how)
         except BlockingIOError:
             self._scheduler.counts.bump("lock was taken")
             raise
@@ -75,10 +75,6 @@ class _SteppingOs:
     def __getattr__(self, name: str) -> Any:
         operation = getattr(os, name)
         return self._stepping(name, operation) if name in STEPS else operation
-
-    def listdir(self, folder: str) -> list[str]:
-        self._steps.step("listdir")
-        return sorted(os.listdir(folder))
 
     def scandir(self, folder: str) -> Any:
         self._steps.step("scandir")

@@ -49,10 +49,10 @@ class FileBlobs:
     """Blobs under ``folder``, which several processes may share. Needs POSIX renames and hard links.
 
     A blob's age starts at its file's modification time, set by ``clock`` with random digits below the millisecond.
-    Inode and modification time together are the stamp of one generation. Who renews or removes a blob's file holds the
-    file's lock. So a blob is at its path from its first put to its deletion, and a reader never waits. A crash may
-    leave an unfinished file in ``.new``: the next process that opens the folder removes it. ``sync`` makes the file or
-    folder behind a descriptor durable; by default `sync_descriptor`.
+    Inode and modification time together are the stamp of one generation. A process holds the lock of a blob's file
+    while it renews or removes the file. So a blob is at its path from its first put to its deletion, and a reader
+    never waits. A crash may leave an unfinished file in ``.new``: the next process that opens the folder removes it.
+    ``sync`` makes the file or folder behind a descriptor durable; by default `sync_descriptor`.
     """
 
     def __init__(self, folder: str | Path, clock: Clock, *, sync: Callable[[int], None] | None = None) -> None:

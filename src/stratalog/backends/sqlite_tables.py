@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import closing
 from functools import lru_cache
 from typing import Any
 
@@ -17,6 +18,7 @@ __all__ = [
     "INSERT_ROWS_MAX",
     "BlobRow",
     "Row",
+    "create_tables",
     "insert_all",
     "insert_items",
     "prepare",
@@ -102,12 +104,9 @@ def insert_all(lengths: tuple[int, ...], blobs: int) -> str:
 
 def create_tables(path: str, vfs: str | None = None) -> None:
     """Create a database with all tables at ``path``. Raises apsw's errors."""
-    connection = apsw.Connection(path, vfs=vfs)
-    try:
+    with closing(apsw.Connection(path, vfs=vfs)) as connection:
         connection.pragma("synchronous", "full")
         prepare(connection)
-    finally:
-        connection.close()
 
 
 def prepare(connection: apsw.Connection) -> None:

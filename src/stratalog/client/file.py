@@ -6,7 +6,7 @@ import fcntl
 import os
 import weakref
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import closing, contextmanager, suppress
 from functools import partial
 from typing import Any
 
@@ -175,12 +175,9 @@ def _open(path: str) -> apsw.Connection:
 
 
 def _create_tables(path: str) -> None:
-    connection = apsw.Connection(path)
-    try:
+    with closing(apsw.Connection(path)) as connection:
         connection.pragma("synchronous", SYNCHRONOUS)
         _create(connection)
-    finally:
-        connection.close()
 
 
 def _create(connection: apsw.Connection) -> None:
