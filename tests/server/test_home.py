@@ -7,6 +7,7 @@ from pathlib import Path
 from xml.etree import ElementTree
 
 import pytest
+from litestar.openapi.plugins import OpenAPIRenderPlugin
 
 from stratalog.server.application import Application
 from stratalog.server.security import StaticTokens
@@ -44,6 +45,12 @@ def test_the_page_of_the_api_names_each_call(client: Client) -> None:
     for method, path in calls:
         assert f"<code><b>{method}</b> {path}</code>" in text
     ElementTree.fromstring(text.replace("<!doctype html>", ""))
+
+
+def test_the_document_of_the_api_is_encoded_once(client: Client, monkeypatch: pytest.MonkeyPatch) -> None:
+    first = client.get("/schema/openapi.json")
+    monkeypatch.setattr(OpenAPIRenderPlugin, "render_json", lambda *_: pytest.fail("encoded again"))
+    assert client.get("/schema/openapi.json").content == first.content
 
 
 def test_the_icon_has_the_name_that_browsers_ask_for(client: Client) -> None:

@@ -27,7 +27,7 @@ from stratalog.server.documents import DOCUMENTS, ORGANISATIONS
 from stratalog.server.errors import Problem, handle_core, handle_http, handle_unexpected
 from stratalog.server.health import health, metrics
 from stratalog.server.history import HISTORY
-from stratalog.server.home import HOME, SchemaPage, schema_router
+from stratalog.server.home import HOME, SchemaDocument, SchemaPage, schema_router
 from stratalog.server.hub import Poked
 from stratalog.server.live import LIVE
 from stratalog.server.logs import LOGS
@@ -141,7 +141,7 @@ def _openapi() -> OpenAPIConfig:
         version("stratalog"),
         components=Components(security_schemes={"bearer": SecurityScheme(type="http", scheme="bearer")}),
         description="Bodies are JSON or MessagePack, chosen by Content-Type and Accept: application/msgpack.",
-        render_plugins=(SchemaPage(),),
+        render_plugins=(SchemaPage(), SchemaDocument()),
         openapi_router=schema_router(),
         security=[{}, {"bearer": []}],
     )

@@ -9,13 +9,13 @@ from pathlib import Path
 from typing import Any
 
 from litestar import Request, Response, Router, get
-from litestar.openapi.plugins import OpenAPIRenderPlugin
+from litestar.openapi.plugins import JsonRenderPlugin, OpenAPIRenderPlugin
 from litestar.types import ControllerRouterHandler
 
 from stratalog.server.pages import CLIENT, HEADERS, POLICY, WEB
 from stratalog.server.service import Served
 
-__all__ = ["HOME", "OPEN_PATHS", "SchemaPage", "schema_router"]
+__all__ = ["HOME", "OPEN_PATHS", "SchemaDocument", "SchemaPage", "schema_router"]
 
 OPEN_PATHS = frozenset({"/", "/favicon.ico", "/health", "/schema", "/schema/openapi.json"})
 """Paths that need no token, like every path below `/web/`."""
@@ -85,6 +85,20 @@ class SchemaPage(OpenAPIRenderPlugin):
         if self._page is None:
             self._page = _page("API · Stratalog", '<a href="/">Stratalog</a> API', [_calls(openapi_schema)]).encode()
         return self._page
+
+
+class SchemaDocument(JsonRenderPlugin):
+    """The OpenAPI document as JSON. Litestar's own plugin encodes it for each request, on the event loop."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._encoded: bytes | None = None
+
+    def render(self, request: Request[Any, Any, Any], openapi_schema: Mapping[str, Any]) -> bytes:
+        """Return the document, which is encoded at its first request and then kept."""
+        if self._encoded is None:
+            self._encoded = super().render(request, dict(openapi_schema))
+        return self._encoded
 
 
 def schema_router() -> Router:
