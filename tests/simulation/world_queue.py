@@ -275,7 +275,7 @@ class QueueWorld:
             raise Violation("converged", "a device does not hold the document", device=device.name)
 
     def _check_rejected(self, truth: QueueTruth) -> None:
-        """Check that workers rejected only poisonous mutations, unless processes crashed or froze, and wrote letters."""
+        """Check that workers rejected only poisonous mutations, unless one crashed or froze, and wrote letters."""
         crashes = sum(self.scheduler.counts.get(fault) for fault in FAULTS if fault.startswith(("crash", "freeze")))
         letters = {(letter.client, letter.id) for _, letter in list_rejections(self.place.index)}
         for recorded in truth.rejected:
