@@ -1,7 +1,7 @@
 """Measure the cost of a sheet's load by the number of entries after the saved state, and the size of saved states.
 
-``python -m bench.sheet [--workbook FILE.xlsx] [--json FILE]``. Everything runs in one process on one
-machine. The server's engine is measured in place of the browser's, which is the same program.
+``python -m bench.sheet [--workbook FILE.xlsx] [--json FILE]``. Everything runs on one machine. The server's
+engine, a child process, is measured in place of the browser's: both are the same program.
 """
 
 from __future__ import annotations

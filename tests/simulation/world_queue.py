@@ -212,10 +212,10 @@ class QueueWorld:
         return False
 
     def _push(self, device: Device, backlog: QueuedPushes, store: Store) -> bool:
-        """Push the pending mutations to the incarnation for which they were made; pull if it was replaced.
+        """Push the pending mutations to the incarnation that the device pulled last; pull if there is another one.
 
         The first device names that incarnation, and sometimes leaves out its first mutation. The others do not name
-        it, so the queued message must, and always send all mutations.
+        the incarnation, so the queued message must. They always send all mutations.
         """
         document = store.document(ORGANISATION, device.document)
         if device.cookie is None or device.cookie.origin != document.origin:

@@ -88,7 +88,7 @@ def repair_history(store: Store, history: HistoryName, *, dry_run: bool = False)
 
 
 def repair_histories(store: Store, histories: Iterable[HistoryName], *, dry_run: bool = False) -> RepairReport:
-    """Repair several histories, then again those with damage left: a relative's repair may have put their objects back."""
+    """Repair several histories, then again those with damage left: a relative's repair may have made it repairable."""
     repaired: list[StoredDamage] = []
     remaining: dict[HistoryName, tuple[StoredDamage, ...]] = {}
     for history in histories:
