@@ -1,7 +1,7 @@
-"""The spreadsheet event log's experiment: the cost of a load by the entries after a saved state, and by its size.
+"""Measure the cost of a sheet's load by the number of entries after the saved state, and the size of saved states.
 
-``python -m bench.sheet [--workbook FILE.xlsx] [--json FILE]``. One machine, one process: the server's engine stands for
-the browser's, which is the same program.
+``python -m bench.sheet [--workbook FILE.xlsx] [--json FILE]``. Everything runs on one machine. The server's
+engine, a child process, is measured in place of the browser's: both are the same program.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ SEGMENTS = (100, 1000, 10_000)
 SEED = 4
 NEVER = 1_000_000
 WORKBOOK_TAILS = TAILS[:-1]
-"""A workbook is left out at the last, where it takes many minutes."""
+"""A workbook is not measured with the longest tail, which takes many minutes."""
 
 
 def main() -> None:
@@ -50,7 +50,7 @@ def main() -> None:
 
 
 def measure_tails(engines: EnginePool, name: str, xlsx: bytes | None) -> Iterator[dict[str, Any]]:
-    """Time and bytes of a load, by the entries after the state that it starts from."""
+    """Measure time and bytes of a load, by the number of entries after the state that it starts from."""
     print(f"\n{name}: a load by the entries after its state")
     print("entries  server ms  engine ms  kB of entries  kB of state")
     with tempfile.TemporaryDirectory() as folder, stratalog.open(folder) as store:
@@ -67,7 +67,7 @@ def measure_tails(engines: EnginePool, name: str, xlsx: bytes | None) -> Iterato
 
 
 def measure_state(engines: EnginePool, name: str, xlsx: bytes | None) -> dict[str, Any]:
-    """What keeping a state costs: the first, after one cell, after one inserted row."""
+    """Measure the cost of saving a state: the first one, one after a changed cell, one after an inserted row."""
     with tempfile.TemporaryDirectory() as folder, stratalog.open(folder) as store:
         sheet = made(Sheets(store, engines), xlsx)
         figure: dict[str, Any] = {"book": name, "first_bytes": stored(sheet)}
@@ -86,7 +86,7 @@ def measure_state(engines: EnginePool, name: str, xlsx: bytes | None) -> dict[st
 
 
 def measure_segments(engines: EnginePool) -> Iterator[dict[str, Any]]:
-    """A load of 400 entries at the end of 5,000, by how many entries a segment has."""
+    """Measure a load of 400 entries at the end of 5,000, by the number of entries in a segment."""
     print("\na load of 400 entries at the end of 5,000, by the entries of a segment")
     for target in SEGMENTS:
         with tempfile.TemporaryDirectory() as folder:
@@ -107,7 +107,7 @@ def made(sheets: Sheets, xlsx: bytes | None) -> Sheet:
 
 
 def edit(sheet: Sheet, chance: random.Random, count: int) -> None:
-    """So many entries: 90 % cells, 4 % formulas, 2 % inserted rows, 4 % undone."""
+    """Append ``count`` entries: 90 % cell values, 4 % formulas, 2 % inserted rows, 4 % undos."""
     for number in range(count):
         kind = chance.random()
         if kind < 0.02:
@@ -120,7 +120,7 @@ def edit(sheet: Sheet, chance: random.Random, count: int) -> None:
 
 
 def load_of(engines: EnginePool, store: stratalog.Store, settings: SheetSettings) -> dict[str, float]:
-    """The median of three loads by somebody who remembers nothing."""
+    """Return the median times of three loads, each by newly opened sheets, and the sizes of the last one."""
     server, opening = [], []
     for _ in range(3):
         sheet = Sheets(store, engines, settings).open("acme", "plan")

@@ -1,6 +1,6 @@
-"""The documentation leads somewhere: every link has a file behind it, every anchor a heading, every page a way in.
+"""Every link of the documentation has its file or heading, and every page can be reached from the index.
 
-What a page calls a proof is there as well: each test, world, planted bug, checker and file that it names.
+Each test, world, planted bug, checker and file that a page names exists.
 """
 
 from __future__ import annotations
@@ -116,7 +116,7 @@ def test_a_broken_link_would_be_noticed(tmp_path: Path) -> None:
 
 
 def leads_somewhere(page: Path, link: str) -> bool:
-    """Whether the file, and the heading in it where one is named, are there."""
+    """Return whether the linked file exists, and the heading in it if the link names one."""
     path, _, anchor = link.partition("#")
     target = page.parent / path if path else page
     return target.exists() and (not anchor or anchor in anchors(target))
@@ -128,7 +128,7 @@ def is_defined(path: Path, name: str) -> bool:
 
 
 def proofs_named(text: str) -> list[tuple[str, str]]:
-    """What a text calls a world, planted bug or checker: one, or a list of them."""
+    """Return kind and name of each world, planted bug and checker that a text names, alone or in a list."""
     return [(kind, name) for kind, names in PROOFS.findall(text) for name in re.findall(r"`([^`]+)`", names)]
 
 

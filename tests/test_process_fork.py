@@ -1,4 +1,4 @@
-"""A forked child that uses a handle of its parent is told so, whatever the parent's threads held at that moment."""
+"""A forked child that uses a handle of its parent gets Closed, whatever locks other threads held at the fork."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ NO_HANDLES = {
 
 
 def in_child(call: Callable[[], object]) -> int:
-    """What became of ``call`` in a forked child, which is killed if it hangs."""
+    """Run ``call`` in a forked child and return its exit code. A child that hangs is killed: minus the signal."""
     child = os.fork()
     if child == 0:
         signal.alarm(SECONDS_MAX)
@@ -118,7 +118,7 @@ def test_a_forked_child_opens_a_store_for_itself(tmp_path: Path) -> None:
 
 
 class NoServer:
-    """A transport that reaches nobody."""
+    """A transport without a server: a push or pull fails the test."""
 
     def push(self, push: Push) -> Pushed:
         raise AssertionError
@@ -151,7 +151,7 @@ def test_every_file_without_handles_is_still_there() -> None:
 
 
 def locks_made(function: ast.FunctionDef) -> set[str]:
-    """The attributes that the function gives a lock; other targets by their source."""
+    """Return the attributes to which the function assigns a lock; another target is returned as its source."""
     made = set()
     for node in ast.walk(function):
         if isinstance(node, ast.Assign) and isinstance(node.value, ast.Call):
@@ -163,7 +163,7 @@ def locks_made(function: ast.FunctionDef) -> set[str]:
 
 
 def closed(function: ast.FunctionDef) -> set[str]:
-    """The attributes that the function has closed in a child."""
+    """Return the attributes that the function passes to `close_in_child`."""
     return {
         str(argument.value)
         for node in ast.walk(function)

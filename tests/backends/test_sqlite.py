@@ -1,4 +1,4 @@
-"""SQLite keeps the contracts of index and queue, and answers for its file."""
+"""SQLite fulfils the contracts of index and queue, and detects a damaged, full, locked or foreign file."""
 
 from __future__ import annotations
 
@@ -176,7 +176,7 @@ def test_a_page_overwritten_is_corrupt_when_read(tmp_path: Path) -> None:
 
 
 def test_a_flipped_bit_in_a_text_of_an_item_is_corrupt(tmp_path: Path) -> None:
-    """It is no UTF-8 then, which is another error of the decoder's than bytes of another shape."""
+    """The text is then invalid UTF-8. The decoder raises another error for that than for bytes of a wrong structure."""
     path = tmp_path / "store.db"
     database = _open(path)
     database.index.commit([Put(Item("p", "s", {"a": "text"}))])
@@ -323,7 +323,7 @@ def _closed_in_child(database: SqliteDatabase) -> int:
 
 
 def _together(database: SqliteDatabase, commits: list[list[Put]]) -> list[ConditionFailed | None]:
-    """The answers to commits that wait in one group, since another process holds the turn until all have queued."""
+    """Return the error of each commit, or None. A lock on the file makes commits queue, so that they form groups."""
     blocker = apsw.Connection(database.path)
     blocker.execute("BEGIN IMMEDIATE")
     answers: list[ConditionFailed | None] = [None] * len(commits)

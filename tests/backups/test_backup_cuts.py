@@ -1,4 +1,4 @@
-"""A backup is restored as of a time; one log of it as of a version, beside others; and clients find their way."""
+"""Restores of a whole backup as of a time, and of one log as of a version beside the logs of a store."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ pytestmark = pytest.mark.slow
 @settings(max_examples=25)
 @given(st.integers(0, 2**32), st.lists(st.integers(0, 12), min_size=2, max_size=5))
 def test_a_store_is_restored_as_it_was_at_a_time(seed: int, steps: list[int]) -> None:
-    """Or it is said which log or record is not kept back to that time."""
+    """If a log or record is not kept back to that time, the restore raises VersionForgotten instead."""
     clock, chance = ManualClock(seed=seed), Random(seed)
     store, backups = open_inline(settings=SETTINGS, clock=clock), Backups(clock)
     moments = []
@@ -78,7 +78,7 @@ def test_one_log_is_restored_beside_others_at_any_version(seed: int, steps: int)
 
 
 def test_a_log_restored_beside_its_own_shares_nothing_with_it(memory: stratalog.Store) -> None:
-    """The one is deleted and swept, and the other has all of its values and its ancestors' entries."""
+    """The original and its ancestor are deleted and swept. The restored log still has all values and entries."""
     backups = Backups(memory.environment.clock)
     plan = memory.create("acme", "plan")
     for number in range(6):
@@ -173,7 +173,7 @@ def memory() -> stratalog.Store:
 
 
 def entries_of(store: stratalog.Store) -> dict[str, tuple[str, list[object]]]:
-    """Incarnation and entries of each log; None for one that is not kept."""
+    """Return the incarnation and the entries of each log, with None in place of a forgotten entry."""
     answers: dict[str, tuple[str, list[object]]] = {}
     for organisation in store.organisations():
         for line in store.list(organisation):
@@ -194,6 +194,6 @@ def told_entries(log: stratalog.Log) -> list[object]:
 
 
 def same(found: list[object], wanted: list[object]) -> bool:
-    """Equal, but for what was forgotten between."""
+    """Return whether the entries that ``found`` still has equal those in ``wanted``."""
     pairs = zip(found, wanted, strict=True)
     return all(one is None or one == other for one, other in pairs)

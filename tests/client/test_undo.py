@@ -1,4 +1,4 @@
-"""Undo takes back what one mutation did, and nothing that was done since."""
+"""Undo reverts the changes of one mutation, and no later change."""
 
 from __future__ import annotations
 
@@ -83,7 +83,7 @@ def test_undo_does_not_undo_a_later_change(later: Step) -> None:
 
 
 def test_a_member_that_was_null_or_an_object_is_not_merged_back() -> None:
-    """RFC 7396 cannot say null, and would merge an object where it must stand alone."""
+    """A merge patch (RFC 7396) cannot set a member to null, and merges an object instead of replacing the old one."""
     document = new_document()
     client = Client(InProcess(document))
     client.mutate(*put({"title": {"old": 1}}))

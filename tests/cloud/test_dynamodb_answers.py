@@ -1,4 +1,4 @@
-"""What the index makes of each answer, of lost ones, and of none: all that an emulator does not do."""
+"""The DynamoDB index with canned responses: errors, lost and missing ones, which an emulator does not produce."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Reading: bounded, in order, without a gap, and by time."""
+"""Reads of a log: bounded, in order and without gaps; and the version at a time."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def other(log: Log, upcasters: Upcasters | None = None) -> Log:
 
 
 def timed_log() -> Log:
-    """Ten entries, a second apart, in segments of four; the first two are archived and freed."""
+    """Return a log of ten entries, a second apart, in segments of four entries."""
     log = new_log(segment_entries_target=4)
     for _ in range(10):
         log.append(event())
@@ -187,7 +187,7 @@ def test_a_last_item_that_is_no_entry_is_corrupt() -> None:
 
 
 def test_a_flipped_bit_in_a_text_of_an_entry_is_corrupt() -> None:
-    """It is no UTF-8 then, which is another error of the decoder's than bytes of another shape."""
+    """The text is then invalid UTF-8. The decoder raises another error for that than for bytes of a wrong structure."""
     log = new_log()
     log.append(event("text"))
     item = log.environment.index.get(entries_partition(log.record.prefix, 1), number(1))

@@ -24,7 +24,7 @@ SHOWN_MAX = 10
 
 
 class Found(msgspec.Struct):
-    """What became of the retries: by kind, how many; and the first that went wrong."""
+    """The number of honest and hostile uses by kind, and a line for each one that went wrong."""
 
     honest: Counter[str]
     hostile: Counter[str]
@@ -32,7 +32,7 @@ class Found(msgspec.Struct):
 
 
 def run(retries: int, seed: int) -> Found:
-    """That many honest retries, and about a third as many hostile uses."""
+    """Run ``retries`` honest retries and about a third as many hostile uses."""
     found = Found(Counter(), Counter(), [])
     draw = Random(seed)
     names, weights = list(KINDS), [share for _, share in KINDS.values()]
@@ -52,7 +52,7 @@ def run(retries: int, seed: int) -> Found:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """The command. Returns the exit code."""
+    """Run the command and return its exit code."""
     parser = argparse.ArgumentParser(prog="python -m tests.retries", description=__doc__)
     parser.add_argument("--retries", type=int, default=10_000, help="how many honest retries")
     parser.add_argument("--seed", type=int, default=1)

@@ -1,9 +1,9 @@
-"""The world of processes that take turns at a hosted index: each call takes a while, and processes freeze and crash.
+"""The world of processes that take turns at a hosted index: calls take time, and processes freeze and crash.
 
-Busy writers commit without pause, seldom ones now and then, with the log's own code. Turns are a hint, so the entries
-are checked as anywhere else. What must hold besides is that turns are worth having: every writer commits within a
-bounded number of round trips, marks are few, stops are short and once for each mark, and a lone writer pays for looks
-alone.
+Busy writers commit without pause and seldom writers now and then, with the log's own code. Turns are a hint, so the
+entries are checked as in other worlds. The world also checks the benefit and the price of turns: every writer commits
+within a bounded number of round trips, marks are few, each mark stops a writer once and shortly, and a lone writer pays
+only for reads of the mark (looks).
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ SEGMENTS = (20, 100_000)
 
 
 class HostedTurnsWorld:
-    """Up to three busy writers and two seldom ones of one log, each a process, and waiters that crashed."""
+    """One to three busy writers and up to two seldom writers of one log, each a process, and waiters that crashed."""
 
     columns: ClassVar[tuple[str, ...]] = (
         "commits",
@@ -85,7 +85,7 @@ class HostedTurnsWorld:
             scheduler.spawn("dead", self._die_again, background=True)
 
     def check(self) -> None:
-        """What was acknowledged stands where it was said to, and a lone writer has paid for looks alone."""
+        """Each acknowledged entry is stored at its version, and a lone writer has paid little beside its commits."""
         stored = {entry.version: str(entry.events[0].data) for entry in self.log.read()}
         for version, data in self.acknowledged.items():
             if stored.get(version) != data:
@@ -97,15 +97,15 @@ class HostedTurnsWorld:
                 raise Violation("lone writer", "a lone writer pays for turns", commits=len(stored), units=units)
 
     def goes_on(self) -> bool:
-        """Whether writers begin another commit."""
+        """Return whether writers begin another commit."""
         return self.scheduler.now_ms < SECONDS * 1000
 
     def meets(self, rate: float) -> bool:
-        """Whether a fault strikes now."""
+        """Return whether a fault of this rate happens now."""
         return self.scheduler.stormy and self.scheduler.random.random() < rate
 
     def restart(self, name: str, pause: float) -> None:
-        """The process is gone; another one begins in its place."""
+        """Start another process in place of one that crashed, after a random time."""
         self.scheduler.counts.bump("crashes")
         self.scheduler.later(int(self.scheduler.random.random() * 500), lambda: self._start(name, pause))
 
@@ -113,7 +113,7 @@ class HostedTurnsWorld:
         _Process(self, name, pause)
 
     def _die_again(self) -> None:
-        """Waiters that write the mark and crash."""
+        """Write the mark again and again, each time as another waiter that then crashes."""
         for number in range(1_000):
             self.scheduler.sleep(500 + int(2_000 * self.scheduler.random.random()))
             self.authors[f"dead-{number}"] = None
@@ -121,7 +121,7 @@ class HostedTurnsWorld:
 
 
 class _Process:
-    """One process: an index at the end of a long line, and a writer."""
+    """One process: a writer, and its connection to a distant index."""
 
     def __init__(self, world: HostedTurnsWorld, name: str, pause: float) -> None:
         self.world = world
@@ -138,13 +138,13 @@ class _Process:
         self._actors: list[Actor] = [world.scheduler.spawn(name, self._main)]
 
     def run_look(self, look: Callable[[], None]) -> None:
-        """Run a look as an actor of its own."""
+        """Run a look, a read of the mark, as an actor of its own."""
         self._looks += 1
         self.world.scheduler.counts.bump("looks")
         self._actors.append(self.world.scheduler.spawn(f"{self.name}/look-{self._looks}", look, background=True))
 
     def crash(self) -> None:
-        """All of it is gone at once. Its actors end at their next step."""
+        """Crash the whole process. Its other actors end at their next step. Raises Crash."""
         for actor in self._actors:
             actor.crashed = True
         self.world.restart(self.name, self.pause)
@@ -168,7 +168,7 @@ class _Process:
                 raise Violation("bounded wait", "a writer waits too long", writer=self.name, waited_ms=waited_ms)
 
     def check_mark(self) -> None:
-        """A mark is for who lost twice, and waited for a while, since the last one too."""
+        """Check that the writer has lost two races, and has waited long enough since it began or last wrote a mark."""
         now_ms = self.world.scheduler.now_ms
         after_ms = MARK_AFTER_MS if self.marked_ms == self.began_ms else BETWEEN_MARKS_MS
         if self.losses < 2 or now_ms - self.marked_ms < after_ms:
@@ -177,7 +177,7 @@ class _Process:
 
 
 class _FarIndex:
-    """The index at the other end of a long line. A process may freeze or crash in a call; a mark's call may fail."""
+    """A distant index. A process may freeze or crash during a call, and a call for the mark may fail."""
 
     joint_commits = False
     blob_bytes_max = 0
@@ -224,7 +224,7 @@ class _FarIndex:
         return self._backend.turn(partition)
 
     def close(self) -> None:
-        """Nothing: the backend outlives its processes."""
+        """Do nothing: the backend outlives its processes."""
 
     def _call(self, units: float, partition: str, act: Callable[[], T]) -> T:
         world = self._world
@@ -254,7 +254,7 @@ class _FarIndex:
 
 
 class _Watched(HostedTurns):
-    """Turns that say when they stop their process, for which mark, and how long."""
+    """Turns that check each stop of their process: its mark and its duration."""
 
     def __init__(self, process: _Process, index: _FarIndex) -> None:
         super().__init__(index, process.world.clock, process.run_look)
@@ -288,12 +288,12 @@ class _Watched(HostedTurns):
 
 
 def _ignore(self: Any, id: str, author: Any = None) -> bool:
-    """The mutant of `_Traffic.learn` that no mark stops."""
+    """The mutant of `_Traffic.learn` that ignores all marks, so none stops the process."""
     return False
 
 
 def _learn_again(self: Any, id: str, author: Any = None) -> bool:
-    """The mutant of `_Traffic.learn` to which each look is news."""
+    """The mutant of `_Traffic.learn` that treats the mark of each look as new."""
     self.known = (id,)
     self.stop, self.author = True, author
     return True
@@ -308,7 +308,7 @@ def _forget_own(self: Any, id: str, author: Any = None) -> bool:
 
 
 def _always_absent(self: Any, wait: Any) -> None:
-    """The mutant of `HostedTurns._mark` that asks for no other's mark, and writes a new id after every loss."""
+    """The mutant of `HostedTurns._mark` that does not read the present mark, and writes a new id after every loss."""
     id = new_id(self._clock)
     wait.marked = True
     self._index.commit([Put(Item(wait.traffic.mark_partition, MARK_SORT, {"i": id}))])
@@ -316,7 +316,7 @@ def _always_absent(self: Any, wait: Any) -> None:
 
 
 def _claim(self: Any, writes: Sequence[Write], blobs: Mapping[str, bytes] = NO_BLOBS) -> None:
-    """The mutant of `HostedTurns.commit` that takes a turn for a fence: a writer that waited need not be first."""
+    """The mutant of `HostedTurns.commit` that treats a turn as a fence: a waiter puts without its condition."""
     wait = hosted_turns._waiting.get()
     if wait is not None and wait.marked and isinstance(writes[0], Put):
         writes = [Put(writes[0].item), *writes[1:]]

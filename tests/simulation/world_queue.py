@@ -1,7 +1,7 @@
 """The world of the queue: devices whose pushes are queued, and workers that apply them over a faulty queue.
 
-Messages come twice, holds run out, acknowledgements are lost, workers freeze and end, and some mutations end every
-worker that runs them. Meanwhile a document is deleted, and another has its name.
+Messages are delivered twice, visibility timeouts expire, acknowledgements are lost, workers freeze and crash, and some
+mutations crash every worker that runs them. Meanwhile a document is deleted, and another one is created under its name.
 """
 
 from __future__ import annotations
@@ -51,11 +51,11 @@ DRAIN_ROUNDS_MAX = 100
 TRANSIENT = (Unavailable, OutcomeUnknown, Conflict)
 WORKING = WorkerSettings(idle_seconds_max=IDLE_SECONDS_MAX)
 FAULTS_SPARED = 2
-"""Receives that a message with one poisonous mutation has left: faults below this cannot make a dead letter of it."""
+"""The receives that a message with one poisonous mutation has to spare. So few faults cannot make it a dead letter."""
 
 
 class QueueWorld:
-    """Two documents, the devices that push to them by the queue, and the workers behind it."""
+    """Two documents, the devices that push to them through the queue, and the workers that apply the pushes."""
 
     columns: ClassVar[tuple[str, ...]] = (
         "queued",
@@ -104,7 +104,7 @@ class QueueWorld:
             scheduler.spawn("maker", self.maker)
 
     def live(self, device: Device, process: Process) -> None:
-        """A device and the server it talks to: it changes, pushes and pulls until all is sent and confirmed."""
+        """Run a device with its server: change, push and pull until every mutation is sent and confirmed."""
         store = Store(log_place(process, self.settings), process.queue)
         backlog = QueuedPushes(store, self.pushes_max, self.message_bytes_max)
         clock, pause = process.clock, 0.5
@@ -118,7 +118,7 @@ class QueueWorld:
         self.scripts.pop(device.name, None)
 
     def work(self, process: Process) -> None:
-        """A worker, and the thread that beats for it."""
+        """Run a worker, with a thread that sends its heartbeats."""
 
         def poison(draft: Draft, args: Any) -> None:
             self.scheduler.counts.bump("poisoned")
@@ -143,14 +143,17 @@ class QueueWorld:
             self._count(worker)
 
     def maker(self) -> None:
-        """Delete the document and make another under its name, at once."""
+        """Delete the document after a random time, and at once create another one under its name."""
         self.place.clock.sleep(60 * self.place.clock.random())
         delete_log(Document(open_log(log_place(self.place, self.settings), ORGANISATION, MAIN)).log)
         self._make(MAIN)
         self.scheduler.counts.bump("made anew")
 
     def settled(self, message: Message) -> None:
-        """A message was acknowledged: whatever of it had its turn is committed, in the incarnation it was for."""
+        """Check an acknowledged message: its document must hold its mutations, unless a number before them is missing.
+
+        A document that was deleted or replaced since is not checked.
+        """
         envelope = read_message(message.body)
         record = read_name(self.place.index, ORGANISATION, envelope.document)
         if record is None or record.deleted_ms or record.incarnation != envelope.incarnation:
@@ -162,19 +165,19 @@ class QueueWorld:
                 self._violated("settled", "a message was acknowledged unapplied", client=one.client, id=one.id)
 
     def judge(self, settled: Settlement) -> None:
-        """What a worker says of a message is what became of the mutations in it."""
+        """Check that a worker reports the outcomes of a message's own mutations, in their order."""
         push = self.watch.pushes[settled.envelope.token]
         told = [(one.client, one.id) for one in settled.outcomes]
         if told and told != [(one.client, one.id) for one in push.mutations]:
             self._violated("outcomes", "a message is told what became of another", push=push, told=told)
 
     def moved_aside(self, letters: Sequence[DeadMessage]) -> None:
-        """A poisonous mutation is rejected before its message would be moved aside."""
+        """Check that faults explain a dead letter: a worker rejects a poisonous mutation before the last delivery."""
         if sum(self.scheduler.counts.get(fault) for fault in FAULTS) <= FAULTS_SPARED:
             self._violated("moved aside", "a message was moved aside without need", letter=letters[-1].id)
 
     def check(self) -> None:
-        """Let all that is left be applied; then hold what devices held and were told against each log."""
+        """Apply all remaining messages. Then check each log, and the states and outcomes of the devices against it."""
         self._drain()
         for violation in self.violations:
             raise violation
@@ -199,7 +202,7 @@ class QueueWorld:
         return "put", {"key": draw.choice(("items/1", "zoo/1")), "value": draw.choice((1, "large" * 100))}
 
     def _attempt(self, action: Any) -> bool:
-        """One try; whether it brought news."""
+        """Run the action; return whether it changed the device. False if it failed with an expected error."""
         try:
             return bool(action())
         except QueueFull:
@@ -209,9 +212,10 @@ class QueueWorld:
         return False
 
     def _push(self, device: Device, backlog: QueuedPushes, store: Store) -> bool:
-        """Push what is pending, now and then not from its beginning on, to the document that it was meant for.
+        """Push the pending mutations to the incarnation that the device pulled last; pull if there is another one.
 
-        Some devices do not say which one that is: the message must know. They send all each time.
+        The first device names that incarnation, and sometimes leaves out its first mutation. The others do not name
+        the incarnation, so the queued message must. They always send all mutations.
         """
         document = store.document(ORGANISATION, device.document)
         if device.cookie is None or device.cookie.origin != document.origin:
@@ -236,7 +240,7 @@ class QueueWorld:
             self._violated("failure", "a worker met what it should know", reason=reason)
 
     def _violated(self, checker: str, text: str, **details: Any) -> None:
-        """Seen amid the run, where a worker would take it for an error of its own."""
+        """Note a violation during the run, and end the run. A worker would handle a raised one as its own error."""
         self.violations.append(Violation(checker, text, **details))
         self.scheduler.fail(self.violations[0])
 
@@ -252,7 +256,7 @@ class QueueWorld:
             self.scheduler.counts.bump(name, count)
 
     def _drain(self) -> None:
-        """An honest worker, to which poison does no harm any more, takes what is left."""
+        """Apply the remaining messages with a worker that rejects poisonous mutations instead of crashing."""
         store = Store(log_place(self.place, self.settings), self.place.queue, Rules(MUTATORS))
         for _ in range(DRAIN_ROUNDS_MAX):
             worker = Worker(store, WORKING, self._note_failure)
@@ -263,7 +267,7 @@ class QueueWorld:
         raise Violation("drained", "messages are left that no worker is given")
 
     def _check_end(self, device: Device) -> None:
-        """After two more pulls the device holds the document: the first may move it to another incarnation."""
+        """Check that the device holds the document after two pulls; the first may move it to another incarnation."""
         document = Document(open_log(log_place(self.place, self.settings), ORGANISATION, device.document))
         for _ in range(2):
             device.take(device.pull(), pull(document, device.pull(), device.owner))
@@ -271,7 +275,7 @@ class QueueWorld:
             raise Violation("converged", "a device does not hold the document", device=device.name)
 
     def _check_rejected(self, truth: QueueTruth) -> None:
-        """Only what is poisonous is rejected, unless workers ended while something else was on trial."""
+        """Check that workers rejected only poisonous mutations, unless one crashed or froze, and wrote letters."""
         crashes = sum(self.scheduler.counts.get(fault) for fault in FAULTS if fault.startswith(("crash", "freeze")))
         letters = {(letter.client, letter.id) for _, letter in list_rejections(self.place.index)}
         for recorded in truth.rejected:
@@ -283,7 +287,7 @@ class QueueWorld:
 
 
 class _Judged(Settler):
-    """A worker's settler, whose answers are looked at."""
+    """A worker's settler that passes each settlement to ``judge``."""
 
     def __init__(self, store: Store, judge: Callable[[Settlement], None]) -> None:
         super().__init__(store, WORKING.receives_max)
@@ -297,7 +301,7 @@ class _Judged(Settler):
 
 
 class Watch:
-    """The honest queue, which remembers what was sent and tells of what is acknowledged or moved aside."""
+    """The faultless queue. It records sent pushes, and calls the world for acknowledged messages and dead letters."""
 
     def __init__(self, queue: Any, world: QueueWorld) -> None:
         self._queue: Queue = queue
@@ -341,7 +345,7 @@ class Watch:
 
 
 class QueueTruth(Truth):
-    """What was committed; what workers gave up is a rejection whatever its mutator says."""
+    """The truth of a log in which a rejection by a worker is right whatever the mutator would do."""
 
     def __init__(self, place: Place, prefix: str, mutators: Any) -> None:
         self.rejected: list[Recorded] = []
@@ -355,7 +359,7 @@ class QueueTruth(Truth):
 
 
 def beat(process: Process, worker: Worker) -> None:
-    """The thread beside a worker."""
+    """Send a worker's heartbeats until its process ends."""
     while True:
         process.clock.sleep(BEAT_SECONDS)
         with suppress(StratalogError):
@@ -363,7 +367,7 @@ def beat(process: Process, worker: Worker) -> None:
 
 
 def harmless(draft: Draft, args: Any) -> None:
-    """What a poisonous mutation is where nothing ends by it."""
+    """Reject: the poisonous mutator for checks and for the last worker, which must not crash."""
     raise Rejected("poison")
 
 

@@ -1,7 +1,7 @@
 """Replay: a fork's own mutations run again on another base, with a report of the differences.
 
-A merge is a replay that commits. Its mutations are committed as a client of the fork's, numbered in the fork's order
-and with their origin, so a merge that is repeated, or resumed after a crash, applies nothing twice. The target records
+A merge is a replay that commits. It commits the mutations as a client of the fork's own, numbered in the fork's order
+and with their origin. So a merge that is repeated, or resumed after a crash, applies nothing twice. The target records
 the progress of the merge. It thereby detects a fork that lost merged mutations and continued differently.
 """
 
@@ -50,7 +50,7 @@ class Replayed(msgspec.Struct, frozen=True):
 
 
 class ReplayReport(msgspec.Struct, frozen=True):
-    """The mutations of a replay or merge, in the fork's order, and how many of them came out which way."""
+    """The mutations of a replay or merge, in the fork's order, with counts by outcome."""
 
     mutations: list[Replayed]
 
@@ -112,7 +112,7 @@ def merge_client(fork: Document) -> str:
     try:
         branch = fork.log.entry(fork.log.first + 1).hash.hex()
     except VersionForgotten:
-        # Also a NotFound, but here the first own entry existed and was forgotten.
+        # VersionForgotten is a NotFound too, but it means that the first own entry existed.
         raise
     except NotFound:
         branch = fork.log.record.incarnation  # no own entry, so no mutation is ever committed as this client
@@ -225,7 +225,7 @@ def _own_mutations(fork: Document) -> Iterator[_Own]:
 
 
 def _effects(fork: Document, commit: Commit, position: int) -> dict[str, Any]:
-    """Return the keys that a mutation was the last of its entry to touch, with their values."""
+    """Return the keys that this mutation touched last in its entry, with their values."""
     return {
         change.key: None if change.value is None else decode(fork.values.load(change.value))
         for change in commit.patch
@@ -237,7 +237,7 @@ def _reports(batch: list[_Own], state: State, target: Document) -> list[Replayed
     """Run a batch on a state of the target, without the mutations already merged there, and compare."""
     newest = state.client(batch[0].mutation.client) if batch else None
     waiting = [change.mutation for change in batch if newest is None or change.mutation.id > newest.id]
-    # Unnumbered, because a replay that starts later in the fork would be a gap.
+    # Unnumbered, because the numbers of a replay that starts later in the fork would have a gap.
     unnumbered = [msgspec.structs.replace(mutation, id=0) for mutation in waiting]
     run = run_batch(state, target.values, target.rules.mutators, unnumbered, "", "")
     by_id = {mutation.id: ran for mutation, ran in zip(waiting, run.ran, strict=False)}

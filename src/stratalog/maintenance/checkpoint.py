@@ -223,7 +223,10 @@ def _hash(text: str) -> bytes:
 
 
 def _root(hashes: Sequence[bytes]) -> bytes:
-    """Return the root as in RFC 6962: no leaves hash as no bytes; the left half is the largest power of two below n."""
+    """Return the root as in RFC 6962.
+
+    Without leaves it is the hash of no bytes. Of n leaves the left half has the largest power of two below n.
+    """
     if not hashes:
         return hashlib.sha256(b"").digest()
     if len(hashes) == 1:

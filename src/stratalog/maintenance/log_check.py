@@ -117,7 +117,7 @@ class LogCheck:
                 self.hashes[entry.version] = entry.hash
             self._damages.first = self._damages.last = entry.version
             visit(entry)
-            # The log reads ahead for the next entry: damage that it meets there is not needed by this version.
+            # The log reads ahead for the next entry. This version does not need the objects found damaged there.
             self._damages.first = self._damages.last = 0
 
         return visit_entry
@@ -175,7 +175,7 @@ class LogCheck:
                 self._damages.add("name record", above_key, "contradicts", "its origin differs from that of its fork")
 
     def _rolled_over(self) -> bool:
-        """Return whether the log began another segment since the name record was read."""
+        """Return whether the log began another segment, or was deleted, since the name record was read."""
         now = read_name(self._index, self.record.organisation, self.record.name)
         return now is None or now.segment != self.record.segment
 
@@ -339,8 +339,8 @@ class LogCheck:
             self._damages.add("deleted incarnation", key, "missing", "a deleted log is not listed for the sweep")
 
     def _is_garbage(self, organisation: str, prefix: str) -> bool:
-        """Return whether a deleted member is not listed for the sweep, so that it would stay for ever."""
-        # A sweep deletes the family member before the line read here, so the reverse order would see a swept one.
+        """Return whether a deleted member is not listed for the sweep, so that no sweep would delete it."""
+        # Read the line first, because a sweep deletes it last. Otherwise a sweep between the reads looks like damage.
         if self._index.get(deleted_partition(organisation), prefix) is not None:
             return False
         return self._index.get(family_partition(self.record.owner), prefix) is not None

@@ -1,8 +1,8 @@
 """Marking: find every blob that a family of logs refers to, by reading in the order in which references move.
 
 When history is forgotten, a reference moves from a log to its forks, from entries to snapshots, or from a snapshot to a
-newer one (decision 0004). Reading in that order finds every reference: one that leaves a place before it is read has
-arrived in a place that is read later. So a marking may be interrupted and resumed after any time.
+newer one (decision 0004). Reading in that order finds every reference: if it leaves a place before that place is read,
+it has arrived in a place that is read later. So a marking may be interrupted and resumed after any time.
 """
 
 from __future__ import annotations

@@ -37,8 +37,8 @@ class MaintenancePolicy(msgspec.Struct, frozen=True, kw_only=True, forbid_unknow
 
     documents: RetentionPolicy = RetentionPolicy()
     logs: RetentionPolicy = RetentionPolicy()
-    """For logs that are not documents. A log with app snapshots keeps all versions after the newest snapshot that the
-    policy lets be a floor."""
+    """For logs that are not documents. A log with app snapshots begins at a snapshot: it keeps all versions after
+    its newest snapshot that the policy permits as the floor."""
 
     exceptions: Mapping[str, RetentionPolicy] = {}
     """Retention by `ORGANISATION/DOCUMENT` or else by `ORGANISATION`, instead of `documents` and `logs`.

@@ -1,8 +1,8 @@
 """The saved progress of a collection, in the index, from which another run or another process resumes.
 
-One item holds or names all of it, so a reader gets one moment of one run. The item saves work and is never a fence:
-two runs may overwrite each other's. Progress too large for the item is a blob of the owner being collected, which is
-garbage when no item names it any more.
+One item holds all of it, or names the blob that does, so a reader never mixes two states. The item saves work and is
+never a fence: two runs may overwrite each other's. Progress too large for the item is a blob of the owner being
+collected, which is garbage when no item names it any more.
 """
 
 from __future__ import annotations

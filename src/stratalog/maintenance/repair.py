@@ -88,7 +88,7 @@ def repair_history(store: Store, history: HistoryName, *, dry_run: bool = False)
 
 
 def repair_histories(store: Store, histories: Iterable[HistoryName], *, dry_run: bool = False) -> RepairReport:
-    """Repair several histories, and those with remaining damage again: a relative may have its objects back by then."""
+    """Repair several histories, then again those with damage left: a relative's repair may have made it repairable."""
     repaired: list[StoredDamage] = []
     remaining: dict[HistoryName, tuple[StoredDamage, ...]] = {}
     for history in histories:

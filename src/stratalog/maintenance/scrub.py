@@ -80,7 +80,7 @@ def last_scrub_ms(environment: Environment) -> int:
 def _budget(position: ScrubRecord, now_ms: int, days: float) -> int:
     """Return the bytes that this pass must read.
 
-    They are to the last round's bytes as the time since the last pass is to the planned duration of a round.
+    The share of the last round's bytes equals the share of a round's planned duration that passed since the last pass.
     """
     elapsed_ms = max(0, now_ms - position.passed_ms)
     # Squared: a round may start only after `1 - SHARE` of its days, and is planned for `SHARE` of the rest.

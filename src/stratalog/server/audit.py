@@ -95,8 +95,7 @@ class Audit:
 def note_refusal(scope: Scope, error: StratalogError, status: int, event: AuditEvent | None = None) -> None:
     """Mark a connection so that `Audit.note` logs its end as a security event.
 
-    ``event`` is by default the event of ``status``. A status without an event is no matter of security, and marks
-    nothing.
+    ``event`` is by default the event of ``status``. A status that has no security event marks nothing.
     """
     event = event or _EVENTS.get(status)
     if event is not None:

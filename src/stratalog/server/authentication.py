@@ -60,7 +60,7 @@ class Authentication:
     async def identify(self, token: str, address: str) -> Principal:
         """Return the principal behind the token; `ANONYMOUS` without authentication.
 
-        Raises Refused: 401 for an invalid token, 429 where the address sent too many. Raises the errors of
+        Raises Refused: 401 for an invalid token, 429 where the address sent too many of them. Raises the errors of
         ``authenticate`` too. Only a 401 counts against the address.
         """
         if self._authenticate is None:

@@ -106,7 +106,7 @@ class BodySpool:
         try:
             file.truncate(0)
         except OSError:
-            # The disk became read-only. Give up the file: the next body opens another, which refuses or works.
+            # The disk became read-only. Close the file: the next body tries to open another one.
             self._file = None
             with suppress(OSError):
                 file.close()

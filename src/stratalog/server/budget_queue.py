@@ -71,7 +71,7 @@ class BudgetQueue:
             async with asyncio.timeout(self._seconds_max):
                 await waiting.admitted.wait()
         except TimeoutError:
-            # Room may have become free in the turn of the loop in which the time ended: the amount is added then.
+            # `wake` may have added the amount in the same iteration of the event loop in which the time ended.
             if not waiting.admitted.is_set():
                 raise waiting.refused from None
         finally:

@@ -29,8 +29,8 @@ class OpenConnections:
     """The sockets that callers hold open. Used from the event loop only.
 
     ``budget`` limits their number. A connection begins with an allocation of it, and releases that at its end. Where
-    callers have shares, the connection counts for its address until a request on it is authenticated. An idle socket
-    or half a request head sends nothing that names another holder.
+    callers have shares, the connection counts for its address until a request on it is authenticated. An idle socket,
+    or one that sent half a request head, names no other holder.
     """
 
     def __init__(

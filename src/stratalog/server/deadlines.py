@@ -66,10 +66,11 @@ class AnswerProgress:
         self._window_read_bytes = 0
 
     def is_overdue(self, now: float, read_bytes: int, waiting_bytes: int) -> bool:
-        """Return whether the caller reads too slowly: no byte for `answer_silence_seconds_max`, or too few in a minute.
+        """Return whether the caller reads too slowly.
 
-        ``now`` is in seconds. ``read_bytes`` counts the bytes sent to the caller since it connected, ``waiting_bytes``
-        the bytes that wait to be sent. Too few are less than `answer_bytes_per_second_min`.
+        Too slow means no byte for `answer_silence_seconds_max`, or an average below `answer_bytes_per_second_min` in
+        `PROGRESS_WINDOW_SECONDS`. ``now`` is in seconds. ``read_bytes`` counts the bytes sent to the caller since it
+        connected, ``waiting_bytes`` the bytes that wait to be sent.
         """
         # The caller has read everything: a later wait begins with a new window.
         if not waiting_bytes:

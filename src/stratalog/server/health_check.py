@@ -30,7 +30,7 @@ class HealthCheck:
         self._error: StratalogError | None = None
 
     async def ask(self) -> None:
-        """Return if the store can be read. Raises the error of the read, or Unavailable if the check takes too long."""
+        """Return if the store can be read. Else raise the read's error, or Unavailable if the check takes too long."""
         if self._look is None or self._look.done():
             self._began = Observation(self._store.environment.clock)
             self._look = asyncio.get_running_loop().create_task(self._run())
@@ -38,7 +38,7 @@ class HealthCheck:
         is_recent = self._seen is not None and self._seen.age_seconds() < age_max
         assert self._began is not None
         left = HEALTH_ANSWER_SECONDS_MAX if is_recent else max(0.0, age_max - self._began.age_seconds())
-        # Not `wait_for`: a caller that waits no longer must not cancel the check, which others share.
+        # Not `wait_for`: a caller that stops waiting must not cancel the check, which others share.
         await asyncio.wait([look], timeout=left)
         if look.done() or is_recent:
             # A fault that is no `StratalogError` is raised from the task itself.

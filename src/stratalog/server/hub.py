@@ -137,7 +137,7 @@ class Hub:
             if room is not None and room.log.record.incarnation == log.record.incarnation:
                 return room
             if room is not known and room is not None:
-                # Another caller made a room of another incarnation during the read, which may be the newer one.
+                # During the read another caller made a room of another incarnation, perhaps of a newer one. Read again.
                 continue
             if room is not None:
                 room.give(Gone())
@@ -236,7 +236,7 @@ class Hub:
                 self._note(name, *rooms[name], version)
 
     def _note(self, name: Name, room: _Room, announced: int, version: int | None) -> None:
-        """Act on the head of a room's log, which was read after ``announced`` was; None for a deleted log."""
+        """Act on the newest version of a room's log, None if deleted. It was read after ``announced`` became known."""
         # Another incarnation of the document may have replaced the room during the read.
         is_present = self._rooms.get(name) is room
         if version is None:

@@ -79,7 +79,7 @@ class LineLog:
         self._file.close()
 
     def _next(self) -> list[bytes] | None:
-        """Return the next line, none after `WAKE_SECONDS` without one, or None at the end."""
+        """Return the next line in a list; an empty list if none comes within `WAKE_SECONDS`; None after `close`."""
         try:
             line = self._lines.get(timeout=WAKE_SECONDS)
         except queue.Empty:
@@ -101,7 +101,7 @@ class LineLog:
 
 
 class _File:
-    """The target of lines. Unbuffered: a buffer would write a failed line, already counted as omitted, later."""
+    """The target of lines, unbuffered: a buffer could still write a line that failed and was counted as omitted."""
 
     def __init__(self, target: str) -> None:
         self._target = target

@@ -49,7 +49,7 @@ class LogThrottle(logging.Filter):
         return True
 
     def report(self) -> None:
-        """Report the number of omitted lines of each kind whose silence is over. To be called periodically."""
+        """Report the number of omitted lines of each kind that may be logged again. To be called periodically."""
         now_ms = self._clock.boot_ms()
         with self._lock:
             due = [kind for kind in self._left_out if not self._is_silenced(kind, now_ms)]

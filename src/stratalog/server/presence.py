@@ -96,7 +96,7 @@ class PresenceBoard:
         return True
 
     def tell(self, listeners: Collection[PresenceListener], now_ms: float) -> int:
-        """Send changes to the listeners that have the rest, full presence to the others. Return the bytes sent."""
+        """Send changes to listeners for which they suffice, full presence to the others. Return the bytes sent."""
         all_of_it, changes, size = Frame(self._everybody()), Frame(self._changes()), 0
         for listener in listeners:
             needs_all = listener.needs_all or not listener.takes_changes

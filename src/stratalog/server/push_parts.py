@@ -78,7 +78,7 @@ class _RawReplicacheMutation(msgspec.Struct, frozen=True, gc=False, rename={"cli
 
 
 class RawReplicachePush(msgspec.Struct, frozen=True, rename={"version": "pushVersion", "group": "clientGroupID"}):
-    """The same in the words of Replicache's protocol."""
+    """A push of Replicache's protocol whose arguments are not decoded."""
 
     version: int
     group: str

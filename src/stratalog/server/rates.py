@@ -39,7 +39,7 @@ class Rates:
     def take(self, holder: Holder, amount: int = 1) -> None:
         """Take ``amount`` units. Raises Refused when the bucket has less; the bucket then keeps its content.
 
-        More than a full bucket is taken from a full one, which then takes longer to fill.
+        A larger amount than ``burst`` needs only a full bucket, and leaves it below zero, so it takes longer to fill.
         """
         needed = min(amount, self._burst)
         with self._lock:

@@ -90,7 +90,7 @@ class Budget:
         for holder in holders:
             self._used_by[holder] += amount
             if not self._used_by[holder]:
-                # Forget a holder of nothing, or names that callers make up would fill the memory.
+                # Forget a holder without an amount, or names that callers make up would fill the memory.
                 del self._used_by[holder]
 
 

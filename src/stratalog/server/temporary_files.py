@@ -19,7 +19,7 @@ NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 def temporary_folder_errors(body: str) -> Iterator[None]:
     """Raise an OSError of the block as Refused: 507 where the folder is full, 503 where it cannot be written.
 
-    ``body`` names the bytes that it had to take, as in "the body that it sends".
+    In the error's message ``body`` names the bytes that were to be written, as in "the body that it sends".
     """
     try:
         yield
@@ -38,6 +38,6 @@ def spooled_body(memory_bytes_max: int) -> Iterator[IO[bytes]]:
     try:
         yield file
     finally:
-        # Closing writes the bytes that are still buffered. A full disk refuses them once more, and nobody reads them.
+        # Closing writes the bytes that are still buffered. A full disk refuses them once more; they are not needed.
         with suppress(OSError):
             file.close()

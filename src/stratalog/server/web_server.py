@@ -160,7 +160,7 @@ def _connections_max(wanted: int) -> int:
 def _bound_unsent(listening: socket.socket) -> None:
     """Bound the bytes of a response that the system buffers unsent; each accepted connection inherits the option.
 
-    Without it the system buffers megabytes for each caller that reads nothing, and the server takes them as read.
+    Without it the system buffers megabytes for each caller that reads nothing, and the server counts them as read.
     """
     option = getattr(socket, "TCP_NOTSENT_LOWAT", None)
     if option is not None:

@@ -135,7 +135,7 @@ class Disk:
     def _restore(self, source: str, folder: int, target: str, share: float, moved: dict[int, bool]) -> None:
         """Restore in ``target`` the folder with inode ``folder``, whose path was ``source``.
 
-        By now it may be removed, or another folder may have that path.
+        That folder may have been removed since, or another folder may have its path.
         """
         present = _names(source) if _is_folder(source, folder) else {}
         durable = self._names.get(folder, {})
@@ -173,7 +173,7 @@ class Disk:
     def _mixed(self, synced: bytes, present: bytes, share: float) -> bytes:
         """Return content whose sectors are each the synced or the present one, and whose length is between the two.
 
-        Where a file grew a sector may be zeros; where it was truncated it is the synced one.
+        A sector by which the file grew may be zeros. A sector that was truncated is the synced one.
         """
         if synced == present or share in (0.0, 1.0):
             return present if share else synced
@@ -217,7 +217,7 @@ class SimulatedMachine:
         self._actors.append(self.scheduler.spawn(name, run, background=background))
 
     def sync(self, descriptor: int) -> None:
-        """Sync a descriptor as `os.fsync` does in a real program. Raises OSError for a simulated error, and Crash."""
+        """Sync a descriptor as `os.fsync` does. Raises OSError for a simulated error, and Crash if the power fails."""
         self.step("files.sync")
         if self.meets("sync error", self._weather.sync_error):
             raise OSError(5, "simulated")

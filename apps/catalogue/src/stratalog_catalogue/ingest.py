@@ -141,7 +141,7 @@ class _Intake:
         self._bodiless = _bodiless(records, source) if source.format == "file" else set()
 
     def bodies(self) -> Iterator[NewBody]:
-        """Yield the bodies that may share commits. Deletions, files and failures are handled on the way."""
+        """Yield the bodies that may share commits. Deletions, files and unreadable records are handled in between."""
         for record in self._step.records:
             self.counts.read += 1
             self._progress(1)
@@ -157,7 +157,7 @@ class _Intake:
                 yield body_of(self._source, record, self._step.time_ms)
 
     def settle(self, stored: Stored) -> None:
-        """Count the outcome of a put. Raises its error if the store is unavailable: the poll ends and is repeated."""
+        """Count the outcome of a put. If the store is unavailable, raises that error: the poll ends and is repeated."""
         record = self._given.popleft()
         if isinstance(stored.error, Unavailable | OutcomeUnknown | Conflict):
             raise stored.error

@@ -3,8 +3,9 @@
 The engine exports one JSON object. This module converts it to a sequence of records for fields and for rows of cells.
 A row's record holds the row's distance from the previous row. An insertion above both rows does not change it.
 
-The records' content decides where parts end. A record whose hash has certain bits ends a part of at least
-`PART_BYTES_MIN` bytes; any record ends a part of at least `PART_BYTES_MAX`. `formats/sheet.md` describes the bytes.
+The records' content decides where parts end. A record whose CRC-32 ends in `PART_RECORDS_BITS` zero bits ends a
+part of at least `PART_BYTES_MIN` bytes. Any record ends a part of at least `PART_BYTES_MAX`. `formats/sheet.md`
+describes the bytes.
 """
 
 from __future__ import annotations

@@ -1,5 +1,5 @@
-// The built-in mutators. They mean the same as the server's (`stratalog.protocol.mutators`): one table of cases tests
-// both. A mutator is called with a draft and arguments, and depends on nothing else: no clock, no chance, no network.
+// The built-in mutators. They behave like the server's (`stratalog.protocol.mutators`): one table of cases tests both.
+// A mutator depends only on its draft and its arguments: it uses no clock, no random numbers and no network.
 
 import { Draft } from "./draft.js";
 import { Rejected, invalid } from "./errors.js";
@@ -11,7 +11,7 @@ function put(draft, args) {
   draft.put(key, value);
 }
 
-/** `{key}`: remove the key; removing none is fine. */
+/** `{key}`: remove the key; a missing key is no error. */
 function del(draft, args) {
   const [key] = take(args, ["key"]);
   draft.delete(key);
@@ -42,8 +42,8 @@ function append(draft, args) {
 export const BUILT_IN_MUTATORS = Object.freeze({ put, del, patch, inc, append });
 
 /**
- * Run one mutation on a draft. The answer is its effect: the values of the keys it changed, before and after.
- * Throws what the mutator throws, and `invalid` for an unknown name; the draft is then as it was.
+ * Run one mutation on a draft. Returns its effect: the values of the keys it changed, before and after.
+ * Throws the mutator's error, and `invalid` for an unknown name. The draft is then unchanged.
  */
 export function run(draft, mutators, name, args) {
   if (!Object.hasOwn(mutators, name)) throw invalid("no such mutator", { name });
@@ -76,7 +76,7 @@ function merged(target, merge) {
   return Object.fromEntries(result);
 }
 
-// Two integers make an integer, exactly or not at all; where one is a float already, so is the sum.
+// The sum of two safe integers must be a safe integer too. Any other number is a float, and so is its sum.
 function sum(left, right) {
   const result = left + right;
   if (Number.isSafeInteger(left) && Number.isSafeInteger(right) && !Number.isSafeInteger(result)) {
