@@ -102,8 +102,10 @@ class Client {
     const copied = JSON.parse(JSON.stringify({ version: this.version, before, command: { type, ...payload } }));
     const { isSuccessful } = this.model.dispatch(type, payload);
     this.watch.date(this.version);
-    const { type: kind, nextRevisionId: revision } = this.model.session.pendingMessages.at(-1) ?? {};
+    const { type: kind, nextRevisionId: revision, commands } = this.model.session.pendingMessages.at(-1) ?? {};
     const isNew = isSuccessful && kind === "REMOTE_REVISION" && before.every(({ id }) => id !== revision);
+    // A redo without an undo before it repeats the newest command at the selected cell.
+    if (isNew && type === "REQUEST_REDO") copied.command = JSON.parse(JSON.stringify(commands[0]));
     if (isNew) this.typed.push({ ...copied, revision });
   }
 

@@ -128,8 +128,8 @@ export class Conflicts extends EventTarget {
     const lost = before.filter((command) => !left.has(command[ORIGIN]));
     const others = lost.filter(({ type }) => !LOOKS.test(type));
     if (others.length) this.add({ kind: "deleted", text: "", ...changeOf(others) });
-    const latest = new Map(lost.filter(isText).map((command) => [keyOf(command), command]));
-    for (const command of latest.values()) {
+    const texts = new Set(lastTexts(before));
+    for (const command of lost.filter((each) => texts.has(each))) {
       const position = movedBy(cellOf(command), commands);
       const item = withLine(command, position, entry.version);
       this.#addAt({ ...entry, shifts: [] }, "deleted", item, { text: command.content });
@@ -149,11 +149,25 @@ export class Conflicts extends EventTarget {
 
 /** The items for what a message wrote that no model takes. */
 export function itemsOf(kind, commands, nameOf, more = {}) {
-  const writes = new Map(commands.filter(isText).map((command) => [keyOf(command), command]));
-  return [...writes.values()].map((command) => {
+  return lastTexts(commands).map((command) => {
     const cell = { ...cellOf(command), sheet: nameOf(command.sheetId) };
     return { kind, author: "", text: command.content, ...cell, ...more };
   });
+}
+
+/**
+ * The commands that write texts, without those that a later one writes over. A row that is inserted between two writes
+ * moves the first one's cell, so equal positions may be different cells.
+ */
+function lastTexts(commands) {
+  let kept = [];
+  for (const command of commands) {
+    if (isShift(command)) kept = kept.map(({ write, position }) => ({ write, position: moved(position, command) }));
+    if (!isText(command)) continue;
+    kept = kept.filter(({ position }) => !isSame(position, command));
+    kept.push({ write: command, position: { gone: null, ...cellOf(command) } });
+  }
+  return kept.map(({ write }) => write);
 }
 
 /** For an item that is no text: what the commands are called, and the commands. */

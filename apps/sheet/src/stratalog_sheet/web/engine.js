@@ -10,7 +10,19 @@ export { helpers, Spreadsheet };
 /** A model of the data and the messages after it, which speaks through the transport. */
 export function makeModel(data, messages, { client, transport, isReadOnly = false, page = {} }) {
   const config = { client, transportService: transport, mode: isReadOnly ? "readonly" : "normal", custom: { page } };
-  return new Model(data, config, messages);
+  const model = new Model(data, config, messages);
+  blockWhileAnUndoWaits(model.session);
+  return model;
+}
+
+// The engine lifts the block of an undo that waits at anybody's undo, and its own undo then removes what was typed
+// meanwhile: docs/concepts/sheet-engine-reports.md.
+function blockWhileAnUndoWaits(session) {
+  const { acknowledge } = session;
+  session.acknowledge = (message) => {
+    acknowledge.call(session, message);
+    session.waitingUndoRedoAck = session.pendingMessages.some(({ type }) => type !== "REMOTE_REVISION");
+  };
 }
 
 /** The messages that no entry holds yet, as they read after all rebases. */
