@@ -426,12 +426,12 @@ REMOVALS: tuple[Removal, ...] = (
         (f"{TESTS}/test_rebase.py::test_texts_stay_in_rows_and_columns_that_come_and_go[undone]",),
     ),
     Removal(
-        "B310",
+        "B306",
         (Edit(f"{WEB}/conflicts.js", "if (isShift(command)) kept = kept.map", "if (!command) kept = kept.map"),),
         (f"{TESTS}/test_convergence.py::test_a_run_that_once_lost_a_text_lists_it[writesAroundAnInsertedRow]",),
     ),
     Removal(
-        "B311",
+        "B307",
         (Edit(f"{WEB}/engine.js", "  blockWhileAnUndoWaits(model.session);\n", ""),),
         (f"{TESTS}/test_convergence.py::test_a_run_that_once_lost_a_text_lists_it[anothersUndo]",),
     ),
