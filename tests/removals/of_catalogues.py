@@ -191,7 +191,7 @@ REMOVALS: tuple[Removal, ...] = (
         ),
     ),
     Removal(
-        "B313",
+        "B311",
         (
             Edit(
                 FOLDER,
@@ -202,12 +202,12 @@ REMOVALS: tuple[Removal, ...] = (
         (f"{RACY}::test_a_change_of_the_same_size_and_time_is_read",),
     ),
     Removal(
-        "B313",
+        "B311",
         (Edit(FOLDER, "return file if file.time_ms > last_ms else file._replace(", "return file or file._replace("),),
         (f"{RACY}::test_a_change_in_the_next_tick_follows_one_that_was_read_within_a_tick",),
     ),
     Removal(
-        "B313",
+        "B311",
         (Edit(FOLDER, "    if source.complete:  # each", "    if not source:  # each"),),
         (f"{RACY}::test_a_state_that_is_read_again_does_not_keep_out_another_file_of_its_tick",),
     ),

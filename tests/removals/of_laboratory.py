@@ -80,7 +80,7 @@ REMOVALS: tuple[Removal, ...] = (
         ("tests/test_processes.py::test_a_process_that_died_is_in_the_report_of_a_test_that_fails_meanwhile",),
     ),
     Removal(
-        "B312",
+        "B310",
         (
             Edit(
                 "tests/simulation/places.py",

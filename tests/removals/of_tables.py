@@ -267,17 +267,17 @@ REMOVALS: tuple[Removal, ...] = (
         ),
     ),
     Removal(
-        "B310",
+        "B308",
         (Edit(QUEUE_PATH, "in_doubt = in_doubt or isinstance(", "in_doubt = isinstance("),),
         (f"{TESTS}/test_committing.py::test_a_push_in_doubt_stays_in_doubt_though_a_later_attempt_fails",),
     ),
     Removal(
-        "B310",
+        "B308",
         (Edit(TRANSACTION_GROUP, "in_doubt = in_doubt or isinstance(", "in_doubt = isinstance("),),
         (f"{TESTS}/test_committing.py::test_a_batch_in_doubt_stays_in_doubt_though_a_later_attempt_fails",),
     ),
     Removal(
-        "B311",
+        "B309",
         (Edit(QUEUE_PATH, "                _check_accepted(pushed.outcomes)\n", ""),),
         (f"{TESTS}/test_committing.py::test_a_push_that_is_refused_at_once_is_no_accepted_one",),
     ),
