@@ -49,6 +49,12 @@ def test_a_view_is_a_mapping_of_its_version(document: stratalog.Document) -> Non
         now["cells/B1"]
 
 
+def test_a_dict_of_a_document_is_refused_and_names_the_view(document: stratalog.Document) -> None:
+    for make in (dict, lambda mapping: {**mapping}):
+        with pytest.raises(TypeError, match=r"dict\(document\.at\(\)\)"):
+            make(document)
+
+
 def test_the_length_counts_keys_over_a_snapshot_too(document: stratalog.Document) -> None:
     document.snapshot()
     document.delete("cells/B1")

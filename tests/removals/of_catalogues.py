@@ -6,6 +6,8 @@ from tests.removals.removal import Edit, Removal
 
 SOURCES = "apps/catalogue/src/stratalog_catalogue/"
 TESTS = "apps/catalogue/tests/"
+FOLDER = f"{SOURCES}folder.py"
+RACY = f"{TESTS}test_racy_files.py"
 HOSTILE = f"{TESTS}test_hostile.py::test_a_hostile_file_is_taken_exactly_or_named_and_what_is_beside_it_is_taken"
 
 __all__ = ["REMOVALS"]
@@ -187,5 +189,26 @@ REMOVALS: tuple[Removal, ...] = (
             f"{TESTS}test_hostile_feeds.py::test_a_repository_whose_address_has_a_query_is_asked_with_it",
             f"{TESTS}test_hostile_feeds.py::test_each_page_of_a_harvest_has_tries_of_its_own",
         ),
+    ),
+    Removal(
+        "B311",
+        (
+            Edit(
+                FOLDER,
+                "    return len(entry) > 3 and (not entry[3] or _hash(file) != entry[3])\n",
+                "    return False\n",
+            ),
+        ),
+        (f"{RACY}::test_a_change_of_the_same_size_and_time_is_read",),
+    ),
+    Removal(
+        "B311",
+        (Edit(FOLDER, "return file if file.time_ms > last_ms else file._replace(", "return file or file._replace("),),
+        (f"{RACY}::test_a_change_in_the_next_tick_follows_one_that_was_read_within_a_tick",),
+    ),
+    Removal(
+        "B311",
+        (Edit(FOLDER, "    if source.complete:  # each", "    if not source:  # each"),),
+        (f"{RACY}::test_a_state_that_is_read_again_does_not_keep_out_another_file_of_its_tick",),
     ),
 )

@@ -79,4 +79,15 @@ REMOVALS: tuple[Removal, ...] = (
         ),
         ("tests/test_processes.py::test_a_process_that_died_is_in_the_report_of_a_test_that_fails_meanwhile",),
     ),
+    Removal(
+        "B310",
+        (
+            Edit(
+                "tests/simulation/places.py",
+                "    if writes:\n        index.commit(writes)\n",
+                "    index.commit(writes)\n",
+            ),
+        ),
+        ("tests/simulation/test_faults.py::test_an_index_is_restored_across_a_commit_of_blobs_alone",),
+    ),
 )

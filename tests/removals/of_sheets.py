@@ -15,12 +15,12 @@ TESTS = "apps/sheet/tests"
 RUNS_IN_A_PROCESS = """\
             self._start()
             self._await_ready()
-            return self._run(name, text)
+            return self._run(name, request)
 """
 RUNS_HERE = """\
             if not hasattr(self, "_here"):
                 self._here = EngineProcess(json.loads(self._options()))
-            return self._here.run(name, text.decode(), 30)[1].encode()
+            return self._here.run(name, request[0].decode(), 30)[1].encode()
 """
 
 

@@ -43,7 +43,7 @@ class LaggingIndex:
         """Return another index in the state after the first ``commits`` commits: a restored backup, or a copy."""
         restored = LaggingIndex(self._scheduler, self._stale_ms_max, self._blobs, joint_commits=self.joint_commits)
         for at_ms, writes in self._journal[:commits]:
-            restored._present.commit(writes)
+            _commit_again(restored._present, writes)
             restored._journal.append((at_ms, writes))
         return restored
 
@@ -97,10 +97,14 @@ class _Replica:
             self._apply(journal)
 
     def _apply(self, journal: list[tuple[int, Sequence[Write]]]) -> None:
-        # A commit of blobs alone has no writes, and an index refuses an empty commit.
-        if journal[self.applied][1]:
-            self.index.commit(journal[self.applied][1])
+        _commit_again(self.index, journal[self.applied][1])
         self.applied += 1
+
+
+def _commit_again(index: MemoryIndex, writes: Sequence[Write]) -> None:
+    """Commit the writes of a journal entry, if any: a commit of blobs alone has none, and an index refuses it."""
+    if writes:
+        index.commit(writes)
 
 
 class Place:

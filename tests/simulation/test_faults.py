@@ -14,7 +14,7 @@ from stratalog.limits import OBSERVATION_SECONDS_MAX
 from stratalog.ports.index import Item, Put
 from stratalog.testing.faults import FAR_SKEW_MS_MAX, LATE_MS_LIMIT, Weather, draw_weather
 from stratalog.testing.scheduler import Scheduler
-from tests.simulation.places import Place, Process
+from tests.simulation.places import LaggingIndex, Place, Process
 
 ITEM = Item("p", "s", {"a": 1})
 
@@ -226,3 +226,12 @@ def test_a_clock_is_hours_off_only_where_nothing_is_freed_by_it() -> None:
     near = [abs(Process(place, "collector").clock.wall_ms() - place.clock.wall_ms()) for _ in range(20)]
     assert max(far) > 3_600_000
     assert max(near) == 0
+
+
+def test_an_index_is_restored_across_a_commit_of_blobs_alone() -> None:
+    place = Place(Scheduler(1), Weather())
+    index = LaggingIndex(place.scheduler, 0, place.blobs, joint_commits=True)
+    index.commit((), {sha256(b"x").hex(): b"x"})
+    index.commit([Put(ITEM)])
+    assert index.restored(1).get("p", "s") is None
+    assert index.restored(2).get("p", "s") == ITEM

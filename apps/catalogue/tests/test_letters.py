@@ -155,8 +155,8 @@ def test_what_an_adapter_raises_of_its_own_accord_stops_no_other_source(
         catalogue.write(b'{"id":1}', source=name, name="a.jsonl")
     real = polls.poll_folder
 
-    def poll_folder(source: Any, checkpoint: Any) -> Any:
-        return raise_(ZeroDivisionError("a fault")) if source.name == "bad" else real(source, checkpoint)
+    def poll_folder(source: Any, checkpoint: Any, clock: Any) -> Any:
+        return raise_(ZeroDivisionError("a fault")) if source.name == "bad" else real(source, checkpoint, clock)
 
     monkeypatch.setattr(polls, "poll_folder", poll_folder)
     first, second = polls.poll(catalogue.store, "acme", catalogue.connect)

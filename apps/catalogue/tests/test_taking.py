@@ -101,7 +101,7 @@ def test_files_that_are_taken_together_have_each_its_own_time(catalogue: Catalog
     for day in range(5):
         catalogue.write(b'{"id": %d}' % day, source="books", name=f"{day}.json", day=day)
     catalogue.write(b'{"id": 0, "title": "newer"}', source="books", name="a.json", day=9)
-    assert len(list(poll_folder(source, {}))) == 1
+    assert len(list(poll_folder(source, {}, ManualClock()))) == 1
     assert catalogue.poll().taken.new == 6
     times = [catalogue.records.stat(f"source/books/{n}").source_time_ms for n in range(5)]
     assert times == [(START_NS + day * DAY_NS) // 1_000_000 for day in (9, 1, 2, 3, 4)]

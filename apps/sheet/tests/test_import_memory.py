@@ -3,46 +3,75 @@
 from __future__ import annotations
 
 import tracemalloc
+from collections.abc import Callable
 
 import pytest
 
 from apps.sheet.tests.packages import package
 from stratalog_sheet import Sheets
+from stratalog_sheet.files import import_bytes
+from stratalog_sheet.limits import SHEET_IMPORT_BYTES_MAX, SHEET_XLSX_READ_BYTES_MAX
 from stratalog_sheet.xlsx_archive import unpacked_bytes
 
-COLUMNS, ROWS = 20, 400
-COPIES_MAX = 8
-"""How often the unpacked bytes are held at once, at most: as text, as JSON for the engine, as its answer, as values."""
-
+COLUMNS, ROWS = 20, 600
 KIB = 1024
 
+Cell = Callable[[int, int], str]
 
-@pytest.mark.parametrize("text", ["text of a cell", "y" * 150])
-def test_an_import_holds_so_many_copies_of_what_it_unpacks(sheets: Sheets, text: str) -> None:
-    sheets.create("acme", "warm").set("A1", "=1+1")  # loads what the first call needs
+
+def text(value: str) -> Cell:
+    return lambda row, column: f'<c r="{name(row, column)}" t="inlineStr"><is><t>{value} {row * column}</t></is></c>'
+
+
+def number(row: int, column: int) -> str:
+    return f'<c r="{name(row, column)}"><v>{row * column % 97}</v></c>'
+
+
+def formula(row: int, column: int) -> str:
+    return f'<c r="{name(row, column)}"><f>{name(row, 20)}+{column}</f><v>{column}</v></c>'
+
+
+KINDS: dict[str, Cell] = {
+    "short texts": text("text of a cell"),
+    "long texts": text("y" * 150),
+    "emoji": text("\N{GRINNING FACE} text of a cell " * 2),
+    "numbers": number,
+    "formulas": formula,
+}
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_an_import_holds_no_more_than_it_reserves(sheets: Sheets, kind: str) -> None:
     rows = (
-        f'<row r="{row}">{"".join(cell(row, column, text) for column in range(COLUMNS))}</row>'
+        f'<row r="{row}">{"".join(KINDS[kind](row, column) for column in range(COLUMNS))}</row>'
         for row in range(1, ROWS + 1)
     )
     xlsx = package({"Sheet1": f"<sheetData>{''.join(rows)}</sheetData>"})
-    unpacked = unpacked_bytes(xlsx)
-    assert unpacked > 300 * KIB
+    assert unpacked_bytes(xlsx) > 300 * KIB
+    assert peak_of(sheets, "large.xlsx", xlsx) < import_bytes(xlsx)
+
+
+@pytest.mark.parametrize("value", ["7", "text of a cell", "\N{GRINNING FACE} text of a cell " * 2])
+def test_an_import_of_csv_holds_no_more_than_it_reserves(sheets: Sheets, value: str) -> None:
+    body = "\r\n".join(",".join([value] * COLUMNS) for _ in range(ROWS)).encode()
+    assert peak_of(sheets, "large.csv", body) < import_bytes(body)
+
+
+@pytest.mark.parametrize("head", [b"PK", b"1,2"])
+def test_an_import_reserves_no_more_than_it_gets(head: bytes, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("stratalog_sheet.files.unpacked_bytes", lambda body: SHEET_XLSX_READ_BYTES_MAX)
+    assert import_bytes(head + b"," * SHEET_XLSX_READ_BYTES_MAX) == SHEET_IMPORT_BYTES_MAX
+
+
+def peak_of(sheets: Sheets, file_name: str, body: bytes) -> int:
+    sheets.create("acme", "warm").set("A1", "=1+1")  # loads what the first call needs
     tracemalloc.start()
     try:
-        sheets.import_file("acme", "large", xlsx, file_name="large.xlsx")
-        _, peak = tracemalloc.get_traced_memory()
+        sheets.import_file("acme", "large", body, file_name=file_name)
+        return tracemalloc.get_traced_memory()[1]
     finally:
         tracemalloc.stop()
-    assert peak < COPIES_MAX * unpacked
 
 
-def row_of(row: int, text: str) -> str:
-    cells = "".join(cell(row, column, text) for column in range(COLUMNS))
-    return f'<row r="{row}">{cells}</row>'
-
-
-def cell(row: int, column: int, text: str) -> str:
-    name = f"{chr(65 + column)}{row}"
-    if column % 2:
-        return f'<c r="{name}"><v>{row * column}</v></c>'
-    return f'<c r="{name}" t="inlineStr"><is><t>{text} {row * column}</t></is></c>'
+def name(row: int, column: int) -> str:
+    return f"{chr(65 + column)}{row}"

@@ -10,8 +10,10 @@ import pytest
 
 import stratalog
 from apps.table.tests.helpers import assignment, memory_store, new_file, reopened, replacement, rows_held, table_of
-from stratalog import LimitExceeded, OutcomeUnknown, Unavailable
+from stratalog import Conflict, LimitExceeded, OutcomeUnknown, StratalogError, Unavailable
 from stratalog.backends.memory import MemoryIndex
+from stratalog.documents import Document
+from stratalog.errors import QueueFull, QuotaExceeded
 from stratalog.ports.index import NO_BLOBS
 from stratalog.testing.clock import ManualClock
 from stratalog.worker.worker import Worker
@@ -187,6 +189,76 @@ def test_a_worker_without_tables_leaves_transactions_to_one_that_has_them() -> N
     store.document("acme", "events").rules = RULES
     Worker(store).run(drain=True)
     assert queue.wait(ticket, 1).reason is None
+
+
+@pytest.mark.parametrize(
+    "later", [Unavailable("simulated"), QueueFull("simulated"), QuotaExceeded("simulated")], ids=lambda one: one.code
+)
+def test_a_push_in_doubt_stays_in_doubt_though_a_later_attempt_fails(later: StratalogError) -> None:
+    store = memory_store()
+    store.rules = RULES
+    table = table_of(store)
+    queue, send = TableQueue(table), store.queue.send
+    attempts: list[int] = []
+
+    def queued_without_an_answer(group: str, bodies: list[bytes]) -> None:
+        attempts.append(len(bodies))
+        if len(attempts) > 1:
+            raise later
+        send(group, bodies)
+        raise OutcomeUnknown("simulated")
+
+    store.queue.send = queued_without_an_answer  # type: ignore[method-assign]
+    with pytest.raises(OutcomeUnknown):
+        queue.send([add("a")])
+    Worker(store).run(drain=True)
+    assert len(table.at().files(0).files) == 1
+
+
+def test_a_push_that_is_committed_before_its_next_attempt_is_accepted() -> None:
+    store = memory_store()
+    store.rules = RULES
+    queue, send = TableQueue(table_of(store)), store.queue.send
+
+    def committed_without_an_answer(group: str, bodies: list[bytes]) -> None:
+        send(group, bodies)
+        Worker(store).run(drain=True)
+        raise OutcomeUnknown("simulated")
+
+    store.queue.send = committed_without_an_answer  # type: ignore[method-assign]
+    (ticket,) = queue.send([add("a")])
+    assert queue.wait(ticket, 1).reason is None
+
+
+def test_a_push_that_is_refused_at_once_is_no_accepted_one() -> None:
+    store = memory_store()
+    store.rules = RULES
+    table = table_of(store)
+    first, second = TableQueue(table, "ingest"), TableQueue(table, "ingest")
+    first.send([add("a")])
+    Worker(store).run(drain=True)
+    with pytest.raises(Conflict, match="mismatch"):
+        second.send([add("b")])
+
+
+@pytest.mark.parametrize("later", [Unavailable("simulated"), LimitExceeded("simulated")], ids=lambda one: one.code)
+def test_a_batch_in_doubt_stays_in_doubt_though_a_later_attempt_fails(
+    later: StratalogError, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    table = table_of(memory_store(ManualClock()))
+    apply, attempts = Document.apply, []
+
+    def committed_without_an_answer(document: Document, mutations: Any, **names: Any) -> Any:
+        attempts.append(mutations)
+        if len(attempts) > 1:
+            raise later
+        apply(document, mutations, **names)
+        raise OutcomeUnknown("simulated")
+
+    monkeypatch.setattr(Document, "apply", committed_without_an_answer)
+    with pytest.raises(OutcomeUnknown):
+        table.add_files([new_file("a")])
+    assert len(table.at().files(0).files) == 1
 
 
 def test_nobody_waits_for_ever_for_a_worker() -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Any
+from typing import Any, NoReturn
 
 import msgspec
 
@@ -78,6 +78,10 @@ class Document:
         """The number of keys of the newest version."""
         return len(self.at())
 
+    def keys(self) -> NoReturn:
+        """Raise TypeError: ``dict(document)`` would read each key at another version. Use ``dict(document.at())``."""
+        raise TypeError("a document changes while it is read: use a view of one version, as in dict(document.at())")
+
     @property
     def organisation(self) -> str:
         """The organisation that owns the document."""
@@ -128,10 +132,7 @@ class Document:
         return self.mutate("patch", {"key": key, "merge": merge}, client=client, author=author)
 
     def increment(self, key: str, by: float = 1, *, client: str = DEFAULT_CLIENT, author: str = "") -> Outcome:
-        """Add ``by`` to the number under ``key``; an absent key counts as 0. See `mutate`.
-
-        The outcome is ``rejected`` where the value is no number.
-        """
+        """Add ``by`` to the number under ``key``; an absent key is 0, a text is rejected. See `mutate`."""
         return self.mutate("inc", {"key": key, "by": by}, client=client, author=author)
 
     def append(self, key: str, item: Any, *, client: str = DEFAULT_CLIENT, author: str = "") -> Outcome:

@@ -1,8 +1,14 @@
-"""The adapter of a folder: files that are new or differ since the checkpoint, oldest first."""
+"""The adapter of a folder: files that are new or differ since the checkpoint, oldest first.
+
+A checkpoint remembers a file by its time and size. A file that is changed twice within one tick of the file system's
+clock may have the same time and size after both changes. So the checkpoint also has the hash of a file whose time was
+within `CATALOGUE_FILE_TICK_SECONDS_MAX` of the poll, and the next poll compares it, as Git does with its index.
+"""
 
 from __future__ import annotations
 
 import gzip
+import hashlib
 import io
 import lzma
 import os
@@ -15,6 +21,8 @@ from typing import Any, NamedTuple
 import msgspec
 
 from stratalog import Invalid, Unavailable
+from stratalog.clock import Clock
+from stratalog_catalogue.limits import CATALOGUE_FILE_TICK_SECONDS_MAX
 from stratalog_catalogue.names import file_id
 from stratalog_catalogue.record_splitter import PIECE_BYTES, SplitRecord, Unreadable, split
 from stratalog_catalogue.sources import Source
@@ -22,6 +30,13 @@ from stratalog_catalogue.sources import Source
 __all__ = ["Checkpoint", "Step", "poll_file", "poll_folder", "read_file", "suffix_of", "unpacked"]
 
 Checkpoint = dict[str, Any]
+Remembered = list[Any]
+"""What a checkpoint remembers of a file: its time in nanoseconds and its size in bytes.
+
+A third item is the time in milliseconds that its records were given, if it is another one. A fourth is the SHA-256 of
+the file, or no text if it could not be read, if the file may have been changed since with the same time and size.
+"""
+
 FILES_PER_STEP = 200
 HASHED = re.compile(r"~[0-9a-f]{32}$")
 _OPEN: dict[str, Callable[[Any], Any]] = {".gz": gzip.open, ".xz": lzma.open}
@@ -44,46 +59,120 @@ class Step(msgspec.Struct, frozen=True):
     """The ids of records that the source has and that were not read because they did not change."""
 
 
-def poll_folder(source: Source, checkpoint: Checkpoint) -> Iterator[Step]:
-    """Yield the files whose size or time differs from the checkpoint, as steps. Raises Unavailable for the folder.
+def poll_folder(source: Source, checkpoint: Checkpoint, clock: Clock) -> Iterator[Step]:
+    """Yield the files that differ from the checkpoint, as steps. Raises Unavailable for the folder.
 
     A file that cannot be read yields the records before the fault, then Unreadable; the files after it are read. In a
     source with complete states a file that is older than an ingested one is skipped.
     """
+    looked_ms = clock.wall_ms()  # before anything is read: a change after it may leave the time that is read
     folder = Path(source.location)
-    known: dict[str, list[int]] = dict(checkpoint.get("files", {}))
-    newest = int(checkpoint.get("newest", 0))
+    before: dict[str, Remembered] = checkpoint.get("files", {})
     listed = _files(folder, source.pattern)
-    changed = [file for file in listed if known.get(file.id) != [file.time_ns, file.size]]
+    changed = [file for file in listed if _has_changed(file, before.get(file.id))]
+    changed_ids = {file.id for file in changed}
+    unchanged = {file.id: _settled(file, before[file.id], looked_ms) for file in listed if file.id not in changed_ids}
     if source.complete and source.format == "file":
-        yield from _mirror(source, folder, listed, changed, known)
+        yield from _mirror(source, folder, listed, changed, before, unchanged, looked_ms)
         return
+    known = {**before, **unchanged}
+    newest = int(checkpoint.get("newest", 0))
+    is_saved = False
     size = 1 if source.complete else FILES_PER_STEP
     for start in range(0, len(changed), size):
         batch = changed[start : start + size]
-        known |= {file.id: [file.time_ns, file.size] for file in batch}
-        time_ms = batch[-1].time_ns // 1_000_000
-        if source.complete and time_ms < newest:
+        is_stale = source.complete and batch[-1].time_ms < newest
+        dated = batch if is_stale else [_dated(file, _last_ms(source, file, known)) for file in batch]
+        known |= {file.id: _remembered(file, read, looked_ms) for file, read in zip(batch, dated, strict=True)}
+        if is_stale:
             continue
-        newest = max(newest, time_ms)
+        newest = max(newest, batch[-1].time_ms)
         following: Checkpoint = {"files": dict(known), "newest": newest}
-        yield Step(_records(source, folder, batch, known, following), following, time_ms, source.complete)
+        yield Step(_records(source, folder, dated, known, following), following, dated[-1].time_ms, source.complete)
+        is_saved = True
+    if not is_saved and known != before:
+        yield Step(iter(()), {"files": known, "newest": newest}, newest)
 
 
 def _mirror(
-    source: Source, folder: Path, listed: list[_File], changed: list[_File], known: dict[str, list[int]]
+    source: Source,
+    folder: Path,
+    listed: list[_File],
+    changed: list[_File],
+    before: dict[str, Remembered],
+    unchanged: dict[str, Remembered],
+    looked_ms: int,
 ) -> Iterator[Step]:
     """Yield a folder whose files are the records as one complete state: a file that is gone was deleted."""
-    known_before = dict(known)
-    there = {file.id: [file.time_ns, file.size] for file in listed}
-    if there == known_before:
+    dated = [_dated(file, _last_ms_of(file, before)) for file in changed]
+    there = unchanged | {file.id: _remembered(file, read, looked_ms) for file, read in zip(changed, dated, strict=True)}
+    if there == before:
         return
-    changed_ids = {file.id for file in changed}
-    time_ms = max((file.time_ns for file in listed), default=0) // 1_000_000
+    time_ms = max((file.time_ms for file in [*listed, *dated]), default=0)
     following: Checkpoint = {"files": there, "newest": time_ms}
-    records = _records(source, folder, changed, there, following)
-    present = [file.id for file in listed if file.id not in changed_ids]
-    yield Step(records, following, time_ms, True, present)
+    if not changed and there.keys() == before.keys():
+        yield Step(iter(()), following, time_ms)
+        return
+    records = _records(source, folder, dated, there, following)
+    yield Step(records, following, time_ms, True, [*unchanged])
+
+
+def _has_changed(file: _File, entry: Remembered | None) -> bool:
+    """Return whether a file differs from what the checkpoint remembers of it, if anything."""
+    if entry is None or entry[:2] != [file.time_ns, file.size]:
+        return True
+    return len(entry) > 3 and (not entry[3] or _hash(file) != entry[3])
+
+
+def _remembered(file: _File, dated: _File, looked_ms: int) -> Remembered:
+    """Return what to remember of a file that is read next, as ``dated``. A change after the hash shows."""
+    return _settled(file, [file.time_ns, file.size, dated.time_ms, None], looked_ms)
+
+
+def _settled(file: _File, entry: Remembered, looked_ms: int) -> Remembered:
+    """Return the entry, with the file's hash only if a change after ``looked_ms`` may leave its time as it is."""
+    given_ms = _given_ms(entry)
+    if looked_ms - file.time_ms <= CATALOGUE_FILE_TICK_SECONDS_MAX * 1000:
+        if len(entry) < 4:  # without a hash since an earlier poll, whose clock was ahead of this one's
+            return entry
+        return [*entry[:2], given_ms, _hash(file) if entry[3] is None else entry[3]]
+    return entry[:2] if given_ms == file.time_ms else [*entry[:2], given_ms]
+
+
+def _given_ms(entry: Remembered) -> int:
+    return int(entry[2]) if len(entry) > 2 else int(entry[0]) // 1_000_000
+
+
+def _last_ms(source: Source, file: _File, known: dict[str, Remembered]) -> int:
+    """Return the time of the records that those of a changed file replace; -1 if there are none."""
+    if source.complete:  # each file replaces the records of all files before it
+        return max(map(_given_ms, known.values()), default=-1)
+    return _last_ms_of(file, known)
+
+
+def _last_ms_of(file: _File, known: dict[str, Remembered]) -> int:
+    """Return the time that the records of a file's earlier content were given; -1 if its time is an earlier one now."""
+    entry = known.get(file.id)
+    return -1 if entry is None or file.time_ns < entry[0] else _given_ms(entry)
+
+
+def _dated(file: _File, last_ms: int) -> _File:
+    """Return the file with the time for its records: later than ``last_ms``, or the store would take them for stale.
+
+    The file's own time may be in the same tick or millisecond as before.
+    """
+    return file if file.time_ms > last_ms else file._replace(time_ns=(last_ms + 1) * 1_000_000)
+
+
+def _hash(file: _File) -> str:
+    """Return the hash of a file's bytes; no text if it cannot be read, and then no file is like it."""
+    try:
+        if file.fault:
+            return ""
+        with file.path.open("rb") as opened:
+            return hashlib.file_digest(opened, "sha256").hexdigest()
+    except OSError:
+        return ""
 
 
 def read_file(source: Source, id: str) -> Iterator[SplitRecord | Unreadable] | None:
@@ -98,9 +187,9 @@ def poll_file(source: Source, path: Path) -> Iterator[Step]:
     if file is None:
         raise Invalid("not a file", path=path)
     is_state = source.complete and source.format != "file"
-    known: dict[str, list[int]] = {}
+    known: dict[str, Remembered] = {}
     following: Checkpoint = {"files": known}
-    time_ms = file.time_ns // 1_000_000
+    time_ms = file.time_ms
     yield Step(_records(source, path.parent, [file], known, following), following, time_ms, is_state)
 
 
@@ -118,6 +207,11 @@ class _File(NamedTuple):
     path: Path
     fault: str = ""
     """The reason why it cannot be read, if known from the listing."""
+
+    @property
+    def time_ms(self) -> int:
+        """The time in milliseconds, rounded down."""
+        return self.time_ns // 1_000_000
 
 
 def _files(folder: Path, pattern: str) -> list[_File]:
@@ -147,10 +241,10 @@ def _listed(root: Path, folder: Path, path: Path) -> _File | None:
 
 
 def _records(
-    source: Source, folder: Path, batch: list[_File], known: dict[str, list[int]], following: Checkpoint
+    source: Source, folder: Path, batch: list[_File], known: dict[str, Remembered], following: Checkpoint
 ) -> Iterator[SplitRecord | Unreadable]:
     for file in batch:
-        time_ms = file.time_ns // 1_000_000
+        time_ms = file.time_ms
         fault = file.fault
         try:
             if not fault:
@@ -173,7 +267,7 @@ def _split_file(source: Source, file: _File) -> Iterator[SplitRecord | Unreadabl
     if source.format == "file":
         name = os.fsencode(file.path.name)
         metadata = {"name_hex": name.hex()} if name.decode(errors="replace").encode() != name else {}
-        yield SplitRecord(id=file.id, path=file.path, time_ms=file.time_ns // 1_000_000, metadata=metadata)
+        yield SplitRecord(id=file.id, path=file.path, time_ms=file.time_ms, metadata=metadata)
         return
     for record in split(source, unpacked(_pieces(file.path), file.path.suffix), file.id):
         is_file = isinstance(record, Unreadable) and record.document and not record.body

@@ -7,6 +7,8 @@ CATALOGUE_DOCUMENT_BYTES_MAX = 256 * 1024 * 1024
 CATALOGUE_RECORD_BYTES_MAX = 64 * 1024 * 1024
 CATALOGUE_PAGES_MAX = 100_000
 CATALOGUE_DIFF_BYTES_MAX = 1024 * 1024
+# The coarsest clock of a file system is FAT's: two changes of a file within so long may leave one time.
+CATALOGUE_FILE_TICK_SECONDS_MAX = 2.0
 # A complete state deletes so many records unasked, and of more only so many in a hundred.
 CATALOGUE_DELETIONS_UNASKED_MAX = 25
 CATALOGUE_DELETIONS_PERCENT = 20.0

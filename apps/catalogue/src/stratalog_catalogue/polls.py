@@ -104,7 +104,7 @@ def poll_source(
     while True:
         checkpoint = _checkpoint(records, source)
         try:
-            for step in _steps(source, checkpoint, connect):
+            for step in _steps(source, checkpoint, connect, clock):
                 taken = take(records, source, step, progress, allow_deletions)
                 counts.add(taken)
                 _refuse_withheld(source, taken)
@@ -135,7 +135,7 @@ def preview_source(
     """Read a source once and return what a poll would do. Nothing is written: no checkpoint and no failure count."""
     counts, reason = IngestCounts(), ""
     try:
-        for step in _steps(source, _checkpoint(records, source), connect):
+        for step in _steps(source, _checkpoint(records, source), connect, records.environment.clock):
             taken = preview(records, source, step, progress, allow_deletions)
             counts.add(taken)
             _refuse_withheld(source, taken)
@@ -176,9 +176,9 @@ def _pointer(source: Source) -> str:
     return shown.encode(errors="replace")[:POINTER_BYTES_MAX].decode(errors="ignore")
 
 
-def _steps(source: Source, checkpoint: Checkpoint, connect: Connect) -> Iterator[Step]:
+def _steps(source: Source, checkpoint: Checkpoint, connect: Connect, clock: Clock) -> Iterator[Step]:
     if source.adapter == "folder":
-        return poll_folder(source, checkpoint)
+        return poll_folder(source, checkpoint, clock)
     return (poll_oai if source.adapter == "oai" else poll_feed)(source, checkpoint, connect)
 
 

@@ -6,6 +6,7 @@ import csv
 import io
 import re
 from collections.abc import Iterable, Iterator, Mapping
+from itertools import chain
 from typing import Any
 from xml.sax.saxutils import escape
 
@@ -23,10 +24,11 @@ from stratalog_sheet.xlsx_cells import as_typed
 from stratalog_sheet.xlsx_import import Workbook, workbook_of
 from stratalog_sheet.xlsx_markup import MAIN
 
-__all__ = ["read_csv", "write_csv"]
+__all__ = ["csv_sheet_bytes", "read_csv", "write_csv"]
 
 SHEET = "Sheet1"
 DELIMITERS = (",", ";", "\t", "|")
+CELL_BYTES = len('<c r="AB12345" t="str"><v xml:space="preserve"></v></c>')
 # A number in every locale. `1,5` and `1.000` are ambiguous, and `007` would lose its zeros, so these stay texts.
 NUMBER = re.compile(r"-?(?:0|[1-9][0-9]{0,14})(?:\.[0-9]{1,15})?")
 CONTROL = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\ufffe\uffff]")
@@ -43,11 +45,19 @@ def read_csv(body: bytes) -> Workbook:
     findings = Findings()
     text = _text(body, findings)
     counted = _Counted(findings)
-    rows = "".join(counted.rows(csv.reader(io.StringIO(text, newline=""), delimiter=_delimiter(text))))
-    sheet = f'<worksheet xmlns="{MAIN}"><sheetData>{rows}</sheetData></worksheet>'
+    reader = csv.reader(io.StringIO(text, newline=""), delimiter=_delimiter(text))
+    del text  # the reader has its own copy
+    head, tail = f'<worksheet xmlns="{MAIN}"><sheetData>', "</sheetData></worksheet>"
+    sheet = "".join(chain((head,), counted.rows(reader), (tail,)))
     if len(sheet.encode()) > SHEET_XLSX_READ_BYTES_MAX:
         raise LimitExceeded("the file is too large to be read", value=len(sheet), limit=SHEET_XLSX_READ_BYTES_MAX)
     return workbook_of(SHEET, sheet, counted.cells, findings.report())
+
+
+def csv_sheet_bytes(body: bytes) -> int:
+    """Return about how many bytes the worksheet of a file has: its text, and the markup of each cell."""
+    cells = body.count(b"\n") + max(body.count(delimiter.encode()) for delimiter in DELIMITERS) + 1
+    return len(body) + CELL_BYTES * min(cells, SHEET_CELLS_MAX)
 
 
 def write_csv(cells: Iterable[Mapping[str, Any]]) -> bytes:

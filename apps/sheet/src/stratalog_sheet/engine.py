@@ -89,11 +89,11 @@ class Engine:
         took too long or too much memory, and Unavailable where the process died; the engine has ended then.
         """
         plain = {key: msgspec.Raw(value) if isinstance(value, bytes) else value for key, value in arguments.items()}
-        text = msgspec.json.encode(plain)
+        request = [msgspec.json.encode(plain)]
         with self._lock:
             self._start()
             self._await_ready()
-            return self._run(name, text)
+            return self._run(name, request)
 
     def start(self) -> None:
         """Start the process without waiting until it is ready; a call waits. Raises Unavailable for missing files."""
@@ -151,20 +151,21 @@ class Engine:
         if self._is_ready:
             return
         limit = self.settings.start_seconds_max
-        status, body = self._exchange("start", None, limit)
+        status, body = self._exchange("start", [], limit)
         if status != "ready":
             self._discard()
             text = "the spreadsheet's engine cannot be started"
             raise Unavailable(text, reason=body.decode(errors="replace"))
         self._is_ready = True
 
-    def _run(self, name: str, text: bytes) -> bytes:
+    def _run(self, name: str, request: list[bytes]) -> bytes:
+        """Run one call. The text of the arguments is taken out of ``request``, so that nothing holds it once sent."""
         of_workbook = name in WORKBOOK_CALLS
         seconds = self.settings.workbook_seconds_max if of_workbook else self.settings.call_seconds_max
         cpu_seconds = self.settings.workbook_cpu_seconds_max if of_workbook else self.settings.call_cpu_seconds_max
         head = json.dumps({"name": name, "seconds": seconds, "cpu_seconds": cpu_seconds}).encode()
-        frame = b"".join((LENGTHS.pack(len(head), len(text)), head, text))
-        status, body = self._exchange(name, frame, seconds + ANSWER_SECONDS)
+        request.insert(0, LENGTHS.pack(len(head), len(request[0])) + head)
+        status, body = self._exchange(name, request, seconds + ANSWER_SECONDS)
         if status == "ok":
             return bytes(body)
         reason = body.decode(errors="replace")
@@ -173,15 +174,19 @@ class Engine:
         self._discard()
         raise self._too_long(name) if status == "time" else self._too_large(name)
 
-    def _exchange(self, name: str, frame: bytes | None, seconds: float) -> tuple[str, bytearray]:
-        """Send a frame and receive the reply: (status, body). After any error the engine has ended."""
+    def _exchange(self, name: str, frame: list[bytes], seconds: float) -> tuple[str, bytearray]:
+        """Send the pieces of a frame, and empty it; receive the reply: (status, body).
+
+        After any error the engine has ended.
+        """
         assert self._line is not None
         # One deadline for the whole exchange: a reply that trickles in must not renew the limit with each piece.
         deadline = _Deadline(self._clock, seconds)
         try:
-            if frame is not None:
-                self._line.settimeout(seconds)
-                self._line.sendall(frame)
+            while frame:
+                self._line.settimeout(deadline.seconds_left())
+                self._line.sendall(frame[0])
+                del frame[0]
             sizes = LENGTHS.unpack(self._exactly(LENGTHS.size, deadline))
             if sum(sizes) > SHEET_ANSWER_BYTES_MAX:
                 text = "the response of the spreadsheet's engine is too large"

@@ -5,8 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 
 from stratalog.errors import LimitExceeded
-from stratalog_sheet.csv_files import read_csv
-from stratalog_sheet.limits import SHEET_XLSX_BYTES_MAX, SHEET_XLSX_COPIES, SHEET_XLSX_READ_BYTES_MAX
+from stratalog_sheet.csv_files import csv_sheet_bytes, read_csv
+from stratalog_sheet.limits import SHEET_IMPORT_BYTES_MAX, SHEET_XLSX_BYTES_MAX, SHEET_XLSX_COPIES
 from stratalog_sheet.xlsx_archive import unpacked_bytes
 from stratalog_sheet.xlsx_import import Workbook, read_workbook
 
@@ -16,9 +16,12 @@ ZIP = b"PK"
 
 
 def import_bytes(body: bytes) -> int:
-    """Return the bytes of memory that an import may take: the text for the engine, times the copies held at once."""
-    size = unpacked_bytes(body) if body.startswith(ZIP) else len(body)
-    return SHEET_XLSX_COPIES * min(size, SHEET_XLSX_READ_BYTES_MAX)
+    """Return the bytes of memory to reserve for an import: the text for the engine, times the copies held at once.
+
+    An import that may take more than `SHEET_IMPORT_BYTES_MAX` reserves that many, so it runs alone and is not refused.
+    """
+    size = unpacked_bytes(body) if body.startswith(ZIP) else csv_sheet_bytes(body)
+    return min(SHEET_XLSX_COPIES * size, SHEET_IMPORT_BYTES_MAX)
 
 
 def read_path(path: Path) -> bytes:

@@ -46,8 +46,11 @@ SHEET_UNOPENABLE_SECONDS = 60
 SHEET_UNOPENABLE_MAX = 1000
 # Limits on reading a workbook: the text for the engine, the elements parsed, and the images.
 SHEET_XLSX_READ_BYTES_MAX = 32 * 1024 * 1024
-# Copies of that text in memory at once: as read, as JSON, and as the engine's result.
-SHEET_XLSX_COPIES = 3
+# How often the unpacked bytes are in memory at once, as measured: a part with an emoji has four bytes a character as
+# Python's text, and one each as UTF-8 and as JSON; the cells of a sheet of numbers are objects larger than their text.
+SHEET_XLSX_COPIES = 10
+# The memory that one import reserves at most: nearly all that a server of default settings has for decoded bodies.
+SHEET_IMPORT_BYTES_MAX = 96 * 1024 * 1024
 SHEET_XLSX_ELEMENTS_MAX = 2_000_000
 SHEET_IMAGE_BYTES_MAX = 1024 * 1024
 SHEET_IMAGES_BYTES_MAX = 4 * 1024 * 1024

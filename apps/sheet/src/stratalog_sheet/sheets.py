@@ -77,9 +77,8 @@ class Sheets:
         """
         check_text(title, "title")
         check_text(file_name, "file name")
-        workbook = read_file(file_name, xlsx)
-        _check_cells(workbook.cells)
-        data, report = self._converted(workbook)
+        # No name here for the workbook: its text would be in memory until the sheet is stored.
+        data, report = self._converted(read_file(file_name, xlsx))
         _check_cells(count_cells(data))
         revision = self._new_revision()
         data = with_revision(data, revision)
@@ -130,6 +129,7 @@ class Sheets:
 
     def _converted(self, workbook: Workbook) -> tuple[bytes, bytes]:
         """Return the engine's JSON of a workbook, and the report as JSON, empty without findings."""
+        _check_cells(workbook.cells)
         key = new_id(self.store.environment.clock)
         with self.engines.lend(key) as models:
             data, taken = _imported(models.engine, key, workbook)

@@ -94,7 +94,9 @@ def _records(data: dict[str, Any]) -> Iterator[Record]:
     yield ["state", FORMAT]
     sheets = data.pop("sheets", [])
     yield from _fields(data)
-    for sheet in sheets:
+    sheets.reverse()
+    while sheets:
+        sheet = sheets.pop()  # each sheet and each cell leaves memory once its record is written
         yield ["sheet"]
         cells = sheet.pop("cells", {})
         yield from _fields(sheet)
@@ -118,12 +120,13 @@ def _fields(fields: dict[str, Any]) -> Iterator[Record]:
 
 def _rows(cells: dict[str, Any]) -> Iterator[Record]:
     rows: dict[int, dict[int, Any]] = {}
-    for name, content in cells.items():
+    while cells:
+        name, content = cells.popitem()
         column, row = parse_cell(name)
         rows.setdefault(row, {})[column] = content
     last = -1
     for row in sorted(rows):
-        held = rows[row]
+        held = rows.pop(row)
         # The engine may export equal rows with their cells in different orders. Sorted, they become equal records.
         columns = sorted(held)
         yield ["row", row - last, columns, [held[column] for column in columns]]

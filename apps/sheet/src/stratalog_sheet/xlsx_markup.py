@@ -35,6 +35,9 @@ DECLARED = (
     f' xmlns:xdr="{DRAWING}/spreadsheetDrawing" xmlns:c="{DRAWING}/chart"'
 )
 
+PACKED_PIECES = 1024
+"""The pieces that are packed at a time: a text of its own takes some fifty bytes more than its characters."""
+
 Attributes = dict[str, str]
 
 
@@ -123,8 +126,12 @@ class PartReader:
 class PartWriter(PartReader):
     """Writes the part that it reads. Subclasses change or leave out elements."""
 
+    packs_pieces = True
+    """Whether finished pieces may be packed as UTF-8. A subclass that edits what it wrote needs each piece."""
+
     def __init__(self, part: str, allowance: Allowance) -> None:
         super().__init__(part, allowance)
+        self._packed = bytearray()
         self._out: list[str] = []
         self.root_declared = DECLARED
         self._is_root = True
@@ -133,7 +140,9 @@ class PartWriter(PartReader):
     def rewritten(self, chunks: Iterable[bytes]) -> str:
         """Return the rewritten part. Raises Invalid, LimitExceeded."""
         self.read(chunks)
-        return "".join(self._out)
+        self._pack()
+        text, self._packed = self._packed.decode(errors="surrogatepass"), bytearray()
+        return text
 
     def start(self, name: str, attributes: Attributes) -> None:
         """Write the start of an element, unless it is within a skipped one."""
@@ -169,6 +178,12 @@ class PartWriter(PartReader):
         """Append markup."""
         self.allowance.text(text)
         self._out.append(text)
+        if self.packs_pieces and len(self._out) >= PACKED_PIECES:
+            self._pack()
+
+    def _pack(self) -> None:
+        self._packed += "".join(self._out).encode(errors="surrogatepass")
+        self._out.clear()
 
 
 def attribute_text(attributes: Mapping[str, str]) -> str:

@@ -69,6 +69,8 @@ EMPTY_CHART = (
 class OrderRepair(PartWriter):
     """Sorts the children of some elements by the schema, and turns a doughnut chart without a hole into a pie chart."""
 
+    packs_pieces = False
+
     def __init__(self, part: str, allowance: Allowance) -> None:
         super().__init__(part, allowance)
         self._open: list[tuple[str, list[tuple[str, int]]]] = []

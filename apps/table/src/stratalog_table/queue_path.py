@@ -12,9 +12,9 @@ from collections.abc import Sequence
 
 import msgspec
 
-from stratalog import OutcomeUnknown, Unavailable
+from stratalog import Outcome, OutcomeUnknown, StratalogError, Unavailable
 from stratalog.clock import Observation, new_id
-from stratalog.errors import LimitExceeded
+from stratalog.errors import Conflict, LimitExceeded
 from stratalog.process_fork import close_in_child
 from stratalog.retry import Retry, RetryPolicy
 from stratalog.worker import Carried, QueuedPush, QueuedPushes
@@ -53,8 +53,10 @@ class TableQueue:
         """Queue transactions as one message, durably on return, and return a ticket for each.
 
         Raises LimitExceeded: nothing is queued. Raises Unavailable if the queue cannot be reached or is too long:
-        nothing is queued, unless an earlier attempt of the same call was in doubt. Raises OutcomeUnknown if the message
-        may be queued. Send nothing more with this sender then: its next message would repeat the same numbers.
+        nothing is queued. Raises Conflict if the table refuses the sender's client, for example since another sender
+        used its numbers: nothing is queued, and a sender with another client helps. Raises OutcomeUnknown if the
+        message of any attempt may be queued. Send nothing more with this sender then: its next message would repeat the
+        same numbers.
         """
         if not 0 < len(requests) <= TRANSACTIONS_PER_CALL_MAX:
             raise LimitExceeded(
@@ -86,11 +88,29 @@ class TableQueue:
         return outcome
 
     def _push(self, queued: QueuedPush) -> None:
-        """Push, at most `PUSH_TRIES_MAX` times while the outcome is unknown. A message queued twice is applied once."""
+        """Push, at most `PUSH_TRIES_MAX` times while the outcome is unknown. A message queued twice is applied once.
+
+        An attempt that fails certainly proves nothing about an earlier one in doubt, so the error is then
+        OutcomeUnknown.
+        """
+        in_doubt = False
         for attempt in range(1, PUSH_TRIES_MAX + 1):
             try:
-                self._queued_pushes.push(self._table.document, queued.push(), queued.owner, queued.author)
+                pushed = self._queued_pushes.push(self._table.document, queued.push(), queued.owner, queued.author)
+                _check_accepted(pushed.outcomes)
                 return
-            except TRANSIENT as exc:
-                if attempt == PUSH_TRIES_MAX or not isinstance(exc, OutcomeUnknown):
+            except StratalogError as exc:
+                in_doubt = in_doubt or isinstance(exc, OutcomeUnknown)
+                if not in_doubt:
                     raise
+                if attempt == PUSH_TRIES_MAX or not isinstance(exc, TRANSIENT):
+                    raise OutcomeUnknown("a message of transactions may be queued", client=self._client) from exc
+
+
+def _check_accepted(outcomes: Sequence[Outcome]) -> None:
+    """Raise Conflict if a push was answered at once and not each transaction is committed. A queued push has none."""
+    refused = next((outcome for outcome in outcomes if outcome.status != "seen"), None)
+    if refused is not None:
+        raise Conflict(
+            "the table refuses the sender's client", client=refused.client, id=refused.id, status=refused.status
+        )

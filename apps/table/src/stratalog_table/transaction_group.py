@@ -202,14 +202,23 @@ class Committer:
         return answers
 
     def _retried(self, mutations: list[Mutation]) -> list[Outcome]:
-        """Apply a batch. Retry after lost races and while the store is unavailable: the numbers make that safe."""
+        """Apply a batch. Retry after lost races and while the store is unavailable: the numbers make that safe.
+
+        An attempt that fails certainly proves nothing about an earlier one in doubt, so the error is then
+        OutcomeUnknown.
+        """
         retry = Retry(self._clock, RETRY_POLICY)
+        in_doubt = False
         while True:
             try:
                 return self._document.apply(mutations, author=self._author)
-            except TRANSIENT as exc:
-                if not retry.wait(exc):
+            except StratalogError as exc:
+                in_doubt = in_doubt or isinstance(exc, OutcomeUnknown)
+                if isinstance(exc, TRANSIENT) and retry.wait(exc):
+                    continue
+                if not in_doubt:
                     raise
+                raise OutcomeUnknown("the outcome of a batch is unknown", document=self._document.name) from exc
 
 
 def committed_with(document: Document, client: str, id: int) -> dict[int, CommittedTransaction]:

@@ -20,6 +20,7 @@ import { Tracker } from "./tracker.js";
 import { VersionViewer } from "./versionViewer.js";
 import { Workbook } from "./workbook.js";
 import { zip } from "./zip.js";
+import { counted, zoneWords } from "./zoneWords.js";
 
 const COMPARED_CELLS_MAX = 5000;
 const HEADINGS_SHOWN_MAX = 4;
@@ -122,10 +123,10 @@ const does = {
     if (timeline.at !== version) return;
     if (isNew || find("#then").hidden) await showVersion();
     chooseCell();
-    const { changed, count, entry } = await changedAt(version);
+    const { changed, words, entry } = await changedAt(version);
     if (timeline.at !== version) return;
     marks.set(changed);
-    timeline.facts = { ...entry, changed: count };
+    timeline.facts = { ...entry, changed: words };
     timeline.shown();
   },
 
@@ -169,14 +170,14 @@ const does = {
 };
 
 /**
- * Return a version's entry, the zones to mark, and a count. Without comparison the zones are those that the entry
- * changes. With comparison they are cells that differ from the newest version; the count includes unmarked cells.
+ * Return a version's entry, the zones to mark, and words for what changed. Without comparison the zones are those that
+ * the entry changes. With comparison they are cells that differ from the newest version; the words count unmarked ones.
  */
 async function changedAt(version) {
   const [entry] = await entryOf(version);
   if (!timeline.isComparing) {
     const changed = zonesOf(entry.message);
-    return { entry, changed, count: changed.length };
+    return { entry, changed, words: zoneWords(changed) };
   }
   const differences = await server.get(server.path(name, "/changes"), { source: version, target: workbook.version });
   if (differences.length > COMPARED_CELLS_MAX)
@@ -186,7 +187,7 @@ async function changedAt(version) {
     .slice(0, COMPARED_CELLS_MAX)
     .filter(({ earlier_cell }) => earlier_cell)
     .map(({ sheet_id, earlier_cell }) => zoneOf(sheet_id, earlier_cell));
-  return { entry, changed, count: differences.length };
+  return { entry, changed, words: counted(differences.length, "cell") };
 }
 
 async function entryOf(version) {

@@ -46,10 +46,9 @@ export class Timeline extends EventTarget {
     );
   }
 
-  /** What is known of the version that is looked at. */
+  /** What is known of the version that is looked at; `changed` in words, as in "2 cells". */
   set facts({ author, created_ms, changed }) {
-    const count = changed === 1 ? "1 cell changed" : changed ? `${changed} cells changed` : "";
-    const words = [author || "somebody", created_ms ? moment(created_ms) : "", count];
+    const words = [author || "somebody", created_ms ? moment(created_ms) : "", changed && `${changed} changed`];
     this.#parts.facts.textContent = words.filter(Boolean).join(" · ");
     this.#parts.facts.title = created_ms ? ago(created_ms) : "";
   }
