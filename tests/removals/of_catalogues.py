@@ -211,4 +211,14 @@ REMOVALS: tuple[Removal, ...] = (
         (Edit(FOLDER, "    if source.complete:  # each", "    if not source:  # each"),),
         (f"{RACY}::test_a_state_that_is_read_again_does_not_keep_out_another_file_of_its_tick",),
     ),
+    Removal(
+        "B312",
+        (Edit(FOLDER, " if gone else time_ms\n", " if not listed else time_ms\n"),),
+        (f"{RACY}::test_a_mirror_deletes_the_newest_file_and_takes_it_again_when_it_comes_back",),
+    ),
+    Removal(
+        "B312",
+        (Edit(FOLDER, "if file.id in before else last_ms)", "if file.id in before else -1)"),),
+        (f"{RACY}::test_a_mirror_deletes_the_newest_file_and_takes_it_again_when_it_comes_back",),
+    ),
 )

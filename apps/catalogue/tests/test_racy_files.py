@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from apps.catalogue.tests.helpers import Catalogue
+from stratalog.errors import NotFound
 from stratalog.testing.clock import ManualClock
 from stratalog_catalogue import folder
 from stratalog_catalogue.ingest import IngestCounts
@@ -116,3 +117,20 @@ def test_a_state_that_is_read_again_does_not_keep_out_another_file_of_its_tick(c
     books.write('{"id": 7, "title": "c"}', "b.json")
     assert books.poll().new == 1
     assert b'"c"' in books.body("7")
+
+
+def test_a_mirror_deletes_the_newest_file_and_takes_it_again_when_it_comes_back(catalogue: Catalogue) -> None:
+    books = Folder(catalogue, format="file", complete=True)
+    for number, name in enumerate(("a.json", "b.json")):
+        books.write(f'{{"title": "{number}"}}', name, time_ns=TICK_NS + number * 10**9)
+    assert books.poll().new == 2
+    newest = Path(books.source.location) / "b.json"
+    away = newest.rename(newest.parent.parent / "b.json")
+    books.clock.sleep(60)
+    assert books.poll().deleted == 1
+    with pytest.raises(NotFound):
+        books.body("b.json")
+    away.rename(newest)
+    assert books.poll().new == 1
+    assert b'"1"' in books.body("b.json")
+    assert books.poll().read == 0

@@ -73,7 +73,7 @@ def poll_folder(source: Source, checkpoint: Checkpoint, clock: Clock) -> Iterato
     changed_ids = {file.id for file in changed}
     unchanged = {file.id: _settled(file, before[file.id], looked_ms) for file in listed if file.id not in changed_ids}
     if source.complete and source.format == "file":
-        yield from _mirror(source, folder, listed, changed, before, unchanged, looked_ms)
+        yield from _mirror(source, folder, listed, changed, checkpoint, unchanged, looked_ms)
         return
     known = {**before, **unchanged}
     newest = int(checkpoint.get("newest", 0))
@@ -99,16 +99,24 @@ def _mirror(
     folder: Path,
     listed: list[_File],
     changed: list[_File],
-    before: dict[str, Remembered],
+    checkpoint: Checkpoint,
     unchanged: dict[str, Remembered],
     looked_ms: int,
 ) -> Iterator[Step]:
-    """Yield a folder whose files are the records as one complete state: a file that is gone was deleted."""
-    dated = [_dated(file, _last_ms_of(file, before)) for file in changed]
+    """Yield a folder whose files are the records as one complete state: a file that is gone was deleted.
+
+    The state is later than the last one, and than each file that is gone: the store discards a deletion that is not
+    later than its record. A file that comes back with its old time is dated after its deletion.
+    """
+    before: dict[str, Remembered] = checkpoint.get("files", {})
+    last_ms = int(checkpoint.get("newest", -1))
+    dated = [_dated(file, _last_ms_of(file, before) if file.id in before else last_ms) for file in changed]
     there = unchanged | {file.id: _remembered(file, read, looked_ms) for file, read in zip(changed, dated, strict=True)}
     if there == before:
         return
     time_ms = max((file.time_ms for file in [*listed, *dated]), default=0)
+    gone = before.keys() - there.keys()
+    time_ms = max(time_ms, *(_given_ms(before[id]) + 1 for id in gone), last_ms + 1) if gone else time_ms
     following: Checkpoint = {"files": there, "newest": time_ms}
     if not changed and there.keys() == before.keys():
         yield Step(iter(()), following, time_ms)
