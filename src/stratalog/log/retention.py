@@ -147,7 +147,8 @@ class _Raising:
                 if wanted <= max(record.floor, self._log.first - 1):
                     _forget_below(self._log.environment, record.prefix, record.floor)
                     return record.floor
-                if plan is not None and self._proven_for == wanted:
+                # A base below ``wanted`` may be passed by another process that found a newer one.
+                if plan is not None and self._proven_for == wanted and plan.floor > record.floor:
                     if self._commit(record, plan):
                         return self._end(plan.floor)
                     continue
@@ -173,7 +174,7 @@ class _Raising:
                 raise
             return True
         self._proven_for = wanted
-        return self._is_plain or self._base is not None
+        return self._floor > record.floor and (self._is_plain or self._base is not None)
 
     def _plan(self) -> _Plan:
         segment = _segment_above(self._log.environment.index, self._log.record.prefix, self._floor)
