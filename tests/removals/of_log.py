@@ -308,7 +308,7 @@ REMOVALS: tuple[Removal, ...] = (
     ),
     Removal(
         "B304",
-        (Edit("src/stratalog/log/retention.py", " and plan.floor > record.floor:", ":"),),
+        (Edit(RETENTION, " and plan.floor > record.floor:", ":"),),
         ("tests/log/test_base.py::test_a_base_that_another_process_has_passed_meanwhile_does_not_lower_the_floor",),
     ),
 )
