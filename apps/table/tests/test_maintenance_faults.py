@@ -77,7 +77,13 @@ def retype(path: Path) -> None:
     pq.write_table(rows.set_column(1, "row", rows.column("row").cast(pa.string())), path)
 
 
-@pytest.mark.parametrize("damage", [flip, cut, swap, retype, Path.unlink, lambda path: path.write_bytes(b"")])
+def shuffle(path: Path) -> None:
+    """The same rows, in an order by which a merge went on for ever: the last key is not found behind greater ones."""
+    rows = pq.read_table(path).to_pylist()
+    pq.write_table(pa.Table.from_pylist([rows[0], *rows[2:], rows[1]], pq.read_schema(path)), path)
+
+
+@pytest.mark.parametrize("damage", [flip, cut, swap, retype, shuffle, Path.unlink, lambda path: path.write_bytes(b"")])
 def test_a_damaged_file_is_set_aside_and_everything_beside_it_is_merged(
     made: tuple[Table, DataFiles], damage: Any
 ) -> None:
