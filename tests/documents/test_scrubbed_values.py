@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from stratalog.backends.memory import MemoryBlobs, MemoryIndex
 from stratalog.codec import encode
-from stratalog.documents import Document, scrubbed_values
+from stratalog.documents import Document
 from stratalog.documents.scrubbed_values import ScrubbedValues
 from stratalog.documents.values import Values
 from stratalog.errors import Corrupt
@@ -19,6 +19,7 @@ from stratalog.log import bodies as bodies_module
 from stratalog.log.blob_batch import BlobBatch
 from stratalog.maintenance import scrub as scrub_module
 from stratalog.maintenance.scrub import scrub
+from stratalog.ports import blob_stats
 from stratalog.testing.clock import ManualClock
 from tests.damage import CUT, FLIP, LOSE, damage_blob, damaged_blob
 from tests.documents.helpers import World, inc, large, put
@@ -181,8 +182,8 @@ def test_what_is_young_or_lost_is_read_and_nothing_else(blobs: list[tuple[int, s
             (reading,) = values.read_back(value)
             damage_blob(backend, reading.key, LOSE)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(scrubbed_values, "PAGE_BLOBS", page)
-        patch.setattr(scrubbed_values, "PAGE_VALUES_MIN", least)
+        patch.setattr(blob_stats, "PAGE_BLOBS", page)
+        patch.setattr(blob_stats, "PAGE_WANTED_MIN", least)
         scrubbed = ScrubbedValues(values, backend, before_ms)
         assert [list(scrubbed.read_back(value)) for value, kind in stored.items() if kind != "unneeded"] == [
             [] for kind in stored.values() if kind != "unneeded"

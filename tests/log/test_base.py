@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Any
 
 import pytest
 
@@ -11,8 +12,9 @@ from stratalog.codec import PLAIN, encode
 from stratalog.errors import Corrupt, Invalid, VersionForgotten
 from stratalog.keys import number as fixed
 from stratalog.keys import snapshots_partition
-from stratalog.log import Log, create_log, fork_log, open_log
+from stratalog.log import Log, create_log, fork_log, open_log, retention
 from stratalog.log.app_snapshots import Manifest, read_app_snapshot_back
+from stratalog.log.base import AppBases, require_app_base
 from stratalog.log.pins import Pin, list_pins
 from stratalog.log.retention import free_segments, raise_floor, raise_floor_onto
 from stratalog.log.snapshots import Snapshot, list_snapshots, newest_snapshot
@@ -129,6 +131,32 @@ def test_a_state_that_a_fork_has_of_a_version_before_it_began_moves_no_floor() -
     assert fork.save_snapshot(9, [b"state of the ancestor"])
     assert (raise_floor(fork, 12), fork.floor()) == (0, 0)
     assert len(data(fork)) == 13
+
+
+def test_a_base_that_another_process_has_passed_meanwhile_does_not_lower_the_floor(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """The other process stopped between its commit and the deletion of the older snapshots."""
+    log = with_states()
+    other, proven, asleep = opened(log, "plan"), list[int](), list[tuple[Any, ...]]()
+    forget_below = retention._forget_below
+
+    def prove(wanted: int) -> Snapshot | None:
+        base = AppBases(log).find(wanted)
+        proven.append(base.version if base else 0)
+        if len(proven) == 1:
+            with monkeypatch.context() as patch:
+                patch.setattr(retention, "_forget_below", lambda *args: asleep.append(args))
+                other.save_snapshot(21, [b"a newer state"])
+                assert raise_floor(other, 22) == 21
+        return base
+
+    assert raise_floor_onto(log, 22, prove) == 21
+    forget_below(*asleep[0])
+    assert proven == [20, 0]
+    assert log.floor() == 21
+    require_app_base(log)
+    assert len(data(log, 21)) == 9
 
 
 def test_a_fork_that_is_made_while_a_base_is_proven_holds_the_floor() -> None:

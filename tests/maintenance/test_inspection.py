@@ -33,9 +33,10 @@ from stratalog.log.snapshots import put_snapshot
 from stratalog.log.sweep import sweep_deleted
 from stratalog.maintenance.damage import SHAPES, DamageList, shape_fault
 from stratalog.maintenance.inspection import HistoryInspection, inspect_history, inspected_histories
-from stratalog.maintenance.recording_ports import RecordingBlobs, Scratch
+from stratalog.maintenance.recording_ports import RecordingBlobs
 from stratalog.maintenance.verification import HistoryName
 from stratalog.ports.index import Delete, Item, Put
+from stratalog.ports.scratch import Scratch
 from stratalog.protocol import Mutation
 from stratalog.testing.clock import ManualClock
 from tests.damage import CUT, DAMAGES, FLIP, LOSE, damage_blob

@@ -20,6 +20,7 @@ from tests.removals import (
     of_strangers,
     of_table_maintenance,
     of_tables,
+    of_verification,
     of_workbooks,
 )
 from tests.removals.removal import Removal
@@ -45,5 +46,6 @@ _PARTS = (
     of_strangers,
     of_catalogues,
     of_bodies,
+    of_verification,
 )
 REMOVALS: tuple[Removal, ...] = tuple(removal for part in _PARTS for removal in part.REMOVALS)

@@ -9,6 +9,7 @@ __all__ = ["REMOVALS"]
 BLOB_BATCH = "src/stratalog/log/blob_batch.py"
 DOCUMENT = "src/stratalog/documents/document.py"
 ENTRIES = "src/stratalog/log/entries.py"
+REBUILD = "src/stratalog/documents/rebuild.py"
 REPLAY = "src/stratalog/documents/replay.py"
 RUN = "src/stratalog/documents/run.py"
 SNAPSHOT_SCHEDULE = "src/stratalog/documents/snapshot_schedule.py"
@@ -95,8 +96,8 @@ REMOVALS: tuple[Removal, ...] = (
         (
             Edit(
                 "src/stratalog/documents/base.py",
-                "progress=progress)\n    _require_state(document, base)\n",
-                "progress=progress)\n",
+                "progress)\n    _require_state(document, base)\n",
+                "progress)\n",
             ),
         ),
         ("tests/documents/test_base.py::test_a_chunk_that_no_forgotten_entry_changed_is_read_back_too",),
@@ -137,7 +138,7 @@ REMOVALS: tuple[Removal, ...] = (
         "B48",
         (
             Edit(
-                "src/stratalog/documents/rebuild.py",
+                REBUILD,
                 "first = max(log.floor(), log.first)",
                 "first = max(log.record.floor, log.first)",
             ),
@@ -341,7 +342,7 @@ REMOVALS: tuple[Removal, ...] = (
                 "self._damages.add(kind, damage.key or key, fault, damage.reason)",
                 "if not damage.key:\n                        self._damages.add(kind, key, fault, damage.reason)",
             ),
-            Edit("src/stratalog/documents/rebuild.py", "raise BaseContradicted(", "raise Corrupt("),
+            Edit(REBUILD, "raise BaseContradicted(", "raise Corrupt("),
         ),
         ("tests/maintenance/test_inspection.py::test_a_base_whose_root_was_altered_is_named",),
     ),

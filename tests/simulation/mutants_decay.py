@@ -11,7 +11,7 @@ import msgspec
 from stratalog.codec import encode
 from stratalog.documents import document as document_module
 from stratalog.documents import rebuild as rebuild_module
-from stratalog.documents.rebuild import verify
+from stratalog.documents.rebuild import verify_and_put
 from stratalog.documents.scrubbed_values import ScrubbedValues
 from stratalog.errors import Corrupt, NotFound
 from stratalog.log import retention, scrub_record
@@ -50,7 +50,7 @@ def _proven_through_the_cache() -> Iterator[None]:
 
 def _prove_by_rebuilding(document: Any, base: Snapshot, progress: Any) -> None:
     """The check trusts the entries and does not read the snapshot."""
-    verify(document, base.version, progress=progress)
+    verify_and_put(document, base.version, progress)
 
 
 def _look_once(self: _Raising) -> Any:

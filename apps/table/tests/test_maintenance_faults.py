@@ -11,9 +11,9 @@ import pytest
 
 from apps.table.tests.helpers import LONG, leaves, memory_store, new_file, refused, reopened, table_of
 from apps.table.tests.test_data_files import all_of, made_of, numbered, rows_in
-from stratalog import Conflict
+from stratalog import Conflict, Corrupt
 from stratalog.testing.clock import ManualClock
-from stratalog_table import Table
+from stratalog_table import Table, maintenance
 from stratalog_table.damaged_files import FileDamage
 from stratalog_table.data_files import DataFileDamaged, DataFiles
 from stratalog_table.job_claims import JobClaim
@@ -27,6 +27,7 @@ from stratalog_table.maintenance import (
     push_down,
     retry_damaged,
 )
+from stratalog_table.maintenance_faults import MaintenanceFaults
 from stratalog_table.merge_plan import plan
 from stratalog_table.rows import ingest, scan
 
@@ -77,7 +78,13 @@ def retype(path: Path) -> None:
     pq.write_table(rows.set_column(1, "row", rows.column("row").cast(pa.string())), path)
 
 
-@pytest.mark.parametrize("damage", [flip, cut, swap, retype, Path.unlink, lambda path: path.write_bytes(b"")])
+def shuffle(path: Path) -> None:
+    """The same rows, in an order by which a merge went on for ever: the last key is not found behind greater ones."""
+    rows = pq.read_table(path).to_pylist()
+    pq.write_table(pa.Table.from_pylist([rows[0], *rows[2:], rows[1]], pq.read_schema(path)), path)
+
+
+@pytest.mark.parametrize("damage", [flip, cut, swap, retype, shuffle, Path.unlink, lambda path: path.write_bytes(b"")])
 def test_a_damaged_file_is_set_aside_and_everything_beside_it_is_merged(
     made: tuple[Table, DataFiles], damage: Any
 ) -> None:
@@ -173,6 +180,38 @@ def test_a_file_that_cannot_be_deleted_keeps_no_other(
     monkeypatch.undo()
     assert maintain(table, data_files).collected == 1
     assert {file.filename for file in data_files.list()} == {*files_of(table)}
+
+
+def test_damage_in_the_store_that_one_job_meets_keeps_no_other(
+    made: tuple[Table, DataFiles], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    table, data_files = made
+    at, met = Table.at, list[str]()
+
+    def damaged(self: Table, *args: Any) -> Any:
+        view = at(self, *args)
+        on_partition = view.on_partition
+
+        def read(partition: str) -> Any:
+            if not met:
+                met.append(partition)
+            if partition == met[0]:
+                raise Corrupt("a blob's bytes do not have the hash in its key")
+            return on_partition(partition)
+
+        view.on_partition = read  # type: ignore[method-assign]
+        return view
+
+    plan(table, 3)
+    jobs = [job for job, _, _ in table.at().jobs()]
+    assert len(jobs) == 2
+    faults = MaintenanceFaults(table)
+    with monkeypatch.context() as patch:
+        patch.setattr(Table, "at", damaged)
+        patch.setattr(maintenance, "plan", lambda table, files_min: None)
+        assert compact(table, data_files, faults, files_min=3) == 1
+    assert [(fault.action, fault.subject in jobs) for fault in faults.faults] == [("merge", True)]
+    assert compact(table, data_files, files_min=3) == 1
 
 
 def test_a_pass_merges_what_it_planned(made: tuple[Table, DataFiles]) -> None:

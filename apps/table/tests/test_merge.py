@@ -15,7 +15,7 @@ from apps.table.tests.helpers import LONG, TWO, memory_store, new_file, table_of
 from apps.table.tests.test_data_files import made_of
 from stratalog_table import Assignment, Output, ReplaceFileReferences
 from stratalog_table.maintenance import compact
-from stratalog_table.merge import merged
+from stratalog_table.merge import OutOfOrder, merged
 from stratalog_table.merge_plan import plan, size_tier
 from stratalog_table.rows import ingest, scan
 
@@ -39,6 +39,14 @@ def test_all_rows_come_in_order_of_the_key(inputs: list[list[tuple[int, str]]], 
     assert sorted((row["id"], row["name"], row["input"]) for row in out) == sorted(
         (*key, number) for number, keys in enumerate(inputs) for key in keys
     )
+
+
+@pytest.mark.parametrize("ids", [[1, 9, 9, 9, 2], [5, 9, 9, 1]])
+def test_rows_out_of_order_are_refused_and_their_input_is_named(ids: list[int]) -> None:
+    tables = [pa.table({"id": each, "name": ["a"] * len(each)}) for each in ([0, 20], ids)]
+    with pytest.raises(OutOfOrder) as caught:
+        list(merged(TWO, [iter([table]) for table in tables]))
+    assert caught.value.position == 1
 
 
 @pytest.mark.usefixtures("untraced")

@@ -86,7 +86,8 @@ class _Verification:
             self._find(title, exc)
             return
         for finding in descent.report.findings if descent.report else ():
-            self._findings.append(BackupFailure(title, finding.kind, f"version {finding.version}: {finding.reason}"))
+            reason = f"version {finding.version}: {finding.reason}{finding.key and f' {finding.key}'}"
+            self._findings.append(BackupFailure(title, finding.kind, reason))
         if descent.status != "proven":
             self._findings.append(BackupFailure(title, descent.status, descent.reason))
 

@@ -66,23 +66,16 @@ class BackupIndex:
 
 
 class BackupBlobs:
-    """The blobs that a catalogue lists. Deletes raise Invalid.
-
-    Puts of other blobs stay in memory and are never stored: computing the digest of a state puts chunks of its tree.
-    """
+    """The blobs that a catalogue lists. Puts and deletes raise Invalid."""
 
     def __init__(self, repository: BackupRepository, index: BackupIndex) -> None:
         self._repository = repository
         self._index = index
-        self._aside: dict[str, bytes] = {}
 
     def put(self, key: str, body: bytes) -> None:
-        if self._item(key) is None:
-            self._aside[key] = body
+        _refuse()
 
     def get(self, key: str) -> bytes:
-        if key in self._aside:
-            return self._aside[key]
         if self._item(key) is None:
             raise NotFound("the backup does not hold the blob", key=key)
         return self._repository.blobs.get(f"{COPIES}/{key}")

@@ -83,7 +83,8 @@ def verify(
     their logs and compared with every snapshot. Each damaged object is printed with the history that needs it, and
     whether `repair` can restore it.
 
-    With --quick the hash chains are computed and documents are rebuilt; a snapshot is trusted if its root is right.
+    With --quick the hash chains are computed and documents are rebuilt. A snapshot is trusted if its root is right and
+    none of its chunks is missing.
     With --against only the histories of the checkpoint are verified. If a history has a new name, give that name.
     """
     if against is not None:
@@ -273,7 +274,7 @@ def _row(report: HistoryReport) -> list[str]:
 
 def _finding_text(finding: Finding) -> str:
     until = f" to {finding.last}" if finding.last > finding.version else ""
-    return f"{finding.kind} version {finding.version}{until}: {finding.reason}"
+    return f"{finding.kind} version {finding.version}{until}: {finding.reason}{finding.key and f' {finding.key}'}"
 
 
 COMMANDS = [verify, repair, checkpoint, checkpoint_key]

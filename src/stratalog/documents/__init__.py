@@ -25,6 +25,7 @@ expiry             the choice of clients to forget
 projections        a second model of the same log, with a checkpoint
 resumption         new numbers for clients of a lost branch
 redaction          erasure of a version's content that no state needs
+named_chunks       the chunks that snapshots name, and those of them that are lost
 rebuild            verification of snapshots by rebuilding from the log
 """
 

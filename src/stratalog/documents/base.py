@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Protocol
 
 from stratalog.documents.read_back import require_scrubbed_state
-from stratalog.documents.rebuild import verify
+from stratalog.documents.rebuild import verify_and_put
 from stratalog.documents.snapshots import roots_of
 from stratalog.documents.values import Values
 from stratalog.errors import Corrupt
@@ -37,7 +37,7 @@ def prove_base(document: _Document, base: Snapshot, progress: Callable[[int], No
 
     The order matters: the comparison puts the rebuilt chunks, and the reading then proves that storage has them.
     """
-    verify(document, base.version, progress=progress)
+    verify_and_put(document, base.version, progress)
     _require_state(document, base)
 
 

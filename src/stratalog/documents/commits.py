@@ -44,7 +44,10 @@ class Recorded(msgspec.Struct, frozen=True, array_like=True, gc=False):
     """The reason of a rejection; None for an applied mutation."""
 
     payload: bytes | None = None
-    """The payload hash, stored only where ``args`` hold references and so do not suffice to compute it."""
+    """The payload hash, stored only where the arguments have more than `VALUE_INLINE_BYTES_MAX` bytes together.
+
+    ``args`` may then hold references, which do not suffice to compute it.
+    """
 
     origin: tuple[str, int] | None = None
     """Of a replay: the client and id under which the mutation was first applied."""

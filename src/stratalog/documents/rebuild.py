@@ -3,21 +3,25 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from contextlib import closing
+from functools import partial
 from typing import Protocol
 
 import msgspec
 
 from stratalog.documents.commits import BASE
-from stratalog.documents.snapshots import base_digest, load_state, roots_of, tree_roots
-from stratalog.documents.state import EMPTY_ROOTS, State
-from stratalog.errors import Corrupt, Redacted
+from stratalog.documents.named_chunks import NamedChunks, names_chunk
+from stratalog.documents.snapshots import base_digest, load_state, roots_in, roots_of, tree_roots
+from stratalog.documents.state import EMPTY_ROOTS, Roots, State
+from stratalog.errors import Corrupt, NotFound, Redacted
 from stratalog.log import Entry, Log
 from stratalog.log.chain import checked_entries
 from stratalog.log.snapshots import Snapshot, list_snapshots
+from stratalog.ports.scratch import Scratch, ScratchBlobs
 from stratalog.tree.chunks import Chunks
 from stratalog.tree.reach import verify as verify_tree
 
-__all__ = ["BaseContradicted", "Rebuild", "Verified", "verify"]
+__all__ = ["BaseContradicted", "Rebuild", "Verified", "verify", "verify_and_put"]
 
 BATCH_ENTRIES = 500
 
@@ -52,18 +56,51 @@ class Verified(msgspec.Struct, frozen=True):
 def verify(document: _Document, upto: int | None = None, *, progress: Callable[[int], None] | None = None) -> Verified:
     """Rebuild from the first kept version up to ``upto`` (the head, if None), comparing with every snapshot on the way.
 
-    Reads every entry. After a redacted entry it resumes from the next snapshot, and reads every chunk of that.
+    Reads every entry and writes nothing: the rebuilt chunks go to a temporary file. Each chunk of a compared snapshot
+    must be stored. After a redacted entry it resumes from the next snapshot, and reads every chunk of that.
     ``progress`` is called with the number of entries read since its last call.
 
-    Raises Corrupt where a root differs, an entry is missing or does not continue the history before it, or bytes are
-    damaged; Redacted where no state of ``upto`` can be computed.
+    Raises Corrupt where a root differs, an entry is missing or does not continue the history before it, a chunk of a
+    snapshot is missing, or bytes are damaged; Redacted where no state of ``upto`` can be computed.
     """
-    rebuild = Rebuild(document.log, _uncached(document), progress)
-    last, start = document.log.head().version if upto is None else upto, rebuild.version
-    for snapshot in list_snapshots(document.log.environment.index, document.log.record.prefix):
+    while True:
+        floor = document.log.floor()
+        try:
+            return _verified_aside(document, upto, progress)
+        except (Corrupt, NotFound):
+            # A floor that rose meanwhile took what lay below it. Verify again, from the new floor.
+            if not floor < document.log.floor() <= (document.log.head().version if upto is None else upto):
+                raise
+
+
+def verify_and_put(document: _Document, upto: int, progress: Callable[[int], None] | None = None) -> Verified:
+    """Verify up to ``upto``, and put the rebuilt chunks into the store, which restores lost ones.
+
+    It does not look whether the store had them: the caller reads back the snapshot that it needs. Raises what `verify`
+    raises, and NotFound where a chunk is missing that no entry above the first state restores.
+    """
+    return _verified(document.log, Rebuild(document.log, _uncached(document), progress), upto, lambda roots: None)
+
+
+def _verified_aside(document: _Document, upto: int | None, progress: Callable[[int], None] | None) -> Verified:
+    log = document.log
+    with closing(Scratch()) as scratch, closing(NamedChunks()) as named:
+        rebuilt = Chunks(ScratchBlobs(log.environment.blobs, scratch), log.record.owner)
+        rebuild = Rebuild(log, rebuilt, progress, _uncached(document))
+        named.add(rebuilt, rebuild.base)
+        verified = _verified(log, rebuild, upto, partial(named.add, rebuilt))
+        _require_stored(log, rebuilt, verified, named)
+        return verified
+
+
+def _verified(log: Log, rebuild: Rebuild, upto: int | None, compared: Callable[[Roots], None]) -> Verified:
+    """Advance ``rebuild`` to ``upto``, and call ``compared`` with the roots of each snapshot that equals its state."""
+    last, start = log.head().version if upto is None else upto, rebuild.version
+    for snapshot in list_snapshots(log.environment.index, log.record.prefix):
         if start < snapshot.version <= last:
             rebuild.advance(snapshot.version)
             rebuild.compare(snapshot)
+            compared(roots_of(snapshot))
     rebuild.advance(last)
     if rebuild.state is None:
         raise Redacted("there is no snapshot between a redacted version and this one", version=last)
@@ -79,6 +116,31 @@ def verify(document: _Document, upto: int | None = None, *, progress: Callable[[
     )
 
 
+def _require_stored(log: Log, rebuilt: Chunks, verified: Verified, named: NamedChunks) -> None:
+    """Raise Corrupt where the store lacks a chunk of a snapshot that it still has."""
+    blobs = log.environment.blobs
+    for address in named.lost(blobs, log.record.owner):
+        key = rebuilt.key(address)
+        try:
+            blobs.get(key)
+        except NotFound as exc:
+            # A snapshot that was deleted meanwhile gives up its chunks. Blame only one that exists after the look.
+            for version, roots in _snapshots(log, verified):
+                if names_chunk(rebuilt, roots, address):
+                    raise Corrupt("a chunk of a snapshot is missing", version=version, key=key) from exc
+
+
+def _snapshots(log: Log, verified: Verified) -> Iterator[tuple[int, Roots]]:
+    """Yield the version and the roots of the snapshot below a verification, and of each that it compared."""
+    base = log.snapshot_at(verified.start)
+    if base is not None:
+        yield base.version, roots_in(log, base)
+    for snapshot in list_snapshots(log.environment.index, log.record.prefix, first=verified.start + 1):
+        if snapshot.version > verified.version:
+            return
+        yield snapshot.version, roots_of(snapshot)
+
+
 def _uncached(document: _Document) -> Chunks:
     """Return chunks that bypass the store's cache, so that the stored bytes are verified."""
     return Chunks(document.log.environment.blobs, document.log.record.owner)
@@ -92,15 +154,26 @@ class Rebuild:
     """A walk over the entries. ``state`` is None from a redacted entry to the next snapshot.
 
     The chunks of the states on the way are written to ``chunks``, and those of the first state are read from there.
+    ``stored`` are the store's own chunks, where ``chunks`` are others: a snapshot without a state is read from there.
     """
 
-    def __init__(self, log: Log, chunks: Chunks, progress: Callable[[int], None] | None = None) -> None:
+    def __init__(
+        self,
+        log: Log,
+        chunks: Chunks,
+        progress: Callable[[int], None] | None = None,
+        stored: Chunks | None = None,
+    ) -> None:
         """Raises Corrupt or VersionForgotten where the first state cannot be loaded."""
         self._log = log
         self._chunks = chunks
+        self._stored = chunks if stored is None else stored
         self._progress = progress
         state = _start(log, chunks)
         self._start, self._base = state.version, base_digest(tree_roots(state))
+        self.base: Roots = state.roots
+        """The roots of the snapshot below the first state."""
+
         self.state: State | None = state
         self.version, self.hash = state.version, state.hash
         self.compared: int = 0
@@ -121,16 +194,15 @@ class Rebuild:
         Where no state was computed, every chunk of the snapshot is read instead. Raises Corrupt.
         """
         _compare_hash(snapshot.version, self.hash, snapshot.hash)
-        chunks = self._chunks
         if self.state is None:
             roots = roots_of(snapshot)
             for root in (roots.content, roots.clients, roots.tombstones):
-                verify_tree(chunks, root)
+                verify_tree(self._stored, root)
         else:
             _compare(self.state, snapshot)
             roots = tree_roots(self.state)
             self.compared += 1
-        self.state = State.at_snapshot(chunks, self.version, self.hash, roots)
+        self.state = State.at_snapshot(self._chunks, self.version, self.hash, roots)
 
     def _take(self, entries: Iterator[Entry]) -> None:
         count = len(self.redacted)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from stratalog.documents.commits import read_commit
 from stratalog.documents.document import Document
 from stratalog.documents.read_back import require_state
-from stratalog.documents.rebuild import verify
+from stratalog.documents.rebuild import verify_and_put
 from stratalog.documents.snapshots import load_state, roots_of
 from stratalog.documents.state import State
 from stratalog.errors import ConditionFailed, ContentionError, RedactionRefused, Unavailable, VersionForgotten
@@ -79,7 +79,7 @@ def _proven_base(document: Document, version: int, keys: list[str]) -> Snapshot:
             keys=held,
         )
     at = document.snapshot(max(state.version, version))
-    verify(document, at)
+    verify_and_put(document, at)
     base = newest_snapshot(document.log.environment.index, document.log.record.prefix, at)
     if base is None or base.version < version:
         raise Unavailable("the snapshot that replaces the version could not be made", version=at)

@@ -12,16 +12,11 @@ from collections.abc import Iterator
 from stratalog.documents.values import Values, as_reference
 from stratalog.errors import Corrupt
 from stratalog.log.bodies import blob_addresses
+from stratalog.ports.blob_stats import stats_of
 from stratalog.ports.blobs import Blobs, BlobStat
 from stratalog.ports.read_back import BlobReading
 
 __all__ = ["ScrubbedValues"]
-
-PAGE_BLOBS = 1000
-"""How many blobs an object store lists in one request."""
-
-PAGE_VALUES_MIN = 10
-"""With fewer wanted blobs than this, a listed page costs more than one request for each of them."""
 
 
 class ScrubbedValues:
@@ -62,38 +57,13 @@ class ScrubbedValues:
         """Read the noted values that no scrub has read. Raises Unavailable."""
         for (folder,) in self._database.execute("SELECT DISTINCT folder FROM noted").fetchall():
             rows = self._database.execute("SELECT key, stored FROM noted WHERE folder = ? ORDER BY key", (folder,))
-            for stored in self._unscrubbed(folder, rows):
-                yield from self._values.read_back(stored)
+            for stored, stat in stats_of(self._blobs, folder, rows):
+                if not self._is_scrubbed(stat):
+                    yield from self._values.read_back(stored)
 
     def close(self) -> None:
         """Close and remove the temporary file."""
         self._database.close()
-
-    def _unscrubbed(self, folder: str, rows: Iterator[tuple[str, bytes]]) -> Iterator[bytes]:
-        """Yield the noted values of a folder that must be read. The notes and the listing are both in order of keys."""
-        row = next(rows, None)
-        matched = 0
-        # ``after`` is exclusive: a key cut by one character is the start of a listing that includes the key.
-        listing = self._blobs.list(f"{folder}/", after=row[0][:-1] if row else "")
-        for listed, stat in enumerate(listing, 1):
-            while row is not None and row[0] < stat.key:
-                yield row[1]
-                row = next(rows, None)
-            if row is None:
-                return
-            if row[0] == stat.key:
-                if not self._is_scrubbed(stat):
-                    yield row[1]
-                row, matched = next(rows, None), matched + 1
-            if listed % PAGE_BLOBS == 0:
-                # Keys are hashes, so the next pages are like this one. With few matches, look up the rest one by one.
-                if matched < PAGE_VALUES_MIN:
-                    break
-                matched = 0
-        while row is not None:
-            if not self._is_scrubbed(self._blobs.stat(row[0])):
-                yield row[1]
-            row = next(rows, None)
 
     def _is_scrubbed(self, stat: BlobStat | None) -> bool:
         return stat is not None and stat.modified_ms < self._before_ms

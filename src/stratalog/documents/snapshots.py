@@ -21,7 +21,7 @@ from stratalog.tree.lookup import scan
 from stratalog.tree.nodes import EMPTY, Chunk, Slot
 from stratalog.tree.update import Write, update
 
-__all__ = ["base_digest", "load_state", "roots_of", "take_snapshot", "tree_roots"]
+__all__ = ["base_digest", "load_state", "roots_in", "roots_of", "take_snapshot", "tree_roots", "unwritten_roots"]
 
 
 def load_state(log: Log, chunks: Chunks, at: int, head: Head | None = None) -> State:
@@ -31,7 +31,7 @@ def load_state(log: Log, chunks: Chunks, at: int, head: Head | None = None) -> S
     """
     snapshot = log.snapshot_at(at)
     version, hash = (snapshot.version, snapshot.hash) if snapshot else (0, genesis(log.record.origin))
-    state = State.at_snapshot(chunks, version, hash, _roots_in(log, snapshot))
+    state = State.at_snapshot(chunks, version, hash, roots_in(log, snapshot))
     head = head or log.known_head() or log.head()
     if state.version < min(at, log.first):
         # Up to the fork point the clients are the ancestor's, and a fork begins without clients.
@@ -90,6 +90,11 @@ def tree_roots(state: State, write: Write | None = None) -> Roots:
     )
 
 
+def unwritten_roots(state: State) -> Roots:
+    """Return the roots of a state's trees like `tree_roots`, and write nothing: the changed chunks are dropped."""
+    return tree_roots(state, lambda chunks: None)
+
+
 def base_digest(roots: Roots) -> bytes:
     """Return the hash that names a base: of its content and its clients.
 
@@ -106,15 +111,15 @@ def roots_of(snapshot: Snapshot) -> Roots:
         raise Corrupt("a snapshot's roots cannot be decoded", version=snapshot.version, reason=str(exc)) from exc
 
 
-_decode_roots = msgspec.msgpack.Decoder(Roots).decode
-
-
-def _roots_in(log: Log, snapshot: Snapshot | None) -> Roots:
+def roots_in(log: Log, snapshot: Snapshot | None) -> Roots:
     """Return the roots as this log sees them. Up to the fork point the clients are the ancestor's and are left out."""
     if snapshot is None:
         return EMPTY_ROOTS
     roots = roots_of(snapshot)
     return msgspec.structs.replace(roots, clients=EMPTY) if snapshot.version <= log.first else roots
+
+
+_decode_roots = msgspec.msgpack.Decoder(Roots).decode
 
 
 def _patch(layer: Layer, above: int = 0) -> Mapping[str, Slot | None]:

@@ -351,6 +351,7 @@ class State:
         fold = Fold(self.version, self.hash, self.fields_bytes, self.floor, self.orders)
         for entry in entries:
             fold.add(entry)
+        assert fold.version >= self.version, "a state only moves forward"
         content, tombstones = self.content.changed(fold.content), self.tombstones.changed(fold.tombstones)
         bookkeeping = self.clients.changed(fold.client_slots()) if clients else self.clients
         layers = (content, bookkeeping, tombstones)
@@ -360,6 +361,8 @@ class State:
 
     def onto(self, snapshot_version: int, roots: Roots) -> State:
         """Return the same state over a newer snapshot: only later changes are kept over its trees."""
+        # The trees of a later version would hide what this state does not have.
+        assert snapshot_version <= self.version, "a state stands on a snapshot of its own past"
         layers = tuple(
             layer.over(root, snapshot_version)
             for root, layer in zip((roots.content, roots.clients, roots.tombstones), self._layers(), strict=True)

@@ -59,9 +59,11 @@ class StateCache:
         for _ in range(LOOKS_MAX):
             head = self.log.head()
             try:
-                return self._shared.offer(self._at_head(self._shared.value, head))
+                state = self._shared.offer(self._at_head(self._shared.value, head))
             except VersionForgotten:
                 continue  # another process raised the floor meanwhile; a fresh head is never below it
+            assert state.version >= head.version, "a fresh state holds all that the head read now holds"
+            return state
         raise Unavailable("the history was forgotten while it was read; read again", document=self.log.record.name)
 
     def _at_head(self, state: State | None, head: Head) -> State:

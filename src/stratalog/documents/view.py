@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 
 from stratalog.codec import decode
-from stratalog.documents.snapshots import tree_roots
+from stratalog.documents.snapshots import unwritten_roots
 from stratalog.documents.state import State
 from stratalog.documents.values import Values, value_size
 from stratalog.protocol.keys import check_key
@@ -88,8 +88,8 @@ class View(Mapping[str, Any]):
         return self._state.collection_version(collection)
 
     def content_digest(self) -> str:
-        """Return the hash of keys and values, whatever their history, which replicas compare. Writes chunks."""
-        return tree_roots(self._state).content.digest.hex()
+        """Return the hash of keys and values, whatever their history, which replicas compare. Writes nothing."""
+        return unwritten_roots(self._state).content.digest.hex()
 
 
 class ViewItems(ItemsView[str, Any]):

@@ -193,7 +193,7 @@ class Writer:
     ) -> Entry:
         blob_batch.begin_try()
         event = commit_of(state, run, self._values, blob_batch, merged).event()
-        return self._log.append(
+        entry = self._log.append(
             event,
             expected=state.version,
             author=batch.author,
@@ -201,6 +201,8 @@ class Writer:
             blob_batch=blob_batch,
             checked=True,
         )
+        assert entry.version == state.version + 1, "the outcomes of the run name the entry's version"
+        return entry
 
     def _try_decided(self, decide: Callable[[State], Event | None], owner: str) -> tuple[Entry | None, State]:
         state = self._states.fresh()

@@ -140,13 +140,13 @@ class Appender:
 
     def _fill(self, batch: list[PendingEntry]) -> None:
         """Add queued entries in order, as many as one commit holds; none where a joint commit costs more."""
-        size, blob_bytes = len(batch[0].body), _blob_bytes(batch[0])
+        size, blob_bytes = len(batch[0].body), batch[0].blob_bytes
         entries_max = JOINT_ENTRIES_MAX if self.environment.index.joint_commits else 1
         while len(batch) < entries_max and size < JOINT_BYTES_MAX and blob_bytes < JOINT_BLOB_BYTES_MAX:
             if not self._group_commit.take(batch):
                 break
             size += len(batch[-1].body)
-            blob_bytes += _blob_bytes(batch[-1])
+            blob_bytes += batch[-1].blob_bytes
 
     def _run(self, batch: list[PendingEntry]) -> None:
         append = LogAppend(self, list(batch))
@@ -232,7 +232,7 @@ class LogAppend(ConditionalAppend[Head, Plan]):
 
     def _refuse_all(self, head: Head) -> None:
         """Settle the entries that no longer fit. Requires a head that was read during this call, or a newer one."""
-        assert self._fresh
+        assert self._fresh, "only a head read during this call justifies a refusal"
         for pending in list(self._batch):
             self._refuse(pending, head)
 
@@ -304,6 +304,7 @@ class LogAppend(ConditionalAppend[Head, Plan]):
 
     def _land(self, plan: Plan, head: Head) -> None:
         """Settle the plan, or mark it in doubt where the answer came later than the observation rule allows."""
+        assert plan.first == head.version + 1, "a plan is landed with the head that it follows"
         if head.seen.age_seconds() > OBSERVATION_SECONDS_MAX:
             self._mark_in_doubt(plan)
             return
@@ -317,12 +318,15 @@ class LogAppend(ConditionalAppend[Head, Plan]):
             appender.contention.won()
         if plan.segment != head.segment:
             self._environment.counters["roll-over"] += 1
+            # Only the leader offers name records, so this is still the one that the plan has replaced.
             name = appender.name
+            assert name.segment == head.segment, "a roll-over seals the segment that the name record names"
             name = msgspec.structs.replace(name, segment=plan.segment, hash=head.hash, revision=name.revision + 1)
             appender.names.offer(name)
 
     def _settle(self, plan: Plan) -> None:
         for position, pending in enumerate(plan.batch):
+            assert pending.entry is None, "an entry is settled once"
             try:
                 pending.settle(pending.entry_at(plan.first + position, plan.created_ms, plan.hashes[position]))
             except OutcomeUnknown:
@@ -393,7 +397,3 @@ class LogAppend(ConditionalAppend[Head, Plan]):
         """
         with suppress(ConditionFailed, Unavailable, OutcomeUnknown):
             self._environment.index.commit([Delete(item.partition, item.sort, Equals("w", pending.write_id))])
-
-
-def _blob_bytes(pending: PendingEntry) -> int:
-    return pending.blob_batch.held_bytes if pending.blob_batch is not None else 0

@@ -68,6 +68,11 @@ class PendingEntry:
         """Whether the outcome is known."""
         return (self.entry or self.error) is not None
 
+    @property
+    def blob_bytes(self) -> int:
+        """The bytes of the blobs that its commit carries."""
+        return 0 if self.blob_batch is None else self.blob_batch.held_bytes
+
     def hash_after(self, before: bytes, version: int, created_ms: int) -> bytes:
         """Return the hash that it has as entry ``version``, after the entry whose hash is ``before``."""
         return link(before, version, created_ms, self.principal, self.author, self.write_id, self.digest)

@@ -48,6 +48,7 @@ def plan_append(
     With ``checks_head`` the commit succeeds only while the head's own entry exists unchanged. The put alone does not
     prove that: in an index that was restored from a backup beneath an open handle it would succeed behind a gap.
     """
+    assert batch, "a plan appends at least one entry"
     # Times never decrease along a log, even if this process's clock is behind the last writer's.
     created_ms = now_ms if now_ms > head.created_ms else head.created_ms
     version, before = head.version, head.hash
@@ -57,6 +58,7 @@ def plan_append(
     hashes: list[bytes] = []
     blobs = NO_BLOBS
     for pending in batch:
+        assert pending.expected is None or pending.expected == version, "an entry is planned only where it was expected"
         version += 1
         before = pending.hash_after(before, version, created_ms)
         hashes.append(before)

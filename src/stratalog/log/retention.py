@@ -140,14 +140,14 @@ class _Raising:
                     raise ContentionError(
                         "other writers kept changing the log while its floor was raised", log=self._log.record.name
                     ) from self._lost
-                # Plan before reading the name record: the shorter the time from that read to the commit, the fewer
-                # commits lose.
+                # Plan before the read of the name record: the less time from it to the commit, the fewer commits lose.
                 plan = self._plan() if self._proven_for else None
                 record, wanted = self._look()
                 if wanted <= max(record.floor, self._log.first - 1):
                     _forget_below(self._log.environment, record.prefix, record.floor)
                     return record.floor
-                if plan is not None and self._proven_for == wanted:
+                # A base below ``wanted`` may be passed by another process that found a newer one.
+                if plan is not None and self._proven_for == wanted and plan.floor > record.floor:
                     if self._commit(record, plan):
                         return self._end(plan.floor)
                     continue
@@ -163,6 +163,7 @@ class _Raising:
     def _find_base(self, record: NameRecord, wanted: int) -> bool:
         """Prove a base for ``wanted``; True has the caller read again. Return False where the floor must stay."""
         self._retry = self._lost = None
+        self._proven_for = 0  # an error below may leave a new base with the hash of an older one
         try:
             self._base = self._prove(wanted)
             self._floor = self._base.version if self._base else wanted
@@ -173,7 +174,7 @@ class _Raising:
                 raise
             return True
         self._proven_for = wanted
-        return self._is_plain or self._base is not None
+        return self._floor > record.floor and (self._is_plain or self._base is not None)
 
     def _plan(self) -> _Plan:
         segment = _segment_above(self._log.environment.index, self._log.record.prefix, self._floor)
@@ -324,6 +325,8 @@ def _commit_floor(environment: Environment, record: NameRecord, plan: _Plan) -> 
     The commit succeeds only while the base exists. A fork whose own base is at or above its fork version unpins its
     ancestors.
     """
+    assert plan.floor > record.floor, "a floor never falls: the commit is conditional on this record"
+    assert plan.base is None or plan.base.version == plan.floor, "history begins with the base"
     own = bool(record.lineage) and record.lineage[-1].version <= plan.floor
     raised = msgspec.structs.replace(
         record,

@@ -292,6 +292,7 @@ class _Collection:
                 work.mark(key)
 
     def _delete_unmarked(self, work: CollectionProgress) -> None:
+        assert work.is_marked, "nothing is deleted before every reference was followed"
         for name, candidate in sorted(work.candidates.items()):
             self._step()
             key = f"{work.owner}/{name}"

@@ -11,7 +11,6 @@ from stratalog.keys import RecordKey, failures_partition, names_partition
 from stratalog.log import Environment, Log, open_log
 from stratalog.log.bodies import BodyRef, blob_addresses
 from stratalog.log.directory import LOGS, RECORDS, list_directory
-from stratalog.ports.blobs import Blobs
 from stratalog.records import Records
 from stratalog.records.content import body_prefix
 from stratalog.records.versions import Name, decode_ref
@@ -55,36 +54,13 @@ def _same(source: Environment, target: Environment, organisation: str, shelf: st
 
 
 def _check_log(source: Environment, target: Environment, organisation: str, name: str) -> None:
-    ours, theirs = (open_log(_untouched(environment), organisation, name) for environment in (source, target))
+    ours, theirs = (open_log(environment, organisation, name) for environment in (source, target))
     lines = [environment.index.get(names_partition(name), organisation) for environment in (source, target)]
     if (ours.head().version, ours.record, lines[0]) != (theirs.head().version, theirs.record, lines[1]):
         raise Conflict(MOVED, organisation=organisation, log=name)
     for version in _samples(source, ours):
         if _content_of(ours, version) != _content_of(theirs, version):
             raise Corrupt("a copied log differs from its source", organisation=organisation, log=name, version=version)
-
-
-def _untouched(environment: Environment) -> Environment:
-    """Return the environment with blobs that are never written: computing a digest puts the chunks of the tree."""
-    return Environment(environment.index, _Aside(environment.blobs), environment.clock, environment.settings)
-
-
-class _Aside:
-    """The blobs of a store, for a comparison. Puts stay in memory and can be read back."""
-
-    def __init__(self, blobs: Blobs) -> None:
-        self._blobs = blobs
-        self._aside: dict[str, bytes] = {}
-        self.stat = blobs.stat
-        self.list = blobs.list
-        self.delete = blobs.delete
-        self.close = blobs.close
-
-    def put(self, key: str, body: bytes) -> None:
-        self._aside[key] = body
-
-    def get(self, key: str) -> bytes:
-        return self._aside[key] if key in self._aside else self._blobs.get(key)
 
 
 def _samples(environment: Environment, log: Log) -> list[int]:

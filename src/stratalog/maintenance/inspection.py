@@ -20,9 +20,10 @@ from stratalog.maintenance.damage import DamageList, StoredDamage, item_key
 from stratalog.maintenance.document_check import DocumentCheck
 from stratalog.maintenance.log_check import LogCheck
 from stratalog.maintenance.record_check import check_record
-from stratalog.maintenance.recording_ports import RecordingBlobs, RecordingIndex, Scratch, ScratchFirst
+from stratalog.maintenance.recording_ports import RecordingBlobs, RecordingIndex, ScratchFirst
 from stratalog.maintenance.store_check import blob_owners, check_organisation, check_queue, unlisted
 from stratalog.maintenance.verification import HistoryKind, HistoryName
+from stratalog.ports.scratch import Scratch
 from stratalog.records.versions import Name
 from stratalog.store import Store
 

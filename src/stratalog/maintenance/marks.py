@@ -104,6 +104,7 @@ class Marking:
         while (snapshot := next(list_snapshots(index, prefix, first=reached.snapshot, limit=1), None)) is not None:
             self._mark_snapshot(snapshot)
             reached.snapshot = snapshot.version + 1
+        assert reached.log == prefix, "a log is done after all of it was read"
         reached.done.append(prefix)
 
     def _mark_segment(self, prefix: str, segment: Segment) -> None:

@@ -5,8 +5,6 @@ Blobs put through them go to a scratch file, so a rebuilt state never reaches th
 
 from __future__ import annotations
 
-import sqlite3
-import threading
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from typing import NoReturn
@@ -16,32 +14,9 @@ from stratalog.maintenance.damage import BLOB_KINDS, DamageList, Fault, blob_kin
 from stratalog.ports.blobs import Blobs, BlobStat, verified
 from stratalog.ports.index import NO_BLOBS, Index, Item, Write, no_turn
 from stratalog.ports.read_back import BlobDamage, read_blob_back
-from stratalog.process_fork import close_in_child
+from stratalog.ports.scratch import Scratch
 
-__all__ = ["RecordingBlobs", "RecordingIndex", "Scratch", "ScratchFirst"]
-
-
-class Scratch:
-    """Blobs by key for the duration of one check, in a temporary file that SQLite deletes."""
-
-    def __init__(self) -> None:
-        self._lock = threading.Lock()
-        close_in_child(self, "_lock")
-        self._database = sqlite3.connect("", check_same_thread=False)
-        self._database.execute("CREATE TABLE blobs(key TEXT PRIMARY KEY, body BLOB NOT NULL) WITHOUT ROWID")
-
-    def put(self, key: str, body: bytes) -> None:
-        with self._lock:
-            self._database.execute("INSERT OR IGNORE INTO blobs VALUES (?, ?)", (key, body))
-
-    def find(self, key: str) -> bytes | None:
-        """Return the bytes that were put under the key, or None."""
-        with self._lock:
-            row = self._database.execute("SELECT body FROM blobs WHERE key = ?", (key,)).fetchone()
-        return None if row is None else row[0]
-
-    def close(self) -> None:
-        self._database.close()
+__all__ = ["RecordingBlobs", "RecordingIndex", "ScratchFirst"]
 
 
 class RecordingIndex:

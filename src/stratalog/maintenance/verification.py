@@ -132,4 +132,5 @@ def _finding(error: Corrupt | NotFound) -> Finding:
     """Return the finding of a fault outside the chain, for example in a snapshot."""
     version = error.details.get("version", 0)
     number = version if isinstance(version, int) else 0
-    return Finding(damage_of(number, error).kind, number, number, str(error))
+    damage = damage_of(number, error)
+    return Finding(damage.kind, number, number, damage.reason if damage.key else str(error), damage.key)

@@ -168,6 +168,7 @@ def _marked(floor: Floor, version: int, now_ms: int) -> Floor:
 
     Its time is the latest of all marks, so nothing is freed too early.
     """
+    assert version > floor.version, "a floor never falls"
     waiting = floor.marks[: RECORD_MARKS_MAX - 1]
     last_ms = max([now_ms, *(mark.marked_ms for mark in floor.marks)])
     return msgspec.structs.replace(floor, version=version, marks=(*waiting, Mark(version, last_ms)))

@@ -86,9 +86,11 @@ class Budget:
             raise Refused(503, "unavailable", message, limit=self.limit, value=wanted, scope="process")
 
     def _change(self, holders: tuple[Holder, ...], amount: int) -> None:
+        assert self.used + amount >= 0, "no more is released than was taken"
         self.used += amount
         for holder in holders:
             self._used_by[holder] += amount
+            assert self._used_by[holder] >= 0, "no holder releases more than it took"
             if not self._used_by[holder]:
                 # Forget a holder without an amount, or names that callers make up would fill the memory.
                 del self._used_by[holder]

@@ -107,6 +107,7 @@ def _rewrite(cursor: _Cursor, level: int, edits: Edits) -> tuple[list[Node], lis
             done = stop
             going = bool(rows) and cursor.advance()
         if rows:
+            assert cursor.is_last(), "only the last chunk of a level ends without a boundary"
             made.append(seal(level, rows))
     return gone, made
 

@@ -131,6 +131,8 @@ class Settler:
         outcomes = apply(document, first.push, [mutation for each in joined for mutation in each.push.mutations])
         self.counts.update(outcome.status for outcome in outcomes)
         self.counts["joined"] += len(joined)
+        # The slices below would end early without an error, and a message would lose its outcomes.
+        assert len(outcomes) == sum(len(each.push.mutations) for each in joined), "each mutation has one outcome"
         left = iter(outcomes)
         return [
             Settlement(opened.message, opened.envelope, [*islice(left, len(opened.push.mutations))])

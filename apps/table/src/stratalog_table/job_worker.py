@@ -10,7 +10,7 @@ import pyarrow as pa  # type: ignore[import-untyped]
 from stratalog import NotFound
 from stratalog_table.data_files import DataFileDamaged, DataFiles
 from stratalog_table.job_claims import JobClaim
-from stratalog_table.merge import merged
+from stratalog_table.merge import OutOfOrder, merged
 from stratalog_table.messages import TransactionRefused
 from stratalog_table.model import FileReference, Held
 from stratalog_table.references import Output, ReplaceFileReferences
@@ -55,7 +55,11 @@ class JobWorker:
         schema = self._data_files.rows_schema or self._joined_schema(claim, inputs)
         parts = merged(self._data_files.schema, [self._rows(claim, held, reference, schema) for reference in inputs])
         filename = new_filename(self._table)
-        count = self._data_files.write_parts(filename, schema, claim.renewing(parts))
+        try:
+            count = self._data_files.write_parts(filename, schema, claim.renewing(parts))
+        except OutOfOrder as exc:
+            text = "the rows of a data file are not in the order of the key"
+            raise DataFileDamaged(text, filename=inputs[exc.position].filename) from exc
         output, names = Output(filename, count), tuple(reference.filename for reference in inputs)
         try:
             self._table.replace_file_references([ReplaceFileReferences(claim.job, claim.partition, names, output)])

@@ -17,7 +17,12 @@ from stratalog_table.table import Table
 __all__ = ["MaintenanceFault", "MaintenanceFaults", "isolated"]
 
 ISOLATED = (OSError, pa.ArrowException, Corrupt, Invalid)
-"""The errors that concern one file. An error of the store concerns every file and ends the pass."""
+"""The errors that concern one file, job or leaf. Unavailable and other errors of the store end the pass.
+
+Corrupt is here for the damage in the store that only some actions read: a row, a region or a large value of one file,
+job or leaf. Such damage lasts until a repair, so without this it would end every pass at the same action. Each action
+that meets it is listed. What all actions read is also read outside of them, and ends the pass.
+"""
 
 
 class MaintenanceFault(msgspec.Struct, frozen=True):

@@ -11,15 +11,23 @@ import pyarrow as pa  # type: ignore[import-untyped]
 from stratalog_table.arrow_types import comparable
 from stratalog_table.model import Schema
 
-__all__ = ["merged"]
+__all__ = ["OutOfOrder", "merged"]
 
 OUTPUT_ROWS = 64 * 1024
+
+
+class OutOfOrder(Exception):
+    """The rows of one input are not in the order of the key. ``position`` is its place among the inputs."""
+
+    def __init__(self, position: int) -> None:
+        super().__init__(f"the rows of input {position} are not in the order of the key")
+        self.position = position
 
 
 def merged(schema: Schema, inputs: Iterable[Iterator[pa.Table]]) -> Iterator[pa.Table]:
     """Yield the rows of all inputs in the order of the key, in parts of at least `OUTPUT_ROWS` rows but for the last.
 
-    Each input must be in the order of the key.
+    Each input must be in the order of the key. Raises OutOfOrder where the merge meets rows that are not.
     """
     waiting: list[pa.Table] = []
     count = 0
@@ -38,10 +46,11 @@ def _in_order(schema: Schema, inputs: Iterable[Iterator[pa.Table]]) -> Iterator[
 
     Every later row of every input has a key at or above that bound, so the step is final.
     """
-    heads = [head for rows in inputs if (head := _Head(schema, rows)).advance()]
+    heads = [head for position, rows in enumerate(inputs) if (head := _Head(schema, rows, position)).advance()]
     while heads:
         bound = min(head.last for head in heads)
         part = pa.concat_tables([head.upto(bound) for head in heads])
+        assert part.num_rows, "each step uses up the head whose last key is the bound"
         yield part.sort_by([(column.name, "ascending") for column in schema.keys])
         heads = [head for head in heads if not head.is_used_up or head.advance()]
 
@@ -49,9 +58,10 @@ def _in_order(schema: Schema, inputs: Iterable[Iterator[pa.Table]]) -> Iterator[
 class _Head:
     """The rows of one input that are in memory and not merged yet."""
 
-    def __init__(self, schema: Schema, rows: Iterator[pa.Table]) -> None:
+    def __init__(self, schema: Schema, rows: Iterator[pa.Table], position: int) -> None:
         self._schema = schema
         self._rows = rows
+        self._position = position
         self._part: Any = None
         self._keys: list[Any] = []
         self._start = 0
@@ -76,9 +86,12 @@ class _Head:
         return True
 
     def upto(self, bound: tuple[Any, ...]) -> pa.Table:
-        """Return the unmerged rows up to and including a key, and count them as merged."""
+        """Return the unmerged rows up to and including a key, and count them as merged. Raises OutOfOrder."""
         positions = range(self._part.num_rows)
         stop = bisect_right(positions, bound, lo=self._start, key=self._key)
+        # Rows left below the bound would be merged late or, at the end of the part, never.
+        if stop < len(positions) and self.last <= bound:
+            raise OutOfOrder(self._position)
         rows = self._part.slice(self._start, stop - self._start)
         self._start = stop
         return rows

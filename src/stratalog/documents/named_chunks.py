@@ -1,0 +1,48 @@
+"""The chunks that the snapshots of a verification name, and those of them that the store has lost."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Iterator
+
+from stratalog.documents.state import Roots
+from stratalog.ports.blob_stats import stats_of
+from stratalog.ports.blobs import Blobs
+from stratalog.tree.chunks import Chunks
+from stratalog.tree.reach import addresses
+
+__all__ = ["NamedChunks", "names_chunk"]
+
+
+class NamedChunks:
+    """Addresses of chunks, each once, in a temporary file that SQLite deletes."""
+
+    def __init__(self) -> None:
+        self._database = sqlite3.connect("")
+        self._database.execute("CREATE TABLE named(address BLOB PRIMARY KEY) WITHOUT ROWID")
+
+    def __contains__(self, address: object) -> bool:
+        return self._database.execute("SELECT 1 FROM named WHERE address = ?", (address,)).fetchone() is not None
+
+    def add(self, chunks: Chunks, roots: Roots) -> None:
+        """Add all chunks of the three trees. Reads the inner ones from ``chunks``, except those added before."""
+        for root in (roots.content, roots.clients, roots.tombstones):
+            for address in addresses(chunks, root, self):
+                self._database.execute("INSERT INTO named VALUES (?)", (address,))
+
+    def lost(self, blobs: Blobs, owner: str) -> Iterator[bytes]:
+        """Yield the addresses that have no blob in the store. Lists blobs and reads none. Raises Unavailable."""
+        folder = f"{owner}/chunks"
+        rows: Iterator[tuple[bytes]] = self._database.execute("SELECT address FROM named ORDER BY address")
+        for address, stat in stats_of(blobs, folder, ((f"{folder}/{row[0].hex()}", row[0]) for row in rows)):
+            if stat is None:
+                yield address
+
+    def close(self) -> None:
+        """Close and remove the temporary file."""
+        self._database.close()
+
+
+def names_chunk(chunks: Chunks, roots: Roots, address: bytes) -> bool:
+    """Return whether a tree has the chunk. Reads the inner chunks on the way."""
+    return any(address in addresses(chunks, root) for root in (roots.content, roots.clients, roots.tombstones))

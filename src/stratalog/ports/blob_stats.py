@@ -1,0 +1,46 @@
+"""The metadata of many blobs of one folder: by pages of a listing, or one by one where that costs less."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TypeVar
+
+from stratalog.ports.blobs import Blobs, BlobStat
+
+__all__ = ["stats_of"]
+
+T = TypeVar("T")
+
+PAGE_BLOBS = 1000
+"""How many blobs an object store lists in one request."""
+
+PAGE_WANTED_MIN = 10
+"""With fewer wanted blobs than this, a listed page costs more than one request for each of them."""
+
+
+def stats_of(blobs: Blobs, folder: str, wanted: Iterator[tuple[str, T]]) -> Iterator[tuple[T, BlobStat | None]]:
+    """Yield each wanted blob's companion with the blob's metadata, or with None where no such blob is stored.
+
+    ``wanted`` holds keys of blobs in ``folder`` with their companions, in order of key. Raises Unavailable.
+    """
+    row = next(wanted, None)
+    matched = 0
+    # ``after`` is exclusive: a key cut by one character is the start of a listing that includes the key.
+    listing = blobs.list(f"{folder}/", after=row[0][:-1] if row else "")
+    for listed, stat in enumerate(listing, 1):
+        while row is not None and row[0] < stat.key:
+            yield row[1], None
+            row = next(wanted, None)
+        if row is None:
+            return
+        if row[0] == stat.key:
+            yield row[1], stat
+            row, matched = next(wanted, None), matched + 1
+        if listed % PAGE_BLOBS == 0:
+            # Keys are hashes, so the next pages are like this one. With few matches, look up the rest one by one.
+            if matched < PAGE_WANTED_MIN:
+                break
+            matched = 0
+    while row is not None:
+        yield row[1], blobs.stat(row[0])
+        row = next(wanted, None)

@@ -1,0 +1,74 @@
+"""Scratch blobs: a temporary file takes what code puts that must not write to the store."""
+
+from __future__ import annotations
+
+import sqlite3
+import threading
+from collections.abc import Iterator
+from typing import NoReturn
+
+from stratalog.errors import Corrupt, Invalid, NotFound
+from stratalog.ports.blobs import Blobs, BlobStat
+from stratalog.process_fork import close_in_child
+
+__all__ = ["Scratch", "ScratchBlobs"]
+
+
+class Scratch:
+    """Blobs by key for the duration of one check, in a temporary file that SQLite deletes."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        close_in_child(self, "_lock")
+        self._database = sqlite3.connect("", check_same_thread=False)
+        self._database.execute("CREATE TABLE blobs(key TEXT PRIMARY KEY, body BLOB NOT NULL) WITHOUT ROWID")
+
+    def put(self, key: str, body: bytes) -> None:
+        with self._lock:
+            self._database.execute("INSERT OR IGNORE INTO blobs VALUES (?, ?)", (key, body))
+
+    def find(self, key: str) -> bytes | None:
+        """Return the bytes that were put under the key, or None."""
+        with self._lock:
+            row = self._database.execute("SELECT body FROM blobs WHERE key = ?", (key,)).fetchone()
+        return None if row is None else row[0]
+
+    def close(self) -> None:
+        self._database.close()
+
+
+class ScratchBlobs:
+    """Blobs whose puts go to a scratch file. A blob that was put is read from there, and any other from ``blobs``.
+
+    A check reads only blobs that it needs, so a missing one raises Corrupt.
+    """
+
+    def __init__(self, blobs: Blobs, scratch: Scratch) -> None:
+        self._blobs = blobs
+        self._scratch = scratch
+
+    def put(self, key: str, body: bytes) -> None:
+        self._scratch.put(key, body)
+
+    def get(self, key: str) -> bytes:
+        body = self._scratch.find(key)
+        if body is not None:
+            return body
+        try:
+            return self._blobs.get(key)
+        except NotFound as exc:
+            raise Corrupt("a blob is missing", key=key) from exc
+
+    def stat(self, key: str) -> BlobStat | None:
+        """Return the metadata of the stored blob, whatever was put."""
+        return self._blobs.stat(key)
+
+    def list(self, prefix: str, *, after: str = "") -> Iterator[BlobStat]:
+        """Yield the stored blobs, whatever was put."""
+        return self._blobs.list(prefix, after=after)
+
+    def delete(self, key: str, stamp: str) -> NoReturn:
+        raise Invalid("a check may not delete")
+
+    def close(self) -> None:
+        """Do nothing: the store closes its own blobs."""

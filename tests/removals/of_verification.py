@@ -1,0 +1,48 @@
+"""Removals of fixes: verifications that write nothing, and name what is lost."""
+
+from __future__ import annotations
+
+from tests.removals.removal import Edit, Removal
+
+__all__ = ["REMOVALS"]
+
+READ_ONLY = "tests/maintenance/test_read_only.py"
+REBUILD = "src/stratalog/documents/rebuild.py"
+SNAPSHOTS = "src/stratalog/documents/snapshots.py"
+
+REMOVALS: tuple[Removal, ...] = (
+    Removal(
+        "B303",
+        (
+            Edit(
+                REBUILD,
+                "rebuilt = Chunks(ScratchBlobs(log.environment.blobs, scratch), log.record.owner)",
+                "rebuilt = Chunks(log.environment.blobs, log.record.owner)",
+            ),
+        ),
+        (f"{READ_ONLY}::test_each_lost_chunk_is_named_and_stays_lost", f"{READ_ONLY}::test_a_read_writes_nothing"),
+    ),
+    Removal(
+        "B303",
+        (Edit(REBUILD, "        _require_stored(log, rebuilt, verified, named)\n", ""),),
+        (
+            f"{READ_ONLY}::test_each_lost_chunk_is_named_and_stays_lost",
+            f"{READ_ONLY}::test_a_lost_chunk_of_a_base_is_named_where_no_later_version_touches_it",
+        ),
+    ),
+    Removal(
+        "B303",
+        (Edit(REBUILD, "verify_tree(self._stored, root)", "verify_tree(self._chunks, root)"),),
+        (f"{READ_ONLY}::test_the_snapshot_behind_a_redacted_version_is_read_from_the_store",),
+    ),
+    Removal(
+        "B303",
+        (Edit(REBUILD, "if names_chunk(rebuilt, roots, address):", "if True:"),),
+        (f"{READ_ONLY}::test_chunks_that_another_process_gives_up_meanwhile_are_no_damage",),
+    ),
+    Removal(
+        "B303",
+        (Edit(SNAPSHOTS, "return tree_roots(state, lambda chunks: None)", "return tree_roots(state)"),),
+        (f"{READ_ONLY}::test_a_read_writes_nothing",),
+    ),
+)
