@@ -160,14 +160,14 @@ export function itemsOf(kind, commands, nameOf, more = {}) {
  * moves the first one's cell, so equal positions may be different cells.
  */
 function lastTexts(commands) {
-  let kept = [];
+  let writes = [];
   for (const command of commands) {
-    if (isShift(command)) kept = kept.map(({ write, position }) => ({ write, position: moved(position, command) }));
+    if (isShift(command)) writes = writes.map((write) => ({ ...write, position: moved(write.position, command) }));
     if (!isText(command)) continue;
-    kept = kept.filter(({ position }) => !isSame(position, command));
-    kept.push({ write: command, position: { gone: null, ...cellOf(command) } });
+    writes = writes.filter(({ position }) => !isSame(position, command));
+    writes.push({ command, position: { gone: null, ...cellOf(command) } });
   }
-  return kept.map(({ write }) => write);
+  return writes.map((write) => write.command);
 }
 
 /** For an item that is no text: what the commands are called, and the commands. */
