@@ -122,7 +122,7 @@ export class Client extends Replica {
     return handle;
   }
 
-  /** Run one sync cycle now: push, then pull. Throws the error of a request that failed. */
+  /** Run one sync cycle now: push, then pull. Throws the cycle's error. */
   sync() {
     return this.#syncCycle.run();
   }
