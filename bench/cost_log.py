@@ -1,4 +1,4 @@
-"""What a log is billed for an entry, by segment size, snapshot interval and size: done on a store, and counted."""
+"""The billed units of a log per entry, for given segments, snapshots and sizes: counted on a store in memory."""
 
 from __future__ import annotations
 
@@ -22,21 +22,21 @@ MILLION = 1_000_000
 
 
 class LogCost(msgspec.Struct, frozen=True):
-    """What an entry costs in the long run, by part: `append`, `roll-over`, `snapshot`, `open`, `archive`, `free`."""
+    """The average cost of an entry, by part: `append`, `roll-over`, `snapshot`, `open`, `archive`, `free`."""
 
     parts: Mapping[str, Units]
 
     @property
     def units(self) -> Units:
-        """All parts together."""
+        """The sum of all parts."""
         return sum(self.parts.values(), Units())
 
     def dollars(self, prices: Prices) -> float:
-        """Dollars for a million entries."""
+        """Return the dollars for a million entries."""
         return total(self.units, prices) * MILLION
 
     def dollars_by_part(self, prices: Prices) -> dict[str, float]:
-        """The same, part by part."""
+        """Return the dollars for a million entries, by part."""
         return {name: total(units, prices) * MILLION for name, units in self.parts.items()}
 
 
@@ -53,11 +53,12 @@ def cost_of_log(
     free: bool = True,
     inline_bytes_max: int | None = None,
 ) -> LogCost:
-    """Append to a real log on a metered store in memory, with snapshots and opens, until whole segments are full.
+    """Return the cost of an entry of a real log, measured on a metered store in memory.
 
-    A snapshot writes ``snapshot_blobs`` objects of ``snapshot_bytes`` together, those that changed; an open reads
-    ``state_blobs`` of them and the entries after, at four ages of the snapshot in turn. With ``archive`` and ``free``
-    each segment moves to S3 once it is sealed, and its items are deleted. Entries hold bytes that do not compress.
+    The run appends until at least two segments are full. A snapshot writes ``snapshot_blobs`` objects, the changed
+    ones, of ``snapshot_bytes`` in total. An open reads up to ``state_blobs`` of them and the entries after the
+    snapshot; opens are measured at four ages of the snapshot. With ``archive`` each sealed segment moves to S3; with
+    ``free`` too, its items are then deleted. Entries hold bytes that do not compress.
     """
     settings = LogSettings(segment_entries_target=segment_entries, snapshot_entries_interval=SNAPSHOTS_OFF)
     if inline_bytes_max is not None:
@@ -89,7 +90,7 @@ def cost_of_log(
 
 
 class _Work:
-    """A log that is written to, and what each kind of work was billed in all."""
+    """A log under measurement, and the billed units of each kind of work on it."""
 
     def __init__(self, trial: Trial, entry_bytes: int, snapshot_bytes: int, snapshot_blobs: int) -> None:
         self.trial = trial
@@ -106,7 +107,10 @@ class _Work:
         self.parts[part] = self.parts.get(part, Units()) + self.trial.spent(work)
 
     def append(self, number: int) -> None:
-        """One entry; the first of a segment is kept apart. A plain one costs what the last plain one did."""
+        """Append one entry. `roll_overs` sums the appends that roll over; `plain` is the newest of the others.
+
+        The log's first entry is not counted.
+        """
         event = Event("set", _bytes(self._entry_bytes, number))
         if number == 1:
             self.log.append(event)
@@ -120,7 +124,7 @@ class _Work:
             self.plain = spent
 
     def snapshot(self, number: int) -> None:
-        """Blobs first, then the record, which holds where they lie."""
+        """Put the blobs of a snapshot, then its record, which refers to them."""
         environment, record = self.log.environment, self.log.record
 
         def take() -> None:
@@ -133,7 +137,7 @@ class _Work:
         self.add("snapshot", take)
 
     def open(self, state_blobs: int) -> Units:
-        """What another process pays to have the newest state."""
+        """Return the units that another process is billed for loading the newest state."""
         store, environment, owner = self.trial.reopened(), self.log.environment, self.log.record.owner
 
         def load() -> None:

@@ -1,4 +1,4 @@
-"""The example that verifies exports without Stratalog agrees with the store, and notices what was changed."""
+"""The example that verifies exports without Stratalog computes the store's hashes, and notices altered lines."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def exported(document: stratalog.Document) -> bytes:
 
 
 def verified(export: bytes) -> tuple[str, list[bytes]]:
-    """What the example finds, within this process."""
+    """Run the example's `verify` in this process. Returns the origin and the hashes that it computes."""
     space: dict[str, object] = {"__name__": "example"}
     exec(compile(EXAMPLE.read_text(), EXAMPLE, "exec"), space)
     return space["verify"](export.splitlines(keepends=True))  # type: ignore[operator]

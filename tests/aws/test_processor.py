@@ -1,4 +1,4 @@
-"""Batches as SQS hands them to a function: in order, failing in part, in vain, and out of time."""
+"""The processor of SQS batches: order, partial failures, lost answers, and calls with little time left."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ PLENTY = 900.0
 
 
 class Works:
-    """A processor on a store in memory with a real queue, which goes by the test's clock."""
+    """A processor on a store in memory, and its queue of the SQS service, which runs on the test's clock."""
 
     def __init__(self, sqs: Service) -> None:
         self.clock = ToldClock(sqs.time)
@@ -51,7 +51,7 @@ class Works:
         self.lose_answers = 0
 
     def restart(self) -> None:
-        """A container with nothing in memory."""
+        """Replace the container by a new one, whose caches are empty."""
         self.store = Store(self.store.environment, self.queue, self.store.rules)
         self.container = container(self.held, self.store)
         self.processor = Processor(self.container)
@@ -64,7 +64,7 @@ class Works:
         assert QueuedPushes(self.store).push(document, wanted, "").queued
 
     def poll(self, seconds: float = 0) -> int:
-        """A batch after so much time; how many messages were in it."""
+        """Process one batch after ``seconds``, and return its number of messages."""
         self.clock.sleep(seconds)
         return self.source.poll()
 
@@ -128,12 +128,12 @@ def test_what_ends_the_process_is_not_joined_again_and_those_around_it_are_appli
 
 
 def end(draft: Draft, args: Any) -> None:
-    """The process ends, and whoever called it learns nothing."""
+    """A mutator that ends the process: the caller gets no answer."""
     raise Ended
 
 
 class Ended(BaseException):
-    """Nothing of the processor may catch it."""
+    """The end of the process. The processor must not catch it."""
 
 
 def test_a_group_stops_at_what_cannot_be_read_and_other_groups_go_on(works: Works) -> None:
@@ -259,7 +259,7 @@ SCOPE = {
 
 
 def fields(told: Any) -> Any:
-    """The names in an event, without those of headers and the values."""
+    """Return the names of an event's fields, nested. Values, and the names of headers and parameters, are left out."""
     if isinstance(told, dict):
         return {
             name: fields(value) if name not in ("headers", "multiValueHeaders", "queryStringParameters") else None

@@ -1,4 +1,4 @@
-"""What becomes of blobs when the object store fails: none of it can be had from an emulator, so it is canned."""
+"""The blobs of an object store that fails. No emulator produces these failures, so the replies are canned."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ VERSIONED = Reply(body=b"<VersioningConfiguration><Status>Enabled</Status></Vers
 
 @pytest.fixture
 def store() -> Iterator[Callable[..., tuple[ObjectBlobs, Failing, ManualClock]]]:
-    """Blobs on a service with the given answers, and the clock that their waits move."""
+    """A function that returns blobs on a service with the given replies, the service, and the clock of their waits."""
     running = []
 
     def make(*replies: Reply, policy: RequestPolicy | None = None) -> tuple[ObjectBlobs, Failing, ManualClock]:
@@ -171,7 +171,10 @@ def test_a_put_carries_the_checksum_of_what_it_stores(store: Callable) -> None:
 
 
 def versions(*found: tuple[str, str, bool], more: str = "") -> Reply:
-    """A list of versions: key, version, whether it is the current one; in order of key, then from new to old."""
+    """Return a reply that lists versions, each (key, version, whether it is current), by key and then newest first.
+
+    ``more`` is the version after which the next page begins.
+    """
     items = "".join(
         f"<Version><Key>base/{key}</Key><VersionId>{version}</VersionId><IsLatest>{str(latest).lower()}</IsLatest>"
         f"<LastModified>2026-11-21T00:00:00.000Z</LastModified><ETag>&quot;e&quot;</ETag><Size>5</Size></Version>"
@@ -233,7 +236,7 @@ def test_another_generation_and_none_are_left_alone(store: Callable) -> None:
 
 
 def test_a_null_version_is_never_deleted(store: Callable) -> None:
-    """A put on a bucket whose versioning is suspended takes the place of the null version."""
+    """On a bucket with suspended versioning, a put replaces the null version."""
     blobs, service, _ = store(VERSIONED, versions((KEY, "v2", True), (KEY, "null", False)))
     assert type(raised(lambda: blobs.delete(KEY, "v2"))) is Unavailable
     assert deletions(service) == []
@@ -257,7 +260,7 @@ OBJECT = {"Last-Modified": "Sat, 21 Nov 2026 00:00:00 GMT", "ETag": '"e"', "x-am
 
 
 class BucketClient:
-    """A client of the object store in one region, which notes how a bucket was asked for."""
+    """A client of the object store in one region. It records the arguments with which a bucket was created."""
 
     def __init__(self, region: str, versioning: dict[str, str] | None = None) -> None:
         self.meta = SimpleNamespace(region_name=region)

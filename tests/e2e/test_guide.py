@@ -1,4 +1,4 @@
-"""The guide to a collaborative app: its files, written down as printed, are served, tested and used as it says."""
+"""The guide to a collaborative app: its printed files are written to a folder, then served, tested and used."""
 
 from __future__ import annotations
 
@@ -55,6 +55,6 @@ def test_the_test_of_the_guide_passes(shop: Path) -> None:
 
 
 def join(shop: Path, port: str) -> str:
-    """What the kitchen prints."""
+    """Run the guide's kitchen program, and return what it prints."""
     program = (shop / "kitchen.py").read_text().replace(USUAL_PORT, port)
     return run([sys.executable, "-c", program], cwd=shop).stdout

@@ -1,4 +1,4 @@
-"""Logs in memory under a clock moved by hand, over an index that counts calls and fails when told to."""
+"""Logs in memory with a manual clock, over an index that counts its calls and fails as the test scripts it."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ Mishap = Callable[["ScriptedIndex", Sequence[Write]], None]
 
 
 class ScriptedIndex:
-    """A memory index that counts its calls. Each commit takes the next mishap of the script, if there is one."""
+    """A memory index that counts its calls. Each commit runs the next mishap of the script, if one is left."""
 
     def __init__(self, backend: MemoryIndex | None = None, *, joint_commits: bool = True) -> None:
         self.backend = backend or MemoryIndex()
@@ -90,7 +90,7 @@ def unavailable(index: ScriptedIndex, writes: Sequence[Write]) -> None:
 
 
 def after(*steps: Callable[[], object]) -> Mishap:
-    """What happens between sending a commit and its effect."""
+    """Return a mishap that runs ``steps`` after the commit was sent and before it takes effect."""
 
     def mishap(index: ScriptedIndex, writes: Sequence[Write]) -> None:
         for step in steps:
@@ -101,7 +101,7 @@ def after(*steps: Callable[[], object]) -> Mishap:
 
 
 def answered_late(clock: ManualClock, seconds: float) -> Mishap:
-    """The effect at once, the answer much later."""
+    """Return a mishap whose commit takes effect at once, and whose answer comes ``seconds`` later."""
 
     def mishap(index: ScriptedIndex, writes: Sequence[Write]) -> None:
         index.backend.commit(writes)
@@ -116,7 +116,7 @@ def new_place(**settings: Any) -> Environment:
 
 
 def another(environment: Environment, *, joint_commits: bool = True, **settings: Any) -> Environment:
-    """Another process over the same backends: its own counts, script and caches."""
+    """Return the environment of another process over the same backends. It has its own counts, script and caches."""
     index = ScriptedIndex(scripted(environment).backend, joint_commits=joint_commits)
     return Environment(
         index, environment.blobs, environment.clock, LogSettings(**settings) if settings else environment.settings
@@ -151,7 +151,7 @@ def data(log: Log, after: int = 0, upto: int | None = None) -> list[Any]:
 
 
 def calls_of(log: Log, act: Callable[[], object]) -> Counter[str]:
-    """The port calls that ``act`` makes."""
+    """Run ``act`` and return the number of its index calls by name."""
     index = scripted(log.environment)
     index.calls.clear()
     act()

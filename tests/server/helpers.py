@@ -1,4 +1,4 @@
-"""A client reduced to what it must know: the state and last ids of its cookie, by the patches it was sent."""
+"""A minimal client: its cookie, and the content and last ids that it has from the patches it received."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from stratalog.sync.replicache import ReplicacheAnswer, answer_push, read_push
 
 
 class Follower:
-    """Pulls for one group, and keeps what it is sent."""
+    """A client that pulls for one group and applies each patch."""
 
     def __init__(self, group: str = "g", owner: str = "") -> None:
         self.group = group
@@ -23,13 +23,13 @@ class Follower:
         self.last: dict[str, int] = {}
 
     def pull(self, document: Document) -> Pulled:
-        """Pull and take over what came."""
+        """Pull, apply the answer and return it."""
         pulled = pull(document, Pull(self.group, self.cookie), self.owner)
         self.take(pulled)
         return pulled
 
     def take(self, pulled: Pulled) -> None:
-        """Take over an answer."""
+        """Apply the answer to a pull."""
         for operation in pulled.patch:
             if isinstance(operation, Clear):
                 self.content.clear()
@@ -41,11 +41,11 @@ class Follower:
         self.cookie = pulled.cookie
 
     def push(self, document: Document, *mutations: Mutation) -> Pushed:
-        """Push for the group."""
+        """Push mutations of the group."""
         return push(document, Push(self.group, list(mutations)), self.owner)
 
 
 def push_replicache(document: Document, body: Any, owner: str = "") -> ReplicacheAnswer:
-    """A push as Replicache's endpoint takes and answers it."""
+    """Push a request body of Replicache, and return the answer of its endpoint."""
     request = read_push(body)
     return request if isinstance(request, ReplicacheAnswer) else answer_push(push(document, request, owner))

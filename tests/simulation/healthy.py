@@ -1,7 +1,7 @@
 """Healthy stores must verify: ``python -m tests.simulation.healthy --stores 1000 --seed 7``.
 
-Each store is what one seed of a world leaves. While its actors go on, another process inspects all of it again and
-again over a faulty line; at rest it is inspected once more, and so is each copy of it that answers by then. No
+Each store results from one seed of a world. While the actors run, another process inspects the whole store repeatedly
+over a faulty line. At rest the store is inspected once more, and so is each copy of it that is then at an address. No
 inspection may find damage. World `disk` inspects its store in each of its seeds, after the last power failure.
 """
 
@@ -38,7 +38,7 @@ PAUSE_SECONDS_MAX = 20.0
 
 
 class Healthy(msgspec.Struct):
-    """What a run of many seeds inspected."""
+    """The numbers of stores and histories that a run of many seeds inspected, and the alarms."""
 
     stores: int = 0
     histories: int = 0
@@ -55,12 +55,12 @@ def _store_of(ends: Place | Process) -> Store:
 
 
 def _places_of(world: Any) -> list[Place]:
-    """Where a world's store answers now: in one place, or at several addresses."""
+    """Return the places of a world's store: one, or one for each address of a world with branches."""
     return [site.place for site in world.sites] if isinstance(world, BranchesWorld) else [world.place]
 
 
 def _inspected(world: type[Any]) -> type[Any]:
-    """The world with one more process, which inspects."""
+    """Return a subclass of ``world`` with one more process in each place, which inspects the store."""
 
     class Inspected(world):  # type: ignore[misc]
         columns: ClassVar[tuple[str, ...]] = (*world.columns, "inspected live")
@@ -72,7 +72,7 @@ def _inspected(world: type[Any]) -> type[Any]:
                 place.start("inspector", self.inspect)
 
         def inspect(self, process: Process) -> None:
-            """Inspect while others write."""
+            """Inspect the store repeatedly while other processes write."""
             while self._looks > 0:
                 self._looks -= 1
                 process.clock.sleep(PAUSE_SECONDS_MAX * process.clock.random())
@@ -82,7 +82,7 @@ def _inspected(world: type[Any]) -> type[Any]:
                     self.scheduler.counts.bump("inspections broken off")
 
         def check(self) -> None:
-            """As the world, and then at rest."""
+            """Check as the world does, then inspect the store at rest."""
             super().check()
             places = _places_of(self)
             bump = self.scheduler.counts.bump
@@ -111,7 +111,7 @@ HEALTHY_WORLDS = {world.__name__: _inspected(world) for world in WORLDS}
 
 
 def outcomes(stores: int, seed: int, only: str | None = None) -> Iterator[tuple[str, Outcome]]:
-    """Each seed's outcome, with its world."""
+    """Yield the outcome of each seed, with the name of its world."""
     names = [only] if only else sorted(HEALTHY_WORLDS)
     for position in range(stores):
         name = names[position % len(names)]
@@ -119,7 +119,7 @@ def outcomes(stores: int, seed: int, only: str | None = None) -> Iterator[tuple[
 
 
 def healthy(stores: int, seed: int, only: str | None = None) -> Healthy:
-    """Inspect what so many seeds leave."""
+    """Run and inspect ``stores`` seeds from ``seed`` on, and return the counts."""
     result = Healthy()
     for name, outcome in outcomes(stores, seed, only):
         counts = outcome.counts
@@ -135,7 +135,7 @@ def healthy(stores: int, seed: int, only: str | None = None) -> Healthy:
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """Print the counts. 1 where an inspection found damage."""
+    """Print the counts. Returns 1 if an inspection found damage, else 0."""
     parser = argparse.ArgumentParser(prog="python -m tests.simulation.healthy")
     parser.add_argument("--stores", type=int, default=1000)
     parser.add_argument("--seed", type=int, default=7)

@@ -1,4 +1,4 @@
-"""The scheduler: same seed, same run; time that jumps; crashes, locks and runs that do not end."""
+"""The scheduler: repeatable runs, simulated time, crashes, locks, and the detection of runs without end."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A source that is renamed: nothing of it is lost, however often the rename is cut off."""
+"""The rename of a source: no data of the source is lost, however often the rename is interrupted."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from stratalog_catalogue.source_rename import rename_source
 from stratalog_catalogue.sources import read_source, source_names
 
 VERSIONS = {"ant": ["1", "2", "3"], "bee": ["1"], "cow": ["1", "2"]}
-"""Packages of debian by their versions; cow is deleted in the end."""
+"""The packages of the source `debian`, with the versions of each. The last poll deletes cow."""
 
 
 @pytest.fixture
@@ -33,7 +33,7 @@ def debian(catalogue: Catalogue) -> Catalogue:
 
 
 def history_of(catalogue: Catalogue, source: str) -> dict[str, list[tuple[Any, ...]]]:
-    """Each record with its versions: what must be the same under another name."""
+    """Return each record of a source with its versions. A rename must leave them unchanged."""
     prefix, found = f"source/{source}/", {}
     for line in catalogue.records.list(prefix=prefix):
         versions = [
@@ -63,7 +63,7 @@ def test_a_renamed_source_has_its_records_versions_letters_works_and_checkpoint(
     assert (debian.ids("source/debian/"), debian.ids("works/debian/")) == ([], [])
     assert letters_of(debian) == [(letters[0][0].replace("/debian/", "/packages/"), letters[0][1])]
     assert list(source_names(debian.records)) == ["packages"]
-    assert debian.poll().taken.read == 0  # its checkpoint came along
+    assert debian.poll().taken.read == 0  # the checkpoint was renamed too, so nothing is read again
     debian.scan()
     assert debian.ids("works/packages/") == works
     with pytest.raises(NotFound):
@@ -74,7 +74,7 @@ def test_a_renamed_source_has_its_records_versions_letters_works_and_checkpoint(
 
 
 class CutOff(Records):
-    """Records that cannot be written after so many writes."""
+    """Records that raise Unavailable for every write after the next ``left`` writes."""
 
     left = 0
 
@@ -95,7 +95,7 @@ def test_a_rename_that_is_cut_off_anywhere_goes_on_and_writes_nothing_twice(debi
     before, letters = history_of(debian, "debian"), letters_of(debian)
     records, cuts = CutOff(debian.records.environment, "acme"), 0
     while True:
-        # Each run may write once more than the last one, so that they are cut off at different places.
+        # Each run may make one write more than the run before it, so each is interrupted at another point.
         records.left = cuts + 1
         try:
             rename_source(records, "debian", "packages")

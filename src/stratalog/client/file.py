@@ -109,7 +109,7 @@ class ClientFile:
     def leave_to_parent(self) -> None:
         """In a forked child, close the lock file without unlocking it.
 
-        Open there, it would stay locked as long as the child lives.
+        If the child kept it open, the file would stay locked as long as the child lives.
         """
         if not self._closed:
             self._closed = True

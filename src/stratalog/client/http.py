@@ -146,6 +146,6 @@ def _problem(response: httpx.Response) -> dict[str, Any]:
 
 
 def _retry_after(response: httpx.Response) -> dict[str, float]:
-    """Return the seconds in a ``Retry-After`` header, as error details. A date is ignored: both clocks had to agree."""
+    """Return the seconds in a ``Retry-After`` header, as error details. A date is ignored: it needs equal clocks."""
     text = response.headers.get("retry-after", "")
     return {"retry_after_seconds": min(float(text), RETRY_AFTER_SECONDS_MAX)} if is_decimal(text) else {}

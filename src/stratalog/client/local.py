@@ -72,7 +72,8 @@ class Local:
             if self._fact("client") is None:
                 _set(connection, "document", document)
                 self._become_new(connection)
-            # Sent again: after a restart it is not known how long they were queued, and the queue may have lost them.
+            # Send queued mutations again: after a restart the client does not know how long they were queued, and the
+            # queue may have lost them.
             connection.execute("UPDATE pending SET answer = '' WHERE answer = 'queued'")
         if self._fact("document") != document:
             raise Invalid("the file belongs to another document", document=self._fact("document"), asked=document)
@@ -193,7 +194,7 @@ class Local:
             connection.execute("UPDATE pending SET answer = '', reason = NULL WHERE id >= ?", (id,))
 
     def resend_queued(self) -> None:
-        """Have all queued mutations sent again: after a long time the queue may have lost them."""
+        """Mark all queued mutations to be sent again: after a long time the queue may have lost them."""
         with self._file.transaction() as connection:
             connection.execute("UPDATE pending SET answer = '' WHERE answer = 'queued'")
 
@@ -259,7 +260,7 @@ class Local:
         last = pulled.last.get(self.client, 0)
         confirmed = [waiting for waiting in self.pending() if waiting.id <= last]
         if last >= self._next() or any(waiting.sent == NEVER for waiting in confirmed):
-            # Another client commits under this id: of a copy of the file, or of the original if this is the copy.
+            # Another client commits under this id. It has a copy of this file, or the original if this is the copy.
             return self._reset(connection, ())
         reasons = {rejection.id: rejection.reason for rejection in pulled.rejected if rejection.client == self.client}
         settled = [
@@ -291,7 +292,7 @@ class Local:
         return SettledMutation(waiting.sequence, status, reason)
 
     def _remember(self, connection: apsw.Connection, waiting: Waiting) -> None:
-        """Keep a confirmed mutation, in case that the server goes back to a history without it.
+        """Store a confirmed mutation, in case the server goes back to a history without it.
 
         At most the newest `CONFIRMED_MAX` numbers are kept, with arguments of `CONFIRMED_BYTES_MAX` in all.
         """

@@ -78,8 +78,9 @@ class SyncCycle:
     def _must_pull_first(self) -> bool:
         """Return whether to pull before the first push.
 
-        A first pull reports no rejections, so it comes before there can be any. In a new process a pull also shows
-        whether another copy of the file uses this client id, before an unsent mutation is sent under it.
+        A first pull reports no rejections, so the client makes it before any of its mutations can be rejected. In a new
+        process a pull also shows whether another copy of the file uses this client id, before an unsent mutation is
+        sent under it.
         """
         with self._replica.held() as local:
             return local.cookie is None or (not self._met and local.has_unsent())
@@ -105,7 +106,7 @@ class SyncCycle:
             if decision.is_behind:
                 self._catch_up(batch, decision, again=is_behind)
             is_behind = decision.is_behind
-            # Bounded, so that a server that keeps answering so does not hold the cycle for ever.
+            # Bounded, since a server that repeats such answers must not keep the cycle running for ever.
             setbacks += is_behind or decision.reset or decision.resend_from is not None
 
     def _batch(self, size: int) -> list[Waiting]:
@@ -141,7 +142,8 @@ class SyncCycle:
     def _catch_up(self, batch: Sequence[Waiting], decision: PushDecision, *, again: bool) -> None:
         """Handle a server that has lost mutations it had confirmed.
 
-        A pull raises the server's numbers. If a push was answered so ``again``, continue as another client.
+        A pull raises the server's numbers. ``again`` means that the push after such a pull had the same answer: then
+        continue as another client.
         """
         if again:
             self._replica.settle(lambda local: local.reset(decision.uncommitted))
@@ -166,7 +168,7 @@ class SyncCycle:
     def _leave_group(self) -> None:
         """After a forbidden pull, begin as another group, since this one may have become another principal's.
 
-        Not while mutations are pending: their push finds that out.
+        With pending mutations the group stays for now: their push shows whether it is another principal's.
         """
         with self._replica.held() as local:
             if local.count() == 0:

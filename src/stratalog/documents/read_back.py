@@ -1,7 +1,7 @@
 """Reading a state back from storage, past every cache: every chunk of its three trees and every value it names.
 
-This module decides nothing. Code that forgets history stops at the first damage; verification lists each damage and
-continues.
+This module only reads, and leaves the reaction to damage to its callers. Code that forgets history stops at the first
+damage; verification lists each damage and continues.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ class _Values(Protocol):
 
 
 class StatePosition(msgspec.Struct, frozen=True, array_like=True):
-    """How far a reading has come: everything at or before ``key`` in the tree of number ``tree`` was read."""
+    """The progress of a reading: everything at or before ``key`` in the tree of number ``tree`` was read."""
 
     tree: int = 0
     """0 content, 1 clients, 2 tombstones."""

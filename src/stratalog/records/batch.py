@@ -58,8 +58,8 @@ class NewBody(msgspec.Struct, frozen=True, kw_only=True):
     changed_only: bool = False
     """With ``newer_only``: the same bytes make no version even if their time is newer.
 
-    Right for a source that gives the time of its whole state and not of each record. The record keeps the time at which
-    the bytes first came.
+    Suitable for a source that gives the time of its whole state and not of each record. The record keeps the source
+    time with which these bytes were first stored.
     """
 
     write_id: str | None = None
@@ -72,7 +72,7 @@ class Stored(msgspec.Struct, frozen=True, kw_only=True):
 
     id: str
     version: RecordVersion | None = None
-    """The latest version: of this body, or another that was newer; None after an error."""
+    """The latest version: this body's, or the existing one that the put left in place; None after an error."""
 
     new: bool = False
     """Whether this put wrote that version."""

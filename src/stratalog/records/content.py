@@ -1,8 +1,8 @@
 """The body of a put while it is stored, and of a version while it is read.
 
 A small body is stored in the item. A body that the index accepts with a commit is committed with the item. A larger
-body is uploaded once, before the item that points to it, however often the put is tried. Until the item exists, this
-protects the body from the collector:
+body is uploaded before the item that points to it, and only once for all tries of the put. Until the item exists, two
+rules protect the body from the collector:
 
 - A body of one blob is held in memory and put again when its age approaches the grace (docs/concepts/collecting.md).
 - A body of several blobs may take hours and is not held. Instead a *pin* (`uploads.py`) marks the upload as running.
@@ -45,7 +45,7 @@ __all__ = ["RecordBody", "body_prefix", "stream_item", "stream_version"]
 
 UPLOADS_MAX = 3
 INLINE_RATIO_MAX = 16
-"""A body more than this many times the inline limit is not compressed to see whether it fits."""
+"""A body larger than this multiple of the inline limit becomes a blob, without a check whether it fits compressed."""
 
 
 class RecordBody:
@@ -81,7 +81,10 @@ class RecordBody:
         return bytes(self._attributes["h"])  # type: ignore[arg-type]
 
     def attributes(self) -> dict[str, Attribute]:
-        """Return the item's attributes for the body. An uploaded body was put recently enough. Raises Unavailable."""
+        """Return the item's attributes for the body. A single blob put over half a grace ago is first put again.
+
+        Raises Unavailable.
+        """
         if not self._attributes.keys() & {PLAIN.tag, ZSTD.tag, "x"} and self.bytes is not None:
             self._inline_or_upload(self.bytes)
         # An upload may take so long that the blob is too old again.
@@ -273,7 +276,7 @@ class MissingBlobs:
 
 
 class RetryingBlobs:
-    """Blobs whose puts are retried for a while; to put again is always safe."""
+    """Blobs whose puts are retried for a while. Repeating a put is always safe."""
 
     def __init__(self, environment: Environment) -> None:
         self._environment = environment

@@ -50,7 +50,7 @@ class RecordCall(msgspec.Struct, frozen=True):
         content: RecordBody,
         equal: Callable[[bytes, bytes], bool] | None = None,
     ) -> RecordCall:
-        """Return the same call with the content that a put asks for."""
+        """Return the same call with the content of a put in its request."""
 
         def as_good(item: Item) -> bool:
             return equal is not None and equal(_body(self, item), content.bytes or b"")
@@ -101,7 +101,8 @@ class Wanted(msgspec.Struct, frozen=True):
 def next_put(call: RecordCall, wanted: Wanted, expected: int | None) -> Decide:
     """Decide a put: store the body, unless the latest version already holds it.
 
-    With ``expected`` it must follow that version; the version that follows it is the result if it is this very change.
+    With ``expected`` the new version must follow that one. If a version already follows it, and is this very change,
+    that version is the result.
     """
 
     def decide(latest: Item | None) -> RecordDraft | Item:
@@ -180,7 +181,8 @@ def next_deletion(call: RecordCall, given: dict[str, Attribute], expected: int |
 def next_revival(call: RecordCall) -> Decide:
     """Decide an undeletion: store the version before the deletion again, unless the latest version is not deleted.
 
-    Its blob may soon have no other reference, so the commit is conditional on the floor that was read.
+    The blob of the stored version may soon have no other reference, so the commit is conditional on the floor that was
+    read.
     """
 
     def decide(latest: Item | None) -> RecordDraft | Item:

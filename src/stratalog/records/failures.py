@@ -41,7 +41,7 @@ __all__ = [
 ]
 
 DEAD_RECORD = "dead letter of a record"
-"""The name under which `Environment.report` reports it. Alarms match this name."""
+"""The name under which `Environment.report` reports a new dead letter. Alarms match this name."""
 
 
 class DeadLetter(msgspec.Struct, frozen=True, kw_only=True):

@@ -41,7 +41,7 @@ class Floor(msgspec.Struct, frozen=True, kw_only=True):
 
     revision: int = 0
     hash: bytes = b""
-    """The hash of the version before the oldest kept, which that version continues. Empty while none is forgotten."""
+    """The hash of the last forgotten version, from which the chain continues. Empty while none is forgotten."""
 
     origin: str = ""
     """The origin of the history, which version 1 held before it was forgotten."""

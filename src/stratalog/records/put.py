@@ -392,9 +392,9 @@ class RecordAppend(ConditionalAppend[RecordHead, Planned]):
         return item if ours else None
 
     def _is_stored(self, version: int) -> bool:
-        """Return whether our item, met below the freed floor, is still stored, so that it arrived late.
+        """Return whether our item, found below the freed floor, is still stored; if so, it arrived late.
 
-        Otherwise it may have been a version when it was met, and have been freed before the floor was read.
+        If it is gone, it may have been a version when it was read, and have been freed before the floor was read.
         """
         item = self._environment.index.get(self._name.partition, number(version))
         return item is not None and item.attributes.get("w") == self._write_id

@@ -18,7 +18,7 @@ ATTEMPTS_MAX = 5
 
 
 def redact_item(environment: Environment, name: Name, version: int) -> Item:
-    """Erase the body of a version, on condition that its item is unchanged; return the item as it is then.
+    """Erase the body of a version, on condition that its item is unchanged; return the resulting item.
 
     A deleted or redacted version is left as it is. Raises NotFound, VersionForgotten, Unavailable.
     """

@@ -16,7 +16,7 @@ __all__ = ["Operation", "RecordRequest", "same_request"]
 Operation = Literal["put", "newer", "update", "delete", "undelete"]
 """``put`` is `Records.put`, ``newer`` is `Records.put_if_newer`; `Records.put_many` does one or the other."""
 
-# A put is the commonest and needs no attribute. A deletion is known by its tombstone.
+# A put, the most common operation, has no attribute. A deletion is recognised by its tombstone.
 _STORED_AS: Mapping[Operation, dict[str, Attribute]] = {
     "put": {},
     "newer": {"o": "n"},
@@ -42,7 +42,7 @@ class RecordRequest(msgspec.Struct, frozen=True):
     """The id of the principal that makes the request."""
 
     as_good: Callable[[Item], bool] | None = None
-    """Whether an existing version's body counts as this one, if the caller can compare them."""
+    """Returns whether an existing version's body counts as equal to this one; None if the caller gave no comparison."""
 
     def attributes(self) -> dict[str, Attribute]:
         """Return the attribute that records the operation, at most one."""

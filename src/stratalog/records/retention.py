@@ -1,8 +1,8 @@
 """Pruning: old versions are first marked as forgotten, and freed long after, by the observation rule.
 
 Marking raises the floor: it is one conditional write, and readers follow it at once. Freeing deletes the items below
-the floor. It runs at the earliest `OBSERVATION_SECONDS_MAX` and a grace after the mark, so that a put that saw such a
-position free can no longer land there unnoticed. The latest version is never marked and never freed.
+the floor. It runs at the earliest `OBSERVATION_SECONDS_MAX` and a grace after the mark, so that a put that read
+such a position as empty can no longer commit there unnoticed. The latest version is never marked and never freed.
 """
 
 from __future__ import annotations
@@ -177,7 +177,7 @@ def _marked(floor: Floor, version: int, now_ms: int) -> Floor:
 def _on_base(index: Index, name: Name, floor: Floor) -> Floor | None:
     """Return ``floor`` with the hash and the origin that it is based on; None if the stored floor has changed.
 
-    Items from the old floor on exist as long as that floor does, and the new floor is stored only in its place.
+    While the stored floor is unchanged, the items from it on exist. The new floor is stored only if it is unchanged.
     """
     before = index.get(name.partition, number(floor.version - 1))
     first = None if floor.origin else index.get(name.partition, number(1))

@@ -18,7 +18,10 @@ from stratalog.records.versions import Name
 __all__ = ["is_uploading", "pin_put", "pins_of", "sweep_pins", "unpin"]
 
 SWEEP_SECONDS = 2 * RECORD_UPLOAD_SECONDS_MAX
-"""Longer than a pin is valid, since the collector should meet first the pins of a record that has nothing but blobs."""
+"""The age at which a sweep deletes a pin.
+
+It is longer than a pin is valid, since the collector should meet first the pins of a record that has only blobs.
+"""
 
 
 def pin_put(name: Name, pin: str, now_ms: int) -> Put:

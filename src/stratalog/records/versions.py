@@ -69,7 +69,7 @@ class RecordVersion(msgspec.Struct, frozen=True, kw_only=True):
     metadata: Mapping[str, Value] = {}
     deleted: bool = False
     principal: str = ""
-    """The id of the principal that asked for it. Empty if none was identified."""
+    """The id of the principal that requested it. Empty if none was identified."""
 
     redacted: bool = False
     """Whether the body was erased: its size and digest are no longer known."""

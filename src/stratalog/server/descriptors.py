@@ -1,4 +1,4 @@
-"""Descriptors: the limit of open files and sockets of the process, and the part of it for connections."""
+"""Descriptors: the process's limit of open files and sockets, and the share of it that connections may use."""
 
 from __future__ import annotations
 
@@ -24,8 +24,8 @@ def raise_descriptor_limit() -> int:
 def connections_within(descriptors: int, wanted: int) -> int:
     """Return how many of the ``wanted`` connections fit into ``descriptors``.
 
-    `DESCRIPTORS_RESERVED` of them are kept for files of the store. A process with very few descriptors uses a quarter
-    of them for connections.
+    `DESCRIPTORS_RESERVED` of the descriptors are left for the store's files. A process with very few descriptors uses a
+    quarter of them for connections.
     """
     if descriptors == resource.RLIM_INFINITY:
         return wanted

@@ -24,7 +24,8 @@ def body_pieces(
     Refused for a body that is too large, packed or unpacked, and when the caller disconnects; Invalid for a body that
     does not unpack.
     """
-    # Not a generator itself: each generator costs a tenth of the time of a small body, so most bodies pass only one.
+    # Each generator costs a tenth of the time of a small body. So this is a plain function, and most bodies pass only
+    # one generator.
     if encoding == "identity":
         if announced > bytes_max:
             raise _too_large("the body is too large", bytes_max)
@@ -63,7 +64,7 @@ async def _unpacked(packed: AsyncIterator[bytes], encoding: str) -> AsyncIterato
     body = PackedBody(encoding)
     async for received in packed:
         unpacked = body.unpack(received)
-        # On a thread, one piece at a time: unpacking computes, and a small body may unpack to a large one.
+        # Unpack on a thread, since it takes processor time; one piece at a time, since a small body may become large.
         while piece := await sync_to_thread(next, unpacked, b""):
             yield piece
     body.finish()

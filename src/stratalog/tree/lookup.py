@@ -19,7 +19,7 @@ def get(chunks: Chunks, root: Root, key: str) -> Slot | None:
 
 
 def leaf_of(chunks: Chunks, root: Root, key: str) -> tuple[str, Leaf] | None:
-    """Return the leaf that would hold ``key``, and a key below all of its keys; None for a key above the last."""
+    """Return the leaf that would hold ``key``, and a key below all of its keys. None if ``key`` is above every key."""
     node, before = chunks.top(root), ""
     while not isinstance(node, Leaf):
         position = bisect_left(node.keys, key)

@@ -67,10 +67,10 @@ def apply(document: Document, queued: QueuedPush, mutations: Sequence[Carried] |
 def apply_one_by_one(
     document: Document, message: Message, queued: QueuedPush, receives_max: int = QUEUE_RECEIVES_MAX
 ) -> list[Outcome]:
-    """Run each mutation alone, under a record that names it; reject a mutation that has failed so too often.
+    """Run each mutation alone, under a record that names it; reject a mutation that has failed alone too often.
 
-    Raises NotRun on the message's last delivery, if mutations remain that may not run since one may end the process.
-    Raises the errors of `push`.
+    Raises NotRun on the message's last delivery, instead of running a mutation that may end the process. Raises the
+    errors of `push`.
     """
     trial = _Trial(document, message, queued, receives_max)
     return [
@@ -106,7 +106,7 @@ class _Trial:
     def _would_run(self, carried: Carried) -> bool:
         """Return whether the mutation's number is next, so that it would run.
 
-        Any other does no harm, and must not replace the suspect in the attempt record.
+        A mutation with another number does not run, and must not replace the suspect in the attempt record.
         """
         mutations, queued = self._queued.push([carried]).mutations, self._queued
         state, values = self._document.state(), self._document.values
@@ -116,7 +116,7 @@ class _Trial:
     def _tries(self, carried: Carried) -> int:
         """Return how often the mutation failed alone.
 
-        A trial during this same delivery met an error of a port, which does not count.
+        A trial during this same delivery ended with an error of a port, and does not count.
         """
         if (self._attempts.client, self._attempts.id) != (carried.client, carried.id):
             return 0

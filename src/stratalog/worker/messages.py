@@ -41,7 +41,7 @@ TOKEN_CHARACTERS = 16
 
 
 class Carried(msgspec.Struct, frozen=True, array_like=True):
-    """One mutation. ``refused`` is why no entry can hold it, if so; its arguments are then left out."""
+    """One mutation. ``refused`` is the reason if no entry can hold it; its arguments are then left out."""
 
     client: str
     id: int
@@ -51,7 +51,7 @@ class Carried(msgspec.Struct, frozen=True, array_like=True):
 
 
 class QueuedPush(msgspec.Struct, frozen=True, array_like=True):
-    """A push and the principal it is for. ``origin`` is the document's origin as the client named it, if it did.
+    """A push and the principal it is for. ``origin`` is the document's origin that the client named, or empty.
 
     ``known`` are the mutators of the push that the queueing process had. A worker without them lacks the application.
     """

@@ -102,7 +102,7 @@ class QueuedPushes:
         )
 
     def _sent_to(self, prefix: str) -> _Sent:
-        """Return the pushes sent for an incarnation. With too many incarnations, the least used one is forgotten."""
+        """Return the pushes sent for an incarnation. The least recently used of too many is forgotten."""
         with self._lock:
             sent = self._sent.setdefault(prefix, _Sent(self._store.environment.clock))
             self._sent.move_to_end(prefix)
@@ -161,7 +161,7 @@ class _Sent:
         return None
 
     def _is_settled(self, position: int, state: State) -> bool:
-        """Return whether the push was applied, or sent so long ago that it was dropped if not."""
+        """Return whether the push was applied, or was sent so long ago that it no longer counts as waiting."""
         push = self._waiting[position]
         if push.sent.age_seconds() > QUEUED_PUSH_SECONDS_MAX:
             return True

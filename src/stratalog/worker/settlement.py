@@ -1,4 +1,4 @@
-"""Settlement: the result of a queued push that a worker received or that a function was called with.
+"""Settlement: the handling of a queued push that a worker received, or that was passed to a function.
 
     =========================================  ==========================
     applied, rejected, seen                    settled

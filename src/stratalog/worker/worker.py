@@ -47,7 +47,7 @@ class WorkerSettings(msgspec.Struct, frozen=True, kw_only=True):
     """How often the queue delivers a message: at most the queue's own limit."""
 
     messages_max: int = WORKER_MESSAGES_MAX
-    """The most messages held at once, of documents that cannot be reached just now."""
+    """The maximum number of messages held at once, also for documents that cannot be reached at the moment."""
 
     retry_seconds_first: float = 0.1
     retry_seconds_max: float = 30
@@ -61,8 +61,8 @@ class Worker:
 
     Several processes may work on one store; each runs one worker. ``stop`` and ``heartbeat`` may be called from other
     threads. ``report_failure`` is called with a message that failed and the reason. Applied messages are acknowledged
-    by the executor ``aside``, on its own threads, so that both commits share a transaction where the store can. Without
-    it, each waits for the other.
+    by the executor ``aside``, on its own threads, so that the commits of applying and acknowledging share a transaction
+    where the store can. Without it, the worker acknowledges applied messages before it applies others.
     """
 
     def __init__(
@@ -87,7 +87,8 @@ class Worker:
         close_in_child(self, "_lock")
         self._stopping = False
         self._is_news_turn = False
-        # A new process receives one message, so that one which ends it takes no others along. Each success doubles it.
+        # A new process receives one message at a time: one that ends the process must not fail others with it. Each
+        # success doubles the number.
         self._size = 1
 
     @property

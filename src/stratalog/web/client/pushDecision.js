@@ -1,8 +1,8 @@
-// What the server's answer to a push means for each mutation of it. Pure decisions; the rules are formats/sync.md's.
+// Interpretation of the server's answer to a push: pure decisions. formats/sync.md has the rules.
 
 import { StratalogError } from "./errors.js";
 
-/** A waiting mutation's `sent` is NEVER; REFUSED where each answer so far said that nothing was written; else OPEN. */
+/** A mutation's `sent`: NEVER before its first push; REFUSED if every push of it certainly wrote nothing; else OPEN. */
 export const NEVER = 0;
 export const REFUSED = 1;
 export const OPEN = 2;
@@ -21,11 +21,17 @@ const REFUSALS = new Set(["collected", "wrong-group"]);
  */
 
 /**
- * What `pushed` says about `batch`; `before` has how each stood before it was sent, `first` is the oldest pending one.
- * The answer has `queued`; `committed`, pairs of mutation and outcome; and at most one of these. `resendFrom`: the id
- * from which on the server has nothing. `isBehind`: the server has less than it had confirmed, as after a restore, or
- * it is another; so pull, which raises its numbers, and push again. Where it is behind again then, and where `reset`
- * is true: go on as another client, which may send again what `uncommitted` is true of.
+ * Return the decision that follows from `pushed`, the answer to `batch`. `before` has the `sent` of each mutation of
+ * the batch before this push. `first` is the oldest pending mutation. Throws `corrupt` if the answer does not fit.
+ *
+ * `committed` has pairs of mutation and outcome, and is empty if the server `queued` the push. At most one of these
+ * three is set:
+ * - `resendFrom`: the server has no mutation from this id on. The client sends again from there.
+ * - `isBehind`: the server has fewer mutations than it had confirmed, as after a restore, or is another server. The
+ *   client pulls, which raises the server's numbers, and pushes again. If the server is still behind: as for `reset`.
+ * - `reset`: the client continues under another id.
+ *
+ * With `isBehind` or `reset`, `uncommitted(waiting)` is true for each mutation that may be sent under another id.
  *
  * @returns {PushDecision}
  */
@@ -47,7 +53,8 @@ export function interpretPush(client, batch, before, pushed, first) {
   return { committed, resendFrom: gap.expected };
 }
 
-// A number that holds another payload was never this mutation's; a refusal proves it only for one sent once.
+// Whether a mutation is certainly not committed. A mismatch proves it: its number has another payload. A refusal proves
+// it only if no earlier push of the mutation is in doubt.
 const isFree = ([, { status }, sent]) =>
   status === "mismatch" || ((REFUSALS.has(status) || status === UNKNOWN) && sent !== OPEN);
 

@@ -1,14 +1,14 @@
-// The local-first client of a document in a browser. It works offline, loses nothing that `mutate` resolved, and needs
-// no build step: import it as it is. docs/guides/browser-client.md tells how to use it.
+// The local-first client of a document in a browser. It works offline. After `mutate` has resolved, its mutation is not
+// lost. The client needs no build step: import this file as it is. docs/guides/browser-client.md explains its use.
 //
-// stratalog      `connect`, the client and the loop that keeps it in step
-// replica        what is shown and changed, subscriptions, handles
-// local          what is kept: canonical state, cookie, pending mutations      confirmed   those that were confirmed
+// stratalog      `connect`, the client and its background sync loop
+// replica        reads, mutations, subscriptions and handles
+// local          the stored canonical state, cookie and pending mutations      confirmed   confirmed mutations
 // database       IndexedDB, and a lease for each tab
-// syncCycle      one push and one pull      pushDecision   what an answer to a push means
-// undo           what takes one mutation back      backoff   how long to wait
-// http live      the way to the server, and its pokes
-// mutators       the built-in ones      draft   what a mutator reads and writes      values errors   the ground floor
+// syncCycle      one push and one pull      pushDecision   the interpretation of an answer to a push
+// undo           the inverse of one mutation      backoff   wait times
+// http live      requests to the server, and its pokes and presence
+// mutators       the built-in mutators      draft   a mutator's reads and writes      values errors   values and errors
 
 import { Database } from "./database.js";
 import { StratalogError } from "./errors.js";
@@ -29,8 +29,9 @@ const BACKOFF = { firstMs: 100, limitMs: 30_000 };
 const DOCUMENT = /\/organisations\/[^/?#]+\/documents\/[^/?#]+$/;
 
 /**
- * A client of the document at `url`, `http://host/v1/organisations/{organisation}/documents/{document}`, which keeps
- * itself in step. The server need not be reachable. `name` tells apart what is kept for several people of one browser.
+ * Return a client of the document at `url`, `http://host/v1/organisations/{organisation}/documents/{document}`. Unless
+ * `start` is false, it synchronises in the background. The server need not be reachable. `name` separates the stored
+ * data of several people who use one browser.
  */
 export async function connect(url, options = {}) {
   const { token, mutators = BUILT_IN_MUTATORS, create = false, name = "", start = true } = options;
@@ -51,7 +52,7 @@ export async function connect(url, options = {}) {
 }
 
 export class Client extends Replica {
-  /** Why the last sync cycle failed; null where it did not. @type {any} */
+  /** The error of the last sync cycle in the background; null if it succeeded. @type {any} */
   lastError = null;
   #parts;
   #syncCycle;
@@ -61,7 +62,7 @@ export class Client extends Replica {
   #running = false;
   #closed = false;
   #failures = 0;
-  /** How often in a row something of another tab could not be sent. */
+  /** The number of cycles in a row in which the mutations of an ended tab could not all be sent. */
   #adoptFailures = 0;
   #hurry = () => this.hurry();
 
@@ -73,44 +74,44 @@ export class Client extends Replica {
     this.#live = new Live(() => parts.http.live(), () => parts.http.token(), hear);
   }
 
-  /** The version that the canonical state stands at; 0 before the first pull. */
+  /** The version of the canonical state; 0 before the first pull. */
   get version() {
     return this.local.cookie?.version ?? 0;
   }
 
-  /** Whether it keeps itself in step: see `start` and `stop`. */
+  /** Whether the client synchronises in the background: see `start` and `stop`. */
   get running() {
     return this.#running;
   }
 
-  /** The present client id, as the history names it. It changes where the server refuses it. */
+  /** The present client id, as in the document's history. It changes when the client has to continue under another. */
   get id() {
     return this.local.client;
   }
 
-  /** What was rejected, lost, and what nobody can say of: the newest thousand, oldest first. */
+  /** The newest thousand mutations that were rejected, lost or of unknown outcome, oldest first. */
   get failures() {
     return [...this.local.failures];
   }
 
-  /** Forget a failure, once somebody has seen it. */
+  /** Remove a failure from `failures`, for example after the user has seen it. */
   async dismiss(failure) {
     const done = this.local.dropFailure(failure.sequence);
     this.note();
     await done;
   }
 
-  /** What the other connections show of themselves, by id. */
+  /** The presence states of the other connections, by connection id. */
   get others() {
     return Object.fromEntries(Object.entries(this.#live.present).filter(([id]) => id !== this.#live.id));
   }
 
-  /** Whom the other connections speak for, by id, as the server knows it: `{id, name}`. */
+  /** The principals of the other connections as the server reports them, `{id, name}`, by connection id. */
   get principals() {
     return Object.fromEntries(Object.entries(this.#live.principals).filter(([id]) => id !== this.#live.id));
   }
 
-  /** Let others see this of the client, such as its cursor: up to a KiB; null for nothing. */
+  /** Set this client's presence state, such as its cursor, which other clients see: up to a KiB; null for none. */
   show(state) {
     this.#live.show(state);
   }
@@ -121,24 +122,24 @@ export class Client extends Replica {
     return handle;
   }
 
-  /** Run one sync cycle now: push, then pull. Throws what went wrong. */
+  /** Run one sync cycle now: push, then pull. Throws the cycle's error. */
   sync() {
     return this.#syncCycle.run();
   }
 
-  /** Keep in step from now on: after each change, at each poke, and now and then. */
+  /** Synchronise in the background from now on: after each mutation, at each poke, and at regular intervals. */
   start() {
     if (this.#closed) throw new StratalogError("closed", "the client is closed");
     if (this.#running) return;
     this.#running = true;
     globalThis.addEventListener("online", this.#hurry);
     this.#live.start();
-    // A loop that has not noticed the stop goes on; then the new one finds nothing to do.
+    // An old loop that has not noticed `stop` continues. The new loop then starts after it, and finds nothing to do.
     this.#loop = this.#loop.then(() => this.#run());
     this.hurry();
   }
 
-  /** Be offline until `start`. What is changed meanwhile waits. */
+  /** Stop synchronising until `start`. Mutations made meanwhile stay pending. */
   stop() {
     this.#running = false;
     globalThis.removeEventListener("online", this.#hurry);
@@ -147,7 +148,7 @@ export class Client extends Replica {
     this.note();
   }
 
-  /** Try again without further waiting, also with a token that was refused. */
+  /** Try again now, without the rest of the back-off; also with a token that the server refused. */
   hurry() {
     this.#failures = 0;
     this.#parts.http.retry();
@@ -155,7 +156,7 @@ export class Client extends Replica {
     this.#alarm.ring();
   }
 
-  /** Stop, and leave what is kept to the next tab. A sync cycle that does not end soon is left to itself. */
+  /** Stop, and release the tab's lease and its stored data to the next tab. Does not wait for a running sync cycle. */
   close() {
     if (this.#closed) return;
     this.#closed = true;
@@ -164,7 +165,7 @@ export class Client extends Replica {
     this.#parts.release();
   }
 
-  // While the server is away, the back-off has to end first.
+  // After a failed cycle, a poke or a mutation does not shorten the back-off.
   #wake() {
     if (!this.#failures) this.#alarm.ring();
   }
@@ -193,8 +194,8 @@ export class Client extends Replica {
     return pauseMs(this.#failures, { ...BACKOFF, retryAfter: this.lastError.details?.retryAfter });
   }
 
-  // Send what tabs that ended left behind: each as the client it was, so that nothing is applied twice. Returns whether
-  // something stays that could not be sent.
+  // Send the mutations that ended tabs left, each under its tab's own client id, so that none is applied twice. Returns
+  // whether a tab's mutations could not be sent.
   async #adopt() {
     const { database, http, tabLease } = this.#parts;
     const others = (await database.tabLeases()).filter((other) => other.tabLease !== tabLease);
@@ -207,7 +208,7 @@ export class Client extends Replica {
         if (left.local.pending.length) await new SyncCycle(left, http).run();
         if (!left.local.pending.length) await this.local.inherit(left.local);
       } catch {
-        // It stays where it is, and is tried again after the next sync cycle.
+        // The tab's mutations stay stored, and are tried again after the next sync cycle.
         stays = true;
       } finally {
         release();
