@@ -7,13 +7,12 @@ import asyncio
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from pathlib import Path
 
 import msgspec
 
-from tests.hostile.attackers import attackers
-from tests.hostile.attacks import ATTACKS, SHEET_ATTACKS, prepare, prepare_sheets
+from tests.hostile.attacks import ATTACKS, SHEET_ATTACKS, Attack, prepare, prepare_sheets
 from tests.hostile.checks import Limits, Run, failures_of, percentile
 from tests.hostile.honest import Honest, lost_writes
 from tests.hostile.server import Served, served, two_cores
@@ -23,27 +22,28 @@ __all__ = ["main", "measure"]
 UNDISTURBED_SHARE = 0.2
 UNDISTURBED_SECONDS_MAX = 60.0
 SHOWN_MAX = 10
+Attacks = Sequence[Callable[[Attack], Awaitable[None]]]
 
 
 async def measure(
-    server: Served, honest: Honest, seconds: float, connections: int, requests_per_second: float, attacks: Sequence[str]
+    server: Served, honest: Honest, seconds: float, connections: int, requests_per_second: float, attacks: Attacks
 ) -> Run:
-    """One run beside the attacks of these names."""
+    """One run beside these attacks."""
     ready = asyncio.Semaphore(0)
     listening = [asyncio.create_task(honest.listen(server.port, number, ready)) for number in range(connections)]
     for _ in range(connections):
         await ready.acquire()
-    resident_bytes_peak, made = 0, dict[str, int]()
-    with attackers(server.port, attacks) as attacking:
-        until = time.monotonic() + seconds
-        asking = asyncio.create_task(honest.ask(server.port, requests_per_second, until))
-        while not asking.done() and server.is_running:
-            resident_bytes_peak = max(resident_bytes_peak, server.resident_bytes)
-            await asyncio.wait([asking], timeout=0.25)
-        for task in (*listening, asking):
-            task.cancel()
-        results = await asyncio.gather(*listening, asking, return_exceptions=True)
-        made = await asyncio.to_thread(attacking.end)
+    made = {attack.__name__: Attack(server.port) for attack in attacks}
+    attacking = [asyncio.ensure_future(attack(made[attack.__name__])) for attack in attacks]
+    until = time.monotonic() + seconds
+    asking = asyncio.create_task(honest.ask(server.port, requests_per_second, until))
+    resident_bytes_peak = 0
+    while not asking.done() and server.is_running:
+        resident_bytes_peak = max(resident_bytes_peak, server.resident_bytes)
+        await asyncio.wait([asking], timeout=0.25)
+    for task in (*attacking, *listening, asking):
+        task.cancel()
+    results = await asyncio.gather(*attacking, *listening, asking, return_exceptions=True)
     failed = [f"{result!r}" for result in results if isinstance(result, Exception)]
     return Run(
         requests=len(honest.seconds),
@@ -55,13 +55,13 @@ async def measure(
         resident_bytes_peak=resident_bytes_peak,
         log_bytes=server.log_bytes,
         pokes=honest.pokes,
-        attacks=made,
+        attacks={name: attack.sent for name, attack in made.items()},
         is_running=server.is_running,
     )
 
 
 async def _both(server: Served, arguments: argparse.Namespace) -> tuple[Run, Run, Honest]:
-    attacks = [attack.__name__ for attack in (*ATTACKS, *(SHEET_ATTACKS if arguments.sheets else ()))]
+    attacks = (*ATTACKS, *(SHEET_ATTACKS if arguments.sheets else ()))
     first = Honest(label="undisturbed")
     await first.prepare(server.port)
     await prepare(server.port)

@@ -35,7 +35,7 @@ def test_every_attack_is_made_beside_honest_callers_whose_writes_are_there_after
         honest = Honest()
         await honest.prepare(server.port)
         await prepare(server.port)
-        return await measure(server, honest, 4, 3, 20, [attack.__name__ for attack in ATTACKS]), honest
+        return await measure(server, honest, 4, 3, 20, ATTACKS), honest
 
     with served(tmp_path, None, sheets=False) as server:
         run, honest = asyncio.run(story())

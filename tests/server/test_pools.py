@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import itertools
-import os
 import threading
 from collections.abc import Callable, Coroutine
 from functools import partial
@@ -73,17 +72,6 @@ def start(pool: Pool, gate: Gate, name: str, **given: Any) -> asyncio.Task[str]:
 
 
 # Order
-
-
-def test_a_thread_does_not_interrupt_the_event_loop_when_it_wakes() -> None:
-    scheduler = getattr(os, "sched_getscheduler", lambda _: None)
-
-    async def story(pool: Pool) -> None:
-        assert await pool.run(lambda: scheduler(0)) == getattr(os, "SCHED_BATCH", None)
-
-    before = scheduler(0)
-    tell(story)
-    assert scheduler(0) == before
 
 
 def test_calls_of_one_key_run_one_at_a_time_in_order() -> None:

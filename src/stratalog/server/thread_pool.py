@@ -8,7 +8,6 @@ time.
 from __future__ import annotations
 
 import asyncio
-import os
 import time
 from collections import Counter, deque
 from collections.abc import Callable, Hashable
@@ -219,7 +218,6 @@ class Pool:
 
     def _run(self) -> None:
         """Run calls until the pool closes. Runs on a thread of the pool."""
-        _let_the_loop_run_first()
         while (call := self._given.get()) is not None:
             self._work(call)
             # Drop the reference: a thread that waits for its next call must not keep the last one's objects alive.
@@ -294,18 +292,6 @@ class Pool:
             return Refused(429, "too-many-requests", text, limit=CALLER_COMPUTED_SHARE_MAX, scope=caller[0])
         text = f"no thread for {self.name} was free in time"
         return Refused(503, "unavailable", text, limit=self.settings.wait_seconds_max, scope="process")
-
-
-def _let_the_loop_run_first() -> None:
-    """Schedule the calling thread as a batch thread where the system can, as Linux can.
-
-    A batch thread gets the same share of time, but a wake-up of it does not interrupt another thread. The event loop
-    releases the interpreter at each system call, which wakes a thread that waits for it. On one core that thread would
-    then run, and the loop would wait for the interpreter after each of its system calls.
-    """
-    if hasattr(os, "SCHED_BATCH"):
-        with suppress(OSError):
-            os.sched_setscheduler(0, os.SCHED_BATCH, os.sched_param(0))
 
 
 class Call:
