@@ -427,7 +427,7 @@ REMOVALS: tuple[Removal, ...] = (
     ),
     Removal(
         "B306",
-        (Edit(f"{WEB}/conflicts.js", "if (isShift(command)) writes = writes.map", "if (!command) writes = writes.map"),),
+        (Edit(f"{WEB}/conflicts.js", "if (isShift(command)) writes =", "if (!command) writes ="),),
         (f"{TESTS}/test_convergence.py::test_a_run_that_once_lost_a_text_lists_it[writesAroundAnInsertedRow]",),
     ),
     Removal(
