@@ -98,7 +98,7 @@ def of_catalogue(store: Store, url: str, folder: Path, count: int) -> Iterator[R
     source = read_source(records, "debian")
 
     def poll() -> None:
-        for step in poll_folder(source, {}):
+        for step in poll_folder(source, {}, store.environment.clock):
             take(records, source, step)
 
     yield timed("put_many, new records", count, lambda: put_all(records, count))

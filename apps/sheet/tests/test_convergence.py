@@ -11,7 +11,7 @@ from stratalog_sheet import EnginePool, load_plan
 RUNS = 30
 RUNS_AT_ONCE = 5
 STEPS = 200
-SEED_ACROSS = 1
+SEED_ACROSS = 2
 """A run in which an undo reaches across an app snapshot."""
 
 
