@@ -118,9 +118,7 @@ export class Workbook extends EventTarget {
     this.#announce("state");
   }
 
-  /**
-   * Delete this sheet's offline cache and this tab's pending changes. Entries stay while another tab has such changes.
-   */
+  /** Delete this tab's pending changes, and the sheet's cache unless another tab has pending changes. */
   async forget() {
     await this.#offlineCache?.forget();
   }
