@@ -1,11 +1,11 @@
-// How long to wait: capped exponential back-off with full jitter, never less than the server asked for.
+// Back-off: wait times that grow exponentially up to a cap, with full jitter, but not below the server's `Retry-After`.
 
 export function pauseMs(failures, { firstMs, limitMs, retryAfter = 0, random = Math.random }) {
   const limit = Math.min(limitMs, firstMs * 2 ** Math.min(failures - 1, 30));
   return Math.max(random() * limit, retryAfter * 1000, 1);
 }
 
-/** Waits that can be cut short. */
+/** A wait that `ring` ends early. */
 export class Alarm {
   /** @type {((value?: unknown) => void) | null} */
   #ring = null;
@@ -17,12 +17,12 @@ export class Alarm {
     this.#ring?.();
   }
 
-  /** Forget that it was rung. */
+  /** Cancel an earlier `ring` that no wait has used yet. */
   calm() {
     this.#rung = false;
   }
 
-  /** Wait until rung, or for so long. */
+  /** Wait until `ring`, or for `ms` milliseconds. */
   async wait(ms) {
     if (!this.#rung) {
       let timer;

@@ -1,5 +1,5 @@
-// Confirmed: mutations that the server has confirmed, remembered for a while. A server that goes back to an older
-// backup, or gives way to another copy, has lost some of them; then they are named.
+// Confirmed: mutations that the server has confirmed, remembered for a while. A server that is restored from an older
+// backup, or replaced by another copy, has lost some of them. The client then reports these as lost.
 
 import { encode } from "./values.js";
 
@@ -15,16 +15,17 @@ export class Confirmed {
     this.rows = rows;
   }
 
-  /** Remember some more. Returns those that are too many, or too much together. */
+  /** Remember more mutations. Returns the oldest ones that no longer fit within COUNT_MAX or TEXT_MAX. */
   add(added) {
     this.rows.push(...added);
     const dropped = this.rows.splice(0, Math.max(0, this.rows.length - COUNT_MAX));
-    // Smaller ones cannot be too much together.
+    // COUNT_MAX rows of at most TEXT_MAX / COUNT_MAX each fit within TEXT_MAX. Beside large rows they may exceed it, up
+    // to twice, until the next large row.
     const isMuch = added.some((row) => this.#size(row) > TEXT_MAX / COUNT_MAX);
     return isMuch ? [...dropped, ...this.#dropLarge()] : dropped;
   }
 
-  /** Forget the mutations whose numbers lie in one of the ranges [above, up to]. Returns them. */
+  /** Forget the mutations in `ranges` and return them. A range [above, upTo] has the ids above < id <= upTo. */
   lose(ranges) {
     const isLost = ({ id }) => ranges.some(([above, upTo]) => id > above && id <= upTo);
     const lost = this.rows.filter(isLost);

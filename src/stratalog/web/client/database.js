@@ -1,5 +1,5 @@
-// The IndexedDB behind the clients of one document. Each tab leases a part of it, and holds a Web Lock on that part, so
-// that no client id is ever used by two tabs. The browser releases the lock however the tab ends.
+// The IndexedDB database of one document's clients. Each tab leases a part of it and holds a Web Lock on that part, so
+// that two tabs never use one client id. The browser releases the lock when the tab ends, also after a crash.
 
 import { StratalogError } from "./errors.js";
 
@@ -37,7 +37,7 @@ export class Database {
     this.#connection = connection;
   }
 
-  /** Run `change` with a transaction's stores, at once; transactions stand in the order they were begun. */
+  /** Call `change` at once with the stores of a new transaction. Transactions take effect in the order of the calls. */
   write(change) {
     const transaction = this.#connection.transaction(Object.keys(STORES), "readwrite", { durability: "strict" });
     /** @type {Promise<void>} */
@@ -47,12 +47,12 @@ export class Database {
         reject(new StratalogError("storage-full", "the browser could not keep it", { reason: transaction.error }));
     });
     change(Object.fromEntries(Object.keys(STORES).map((store) => [store, transaction.objectStore(store)])));
-    // Without waiting for the answers, so that a page which ends now has said all that there is to say.
+    // Commit before the requests have completed: if the page ends now, the browser has the whole transaction.
     transaction.commit();
     return done;
   }
 
-  /** What each of `questions`, called with a store's name, is answered, all of one moment. */
+  /** Return the results of several requests in one transaction. `questions` gets the stores by name and makes them. */
   async read(questions) {
     const transaction = this.#connection.transaction(Object.keys(STORES));
     const requests = questions((store) => transaction.objectStore(store));
@@ -65,14 +65,17 @@ export class Database {
     return rows.map(({ tabLease, used }) => ({ tabLease, used, waits: waiting.has(tabLease) }));
   }
 
-  /** Take a lease that no other tab holds: this tab's own, else one with work left, else the newest, else a new one. */
+  /**
+   * Take a lease that no other tab holds: this tab's own, else one with pending mutations, else the one used last, else
+   * a new one.
+   */
   async takeTabLease() {
     const mine = remembered(this.name);
     const order = ({ tabLease, waits, used }) => (tabLease === mine ? 2 ** 53 : (waits ? 2 ** 50 : 0) + used);
     const leases = (await this.tabLeases()).sort((left, right) => order(right) - order(left));
     const known = leases.map(({ tabLease }) => tabLease);
     for (const tabLease of [...known, crypto.randomUUID()]) {
-      // The page that is reloaded may not have let go yet.
+      // During a reload the old page may still hold its lock, so wait for it for a moment.
       const signal = tabLease === mine && isReload() ? AbortSignal.timeout(RELOAD_MS_MAX) : null;
       const release = await this.hold(tabLease, signal);
       if (release) {
@@ -83,7 +86,10 @@ export class Database {
     throw new StratalogError("unavailable", "no place of its own for this tab");
   }
 
-  /** Hold a lease until the answer is called; null where another tab does, or did until `signal` aborted. */
+  /**
+   * Hold a lease and return the function that releases it. Returns null if another tab holds the lease; with `signal`,
+   * only if it still does when the signal times out.
+   */
   hold(tabLease, /** @type {AbortSignal | null} */ signal = null) {
     return new Promise((resolve, reject) => {
       const held = (lock) => (lock ? new Promise((release) => resolve(release)) : resolve(null));
@@ -114,7 +120,7 @@ function isReload() {
   return entry?.type === "reload";
 }
 
-// The memory of a tab, which outlives a reload. It is a hint alone: a page may be without it.
+// A tab's own storage, which outlives a reload. It is only a hint: the browser may refuse it.
 function remembered(name) {
   try {
     return sessionStorage.getItem(name);

@@ -1,4 +1,5 @@
-// Draft: what a mutator reads and writes. Its changes lie on top of a state, and are taken over or dropped as a whole.
+// Draft: a mutator reads and writes it. It keeps its changes apart from the state below it; the caller applies or drops
+// all of them together.
 
 import { exceeded, invalid } from "./errors.js";
 import { canonical, compare } from "./values.js";
@@ -7,7 +8,7 @@ const KEY_BYTES_MAX = 512;
 const COLLECTION_ESCAPED_BYTES_MAX = 200;
 const ESCAPED = /[^A-Za-z0-9._\-\u{a0}-\u{fffd}\u{10000}-\u{10ffff}]/gu;
 
-/** Keys and values at the bottom. */
+/** The canonical keys and values, below all drafts. */
 export class State {
   #items;
   /** @type {string[] | null} */
@@ -42,7 +43,7 @@ export class State {
 }
 
 export class Draft {
-  /** The value of each changed key; undefined where it was deleted. */
+  /** The value of each changed key; undefined for a deleted key. */
   changes = new Map();
   #below;
 
@@ -50,7 +51,7 @@ export class Draft {
     this.#below = below;
   }
 
-  /** The value of `key`, frozen, or `fallback`. */
+  /** The frozen value of `key`; `fallback` if the key is missing. */
   get(key, fallback = null) {
     const value = this.value(checkKey(key));
     return value === undefined ? fallback : value;
@@ -65,14 +66,14 @@ export class Draft {
     this.changes.set(checkKey(key), frozen);
   }
 
-  /** Remove `key`; whether there was one. */
+  /** Remove `key`. Returns whether it existed. */
   delete(key) {
     const was = this.has(checkKey(key));
     if (was) this.changes.set(key, undefined);
     return was;
   }
 
-  /** [key, value] of each key that starts with `prefix`, in order, as they stand now. */
+  /** The present [key, value] of each key that starts with `prefix`, in order. */
   scan(prefix = "") {
     return this.keys(prefix).map((key) => [key, this.value(key)]);
   }
@@ -85,7 +86,7 @@ export class Draft {
     return [...below.filter((key) => !this.changes.has(key)), ...changed.map(([key]) => key)].sort(compare);
   }
 
-  /** For those who know the key to be one: its value, or undefined. */
+  /** The value of `key`, or undefined. Does not check that `key` is valid. */
   value(key) {
     return this.changes.has(key) ? this.changes.get(key) : this.#below.value(key);
   }
@@ -102,7 +103,7 @@ function checkKey(key) {
   return key;
 }
 
-// A collection is a part of blob names on the server, where it is escaped.
+// The server puts the escaped collection into blob names, whose length is limited.
 function checkCollection(key) {
   const slash = key.indexOf("/");
   if (slash < 0) return;

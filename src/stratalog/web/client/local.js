@@ -1,5 +1,6 @@
-// What one client keeps: the canonical state, its cookie, and the mutations the server has not confirmed. Memory
-// changes at once; what is kept follows in the same order, one transaction a call, so that a tab may end at any moment.
+// Local: one client's stored data, which are the canonical state, its cookie, and the mutations that the server has not
+// confirmed. Each call changes memory at once and then writes one transaction. The transactions have the order of the
+// calls, so a tab may end at any moment.
 
 import { Confirmed } from "./confirmed.js";
 import { within } from "./database.js";
@@ -18,7 +19,7 @@ const UNTOLD = "it was committed, but too long ago to be told whether it was rej
 
 export class Local {
   state = new State();
-  /** In order: {tabLease, sequence, id, name, args, sent, answer, reason}, and `isDurable` once it is. */
+  /** In order: {tabLease, sequence, id, name, args, sent, answer, reason, isDurable}. `isDurable`: it is stored. */
   pending = [];
   failures = [];
   #confirmed = new Confirmed();
@@ -61,7 +62,7 @@ export class Local {
     return this.#facts.cookie;
   }
 
-  /** Keep a mutation under the next number. Returns it, and a promise that it is durable. */
+  /** Add a mutation under the next id. Returns it, and a promise that resolves when it is durable. */
   add(name, args) {
     if (this.pending.length >= PENDING_MAX) {
       throw new StratalogError("limit-exceeded", "too many mutations are pending", { limit: PENDING_MAX });
@@ -79,7 +80,10 @@ export class Local {
     return { waiting, durable };
   }
 
-  /** What to send next: from the oldest unanswered one on, as many as fit, and always one. */
+  /**
+   * Return the mutations to send next: durable ones, from the oldest unanswered one on, at most `countMax`. Their text
+   * stays within `textTarget`, unless the first alone is longer.
+   */
   batch(countMax, textTarget) {
     const start = this.pending.findIndex(({ answer }) => !answer);
     const batch = [];
@@ -92,7 +96,7 @@ export class Local {
     return batch;
   }
 
-  /** Before they are sent: from here on each may be committed. */
+  /** Call this before sending `batch`: from now on the server may commit each mutation. */
   async noteSending(batch) {
     await this.#note(
       batch.filter(({ sent }) => sent !== OPEN),
@@ -100,7 +104,10 @@ export class Local {
     );
   }
 
-  /** One push of them committed nothing; `before` has how each stood then: an earlier one still may have. */
+  /**
+   * Note that a push of `batch` committed nothing. `before` has each mutation's `sent` before that push. If it was
+   * OPEN, it stays so: an earlier push may have committed the mutation.
+   */
   async noteRefused(batch, before) {
     await this.#note(
       batch.filter((_, index) => before[index] !== OPEN),
@@ -112,7 +119,7 @@ export class Local {
     await this.#note(batch, { answer: "queued" });
   }
 
-  /** Pairs of mutation and outcome; the pull that shows their effect lets them go. */
+  /** Note pairs of mutation and outcome. The mutations stay pending until a pull shows their effect. */
   async noteCommitted(pairs) {
     for (const [waiting, { status, reason }] of pairs)
       Object.assign(waiting, { answer: status, reason: reason ?? null });
@@ -126,7 +133,7 @@ export class Local {
     );
   }
 
-  /** Whatever was queued and not applied for long is sent again: the queue may have lost it. */
+  /** Send the queued mutations again, after a reload or a long wait: the server's queue may have lost them. */
   async resendQueued() {
     await this.#note(
       this.pending.filter(({ answer }) => answer === "queued"),
@@ -134,21 +141,25 @@ export class Local {
     );
   }
 
-  /** The server will not take this one in any form: give it up, and its number with it. */
+  /**
+   * Settle a mutation as rejected, because the server accepts it in no form. The client continues under another id, and
+   * all later mutations are numbered anew.
+   */
   refuse(waiting, reason) {
     const settled = [{ waiting, status: "rejected", reason }];
     return this.#reset(settled, ({ sequence }) => sequence > waiting.sequence);
   }
 
   /**
-   * Go on as another client. What was never sent, or is `uncommitted`, is numbered anew; what was answered is done; the
-   * rest may have been committed, is not sent again, and is settled as unknown.
+   * Continue as another client. A mutation is numbered anew if it was certainly not committed: it was never sent, all
+   * its pushes were refused, or `uncommitted` says so. A mutation with a committed outcome is settled. Any other may
+   * have been committed: it is not sent again, and is settled as unknown.
    */
   reset(uncommitted = () => false) {
     return this.#reset([], uncommitted);
   }
 
-  /** Take over a pull, whole. One that is older than the state, or answers another question, changes nothing. */
+  /** Apply a whole pull. A pull that is older than the state, or was made with another cookie, changes nothing. */
   apply(asked, pulled) {
     const { cookie } = pulled;
     if (this.cookie !== asked || (asked && cookie.order < asked.order)) return { settled: [], durable: null };
@@ -158,7 +169,7 @@ export class Local {
     }
     for (const operation of pulled.patch) applyTo(this.state, operation);
     this.#facts.cookie = cookie;
-    // A copy of the former document may hold its effects without knowing its clients.
+    // A copy of the former document may contain this client's mutations without knowing the client.
     if (elsewhere && !Object.hasOwn(pulled.last, this.client)) return this.#reset([], () => false, pulled.patch);
     return this.#confirm(pulled, asked !== null && reportsRejections(asked, pulled));
   }
@@ -168,7 +179,7 @@ export class Local {
     await this.#store([], (stores) => stores.failures.delete([this.#facts.tabLease, sequence]));
   }
 
-  /** End another client of this browser, for which nothing waits: its failures are told here from now on. */
+  /** Delete another client of this browser that has no pending mutations. Its failures move to this client. */
   async inherit(other) {
     const { tabLease } = this.#facts;
     const failed = other.failures.map((failure) => ({ ...failure, tabLease, sequence: ++this.#facts.sequence }));
@@ -191,7 +202,7 @@ export class Local {
   #confirm(pulled, areRejectionsKnown) {
     const last = pulled.last[this.client] ?? 0;
     const confirmed = this.pending.filter(({ id }) => id <= last);
-    // Somebody else commits under this client's id: what the browser keeps was copied.
+    // Another client commits under this id, because the browser's data were copied.
     if (last >= this.#facts.next || confirmed.some(({ sent }) => sent === NEVER)) {
       return this.#reset([], () => false, pulled.patch);
     }
@@ -203,7 +214,8 @@ export class Local {
       ...lost.map((row) => ({ waiting: row, status: "lost", reason: LOST })),
       ...confirmed.map((waiting) => settle(waiting, reasons.get(waiting.id), areRejectionsKnown)),
     ];
-    // A pull follows the pushes of its sync cycle: what it does not confirm is not there, whatever was answered.
+    // A pull follows the pushes of its sync cycle. A mutation that it does not confirm is not in the document, even if
+    // its push was answered, so it is sent again.
     const open = this.pending.filter(({ id, answer }) => id > last && answer && answer !== "queued");
     for (const waiting of open) Object.assign(waiting, { answer: "", reason: null });
     return this.#settle(settled, open, pulled.patch, this.#remember(settled));
@@ -227,7 +239,8 @@ export class Local {
     return this.#settle([...settled, ...others], again, patch, (store) => store.delete(within(this.#facts.tabLease)));
   }
 
-  // Keep what was applied for a while: the server may go back behind it. The answer changes the store likewise.
+  // Remember applied mutations for a while, because the server may go back to a history without them. Returns a
+  // function that makes the same change in the store.
   #remember(settled) {
     const { tabLease } = this.#facts;
     const rowsOf = (wanted) =>
@@ -242,7 +255,7 @@ export class Local {
     };
   }
 
-  // Memory first, then one transaction with everything: the patch, what is settled, what has changed, and the facts.
+  // Change memory, then write one transaction with the patch, the settled and changed mutations, and the facts.
   #settle(settled, changed, patch, changeConfirmed) {
     const gone = new Set(settled.map(({ waiting }) => waiting));
     this.pending = this.pending.filter((waiting) => !gone.has(waiting));
@@ -262,7 +275,7 @@ export class Local {
     return { settled, durable };
   }
 
-  // The newest are kept; the answer is those that no longer are.
+  // Add failures, and drop the oldest beyond FAILURES_MAX. Returns the dropped ones.
   #fail(failed) {
     this.failures.push(...failed);
     return this.failures.splice(0, Math.max(0, this.failures.length - FAILURES_MAX));
@@ -272,7 +285,7 @@ export class Local {
     Object.assign(this.#facts, { client: crypto.randomUUID(), group: crypto.randomUUID(), next: 1 });
   }
 
-  // What a failed write left in memory alone must not be taken for kept: nothing more is sent.
+  // After a failed write, memory has changes that are not stored. This throws then, so that nothing more is sent.
   async #note(some, change) {
     if (this.#fault) throw this.#fault;
     for (const waiting of some) Object.assign(waiting, change);
@@ -296,7 +309,8 @@ export class Local {
     }
   }
 
-  // Once a write has failed, memory is ahead of what is kept, which is whole: nothing more is written until a reload.
+  // After a failed write, memory is ahead of the stored data, which are consistent. They stay so, because nothing more
+  // is written until a reload.
   async #write(change) {
     if (this.#fault) throw this.#fault;
     try {
@@ -327,7 +341,8 @@ function applyTo(state, { op, key, value }) {
   else state.remove(key);
 }
 
-// Whether one that is committed and not among the rejected was applied: a server looks back only so far.
+// Whether a committed mutation that the pull does not list as rejected was applied. The server lists rejections only
+// over a limited number of versions, and not with the full state.
 const reportsRejections = (asked, pulled) =>
   !hasFullState(pulled) && pulled.cookie.version - asked.version <= REJECTIONS_SHOWN_VERSIONS;
 

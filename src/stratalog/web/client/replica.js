@@ -1,5 +1,5 @@
-// Replica: a document at hand, without a network. What is shown is the newest state pulled, with the pending mutations
-// run on it.
+// Replica: a local copy of a document, which needs no network. Its optimistic state is the newest pulled state with the
+// pending mutations run on it.
 
 import { Draft } from "./draft.js";
 import { invalid } from "./errors.js";
@@ -10,8 +10,8 @@ import { canonical, compare, same } from "./values.js";
 const SETTLED_HANDLES_MAX = 1000;
 
 /**
- * The handle of one mutation. `status` is pending, perhaps queued, and then applied, rejected or unknown. After applied
- * comes lost where the server goes back to a history without it, as after a restore.
+ * The handle of one mutation. `status` is pending or queued, and then applied, rejected or unknown. Applied becomes
+ * lost if the server goes back to a history without the mutation, as after a restore.
  */
 export class Pending {
   status = "pending";
@@ -21,7 +21,7 @@ export class Pending {
   constructor({ sequence, name, args }) {
     Object.assign(this, { sequence, name, args });
     this.effect = { before: new Map(), after: new Map(), reason: null };
-    /** The status once it is settled. It may be lost later, which `status` says then. */
+    /** Resolves to the status once it is settled. If the mutation is lost later, only `status` changes. */
     this.settled = new Promise((resolve) => (this.#settle = resolve));
   }
 
@@ -30,7 +30,7 @@ export class Pending {
     return [...this.effect.after.keys()];
   }
 
-  /** Why it has no effect on what was last shown; null if it has one. The server has the last word. */
+  /** Why it had no effect when it was last run; null if it had one. The server decides whether to reject it. */
   get predictedRejection() {
     return this.effect.reason;
   }
@@ -56,7 +56,7 @@ export class Replica {
     this.#show();
   }
 
-  /** The value of `key`, frozen, or `fallback`. */
+  /** The frozen value of `key`; `fallback` if the key is missing. */
   get(key, fallback = null) {
     return this.#draft.get(key, fallback);
   }
@@ -75,8 +75,8 @@ export class Replica {
   }
 
   /**
-   * Run a mutation on what is shown, and keep it for the server. It shows at once; the promise is of its handle, and is
-   * kept when the mutation is durable. Throws what the mutator throws: then nothing has changed and nothing is kept.
+   * Run a mutation on the optimistic state, and store it for the server. Readers see it at once. The promise resolves
+   * to its handle when the mutation is durable. Rejects with the mutator's error: then nothing is changed or stored.
    */
   async mutate(name, /** @type {any} */ args = null) {
     if (typeof name !== "string" || !name) throw invalid("a mutator's name must be a text");
@@ -90,32 +90,41 @@ export class Replica {
     return handle;
   }
 
-  /** Take back what a mutation of this client did, as new built-in mutations: one for each key it changed. */
+  /** Undo a mutation of this client with new built-in mutations, one for each key it changed. */
   async undo(handle) {
     const counts = this.#mutators.inc === BUILT_IN_MUTATORS.inc;
     const steps = inverse(handle, (key) => this.#draft.value(key), counts);
     return Promise.all(steps.map(([name, args]) => this.mutate(name, args)));
   }
 
-  /** The handles of the mutations that the server has not confirmed, in order; those from before a reload as well. */
+  /** The handles of the mutations that the server has not confirmed, in order, with those from before a reload. */
   pending() {
     return this.local.pending.map((waiting) => this.#handle(waiting));
   }
 
-  /** Have `callback` called with the changed keys whenever any that starts with `prefix` did. Returns what ends it. */
+  /**
+   * Call `callback` with the changed keys that start with `prefix`, whenever there are any. Returns a function that
+   * ends the subscription.
+   */
   subscribe(callback, prefix = "") {
     const subscriber = { callback, prefix };
     this.#subscribers.add(subscriber);
     return () => this.#subscribers.delete(subscriber);
   }
 
-  /** Have `callback` called whenever what is pending, failed or known of the server may have changed. */
+  /**
+   * Call `callback` whenever the pending mutations, the failures or the client's knowledge of the server may have
+   * changed. Returns a function that ends this.
+   */
   watch(callback) {
     this.#watchers.add(callback);
     return () => this.#watchers.delete(callback);
   }
 
-  /** For the sync cycle: change the local state, by `patch` or not its canonical part, and what follows. */
+  /**
+   * For the sync cycle: change the local data with `change`, then the optimistic state and the handles, and notify.
+   * `patch` has the changes of the canonical state.
+   */
   async settle(change, patch = []) {
     const was = this.#optimisticValues(patch);
     const { settled, durable } = change(this.local);
@@ -127,19 +136,19 @@ export class Replica {
     await durable;
   }
 
-  /** For the sync cycle: something else than what is shown has changed. */
+  /** Notify the watchers of a change that leaves the optimistic state as it is. */
   note() {
     for (const waiting of this.local.pending) this.#handle(waiting);
     this.#notify([]);
   }
 
-  // Throw away what is shown and run what is pending on the canonical state again.
+  // Build the optimistic state anew: run the pending mutations on the canonical state.
   #show() {
     this.#draft = new Draft(this.local.state);
     for (const waiting of this.local.pending) this.#handle(waiting).effect = this.#attempt(waiting);
   }
 
-  // One that fails has no effect and stays: whether it is rejected is the server's to say.
+  // A mutation that fails here has no effect and stays pending: the server decides whether to reject it.
   #attempt({ name, args }) {
     try {
       return run(this.#draft, this.#mutators, name, args);
@@ -155,7 +164,8 @@ export class Replica {
     return handle;
   }
 
-  // Of those that were applied a thousand are at hand while somebody holds them: the server may lose what they did.
+  // The newest SETTLED_HANDLES_MAX applied handles stay in reach while the page holds them, because the server may lose
+  // an applied mutation. Its handle must then report that.
   #end(sequence, status, reason) {
     const handle = this.#handles.get(sequence) ?? this.#applied.get(sequence)?.deref();
     handle?.end(status, reason);
@@ -165,14 +175,14 @@ export class Replica {
     if (this.#applied.size > SETTLED_HANDLES_MAX) this.#applied.delete(this.#applied.keys().next().value);
   }
 
-  // What is shown of the keys whose canonical value may change, or that a pending mutation has changed.
+  // The optimistic values of the keys whose canonical value may change, or that a pending mutation has changed.
   #optimisticValues(patch) {
     const touched = patch.flatMap(({ op, key }) => (op === "clear" ? this.local.state.keys() : [key]));
     const keys = new Set([...touched, ...this.#draft.changes.keys()]);
     return new Map([...keys].map((key) => [key, this.#draft.value(key)]));
   }
 
-  // A key that is only in the new draft was shown as the canonical state still has it.
+  // For a key that only the new draft changes, the old optimistic value is the one that the canonical state still has.
   #changedSince(was) {
     for (const key of this.#draft.changes.keys()) {
       if (!was.has(key)) was.set(key, this.local.state.value(key));
@@ -180,7 +190,7 @@ export class Replica {
     return [...was].filter(([key, value]) => !same(value, this.#draft.value(key))).map(([key]) => key);
   }
 
-  // After the change, one caller after another; one that fails is reported and stops no other.
+  // Run the callbacks one after another, after the change. An error of one is reported and stops no other.
   #notify(changed) {
     const calls = [...this.#watchers].map((callback) => () => callback());
     for (const { callback, prefix } of changed.length ? this.#subscribers : []) {

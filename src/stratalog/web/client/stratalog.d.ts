@@ -1,20 +1,20 @@
-/** What JSON can say, and bytes. What a client gives out is frozen. */
+/** A JSON value, or bytes. The values that a client returns are frozen. */
 export type Value =
   null | boolean | number | string | Uint8Array | readonly Value[] | { readonly [name: string]: Value };
 
-/** What a mutator reads and writes. */
+/** A mutator reads and writes the document through its draft. */
 export interface Draft {
   get(key: string, fallback?: Value): Value;
   has(key: string): boolean;
   put(key: string, value: Value): void;
-  /** Whether there was one. */
+  /** Remove `key`. Returns whether it existed. */
   delete(key: string): boolean;
   /** Keys that start with `prefix` and their values, in order of code points. */
   scan(prefix?: string): [key: string, value: Value][];
   keys(prefix?: string): string[];
 }
 
-/** Depends on nothing but its arguments: no clock, no chance, no network. */
+/** Depends only on its arguments: it uses no clock, no random numbers and no network. */
 export type Mutator = (draft: Draft, args: any) => void;
 export type Mutators = Readonly<Record<string, Mutator>>;
 
@@ -27,16 +27,16 @@ export class StratalogError extends Error {
   readonly details: Readonly<Record<string, unknown>>;
 }
 
-/** Thrown by a mutator: the mutation has no effect, for `reason`. */
+/** Thrown by a mutator. The mutation then has no effect; `reason` says why. */
 export class Rejected extends StratalogError {
   constructor(reason: string);
   readonly reason: string;
 }
 
 /**
- * pending: kept, and not yet confirmed. queued: the server will apply it later. applied: part of the document.
- * rejected: recorded without effect. unknown: it may have been applied, and nobody can say. lost: it was applied, and the
- * server has gone back to a history without it, as after a restore.
+ * pending: stored in the browser, and not yet confirmed. queued: the server will apply it later. applied: part of the
+ * document. rejected: recorded without effect. unknown: it may have been applied; the client cannot find out. lost: it
+ * was applied, and the server has gone back to a history without it, as after a restore.
  */
 export type Status = "pending" | "queued" | "applied" | "rejected" | "unknown" | "lost";
 
@@ -46,17 +46,17 @@ export interface Pending {
   readonly name: string;
   readonly args: Value;
   readonly status: Status;
-  /** Why it was rejected or lost, or is unknown. */
+  /** Why it was rejected or lost, or is unknown; otherwise null. */
   readonly reason: string | null;
-  /** Why it has no effect on what was last shown; null if it has one. */
+  /** Why it had no effect when it was last run; null if it had one. */
   readonly predictedRejection: string | null;
   /** The keys it changed when it was last run. */
   readonly keys: string[];
-  /** The status once it is settled: applied, rejected or unknown. What was applied may be lost later. */
+  /** The status once it is settled: applied, rejected or unknown. An applied mutation may be lost later. */
   readonly settled: Promise<Status>;
 }
 
-/** A mutation that came to nothing, with what is needed to try something else. */
+/** A mutation that was rejected, lost or of unknown outcome, with its arguments for another attempt. */
 export interface Failure {
   readonly sequence: number;
   readonly name: string;
@@ -66,15 +66,15 @@ export interface Failure {
 }
 
 export interface Options {
-  /** A bearer token, or a function that gives one whenever it is asked. */
+  /** A bearer token, or a function that returns the present one on each call. */
   token?: string | (() => string | Promise<string>);
-  /** The server's; the built-in ones where none are given. */
+  /** The same mutators as the server's. The default are the built-in ones. */
   mutators?: Mutators;
-  /** Make the document where it is missing. */
+  /** Create the document if it is missing. */
   create?: boolean;
-  /** Tells apart what is kept for several people of one browser. */
+  /** Separates the stored data of several people who use one browser. */
   name?: string;
-  /** Whether to keep in step from the beginning. */
+  /** Whether to synchronise in the background from the beginning. The default is true. */
   start?: boolean;
 }
 
@@ -82,19 +82,21 @@ export interface Options {
 export function connect(url: string | URL, options?: Options): Promise<Client>;
 
 export interface Client {
-  /** The present client id, as the history names it. It changes where the server refuses it. */
+  /** The present client id, as in the history. It changes when the client has to continue under another. */
   readonly id: string;
-  /** The version that the canonical state stands at; 0 before the first pull. */
+  /** The version of the canonical state; 0 before the first pull. */
   readonly version: number;
-  /** Whether it keeps itself in step. */
+  /** Whether the client synchronises in the background. */
   readonly running: boolean;
-  /** Why the last sync cycle failed; null where it did not. */
+  /** The error of the last sync cycle in the background; null if it succeeded. */
   readonly lastError: Error | null;
-  /** The newest thousand mutations that came to nothing, oldest first. */
+  /** The newest thousand mutations that were rejected, lost or of unknown outcome, oldest first. */
   readonly failures: Failure[];
-  /** What other connections show of themselves. */
+  /**
+   * The presence states of the other connections, by connection id. Each client writes its own, so it may be untrue.
+   */
   readonly others: Readonly<Record<string, Value>>;
-  /** Whom they speak for, as the server knows it: what they show of themselves may be untrue. */
+  /** The principals of the other connections as the server reports them, by connection id. */
   readonly principals: Readonly<Record<string, { readonly id: string; readonly name: string }>>;
 
   get(key: string, fallback?: Value): Value;
@@ -102,31 +104,40 @@ export interface Client {
   scan(prefix?: string): [key: string, value: Value][];
   keys(prefix?: string): string[];
 
-  /** Shows at once; the promise is kept when it is durable in the browser. Rejects with what the mutator throws. */
+  /**
+   * Run a mutation. Readers see it at once. The promise resolves when it is durable in the browser, and rejects with
+   * the mutator's error.
+   */
   mutate(name: string, args?: Value): Promise<Pending>;
-  /** Take back what a mutation did, and nothing since, as new mutations. Rejects with Rejected. */
+  /** Undo a mutation, and no later change, with new mutations. Rejects with Rejected if that is impossible. */
   undo(mutation: Pending): Promise<Pending[]>;
-  /** The mutations that the server has not confirmed, in order; those from before a reload as well. */
+  /** The mutations that the server has not confirmed, in order, with those from before a reload. */
   pending(): Pending[];
 
-  /** Forget a failure, once somebody has seen it. */
+  /** Remove a failure from `failures`, for example after the user has seen it. */
   dismiss(failure: Failure): Promise<void>;
 
-  /** Called with the keys that changed, whoever changed them. Returns what ends it. */
+  /**
+   * Call `callback` with the changed keys that start with `prefix`, after changes of any client. Returns a function
+   * that ends the subscription.
+   */
   subscribe(callback: (keys: string[]) => void, prefix?: string): () => void;
-  /** Called whenever what is pending, failed or known of the server may have changed. Returns what ends it. */
+  /**
+   * Call `callback` whenever the pending mutations, the failures or the client's knowledge of the server may have
+   * changed. Returns a function that ends this.
+   */
   watch(callback: () => void): () => void;
 
-  /** Let others see this of the client, such as its cursor: up to a KiB; null for nothing. */
+  /** Set this client's presence state, such as its cursor, which other clients see: up to a KiB; null for none. */
   show(state: Value): void;
 
-  /** Run one sync cycle now: push, then pull. Rejects with what went wrong. */
+  /** Run one sync cycle now: push, then pull. Rejects with the cycle's error. */
   sync(): Promise<void>;
   start(): void;
-  /** Be offline until `start`; what is changed meanwhile waits. */
+  /** Stop synchronising until `start`. Mutations made meanwhile stay pending. */
   stop(): void;
-  /** Try again without further waiting, also with a token that was refused. */
+  /** Try again now, without the rest of the back-off; also with a token that the server refused. */
   hurry(): void;
-  /** Stop, and leave what is kept to the next tab. */
+  /** Stop, and release the tab's lease and its stored data to the next tab. */
   close(): void;
 }

@@ -1,4 +1,4 @@
-// Sync cycle: one push and one pull between a replica and a server. It survives whatever either of them loses.
+// Sync cycle: one push and one pull between a replica and a server. It recovers from data loss on either side.
 
 import { NEVER, interpretPush } from "./pushDecision.js";
 
@@ -8,7 +8,7 @@ const QUEUED_MS_MAX = 30_000;
 const SETBACKS_MAX = 4;
 const LOST = new Set(["collected", "outcome-unknown", "unreached"]);
 const GONE = new Set(["collected", "version-forgotten"]);
-// After these a push has certainly committed nothing.
+// A push that fails with one of these codes has certainly committed nothing.
 const NOTHING_COMMITTED = new Set(["forbidden", "invalid", "limit-exceeded", "not-found", "unreached", ...GONE]);
 
 export class SyncCycle {
@@ -24,7 +24,10 @@ export class SyncCycle {
     this.#http = http;
   }
 
-  /** Push everything that is unanswered, then pull. Throws what the way to the server does; what was learnt is kept. */
+  /**
+   * Push all unanswered mutations, then pull. Throws the error of the request that failed; the results of earlier
+   * requests stay stored.
+   */
   run() {
     const cycle = this.#previous.then(() => this.#runAlone());
     this.#previous = cycle.catch(() => {});
@@ -43,14 +46,15 @@ export class SyncCycle {
 
   async #runOnce() {
     const { local } = this.#replica;
-    // Before the first push: a first pull cannot tell rejections, and any tells a copy of its twin.
+    // Pull before the first push. A client's first pull cannot list rejections, so it must not confirm a push. And if
+    // the browser's data were copied, a pull shows that the other copy commits under the same client id.
     if (!local.cookie || (!this.#met && local.pending.some(({ sent }) => sent === NEVER))) await this.#pull();
     this.#met = true;
     await this.#resendQueued();
     try {
       await this.#pushAll();
     } catch (error) {
-      // A server that takes nothing from this client may still tell it what is new.
+      // A server that accepts no push of this client may still answer its pull.
       if (!LOST.has(error.code)) await this.#pull();
       throw error;
     }
@@ -89,7 +93,10 @@ export class SyncCycle {
     }
   }
 
-  /** The server lost what it had confirmed. A pull raises its numbers; after one that did not, go on as another. */
+  /**
+   * Handle a server that has lost confirmed mutations. The first time, pull, which raises the server's numbers. If it
+   * is still behind after that (`again`), continue as another client.
+   */
   async #catchUp(batch, before, again) {
     if (again) return this.#replica.settle((local) => local.reset(again.uncommitted));
     await this.#replica.local.noteRefused(batch, before);
@@ -132,7 +139,8 @@ export class SyncCycle {
     try {
       pulled = await this.#http.request("pull", { group, cookie });
     } catch (error) {
-      // A group that became another principal's is of no use; while mutations wait in it, a push finds that out.
+      // The group may now belong to another principal, and is then useless. With pending mutations, the push detects
+      // that; without them, nothing is pushed.
       if (error.code === "forbidden" && !local.pending.length) await this.#replica.settle(() => local.reset());
       throw error;
     }

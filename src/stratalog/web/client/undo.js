@@ -1,12 +1,12 @@
-// Undo: the built-in mutations that take back what one mutation did, and nothing that was done since.
+// Undo: the built-in mutations that reverse one mutation, and no later change.
 
 import { Rejected } from "./errors.js";
 import { isObject, same } from "./values.js";
 
 /**
- * [name, arguments] of the mutations that undo one that had `effect`, one for each key. What the built-in `inc` counted
- * (`counts`) is counted back; of an object only the members that changed go back. Throws Rejected where what it left is
- * no longer shown, so that undoing it would undo somebody's later change.
+ * Return [name, arguments] of the mutations that undo a mutation with `effect`, one for each changed key. If `counts`,
+ * `inc` is the built-in mutator, and the opposite `inc` undoes it. Of an object, only the changed members are restored.
+ * Throws Rejected if the mutation is lost or had no effect, or if the undo would overwrite a later change.
  */
 export function inverse({ name, args, effect, status }, optimisticValue, counts) {
   if (status === "lost") throw new Rejected("the mutation is lost");
@@ -23,7 +23,7 @@ function restore(key, before, after, current) {
   return ["patch", { key, merge }];
 }
 
-// A merge patch (RFC 7396) that restores the members that differ; null where there is none or it would clobber.
+// A merge patch (RFC 7396) that restores the changed members; null if none can, or if it would undo a later change.
 function mergeBack(before, after, current) {
   if (![before, after, current].every(isObject)) return null;
   const member = (value, name) => (Object.hasOwn(value, name) ? value[name] : undefined);

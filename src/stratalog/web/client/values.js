@@ -1,5 +1,5 @@
-// Values: what JSON can say, and bytes (Uint8Array). One canonical form, so that a page and the server agree on what is
-// equal: whole numbers are integers, -0 is 0, names are ordered by code point. A canonical value is frozen.
+// Values: JSON values, and bytes (Uint8Array). They have one canonical form, so that a page and the server agree which
+// values are equal: whole numbers are integers, -0 is 0, names are ordered by code point. A canonical value is frozen.
 
 import { exceeded, invalid } from "./errors.js";
 
@@ -23,7 +23,7 @@ export function canonical(value, what = "value", depth = DEPTH_MAX) {
   return Object.freeze(Object.fromEntries(members));
 }
 
-/** Whether a value is what JSON calls an object. */
+/** Whether a value is a JSON object. */
 export function isObject(value) {
   if (typeof value !== "object" || value === null) return false;
   const prototype = Object.getPrototypeOf(value);
@@ -41,7 +41,7 @@ export function encode(value) {
   return `{${names.map((name) => `${JSON.stringify(escape + name)}:${encode(value[name])}`).join()}}`;
 }
 
-/** The value behind what JSON.parse made of such a text. Throws `invalid`. */
+/** Return the value whose `encode` text JSON.parse has parsed into `plain`. Throws `invalid`. */
 export function decode(plain) {
   if (Array.isArray(plain)) return plain.map(decode);
   if (!isObject(plain)) return plain;
@@ -51,7 +51,7 @@ export function decode(plain) {
   return Object.fromEntries(names.map((name) => [name.slice(cut), decode(plain[name])]));
 }
 
-/** Order of texts by code point, as the server has it; JavaScript's own is by UTF-16 unit. */
+/** Compare texts by code point, as the server does. JavaScript's own order is by UTF-16 unit. */
 export function compare(left, right) {
   const length = Math.min(left.length, right.length);
   for (let index = 0; index < length; index++) {
@@ -66,7 +66,7 @@ export const same = (left, right) =>
 
 const isMarked = (names) => names.length === 1 && names[0].startsWith("$");
 
-// Surrogates, which stand for the highest code points, come last.
+// Surrogates encode the highest code points, so they come last.
 const rank = (unit) => (unit >= 0xe000 ? unit - 0x800 : unit >= 0xd800 ? unit + 0x2000 : unit);
 
 function checkText(text, what) {
@@ -79,7 +79,7 @@ function checkNumber(value, what) {
   return value === 0 ? 0 : value;
 }
 
-// A whole number beyond the safe ones is a float to everybody else, and is written so that they see it.
+// Other readers take a whole number beyond the safe integers for a float, so its exponent form marks it as one.
 function encodeNumber(value) {
   return Number.isInteger(value) && !Number.isSafeInteger(value) ? value.toExponential() : String(value);
 }

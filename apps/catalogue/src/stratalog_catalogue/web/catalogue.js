@@ -1,5 +1,5 @@
-// The catalogue's page: works that were found, one of them whole, and how its source's record changed. What is shown is
-// in the address, so a reload shows it again and a link leads to it.
+// The catalogue's page: a list of matching works, one work in full, and the history of its record. The address names
+// the search and the work, so a reload or a link shows them again.
 
 import { showOverview } from "./overview.js";
 import { fetchJson, find, make, moment } from "./parts.js";
@@ -19,14 +19,14 @@ const named = (name) => new URLSearchParams(location.search).get(name) ?? "";
 /** @returns {HTMLAnchorElement[]} */
 const links = () => [...document.querySelectorAll("#list a")].map((link) => /** @type {any} */ (link));
 
-/** The address with these parts changed; an empty one is left out. */
+/** Return the address with the given parameters changed. An empty one is left out. */
 function address(changes) {
   const query = new URLSearchParams(location.search);
   for (const [name, value] of Object.entries(changes)) value ? query.set(name, value) : query.delete(name);
   return `?${query}`;
 }
 
-/** Show something else; words that were typed just now come along. */
+/** Change the address and show it. The address also gets words that were typed just now. */
 function go(changes, how = "pushState") {
   const typed = timer ? { q: find("#search").value.trim() } : {};
   clearTimeout(timer);
@@ -35,7 +35,7 @@ function go(changes, how = "pushState") {
   render();
 }
 
-/** Show what the address says. */
+/** Show the search and the work that the address names. */
 function render() {
   if (find("#search").value.trim() !== named("q")) find("#search").value = named("q");
   for (const button of find("#sources").children) {
@@ -72,7 +72,7 @@ function line({ source, id, title, kind }) {
   return make("li", {}, link);
 }
 
-/** A click shows the work here; with a key that means a new tab, the browser does what it always does. */
+/** Show the work in this page on a click. With a modifier key, the browser opens its new tab or window as usual. */
 function openHere(event) {
   if (event.ctrlKey || event.metaKey || event.shiftKey) return;
   event.preventDefault();
@@ -80,7 +80,7 @@ function openHere(event) {
   go({ source: query.get("source"), id: query.get("id") });
 }
 
-/** The work that the address names, or what there is. */
+/** Show the work that the address names, or else the overview. */
 async function show() {
   const asked = { source: named("source"), id: named("id") };
   const key = asked.id ? `${asked.source}/${asked.id}` : "";
@@ -130,7 +130,7 @@ function choice([name, label, works]) {
   return button;
 }
 
-/** One line further in the list; from the search field into it, and from its top back. */
+/** Move the focus by one line in the list, from the search field into it, and from its top back to the field. */
 function move(step) {
   const all = links();
   const index = all.findIndex((link) => link === activeElement());
@@ -138,14 +138,14 @@ function move(step) {
   else all[Math.min(index + step, all.length - 1)]?.focus();
 }
 
-/** The first work of what was typed. */
+/** Open the first work that matches the typed words. */
 async function openFirst() {
   if (timer) go({}, "replaceState");
   await searched;
   links()[0]?.click();
 }
 
-/** From the work to its line in the list; from the list to the search; and there, away with the words. */
+/** Move the focus from the work to its line in the list, or from the list to the search field; there, clear it. */
 function back() {
   const focused = activeElement();
   if (find("#work").contains(focused)) (links().find(isCurrent) ?? links()[0])?.focus();

@@ -4,7 +4,7 @@ import { canLink, fetchJson, make, moment, size } from "./parts.js";
 
 const FIELD = /^.([\w-]+):/;
 
-/** Add the versions to `element`, newest first, and what the newest one changed. */
+/** Add the versions to `element`, newest first, and the changes of the newest one. */
 export function showHistory(element, base, asked, versions) {
   const shown = make("div", { class: "difference", "aria-live": "polite" });
   const earlier = make("select", { "aria-label": "The version to compare with" });
@@ -64,7 +64,7 @@ function change({ path, before, after }) {
   return [`@@ ${path || "the whole"}`, ...side("-", before), ...side("+", after)];
 }
 
-/** Which line took the place of which: of those that begin with the same field's name, by turns. */
+/** Pair removed with added lines, as indexes both ways: an added line replaces the removed one of the same field. */
 function paired(all) {
   const pairs = new Map();
   let went = new Map();
@@ -80,7 +80,7 @@ function paired(all) {
   return pairs;
 }
 
-/** A line; what its other side does not have stands out. */
+/** Make a line. Words that its other side does not have are highlighted. */
 function row(text, other) {
   const kind = { "+": "came", "-": "went", "@": "where" }[text[0]];
   if (other === undefined) return make("span", kind ? { class: kind } : {}, text);

@@ -1,10 +1,10 @@
-// What there is, where no work is chosen: each source by format and kind, as its last scan found it.
+// The overview, shown while no work is selected: each source by format and kind, as of its last scan.
 
 import { make, moment, size } from "./parts.js";
 
 const HEAD = ["Source", "Format", "Kind", "Records", "Versions", "Size", "As of"];
 
-/** Show the counts in `element`; `choose` is called with the source of a row that was clicked. */
+/** Show the counts in `element`; a click on a row's source calls `choose(source)`. */
 export function showOverview(element, { sources, not_scanned: waiting, dead_letters: letters }, organisation, choose) {
   const rows = sources.flatMap((source) =>
     (source.rows.length ? source.rows : [{}]).map((row) => line(source, row, choose)),

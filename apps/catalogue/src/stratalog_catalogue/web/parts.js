@@ -1,11 +1,11 @@
-// Parts: elements made in one line, and the server asked. Text is always text, so no record's words become markup.
+// Parts: make an element in one line, and fetch from the server. Text stays text, so no record's text becomes markup.
 
 const TOKEN = "stratalog token";
 const TIMEOUT_MS = 30_000;
 
 export const find = (selector) => document.querySelector(selector);
 
-/** An element with attributes (`on…` listens, false leaves out) and what is in it. */
+/** Make an element with attributes and content. `on…` adds a listener, false omits an attribute. */
 export function make(tag, attributes = {}, ...content) {
   const element = document.createElement(tag);
   for (const [name, value] of Object.entries(attributes)) {
@@ -16,7 +16,7 @@ export function make(tag, attributes = {}, ...content) {
   return element;
 }
 
-/** What the server answers. An error has the server's words; 401 asks for a token once. */
+/** Fetch JSON. Throws an error with the server's message. After each 401 it asks the user for a token and retries. */
 export async function fetchJson(path, query) {
   const given = Object.entries(query).filter(([, value]) => value !== "" && value !== undefined);
   const token = remembered();
@@ -30,7 +30,7 @@ export async function fetchJson(path, query) {
   return body;
 }
 
-/** Whether a link leads where `fetchJson` does: one cannot carry a token. */
+/** Whether a plain link can reach what `fetchJson` reaches: a link cannot carry a token. */
 export const canLink = () => !remembered();
 
 export function moment(ms) {

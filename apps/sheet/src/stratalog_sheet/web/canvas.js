@@ -1,4 +1,4 @@
-// Canvas: shows a model. The engine shows one model for as long as its component lives, so another model is another
+// Canvas: shows a model. An engine component shows the same model for its whole life, so another model needs another
 // component.
 
 import { composerOf, endTyping, Spreadsheet, typeAnew, useStores } from "./engine.js";
@@ -7,7 +7,7 @@ import { toast } from "./dom.js";
 const TEMPLATES = "/web/sheet/engine/o-spreadsheet/dist/o_spreadsheet.xml";
 const { App, Component, reactive, useExternalListener, useState, xml } = globalThis.owl;
 
-/** The scheme that all canvases show. */
+/** The colour scheme of all canvases. */
 export const theme = reactive({ scheme: "light" });
 const SMALL_PIXELS = 700;
 let templates = null;
@@ -38,7 +38,7 @@ export class Canvas {
     templates ??= fetch(TEMPLATES).then((answer) => answer.text());
     const spreadsheet = { model, notifyUser, raiseError, askConfirmation };
     const element = this.#element;
-    // The engine measures too early for itself.
+    // The engine itself would measure too early.
     const env = {
       get isSmall() {
         return element.clientWidth < SMALL_PIXELS;
@@ -51,12 +51,12 @@ export class Canvas {
     await painted();
   }
 
-  /** Take what is being typed as typed. */
+  /** Commit the open edit. */
   endTyping() {
     if (this.#frame) endTyping(this.#frame.stores);
   }
 
-  /** What is typed into, where the canvas shows a model. */
+  /** The composer of the shown model, if the canvas shows one. */
   get composer() {
     return this.#frame && composerOf(this.#frame.stores);
   }

@@ -2,7 +2,7 @@
 
 import { make } from "./dom.js";
 
-/** Whether the answer is `yes`. Escape is a no. */
+/** Return whether the user chose `yes`. Escape counts as no. */
 export function confirmInDialog({ title, text, yes }) {
   const no = make("button", { class: "quiet", value: "", autofocus: true }, "Cancel");
   const choices = make("form", { method: "dialog" }, no, make("button", { class: "strong bad", value: "yes" }, yes));
@@ -13,7 +13,7 @@ export function confirmInDialog({ title, text, yes }) {
     make("p", { id: "confirm-text" }, text),
     choices,
   );
-  // Keys are for the question, and not for what lies below it.
+  // Keys reach only the dialog, not the page below it.
   dialog.addEventListener("keydown", (event) => event.stopPropagation());
   document.body.append(dialog);
   dialog.showModal();

@@ -6,7 +6,7 @@ import { nameOf } from "./engine.js";
 const SHOWN_MAX = 200;
 const LINES = { ROW: "row", COL: "column", SHEET: "sheet" };
 
-/** What each kind is headed with, and what is said below. */
+/** The heading of each kind, and the text below it. */
 const KINDS = {
   deleted: ["Fell into deleted places", "You typed this where a row, column or sheet was deleted."],
   overwritten: ["Overwrote you", "Others wrote this, and had not seen yours."],
@@ -15,7 +15,9 @@ const KINDS = {
   undo: ["Undo and redo", "These did not reach the server, and changed nothing."],
 };
 
-/** The tab's elements. `restore(item)` and `dismiss(item)` are what its buttons do; `dismiss()` is of all. */
+/**
+ * The tab's elements. `restore(item)` and `dismiss(item)` are the actions of its buttons; `dismiss()` dismisses all.
+ */
 export function drawConflicts(items, { restore, dismiss, isReadOnly }) {
   const head = make("h2", {}, "While you were away");
   if (!items.length) return [head, make("p", { class: "hint" }, "Nothing is left to look at.")];

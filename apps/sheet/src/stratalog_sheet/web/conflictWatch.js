@@ -1,4 +1,4 @@
-// Conflict watch: looks at all that goes between the log and a model, and notes what meets a conflict there.
+// Conflict watch: checks all messages between the log and a model, and records their conflicts.
 
 import { changeOf, effectOf, itemsOf } from "./conflicts.js";
 import { sentence } from "./dom.js";
@@ -9,14 +9,14 @@ export class ConflictWatch {
   #model;
   #across;
 
-  /** `model()` gives the model; `across(model, deliver)` follows cells through an undo or redo. */
+  /** `model()` returns the model; `across(model, deliver)` follows cells through an undo or redo. */
   constructor(conflicts, model, across = (_, deliver) => deliver()) {
     this.#conflicts = conflicts;
     this.#model = model;
     this.#across = across;
   }
 
-  /** Hand the model an entry, and note what it and what waits did not know of each other. */
+  /** Give the model an entry, and record its conflicts with the pending changes and the recent own writes. */
   give(entry, emit) {
     const model = this.#model();
     const { message } = entry;
@@ -35,8 +35,8 @@ export class ConflictWatch {
   }
 
   /**
-   * Move what waits to where another version has its cells. `commands` lead there from the version of the model, which
-   * is not to be used but for what waits then.
+   * Move the pending changes to the positions that their cells have in another version. `commands` lead there from the
+   * model's version. After this, use the model only to read its pending changes.
    */
   carry(commands, version, emit) {
     const { serverRevisionId } = this.#model().session;
@@ -45,7 +45,7 @@ export class ConflictWatch {
     if (commands.length) this.give({ version, author: "", created_ms: Date.now(), message }, emit);
   }
 
-  /** Do a message again. What the model does not take has lost its place, which was there before a restore, say. */
+  /** Repeat a message. Record texts that the model refuses as deleted: their cells are missing, as after a restore. */
   redo(message) {
     const model = this.#model();
     const lost = redo(model, message);
@@ -54,12 +54,14 @@ export class ConflictWatch {
     }
   }
 
-  /** Date the changes that wait: each was typed at the version that the model had then. */
+  /** Mark the new pending changes as typed at `version`, the model's version now. */
   date(version) {
     for (const message of this.#model().session.pendingMessages) message.typedAt ??= version;
   }
 
-  /** A message with the version that it was typed at, where that is not the newest: others see what it did not know. */
+  /**
+   * Add the version that a message was typed at, if `version` is newer. Others see from it which entries it ignores.
+   */
   dated({ ...message }, version) {
     const { typedAt = version } = this.#pendingMessage(message.nextRevisionId) ?? {};
     delete message.typedAt;
@@ -75,14 +77,16 @@ export class ConflictWatch {
     for (const item of items.length ? items : [other]) this.#conflicts.add(item);
   }
 
-  /** Undos and redos that were taken back, since the server is away. */
+  /** Record undos and redos that were taken back because the server cannot be reached. */
   noteDropped(messages) {
     for (const { undoneRevisionId, redoneRevisionId } of messages) {
       this.#noteUndo(undoneRevisionId ?? redoneRevisionId, redoneRevisionId !== undefined);
     }
   }
 
-  /** An undo that was asked for while the server is away: of the newest change that no other such undo is of. */
+  /**
+   * Record an undo or redo that the user wanted while the server was away, of the newest change without such a record.
+   */
   missUndo(isRedo) {
     const waiting = this.#conflicts.items.filter(({ kind }) => kind === "undo").map(({ target }) => target);
     const target = nextInHistory(this.#model(), isRedo, waiting);

@@ -1,29 +1,31 @@
-// Conflicts: what of one's own and of others' was lost, since neither knew of the other. Each is here until it is put
-// back or dismissed, also across reloads: the offline cache stores them beside what waits.
+// Conflicts: changes of this page or of others that were lost because their authors did not know of each other. A
+// conflict is listed until the user restores or dismisses it, also across reloads: the offline cache stores the list
+// with the pending changes.
 
 import { isSame, moved, movedBy } from "./positions.js";
 
 const OWN_WRITES_MAX = 200;
 const SHIFTS = new Set(["ADD_COLUMNS_ROWS", "REMOVE_COLUMNS_ROWS", "DELETE_SHEET"]);
-/** Commands that hold no text of their own, and are not missed where the cells went that they were for. */
+/** Commands without a text of their own. If their cells were deleted, the user does not miss them. */
 const LOOKS = /^UPDATE_CELL$|^CLEAR|^DELETE|^REMOVE|FORMATTING|BORDER|RESIZE|FREEZE|HIDE|FOLD|GROUP/;
-/** Marks a command through all rebases, which copy it. It is a symbol, so nobody is sent it, and nothing stores it. */
+/** Marks a command through all rebases, which copy it. A symbol is neither sent nor stored. */
 const ORIGIN = Symbol("origin");
 
 /**
- * An item: its `kind`, the `text` that can be put back, what `other` came instead, the cell (`sheetId`, `col`, `row`,
- * `sheet`, and `gone` as in positions.js), by whom, and when. Kinds: overwrote (by what was typed here), overwritten
- * (by another), deleted (with its row, column or sheet), refused (by the server), undo (with a `target`, and no cell).
+ * An item has its `kind`, the `text` that can be restored, the `other` text that replaced it, the cell (`sheetId`,
+ * `col`, `row`, `sheet`, and `gone` as in positions.js), the author and the time. Kinds: overwrote (a change of this
+ * page replaced the text), overwritten (another author did), deleted (with its row, column or sheet), refused (by the
+ * server), undo (with a `target`, and no cell).
  */
 export class Conflicts extends EventTarget {
   items = [];
   /** Counts changes: the offline cache stores the list after each. */
   changes = 0;
-  /** Writes of this page that the log holds, where its newest version has them; others may not know of them yet. */
+  /** Committed writes of this page, at their positions in the newest version. Others may not have seen them yet. */
   #own = [];
   #before = null;
 
-  /** The items to store; null where there are none. */
+  /** The items and own writes to store; null if there are none. */
   get stored() {
     return this.items.length || this.#own.length ? { items: this.items, own: this.#own } : null;
   }
@@ -52,20 +54,22 @@ export class Conflicts extends EventTarget {
     this.#announce("removed");
   }
 
-  /** What is shown has moved. */
+  /** Move the items with a command that the model has executed. */
   move(command) {
     if (!SHIFTS.has(command.type)) return;
     for (const item of this.items) if (item.sheetId) Object.assign(item, withLine(item, moved(item, command), "shown"));
     this.changes += 1;
   }
 
-  /** Before the engine is given an entry: `commands` are what it does, `pending` all that wait, in order. */
+  /** Call this before the engine gets an entry. `commands` has its effect, `pending` the pending commands, in order. */
   begin(entry, commands, pending) {
     for (const command of pending) command[ORIGIN] ??= crypto.randomUUID();
     this.#before = { entry, commands, pending };
   }
 
-  /** After the engine was given it: `pending` is what waits now, and `nameOf` gives the name of a sheet. */
+  /**
+   * Call this after the engine got another's entry. `pending` is what is pending now; `nameOf` returns a sheet's name.
+   */
   settle(pending, nameOf) {
     const { entry: given, commands, pending: before } = this.#before;
     const { version, author, created_ms, message } = given;
@@ -77,7 +81,7 @@ export class Conflicts extends EventTarget {
     this.#before = null;
   }
 
-  /** After it, where the entry is one's own. */
+  /** Call this instead of `settle` if the entry is this page's own. */
   note({ version }, commands) {
     this.#before = null;
     this.#follow(commands);
@@ -95,7 +99,7 @@ export class Conflicts extends EventTarget {
     this.changes += 1;
   }
 
-  /** Another wrote where one had written, or deleted it, and did not know. */
+  /** Record own writes that another author overwrote or deleted without having seen them. */
   #noteOverwritten(entry, commands, typedAt) {
     const lastWrite = writesOf(commands);
     const shifts = commands.filter(isShift);
@@ -111,7 +115,7 @@ export class Conflicts extends EventTarget {
     }
   }
 
-  /** What waits is written where another had written since. */
+  /** Record texts of the entry that pending changes overwrite. */
   #noteOverwrote(entry, commands, before) {
     const ours = writesOf(before);
     const rest = commands.filter(isShift);
@@ -122,7 +126,7 @@ export class Conflicts extends EventTarget {
     }
   }
 
-  /** What waits has lost its cells. */
+  /** Record pending changes whose cells the entry deleted. */
   #noteDeleted(entry, commands, before, pending) {
     const left = new Set(pending.map((command) => command[ORIGIN]));
     const lost = before.filter((command) => !left.has(command[ORIGIN]));
@@ -147,7 +151,7 @@ export class Conflicts extends EventTarget {
   }
 }
 
-/** The items for what a message wrote that no model takes. */
+/** Return items for the texts of commands that were not applied. */
 export function itemsOf(kind, commands, nameOf, more = {}) {
   return lastTexts(commands).map((command) => {
     const cell = { ...cellOf(command), sheet: nameOf(command.sheetId) };
@@ -156,7 +160,7 @@ export function itemsOf(kind, commands, nameOf, more = {}) {
 }
 
 /**
- * The commands that write texts, without those that a later one writes over. A row that is inserted between two writes
+ * The commands that write texts, without those that a later one overwrites. A row that is inserted between two writes
  * moves the first one's cell, so equal positions may be different cells.
  */
 function lastTexts(commands) {
@@ -170,13 +174,13 @@ function lastTexts(commands) {
   return writes.map((write) => write.command);
 }
 
-/** For an item that is no text: what the commands are called, and the commands. */
+/** Return the fields of an item without text: the names of the commands, and the commands. */
 export function changeOf(commands) {
   const names = new Set(commands.map(({ type }) => type.toLowerCase().replaceAll("_", " ")));
   return { change: [...names].join(", "), commands };
 }
 
-/** What an entry does to cells: its commands, or those of an undo or redo. An undo writes nothing new. */
+/** Return an entry's effect on cells: its commands, or those of its undo or redo. An undo writes no new text. */
 export function effectOf({ type }, commands, effectOfTarget) {
   if (type === "REVISION_UNDONE") return effectOfTarget().filter(isShift);
   return type === "REVISION_REDONE" ? effectOfTarget() : commands;
@@ -188,7 +192,7 @@ const isShift = ({ type }) => SHIFTS.has(type);
 const cellOf = ({ sheetId, col, row }) => ({ sheetId, col, row });
 const keyOf = ({ sheetId, col, row }) => `${sheetId} ${col} ${row}`;
 
-/** What went with the same line as another is put back with it. */
+/** Note the deleted line of a position, so that all items of one line are restored together. */
 function withLine(source, position, moment) {
   if (!position.gone || source.gone === position.gone) return position;
   const at = { ROW: source.row, COL: source.col, SHEET: source.sheetId }[position.gone];
@@ -196,7 +200,7 @@ function withLine(source, position, moment) {
   return { ...position, line: `${moment} ${source.sheetId} ${position.gone} ${at}`, was: name };
 }
 
-/** Gives what commands leave in a cell; null where they do not write it. */
+/** Return a function from a position to the text that `commands` leave in its cell; null if they do not write it. */
 function writesOf(commands) {
   if (commands.some(isShift)) return (position) => walk(commands, position);
   const all = commands.map((command) => /** @type {const} */ ([keyOf(command), textIn(command, command)]));

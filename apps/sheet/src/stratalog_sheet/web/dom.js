@@ -1,6 +1,6 @@
-// Dom: elements made in one line. Text is always text, so nothing that anybody typed becomes markup.
+// Dom: make an element in one line. Text stays text, so no user's input becomes markup.
 
-/** An element with attributes (`on…` listens, true and false set and leave out) and what is in it. */
+/** Make an element with attributes and content. `on…` adds a listener, true sets an attribute, false omits it. */
 export function make(tag, attributes = {}, ...content) {
   const element = document.createElement(tag);
   for (const [name, value] of Object.entries(attributes)) {
@@ -22,7 +22,7 @@ const UNITS = [
   ["minute", 60],
 ];
 
-/** How long ago, in words that a person would use. */
+/** Return how long ago a time was, in words. */
 export function ago(ms, now = Date.now()) {
   const seconds = Math.max(0, (now - ms) / 1000);
   if (seconds < 45) return "just now";
@@ -33,7 +33,7 @@ export function ago(ms, now = Date.now()) {
   return moment(ms);
 }
 
-/** A moment of the past, with its day where that is not today. */
+/** Return a past time as text, with its day unless that is today. */
 export function moment(ms) {
   const date = new Date(ms);
   const isToday = date.toDateString() === new Date().toDateString();
@@ -50,14 +50,14 @@ const days = new Intl.DateTimeFormat("en-GB", {
   minute: "2-digit",
 });
 
-/** Give a file to the user. */
+/** Offer a file to the user as a download. */
 export function save(blob, name) {
   const url = URL.createObjectURL(blob);
   make("a", { href: url, download: name }).click();
   setTimeout(() => URL.revokeObjectURL(url), 60_000);
 }
 
-/** What went wrong, as a sentence: a message without the details that it ends with. */
+/** Return an error as a sentence: its message without the details at its end. */
 export function sentence({ code, message }) {
   if (code === "not-found") return "Not found.";
   if (code === "outcome-unknown") return "The server cannot be reached.";
@@ -65,7 +65,7 @@ export function sentence({ code, message }) {
   return `${text.charAt(0).toUpperCase()}${text.slice(1)}${/[.?!…]$/.test(text) ? "" : "."}`;
 }
 
-/** A word at the lower edge that goes away again. */
+/** Show a message at the lower edge for a while. */
 export function toast(text, isBad = false) {
   const shown = make("p", { class: "told", role: isBad ? "alert" : "status", "data-bad": isBad }, text);
   document.body.append(shown);

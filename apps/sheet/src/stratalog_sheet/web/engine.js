@@ -1,5 +1,5 @@
-// Engine: o-spreadsheet's model, as this page uses it. What reaches behind its public names stands here and nowhere
-// else; the version is pinned, and the stories of apps/sheet/tests/test_e2e.py hold each of these ways.
+// Engine: o-spreadsheet's model, as this page uses it. Only this file (and rebase.js) uses the engine's private names.
+// The engine's version is pinned, and apps/sheet/tests/test_e2e.py tests each such use.
 
 import "./rebase.js";
 
@@ -7,7 +7,7 @@ const { Model, Spreadsheet, helpers, stores: Stores } = globalThis.o_spreadsheet
 
 export { helpers, Spreadsheet };
 
-/** A model of the data and the messages after it, which speaks through the transport. */
+/** Make a model from data and the messages after it. It sends and receives messages through `transport`. */
 export function makeModel(data, messages, { client, transport, isReadOnly = false, page = {} }) {
   const config = { client, transportService: transport, mode: isReadOnly ? "readonly" : "normal", custom: { page } };
   const model = new Model(data, config, messages);
@@ -15,8 +15,8 @@ export function makeModel(data, messages, { client, transport, isReadOnly = fals
   return model;
 }
 
-// The engine lifts the block of an undo that waits at anybody's undo, and its own undo then removes what was typed
-// meanwhile: docs/concepts/sheet-engine-reports.md.
+// While an undo is unacknowledged, the engine blocks changes. It lifts the block at any client's undo, and its own undo
+// then removes text typed since. So keep the block: docs/concepts/sheet-engine-reports.md.
 function blockWhileAnUndoWaits(session) {
   const { acknowledge } = session;
   session.acknowledge = (message) => {
@@ -25,7 +25,7 @@ function blockWhileAnUndoWaits(session) {
   };
 }
 
-/** The messages that no entry holds yet, as they read after all rebases. */
+/** Return the uncommitted messages, with their commands after all rebases. Undos and redos are not among them. */
 export function pendingOf({ session }) {
   return session.pendingMessages
     .filter(({ type }) => type === "REMOTE_REVISION")
@@ -33,8 +33,8 @@ export function pendingOf({ session }) {
 }
 
 /**
- * Do again what a message of an earlier life of this page did, under its own id: the server may have it already.
- * Answers the commands that this model does not take.
+ * Repeat a message from before a reload, or of an earlier model, under its own id: the server may have it already.
+ * Returns the commands that this model refuses.
  */
 export function redo(model, message) {
   const { session, state } = model;
@@ -59,25 +59,25 @@ export function redo(model, message) {
 }
 
 /**
- * A message as the model should see it. The engine takes one of its own client's id for an acknowledgement, also one of
- * an earlier life of this page that this model knows nothing of.
+ * Prepare a committed message for the model. The engine takes a message with its own client id for an acknowledgement.
+ * So a message that this model has not sent, such as one from before a reload, gets another client id.
  */
 export function prepared({ session }, message) {
   const isOurs = session.pendingMessages.some(({ nextRevisionId }) => nextRevisionId === message.nextRevisionId);
-  // The engine moves what is selected by these, and leaves them as they were first typed.
+  // The engine moves the selection by the pending commands, but does not rebase those. So rebase them here.
   for (const pending of session.pendingMessages) {
     if (pending.type === "REMOTE_REVISION") pending.commands = session.revisions.get(pending.nextRevisionId).commands;
   }
   return { ...message, clientId: isOurs ? session.clientId : "another" };
 }
 
-/** The commands of a message that cells can be told from: one for each cell, where the message has one for many. */
+/** Return a message's commands, with a command for many cells split into one for each cell. */
 export const commandsOf = ({ session }, { commands }) => session.commandSquisher.unsquish(commands ?? []);
 
-/** What a revision did, as it reads now. */
+/** The commands of a revision, as rebased until now. */
 export const commandsOfRevision = ({ session }, id) => session.revisions.get(id).commands;
 
-/** What an undo or redo does to the present state, as commands. */
+/** Return the commands by which an undo or redo changes the present state. */
 export function effectOfHistory({ session }, { undoneRevisionId, redoneRevisionId }) {
   const isPending = (id) => session.pendingMessages.some(({ nextRevisionId }) => nextRevisionId === id);
   const isUndo = undoneRevisionId !== undefined;
@@ -85,8 +85,8 @@ export function effectOfHistory({ session }, { undoneRevisionId, redoneRevisionI
 }
 
 /**
- * Take back undos that wait for the server, which block the sheet meanwhile. `withdraw` forgets what is being sent.
- * Answers the messages that were taken back.
+ * Take back undos and redos that the server has not acknowledged, since they block the sheet until it does. `withdraw`
+ * makes the transport forget the message that it is sending. Returns the messages that were taken back.
  */
 export function dropWaitingUndo(model, withdraw) {
   const { session } = model;
@@ -102,13 +102,13 @@ export function dropWaitingUndo(model, withdraw) {
   return waiting;
 }
 
-/** The revision that an undo or redo would be of, beside those of `except`; null where there is none. */
+/** Return the revision that the next undo or redo would change, apart from those in `except`; null if none. */
 export function nextInHistory(model, isRedo, except) {
   const history = historyOf(model);
   return (isRedo ? history.redoStack : history.undoStack).findLast((id) => !except.includes(id)) ?? null;
 }
 
-/** Undo a revision of one's own, or redo it. False where that cannot be. */
+/** Undo or redo a revision of this page. Returns false if that is impossible. */
 export function moveInHistory(model, id, isRedo) {
   const history = historyOf(model);
   if (!model.session.canApplyOptimisticUpdate()) return false;
@@ -119,7 +119,7 @@ export function moveInHistory(model, id, isRedo) {
   return true;
 }
 
-/** An undo that was believed lost and came through after all leaves its revision where a redo finds it. */
+/** If an undo or redo that was believed lost is committed after all, move its revision to the other stack. */
 export function noteHistory(model, { type, undoneRevisionId, redoneRevisionId }) {
   if (type === "REVISION_UNDONE") moveBetweenStacks(model, undoneRevisionId, true);
   if (type === "REVISION_REDONE") moveBetweenStacks(model, redoneRevisionId, false);
@@ -135,8 +135,8 @@ function moveBetweenStacks(model, id, isUndone) {
 }
 
 /**
- * Take the newest messages back, as if they had not been read. False where there is an undo among them: that has
- * changed what came before it, too, and only a new model is without it.
+ * Take back the newest messages, as if the model had not read them. Returns false if an undo or redo is among them: it
+ * has changed earlier messages too, so the caller needs a new model.
  */
 export function rewind(model, messages) {
   if (messages.some(({ type }) => type !== "REMOTE_REVISION")) return false;
@@ -154,37 +154,37 @@ export function rewind(model, messages) {
   return true;
 }
 
-/** Take no more changes, and keep those that there are. */
+/** Accept no more changes, and keep the existing ones. */
 export const freeze = (model) => model.updateMode("readonly");
 
-/** The files of the workbook that the model is, as the engine writes them. */
+/** Return the files of the model's workbook, as the engine exports them. */
 export async function filesOf(model) {
   const { files } = await model.exportXLSX();
   return files.filter(({ content }) => content !== undefined);
 }
 
-/** The stores of a component and those below it. */
+/** Provide the engine's stores to a component and its children. */
 export const useStores = () => Stores.useStoreProvider();
 
-/** Take what is being typed into a cell as typed. */
+/** Commit the open edit. */
 export const endTyping = (stores) => composerOf(stores).stopEdition();
 
 /**
- * Before a key writes: who begins to type in a cell begins with nothing. The engine empties the element that is typed
- * into with the next frame only; keys that are quicker than that would take in what the element held before.
+ * Empty the input element before the first key of a new edit. The engine does so only in the next frame, so a fast key
+ * would be added to the element's old text.
  */
 export function typeAnew({ target, inputType }, stores) {
   if (inputType !== "insertText" || !target.classList.contains("o-composer")) return;
   if (stores.get(Stores.CellComposerStore).editionMode === "inactive") target.replaceChildren();
 }
 
-/** What of a model is looked at: the cell that is chosen, and how far it is scrolled. */
+/** Return the view of a model: the selected cell and the scroll position. */
 export function viewOf({ getters }) {
   const { scrollX, scrollY } = getters.getActiveSheetScrollInfo();
   return { ...getters.getActivePosition(), scrollX, scrollY };
 }
 
-/** Look at the same of another model, as far as it has it. */
+/** Show the same view in another model, as far as its sheets and cells exist there. */
 export function goTo(model, { sheetId, col, row, scrollX, scrollY }) {
   const { getters } = model;
   if (!getters.tryGetSheet(sheetId)) return;
@@ -198,22 +198,22 @@ export function goTo(model, { sheetId, col, row, scrollX, scrollY }) {
 /** A cell's name, as in B7. */
 export const nameOf = (column, row) => helpers.toXC(column, row);
 
-/** The composer of a canvas: what is typed into a cell, and which cell that is. */
+/** The composer of a canvas, which has the text of the open edit and its cell. */
 export const composerOf = (stores) => stores.get(Stores.CellComposerStore);
 
-/** What is being typed, with its cell; null where nothing is. */
+/** Return the open edit with its cell; null if there is none. */
 export function editOf(composer) {
   if (!composer || composer.editionMode === "inactive") return null;
   const { sheetId, col, row, currentContent: text, initialContent } = composer;
   return { sheetId, col, row, text, isChanged: text !== initialContent };
 }
 
-/** The cell that is typed into is another one now: it has moved. */
+/** Move the open edit to the new position of its cell. */
 export function moveEdit(composer, { col, row }) {
   Object.assign(composer, { col, row });
 }
 
-/** Choose a cell without ending what is being typed. */
+/** Select a cell without ending the open edit. */
 export function moveSelection(model, { sheetId, col, row }) {
   if (model.getters.getActiveSheetId() !== sheetId) return;
   const selection = model.handlers.find(({ gridSelection }) => gridSelection);
@@ -224,13 +224,13 @@ export function moveSelection(model, { sheetId, col, row }) {
 }
 
 /**
- * Where positions are after an undo or redo that `deliver` gives the model; null for one that went. What such a message
- * moves depends on all that came after what it undoes. So the positions stand at the end of the engine's own history
- * meanwhile, and are rebased as unsent changes are.
+ * Return the positions after an undo or redo that `deliver` gives the model; null for a deleted position. How this
+ * message moves cells depends on all messages after the one it undoes. So the positions are put at the end of the
+ * engine's history for the moment, and the engine rebases them like unsent changes.
  */
 export function traced({ session: { revisions } }, positions, deliver) {
   const id = crypto.randomUUID();
-  // No plugin knows the command, and it has what the engine rebases the position of a cell by.
+  // No plugin knows this command. It has the fields by which the engine rebases a cell's position.
   const commands = positions.map((position, index) => ({ type: "STRATALOG_POSITION", index, ...position }));
   revisions.append(id, { id, clientId: "position", commands, changes: [], setChanges: () => {} });
   try {
@@ -247,8 +247,8 @@ export function traced({ session: { revisions } }, positions, deliver) {
   }
 }
 
-// The engine moves the cell that is typed into once too often, by commands of other sheets as well, and forgets what
-// was typed where that cell was deleted: docs/concepts/sheet-engine-reports.md. The page follows that cell itself.
+// The engine moves the edited cell once too often, and also by commands of other sheets. If the cell is deleted, the
+// engine loses the typed text: docs/concepts/sheet-engine-reports.md. So the page follows the edited cell itself.
 const handle = Stores.CellComposerStore.prototype.handle;
 Stores.CellComposerStore.prototype.handle = function (command) {
   if (command.type === "ADD_COLUMNS_ROWS" || command.type === "REMOVE_COLUMNS_ROWS") return;

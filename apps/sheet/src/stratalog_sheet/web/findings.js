@@ -1,4 +1,4 @@
-// Findings: what of a file did not come in, or is not in the file that goes out, in a dialog.
+// Findings: a dialog of the parts of a file that were not imported, or that an exported file lacks.
 
 import { make } from "./dom.js";
 

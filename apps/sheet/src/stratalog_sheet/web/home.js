@@ -1,5 +1,5 @@
-// Home: all sheets of an organisation. A list to move through with the keyboard, two ways to make another sheet, and
-// for each one a menu to rename and delete it.
+// Home: all sheets of an organisation. It has a list with keyboard navigation, two ways to make a sheet, and for each
+// sheet a menu to rename and delete it.
 
 import { confirmInDialog } from "./confirm.js";
 import { ago, find, make, moment, sentence, toast } from "./dom.js";
@@ -29,7 +29,7 @@ async function refresh() {
 }
 
 function show() {
-  // What is being typed stands in the list.
+  // The title being typed is an input in the list, which a refresh would remove.
   if (isRetitling) return;
   const words = find("#search").value.toLowerCase().split(/\s+/).filter(Boolean);
   const fits = ({ name, title }) => words.every((word) => `${title} ${name}`.toLowerCase().includes(word));
@@ -42,7 +42,7 @@ function show() {
   else hint("No sheets yet. Begin an empty one, or drop an .xlsx or .csv file here.");
 }
 
-/** Which line has the focus, and where in it. */
+/** Return which line has the focus, and which part of it. */
 function focusIn(element) {
   const name = element?.closest?.("#list li")?.dataset.name;
   return { name, kind: element?.matches?.(".more") ? ".more" : "a" };
@@ -87,7 +87,7 @@ function moreOf(sheet) {
   return more;
 }
 
-/** The title is typed where it stands, in a line that is no link meanwhile. */
+/** Edit the title in place. The line is no link meanwhile. */
 async function rename({ name, title, incarnation }) {
   const link = linkOf(name);
   if (!link || isRetitling) return;
@@ -115,7 +115,7 @@ async function remove({ name, title, version, incarnation }) {
   try {
     await server.delete(server.path(name, "/"), { incarnation });
   } catch (error) {
-    // Somebody else was quicker.
+    // Another user may have deleted the sheet already.
     if (error.code !== "not-found") return complain(error);
   }
   const index = lines().findIndex(({ dataset }) => dataset.name === name);

@@ -1,10 +1,10 @@
-// Identity: the name that others see. It is this browser's, and every page of it shows the same.
+// Identity: the name that others see. All pages of this browser share it.
 
 const NAME = "stratalog name";
 const ADJECTIVES = ["Amber", "Brisk", "Calm", "Clever", "Gentle", "Keen", "Merry", "Quiet", "Swift", "Warm"];
 const ANIMALS = ["Badger", "Crane", "Finch", "Hare", "Heron", "Lynx", "Otter", "Raven", "Seal", "Wren"];
 
-/** The name that others see: what was typed once, or one that is made up. */
+/** Return the name that others see: the one that the user typed, or a generated one. */
 export function ownName() {
   const name = localStorage.getItem(NAME);
   if (name) return name;

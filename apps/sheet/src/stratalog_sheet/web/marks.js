@@ -1,4 +1,4 @@
-// Marks: cells that stand out, for a while or until others do.
+// Marks: highlighted cells, for a while or until the next marks.
 
 import { helpers } from "./engine.js";
 
@@ -27,7 +27,7 @@ export class Marks {
     this.#timer = setTimeout(() => this.set([]), FRESH_MS);
   }
 
-  /** What is marked in a sheet of the workbook. */
+  /** The marked zones in a sheet of the workbook. */
   in(sheetId) {
     return this.#zones.filter((zone) => zone.sheetId === sheetId);
   }
@@ -42,7 +42,7 @@ export function zonesOf(message) {
   return (message?.commands ?? []).flatMap(zonesOfCommand);
 }
 
-/** The zone of a cell that is named as in B7. */
+/** The zone of a cell with a name such as B7. */
 export function zoneOf(sheetId, name) {
   return { sheetId, ...helpers.toZone(name) };
 }

@@ -1,4 +1,4 @@
-// Menu: a short list of things to do below a button, or above it where there is no room. Arrows move, Escape closes.
+// Menu: a short list of things to do below a button, or above it if there is no room. Arrows move, Escape closes.
 
 import { make } from "./dom.js";
 
@@ -19,7 +19,7 @@ export function openMenu(button, items) {
     make("button", { type: "button", role: "menuitem", tabindex: "-1", class: className, onclick: choose(does) }, text),
   );
   const move = (event) => {
-    // Escape is for this menu, and not for what lies below it.
+    // Keys reach only this menu, not the page below it.
     event.stopPropagation();
     const step = { ArrowDown: 1, ArrowUp: -1 }[event.key];
     if (event.key === "Escape" || event.key === "Tab") return close();

@@ -1,4 +1,4 @@
-// Names: where a sheet's page is, and what a new sheet is called in the store, where names are unique.
+// Names: the address of a sheet's page, and the name of a new sheet in the store, where names are unique.
 
 export const addressOf = (organisation, sheet) =>
   `/web/sheet/edit.html?${new URLSearchParams({ in: organisation, sheet })}`;

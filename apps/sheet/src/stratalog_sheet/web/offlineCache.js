@@ -1,5 +1,5 @@
-// Offline cache: what the browser stores of a sheet. For all tabs, a snapshot as the server sent it and the entries
-// after it; for each tab, what was typed and is in no entry yet, with the version that it was typed at.
+// Offline cache: a sheet's data in the browser. All tabs share a snapshot as the server sent it and the entries after
+// it. Each tab has its pending changes, with the version that they were typed at, and its conflicts.
 
 import { Database, within } from "/web/client/database.js";
 
@@ -11,7 +11,7 @@ export class OfflineCache {
   #release;
   #stored = "";
 
-  /** Open the cache of a sheet under a tab lease. Throws where the browser stores nothing. */
+  /** Open the cache of a sheet under a tab lease. Throws if the browser cannot store data. */
   static async open(name) {
     const database = await Database.open(`stratalog sheet ${name}`);
     const { tabLease, release } = await database.takeTabLease();
@@ -25,7 +25,7 @@ export class OfflineCache {
     this.tabLease = tabLease;
   }
 
-  /** The snapshot or null; the entries after it without a gap; what waits, or null; the conflicts, or null. */
+  /** The snapshot or null; the entries after it up to a gap; the pending changes or null; the conflicts or null. */
   async load() {
     const [snapshot, entries, pending, own, conflicts] = await this.#database.read((store) => [
       store("items").get(SNAPSHOT),
@@ -43,7 +43,7 @@ export class OfflineCache {
     };
   }
 
-  /** Store another snapshot, and delete the entries before it. */
+  /** Store another snapshot, and delete all stored entries. */
   putSnapshot(snapshot) {
     return this.#database.write(({ items }) => {
       items.delete(ENTRIES);
@@ -58,8 +58,8 @@ export class OfflineCache {
   }
 
   /**
-   * Store what waits and the conflicts, unless they are stored already. In one transaction: what no longer waits
-   * since it fell into a deleted row is a conflict, and never neither.
+   * Store the pending changes and the conflicts, unless they are stored already. One transaction writes both, because a
+   * change whose row was deleted turns from pending into a conflict and must not be lost between the two.
    */
   async putPending(version, messages, incarnation, conflicts) {
     const latest = signature(version, messages, conflicts.changes);
@@ -70,7 +70,7 @@ export class OfflineCache {
     await this.#database.write(({ pending, confirmed }) => {
       if (messages.length) pending.put({ ...key, version, messages, incarnation });
       else pending.delete([this.tabLease, 0]);
-      // A lease with conflicts is one that waits: the next tab takes it, and shows them.
+      // Conflicts are stored as pending, so that the next tab takes this lease and shows them.
       if (items.length) pending.put({ ...key, sequence: 1, version, items, incarnation });
       else pending.delete([this.tabLease, 1]);
       if (own.length) confirmed.put({ ...key, version, own });
@@ -78,7 +78,7 @@ export class OfflineCache {
     });
   }
 
-  /** Delete what is stored for this tab; and everything else, unless something of another tab waits. */
+  /** Delete this tab's data, and the shared data unless another tab has pending changes or conflicts. */
   async forget() {
     const leases = await this.#database.tabLeases();
     const isLast = leases.every(({ tabLease, waits }) => tabLease === this.tabLease || !waits);
@@ -95,7 +95,7 @@ export class OfflineCache {
   }
 }
 
-// What waits is rebased by entries alone, and each is a version.
+// Only entries rebase pending changes, and each entry has a new version, so the version and the ids identify them.
 const signature = (version, messages, changes = 0) =>
   messages.length || changes ? [version, changes, ...messages.map(({ nextRevisionId }) => nextRevisionId)].join() : "";
 

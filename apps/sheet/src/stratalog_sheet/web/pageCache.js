@@ -1,8 +1,8 @@
-// Page cache: has the browser store the page's own files, so that a sheet opens with the server away, too.
+// Page cache: stores the page's own files in the browser, so that a sheet also opens while the server is away.
 
 const CACHE = "stratalog pages";
 
-/** Store the files that this page was made of. A browser that cannot is without it. */
+/** Store the files of this page. Does nothing in a browser without service workers. */
 export async function cachePage() {
   if (!navigator.serviceWorker) return;
   await navigator.serviceWorker.register("/web/sheet/worker.js");

@@ -1,5 +1,5 @@
-// Panel: what there is to know beside the sheet. What was done and by whom; the cell that is chosen, with all it ever
-// held; the versions that have a name.
+// Panel: information beside the sheet. It shows the activity with its authors, the selected cell with all its earlier
+// contents, and the named versions.
 
 import { ago, find, make, moment, sentence } from "./dom.js";
 
@@ -15,7 +15,7 @@ export class Panel extends EventTarget {
   #turn = 0;
   #settling = null;
 
-  /** `queries` answers `blame(cell)`, `activity(before)` and `versions()`; `away()` the elements of its tab. */
+  /** `queries` has `blame(cell)`, `activity(before)`, `versions()`, and `away()`, which returns its tab's elements. */
   constructor(element, queries) {
     super();
     this.#element = element;
@@ -24,7 +24,7 @@ export class Panel extends EventTarget {
     this.awayCount = 0;
   }
 
-  /** How many conflicts there are. Their tab is there while there are some, and while it is looked at. */
+  /** The number of conflicts. Their tab is visible while there are any, and while it is selected. */
   set awayCount(count) {
     const tab = find("#tab-away", this.#element);
     tab.hidden = !count && this.#tab !== "away";
@@ -41,14 +41,14 @@ export class Panel extends EventTarget {
     if (isOpen) this.refresh();
   }
 
-  /** The cell that is chosen: `{name, tab, label, content}`. */
+  /** The selected cell: `{name, tab, label, content}`. */
   set cell(cell) {
     const isSame = cell.name === this.#cell?.name && cell.tab === this.#cell?.tab;
     this.#cell = cell;
     if (!isSame && this.#tab === "cell") this.refresh();
   }
 
-  /** The version that is looked at, or null. */
+  /** The shown earlier version, or null. */
   set at(version) {
     this.#at = version;
     for (const item of this.#element.querySelectorAll("[data-version]")) {
@@ -68,7 +68,7 @@ export class Panel extends EventTarget {
     this.refresh(0);
   }
 
-  /** Ask again, once nothing has happened for a moment. */
+  /** Query again, once no other call has come for `afterMs`. */
   refresh(afterMs = SETTLE_MS) {
     if (!this.isOpen) return;
     clearTimeout(this.#settling);
@@ -112,7 +112,7 @@ export class Panel extends EventTarget {
           "aria-controls": "panel-body",
           tabindex: tab === this.#tab ? 0 : -1,
           onclick: () => this.choose(tab),
-          // Who points at a tab goes on typing where they were.
+          // A click on a tab must not take the focus from the cell that is being edited.
           onmousedown: (event) => event.preventDefault(),
         },
         text,
@@ -190,7 +190,7 @@ export class Panel extends EventTarget {
     ];
   }
 
-  /** One version: who and when, and what; choosing it goes there. */
+  /** Make the line of one version: its author, its time, and `what`. A click shows the version. */
   #entry({ version, author, created_ms }, what) {
     const when = make(
       "time",

@@ -1,4 +1,4 @@
-// Plugins: what this page adds to the engine. Each asks the page that its model was made for.
+// Plugins: this page's additions to the engine. Each calls the page that its model was made for.
 
 const { registries, UIPlugin } = globalThis.o_spreadsheet;
 const COLORS = { changed: "#d9772b", fresh: "#3f8f5f" };
@@ -33,8 +33,8 @@ class MarksPlugin extends UIPlugin {
 }
 
 /**
- * Tells the page how cells move, each command once and in the coordinates of what is shown. The engine gives its
- * stateful plugins just that; its stores are given a command of somebody else twice, and what it replays as well.
+ * Tells the page how cells move, each command once and in the coordinates of the optimistic state. The engine gives its
+ * stateful plugins exactly that. Its stores get another client's command twice, and replayed commands as well.
  */
 class PositionsPlugin extends UIPlugin {
   constructor(config) {
@@ -47,7 +47,7 @@ class PositionsPlugin extends UIPlugin {
   }
 }
 
-/** Refuses what needs the server's word while the server is not reached: an undo would block the sheet until then. */
+/** Refuses an undo or redo while the server is away: it would block the sheet until the server acknowledges it. */
 class OnlinePlugin extends UIPlugin {
   constructor(config) {
     super(config);
@@ -63,8 +63,8 @@ class OnlinePlugin extends UIPlugin {
 }
 
 /**
- * Asks whether a first row of texts is a heading. The engine sees a heading only where a type below it differs, never
- * in one column, and else sorts it along.
+ * Asks the user whether a first row of texts is a heading. The engine recognises a heading only if the cells below have
+ * another type, and never in a single column. Otherwise it sorts the heading with the other rows.
  */
 class SortPlugin extends registries.featurePluginRegistry.get("sort") {
   constructor(config) {

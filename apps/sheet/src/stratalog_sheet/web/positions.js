@@ -1,11 +1,11 @@
-// Positions: where cells go when rows, columns and sheets come and leave.
+// Positions: how cells move when rows, columns and sheets are added and deleted.
 
 /** The axis of a command's lines, by its dimension. */
 const AXES = { COL: "col", ROW: "row" };
 
 /**
- * Where a cell is after a command. `gone` is null while it is there; else the dimension or "SHEET" that it went with,
- * and the position is the gap that it left.
+ * Return a cell's position after a command. `gone` is null while the cell exists. After its deletion it is the
+ * dimension or "SHEET" that was deleted, and the position is that of the gap.
  */
 export function moved({ gone = null, ...position }, command) {
   if (position.sheetId !== command.sheetId || gone === "SHEET") return { ...position, gone };
@@ -24,9 +24,9 @@ export function moved({ gone = null, ...position }, command) {
   return { ...position, gone };
 }
 
-/** Where a cell is after commands, in their order. */
+/** Return a cell's position after commands, in their order. */
 export const movedBy = (position, commands) => commands.reduce(moved, { gone: null, ...position });
 
-/** Whether two positions are of one cell. */
+/** Whether two positions are of the same cell. */
 export const isSame = (left, right) =>
   left.sheetId === right.sheetId && left.col === right.col && left.row === right.row && !left.gone && !right.gone;

@@ -4,14 +4,14 @@ const PAUSE_MS = 80;
 const NAME_CHARACTERS_MAX = 40;
 
 export class Presence {
-  /** What the others show, by connection: `{id, name, position}`. */
+  /** The presence of the others, by connection: `{id, name, position}`. */
   people = new Map();
   #live;
   #emit;
   #shown = null;
   #timer = null;
 
-  /** `emit(message)` hands the engine a message. */
+  /** `emit(message)` gives the engine a message. */
   constructor(emit) {
     this.#emit = emit;
   }
@@ -20,18 +20,18 @@ export class Presence {
     this.#live = live;
   }
 
-  /** What the engine says of our own position. */
+  /** Share this page's position, which the engine reports with `message`. */
   say(message) {
     this.#shown = message.type === "CLIENT_LEFT" ? null : message.client;
     if (this.#timer === null) this.#timer = setTimeout(() => this.#send(), PAUSE_MS);
   }
 
-  /** Our name has changed. */
+  /** Share this page's new name. */
   rename(name) {
     if (this.#shown) this.say({ type: "CLIENT_MOVED", client: { ...this.#shown, name } });
   }
 
-  /** Take over what the live connection knows; true where it is new. */
+  /** Give the engine the presence that the live connection has. */
   hear() {
     const { id, present, principals } = this.#live;
     const now = new Map(
@@ -53,8 +53,8 @@ export class Presence {
   }
 }
 
-// Others may show anything: only what the engine can draw is taken over, under an id that nobody else can take. Where
-// the server knows who it is, the name is the server's.
+// Others may send any presence. Only the parts that the engine can draw are used, under an id that no other connection
+// can take. If the server knows the principal, the name is the server's.
 function person(connection, state, principal) {
   const { name: own, position } = Object(state);
   const name = principal ? principal.name || principal.id : (own ?? "");

@@ -1,9 +1,9 @@
-// Rebase: what the engine moves in its history is moved in order, past one command after the other. The engine itself
-// moves all of a history by a command as it came, also what was typed after a row came or went, and so has it in
-// another cell: docs/concepts/sheet-engine-reports.md. The server's engines load this file, too, as a script: it has no
+// Rebase: makes the engine rebase its history in order, past one command after the other. The engine itself moves the
+// whole history by a command in its original form. A text typed after a row was added or removed then gets into a wrong
+// cell: docs/concepts/sheet-engine-reports.md. The server's engines load this file as a script too, so it has no
 // exports.
 {
-  /** What an undo says that is made in order. One without it is followed as the engine does, as all of a log must. */
+  /** Marks an undo that is made in order. For an undo without it, all clients of a log follow the engine's own way. */
   const IN_ORDER = "ordered";
   const { Model, registries } = globalThis.o_spreadsheet;
   const { session } = new Model();
@@ -24,14 +24,14 @@
     sendUpdateMessage.call(this, message.type === "REVISION_UNDONE" ? { ...message, rebase: IN_ORDER } : message);
   };
 
-  /** Insert what somebody else committed before what waits. @this {any} */
+  /** Insert another client's committed operation before the pending ones. @this {any} */
   Branch.insert = function (newOperation, predecessorId) {
     const { before, operation, after } = this.locateOperation(predecessorId);
     const walk = new Walk(this, newOperation.data.commands);
     this.operations = [...before, operation, newOperation, ...after.map((waiting) => walk.pass(waiting))];
   };
 
-  /** Undo: what came after is moved by the inverse, which is moved past what was in between. @this {any} */
+  /** Undo: move later operations by the inverse, which is itself moved past those in between. @this {any} */
   Tree.undo = function (branch, operation) {
     this.inOrder ??= new Set();
     this.inOrder.delete(operation.id);
@@ -45,7 +45,7 @@
     moveBranches(this, without, new Walk(branch, inverse(operation.data.commands)));
   };
 
-  /** After a redo: a lower branch is made anew of the one above, without what it is without. @this {any} */
+  /** After a redo: make a lower branch anew from the one above, without its own undone operation. @this {any} */
   Tree.rebaseUp = function (branch) {
     const { previousBranch, branchingOperation } = this.findPreviousBranchingOperation(branch);
     if (!this.inOrder?.has(branchingOperation?.id)) return rebaseUp.call(this, branch);
@@ -59,7 +59,7 @@
     if (next) this.rebaseUp(next);
   };
 
-  /** What is new also goes to the branches that still have what was undone, for a redo. @this {any} */
+  /** Also insert a new operation into the branches that still have the undone one, for a redo. @this {any} */
   Tree.insertPrevious = function (branch, newOperation, insertAfter) {
     const { previousBranch, branchingOperation } = this.findPreviousBranchingOperation(branch);
     if (!this.inOrder?.has(branchingOperation?.id)) return insertPrevious.call(this, branch, newOperation, insertAfter);
@@ -74,8 +74,9 @@
   };
 
   /**
-   * What an undo of an operation does now, or a redo: moved past what came since. `isPending` says which operations
-   * wait, and come after it. Lines that were added beside one that goes are gone with it; this does not say so.
+   * Return the commands by which an undo or redo of an operation changes the present state: moved past later committed
+   * operations. `isPending(id)` tells the pending ones, which come after it. An undo may remove a line and, with it,
+   * lines that were added beside it; the result does not include these.
    * @this {any}
    */
   Tree.effectOf = function (id, isUndo, isPending) {
@@ -88,7 +89,7 @@
     return walk.commands;
   };
 
-  /** Move a branch and those below it, each of which begins behind the operation that it is without. */
+  /** Move a branch and those below it. Each lower branch begins after the operation that it leaves out. */
   function moveBranches(tree, branch, walk) {
     const branching = tree.branchingOperationIds.get(branch);
     const next = tree.nextBranch(branch);
@@ -98,7 +99,7 @@
     });
   }
 
-  /** Commands on their way past operations: each operation is moved by them, and then they by it. */
+  /** Moves commands past operations: each operation is rebased by the commands, and then the commands by it. */
   class Walk {
     constructor({ buildTransformation }, commands) {
       this.buildTransformation = buildTransformation;
@@ -107,7 +108,7 @@
 
     copy = () => new Walk(this, this.commands);
 
-    /** The operation as it reads after the commands. */
+    /** Return the operation rebased by the commands. */
     pass(operation) {
       const passed = [];
       for (const command of operation.data.commands) {
@@ -133,7 +134,7 @@
   const inverse = (commands) =>
     [...commands].reverse().flatMap((command) => registries.inverseCommandRegistry.get(command.type)(command));
 
-  /** Commands as they read after one that waits: what they move is somewhere else by then. */
+  /** Return executed commands as rebased by a waiting one, which moves the lines that they are about. */
   function past(executed, waiting, transform) {
     const result = [];
     let left = [waiting];
@@ -154,17 +155,19 @@
     return command.type === "ADD_COLUMNS_ROWS" ? [movedAddition(command, own)] : movedRemoval(command, own);
   }
 
-  /** The lines that somebody added: where they are beside one's own lines. */
+  /** Move another client's added lines by one's own command. */
   function movedAddition(command, own) {
     const at = startOf(command);
     if (own.type === "REMOVE_COLUMNS_ROWS") return addition(command, at - countBelow(own.elements, at));
     const start = startOf(own);
-    // In one gap, each keeps to the line that it was added beside: one's own ones before a line follow the others.
+    // In one gap, lines stay beside the line they were added to: own lines added before a line come after the others.
     const isAfter = start < at || (start === at && own.position === "after");
     return addition(command, isAfter ? at + own.quantity : at);
   }
 
-  /** The lines that somebody removed, among one's own: own ones that were added beside one of them are gone, too. */
+  /**
+   * Move another client's removed lines by one's own command. Own lines added beside a removed line are removed, too.
+   */
   function movedRemoval(command, own) {
     const { elements } = command;
     if (own.type === "REMOVE_COLUMNS_ROWS") {

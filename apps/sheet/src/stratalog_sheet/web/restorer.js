@@ -1,4 +1,4 @@
-// Restorer: puts back what a conflict took, into its cell, or where that is gone into a new row, column or sheet.
+// Restorer: restores a conflict's lost text or change. If its cell was deleted, it adds a new row, column or sheet.
 
 import { moveInHistory } from "./engine.js";
 
@@ -6,13 +6,13 @@ export class Restorer {
   #conflicts;
   #model;
 
-  /** `model()` gives the model that is edited. */
+  /** `model()` returns the editable model. */
   constructor(conflicts, model) {
     this.#conflicts = conflicts;
     this.#model = model;
   }
 
-  /** Put an item back; false where the model does not take it. */
+  /** Restore an item. Returns false if the model refuses it. */
   restore(item) {
     const isUndo = item.kind === "undo";
     const isRestored = isUndo ? moveInHistory(this.#model(), item.target, item.isRedo) : this.#write(item);
@@ -34,7 +34,7 @@ export class Restorer {
     return model.dispatch("UPDATE_CELL", { sheetId, col, row, content: text }).isSuccessful;
   }
 
-  /** A new line or sheet where one was deleted, for all that went with it. */
+  /** Add a line or sheet in place of a deleted one, for all items that were deleted with it. */
   #reopen(item) {
     const { gone, line } = item;
     const all = this.#conflicts.items.filter((other) => other === item || (other.gone && other.line === line));

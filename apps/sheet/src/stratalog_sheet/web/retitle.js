@@ -1,10 +1,10 @@
-// Retitle: a title is typed anew where it stands. Enter keeps it, and so does leaving it; Escape leaves it as it was.
+// Retitle: edit a title in place. Enter or leaving the input saves the new title; Escape keeps the old one.
 
 import { make, sentence, toast } from "./dom.js";
 
 const TITLE_CHARACTERS_MAX = 200;
 
-/** Ask for another title in the place of an element. `save(title)` tells the server; what it answers is answered. */
+/** Edit a title in place of an element. Resolves to the result of `save(title)`; null if the title is not changed. */
 export function retitle(shown, text, save) {
   const before = /** @type {HTMLElement | null} */ (document.activeElement);
   let isDone = false;
@@ -22,7 +22,7 @@ export function retitle(shown, text, save) {
     });
     const end = (answer = null) => {
       if (isDone) return;
-      // A browser may say that the input was left as it is taken away.
+      // Set this first: removing the input may fire `blur`.
       isDone = true;
       const hadFocus = document.activeElement === input;
       shown.hidden = false;
@@ -40,7 +40,7 @@ export function retitle(shown, text, save) {
       } catch (error) {
         toast(sentence(error), true);
         input.readOnly = false;
-        // Nobody is held in a place that they have left.
+        // After an error, the input stays open only if it still has the focus.
         if (isLeft && document.activeElement !== input) end();
       }
     };

@@ -1,4 +1,4 @@
-// Server: the sheet's own paths over HTTP. Whatever goes wrong is a StratalogError with the server's code.
+// Server: the sheet's own paths over HTTP. Each failure is a StratalogError with the server's code.
 
 import { StratalogError } from "/web/client/errors.js";
 
@@ -6,7 +6,7 @@ const TIMEOUT_MS = 30_000;
 const UPLOAD_TIMEOUT_MS = 300_000;
 const TOKEN = "stratalog token";
 
-/** The token that this browser was given: by a link's fragment, which no server sees, or by its user. */
+/** This tab's token. It comes from a link's fragment, which no server sees, or from the user. */
 export const token = {
   get: () => remembered() ?? "",
   set: (text) => sessionStorage.setItem(TOKEN, text),
@@ -18,7 +18,7 @@ function remembered() {
   return sessionStorage.getItem(TOKEN);
 }
 
-/** Where that is what is missing, ask for a token and begin again with it; false where it is something else. */
+/** If the error is a 401, ask the user for a token and reload with it. Returns false for other errors or no token. */
 export function askForToken({ details }) {
   if (details?.status !== 401) return false;
   const text = prompt("This server asks for a token");
@@ -29,7 +29,7 @@ export function askForToken({ details }) {
 }
 
 export class Server {
-  /** The one sheet of its name that requests are about; empty for whichever has the name. */
+  /** The incarnation of the sheet that requests name; empty for the present sheet of the name. */
   incarnation = "";
   #live = null;
 
@@ -42,7 +42,7 @@ export class Server {
     return `${this.base}/sheets/${encodeURIComponent(sheet)}${rest}`;
   }
 
-  /** Where the pokes of a sheet come from, and what to name there: beside its log, unless an answer said otherwise. */
+  /** Return the URL of a sheet's live connection: beside its log, or as a response said, then with the document. */
   live(sheet) {
     const own = new URL(`${this.base}/logs/${encodeURIComponent(sheet)}/live`, location.href);
     own.protocol = location.protocol.replace("http", "ws");
@@ -72,12 +72,12 @@ export class Server {
     return (await this.#send("POST", path + queryString(query), file, headers, UPLOAD_TIMEOUT_MS)).json();
   }
 
-  /** A file that the server gives, as a blob. */
+  /** Return a file from the server as a blob. */
   async download(path, query = {}) {
     return (await this.#send("GET", path + queryString(query), undefined, {}, UPLOAD_TIMEOUT_MS)).blob();
   }
 
-  /** An answer's text and headers, for what is kept as it came. */
+  /** Return a response's text and headers, unparsed. */
   async text(path, query = {}) {
     const answer = await this.#send("GET", path + queryString(query), undefined, {}, UPLOAD_TIMEOUT_MS);
     return { text: await answer.text(), headers: answer.headers };
@@ -97,7 +97,7 @@ export class Server {
 
   async #send(method, path, body, headers, timeoutMs = TIMEOUT_MS) {
     if (token.get()) headers.Authorization = `Bearer ${token.get()}`;
-    // Said once more, for a gateway that unescapes it.
+    // A gateway may unescape the path; the header keeps it as it was sent.
     const [raw] = path.split("?");
     if (raw.includes("%")) headers["Stratalog-Path"] = raw;
     /** @type {RequestInit} */
@@ -106,11 +106,11 @@ export class Server {
     try {
       answer = await fetch(this.#exact(path), options);
     } catch (error) {
-      // A browser does not say whether the request got there.
+      // `fetch` does not report whether the request reached the server.
       throw new StratalogError("outcome-unknown", "no answer came from the server", { reason: error.message });
     }
     if (!answer.ok) throw await problem(answer);
-    // The token goes there, so never with less care than the requests themselves.
+    // The live connection sends the token, so over https only an encrypted address is accepted.
     const live = answer.headers.get("Stratalog-Live") ?? "";
     if ((location.protocol === "https:" ? /^wss:\/\// : /^wss?:\/\//).test(live)) this.#live = live;
     return answer;

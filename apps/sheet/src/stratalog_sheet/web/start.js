@@ -1,4 +1,4 @@
-// Start: the page of a sheet, if the engine that it stands on is there.
+// Start: load the page of a sheet, if its engine is available.
 
 if (globalThis.o_spreadsheet && globalThis.owl) await import("./edit.js");
 else

@@ -1,4 +1,4 @@
-// Timeline: the strip below the sheet. A slider over all versions, play, and what can be done with one of the past.
+// Timeline: the strip below the sheet. A slider over all versions, play, and actions on an earlier version.
 
 import { ago, find, make, moment } from "./dom.js";
 
@@ -7,7 +7,7 @@ const STEP_MS_MIN = 140;
 const SETTLE_MS = 60;
 
 export class Timeline extends EventTarget {
-  /** The version that is looked at; null for now. */
+  /** The shown version; null for now. */
   at = null;
   #element;
   #first = 0;
@@ -23,7 +23,7 @@ export class Timeline extends EventTarget {
     this.#show();
   }
 
-  /** All versions from the first that is kept to the newest. */
+  /** All versions from the first retained one to the newest. */
   set range([first, last]) {
     if (first === this.#first && last === this.#last) return;
     [this.#first, this.#last] = [first, last];
@@ -46,7 +46,7 @@ export class Timeline extends EventTarget {
     );
   }
 
-  /** What is known of the version that is looked at; `changed` in words, as in "2 cells". */
+  /** The facts of the shown version; `changed` is in words, as in "2 cells". */
   set facts({ author, created_ms, changed }) {
     const words = [author || "somebody", created_ms ? moment(created_ms) : "", changed && `${changed} changed`];
     this.#parts.facts.textContent = words.filter(Boolean).join(" · ");
@@ -57,7 +57,7 @@ export class Timeline extends EventTarget {
     return this.#parts.compare.getAttribute("aria-pressed") === "true";
   }
 
-  /** Look at a version; at now where that is null or the newest. */
+  /** Show a version; now if that is null or the newest. */
   go(version) {
     const wanted = version === null || version >= this.#last ? null : Math.max(this.#first, version);
     if (wanted === this.at) return;
@@ -73,7 +73,7 @@ export class Timeline extends EventTarget {
     this.#show();
   }
 
-  /** What an answer to `move` calls once the version is shown, so that play goes no faster than that. */
+  /** The handler of `move` calls this once the version is shown. Play waits for it before the next version. */
   shown() {
     if (this.#playing === null) return;
     if (this.at === null) return this.pause();

@@ -1,13 +1,14 @@
-// Transport: what carries the engine's messages to the sheet's log and back. A message that changes something is an
-// append that expects the revision it was made at; where others were quicker, what they wrote is handed to the engine
-// first, which rebases the message and gives it again. One request is under way at a time, so order is never in doubt.
+// Transport: carries the engine's messages to the sheet's log and back. A message with a change is appended on
+// condition that the log is still at the version the engine has. If another client was faster, the transport gives the
+// engine the newer entries; the engine rebases the message and sends it again. Only one request is in flight, which
+// keeps the order.
 
 import { StratalogError } from "/web/client/errors.js";
 import { Alarm, pauseMs } from "/web/client/backoff.js";
 
 const BACKOFF = { firstMs: 250, limitMs: 15_000 };
 const IDLE_MS = 30_000;
-/** The server's word for a version that its history does not have, or not with that hash. */
+/** The server's error code for a version that its history does not have, or has with another hash. */
 export const LOST = "version-lost";
 const PRESENCE = new Set(["CLIENT_JOINED", "CLIENT_MOVED", "CLIENT_LEFT"]);
 
@@ -15,7 +16,7 @@ export class Transport {
   /** The version of the newest entry that the engine was given, and the hash of the history up to it. */
   version;
   hash;
-  /** Why the server is not reached; null while it is. */
+  /** The error while the server cannot be reached; otherwise null. */
   lastError = null;
   #log;
   #hooks;
@@ -28,11 +29,12 @@ export class Transport {
   #failures = 0;
 
   /**
-   * `log.append(message, version, hash)` answers the entry it became; `log.read(after, hash)` a page of the entries
+   * `log.append(message, version, hash)` returns the new entry; `log.read(after, hash)` returns a page of the entries
    * after a version.
-   * `hooks`: `onEntry(entry)` before the engine sees it; `onState()`; `onRefused(message, error)` for a message that no
-   * further attempt helps; `onEnd(error)`; `onReload()` where the server says so; `onLost()` where it went back to an
-   * older history; `onPresence(message)`; and `give(entry, emit)`, which hands the engine the message of an entry.
+   * `hooks`: `onEntry(entry)` before the engine gets the entry; `onState()`; `onRefused(message, error)` for a message
+   * that the server will never accept; `onEnd(error)` after an error that no retry helps; `onReload()` when the server
+   * asks for a reload or the sheet was restored; `onLost()` when the server went back to an older history;
+   * `onPresence(message)`; and `give(entry, emit)`, which gives the engine the message of an entry.
    */
   constructor({ version, hash }, log, hooks) {
     this.version = version;
@@ -41,7 +43,7 @@ export class Transport {
     this.#hooks = hooks;
   }
 
-  // What the engine calls.
+  // Methods for the engine.
 
   async sendMessage(message) {
     if (PRESENCE.has(message.type)) return this.#hooks.onPresence(message);
@@ -59,9 +61,9 @@ export class Transport {
     this.#callbacks.delete(id);
   }
 
-  // What the page calls.
+  // Methods for the page.
 
-  /** Hand the engine a message that is no entry, as presence is. */
+  /** Give the engine a message that is no entry, such as presence. */
   emit(message) {
     for (const callback of this.#callbacks.values()) callback(message);
   }
@@ -82,7 +84,7 @@ export class Transport {
     this.#loop = this.#loop.then(() => this.#run());
   }
 
-  /** Say nothing more to the server; what is under way is let go of, and found out about later. */
+  /** Send nothing more. A request in flight finishes, and the returned promise resolves after it. */
   stop() {
     this.#isRunning = false;
     this.lastError = null;
@@ -90,16 +92,16 @@ export class Transport {
     return this.#loop;
   }
 
-  /** The server knows of this version; of some other where none is said. */
+  /** Read new entries, since the server has `version`, or has an unknown version. */
   poke(version = Infinity) {
-    // An older one may be late, or say that the server went back.
+    // An older version may be a late poke, or show that the server went back, so it leads to a read, too.
     if (version === this.version) return;
     this.#isBehind = true;
     this.#failures = 0;
     this.#alarm.ring();
   }
 
-  /** Give the engine entries that were read already. */
+  /** Give the engine entries that the caller has read. */
   take(entries) {
     for (const entry of entries) this.#deliver(entry);
   }
@@ -109,7 +111,7 @@ export class Transport {
     this.#outgoing = null;
   }
 
-  /** Give the engine an entry that is the next one; earlier ones are known already. */
+  /** Give the engine the next entry. Ignores an entry that the engine already has. */
   #deliver(entry) {
     if (entry.version <= this.version) return;
     if (entry.version !== this.version + 1) throw new StratalogError("corrupt", "an entry is missing", entry);
@@ -141,7 +143,7 @@ export class Transport {
     if (this.#isBehind) return this.#read();
     if (this.#outgoing) return this.#append(this.#outgoing);
     await this.#alarm.wait(IDLE_MS);
-    // Nothing rang: perhaps a poke was lost.
+    // After an idle wait, read: a poke may have been lost.
     this.#isBehind ||= !this.#outgoing;
   }
 
@@ -163,7 +165,7 @@ export class Transport {
     try {
       const entry = await this.#log.append(message, this.version, this.hash);
       if (entry.version === this.version + 1) this.#deliver(entry);
-      // It was there already, before what this model began with.
+      // The entry is older than the model's start, so the model cannot acknowledge it.
       else if (entry.version <= this.version) this.#hooks.onRefused(message, null);
       else this.#isBehind = true;
     } catch (error) {
@@ -187,10 +189,10 @@ export class Transport {
   }
 }
 
-/** Whether it is this message that the server will not have. */
+/** Whether the server refuses this message itself. */
 const isRefusal = ({ code }) => code === "limit-exceeded" || code === "invalid";
 
-/** Whether trying again may help, of itself: nobody answered, or the server says that it cannot now. */
+/** Whether a retry may help: no response came, or the server is temporarily unable to answer. */
 function isPassing({ code, details }) {
   const status = details?.status ?? 0;
   return code === "outcome-unknown" || status === 429 || status === 408 || (status >= 500 && status !== 501);

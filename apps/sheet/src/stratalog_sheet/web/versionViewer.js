@@ -1,5 +1,5 @@
-// Version viewer: a sheet at any of its versions, in a model of its own that only reads. To go forward it applies
-// entries. To go back it takes entries back, or makes another model where that cannot be done.
+// Version viewer: a sheet at any of its versions, in a read-only model of its own. To go forward it applies entries. To
+// go back it takes entries back, or makes another model if that is impossible.
 
 import { makeModel, prepared, rewind } from "./engine.js";
 
@@ -21,7 +21,7 @@ export class VersionViewer {
     this.#page = page;
   }
 
-  /** Show a version. True where there is another model than before. */
+  /** Show a version. Returns whether the model is a new one. */
   async show(version) {
     if (!this.#reaches(version)) await this.#load(version);
     if (version === this.version) return false;
@@ -30,19 +30,19 @@ export class VersionViewer {
     return this.#make(version);
   }
 
-  /** Forget what was read: the server has another history. */
+  /** Drop all loaded data, because the server has another history. */
   forget() {
     Object.assign(this, { model: null, version: -1 });
     this.#base = null;
     this.#entries = [];
   }
 
-  /** The cells that stand out. */
+  /** The marks of the page, which the canvas draws. */
   get marks() {
     return this.#page.marks;
   }
 
-  /** The entry of a version, if it is known. */
+  /** The entry of a version, if it is loaded. */
   entry(version) {
     return this.#entries[version - (this.#base?.version ?? 0) - 1];
   }
@@ -85,7 +85,7 @@ export class VersionViewer {
 
   #make(version) {
     this.#transport = new Silent();
-    // A model may change what it is made of, and this is needed again.
+    // Parse anew each time: a model may change its data, and the base is needed again.
     const data = JSON.parse(this.#base.text);
     const options = { client: CLIENT, transport: this.#transport, isReadOnly: true, page: this.#page };
     this.model = makeModel(data, this.#between(this.#base.version, version), options);
@@ -94,13 +94,13 @@ export class VersionViewer {
   }
 }
 
-// What comes after a restore stands on another state, which is a base of its own.
+// Entries after a restore need another base: they build on the restored state.
 function untilRestore(entries) {
   const index = entries.findIndex(({ type }) => type === "restored");
   return index < 0 ? entries : entries.slice(0, index);
 }
 
-/** A transport that says nothing to anybody, and hands on what it is given. */
+/** A transport that sends nothing, and gives the engine the emitted messages. */
 class Silent {
   /** @type {(message: any) => void} */
   #callback = () => {};

@@ -1,5 +1,5 @@
-// Workbook: a sheet that is open in this page. The transport connects its model to the log. From the offline cache it
-// opens again with only what is new, and without the server too, and loses nothing that was typed.
+// Workbook: a sheet that is open in this page. The transport connects its model to the log. With the offline cache it
+// opens again after fetching only new entries, or without the server, and keeps all typed changes.
 
 import { StratalogError } from "/web/client/errors.js";
 import { Live } from "/web/client/live.js";
@@ -12,15 +12,15 @@ import { token } from "./server.js";
 import { LOST, Transport } from "./transport.js";
 
 const BEHIND_ENTRIES_MAX = 1500;
-/** Farther back than this, conflicts are not followed through what came while the page was closed. */
+/** Conflicts follow the entries that came while the page was closed, unless there are more than this. */
 const FOLLOWED_ENTRIES_MAX = 200;
 
 export class Workbook extends EventTarget {
   model = null;
   facts = null;
-  /** Whether the user wants to be online, which the network may not allow. */
+  /** Whether the user wants to be online. The network may still be down. */
   isOnline = true;
-  /** Why nothing more goes to the server or comes from it, for good; null while it does. */
+  /** The error that ended synchronisation for good; otherwise null. */
   fault = null;
   presence;
   conflicts = new Conflicts();
@@ -35,7 +35,7 @@ export class Workbook extends EventTarget {
   #page;
   #watch;
 
-  /** `me.name` signs and is shown to others; `page` is what the engine's plugins of this page can ask. */
+  /** `me.name` is the author's name, which others see. The page's plugins of the engine use `page`. */
   constructor(server, sheet, me, page = {}) {
     super();
     this.#server = server;
@@ -51,12 +51,12 @@ export class Workbook extends EventTarget {
     return this.#transport?.version ?? 0;
   }
 
-  /** What people call the sheet. */
+  /** The title of the sheet; its name if it has no title. */
   get title() {
     return this.facts?.title || this.#sheet;
   }
 
-  /** Whether the sheet is gone for good. What waits is kept until it is let go of. */
+  /** Whether the sheet was deleted for good. Pending changes stay stored until `forget`. */
   get isDeleted() {
     return this.fault?.code === "not-found";
   }
@@ -74,17 +74,17 @@ export class Workbook extends EventTarget {
     return this.waiting ? "saving" : "saved";
   }
 
-  /** Whether what waits outlives the page. */
+  /** Whether pending changes outlive the page. */
   get hasOfflineCache() {
     return this.#offlineCache !== null;
   }
 
-  /** How many changes no entry holds yet. */
+  /** The number of uncommitted changes. */
   get waiting() {
     return this.model ? this.model.session.pendingMessages.length : 0;
   }
 
-  /** Open the sheet, from the offline cache and from the server. Throws where neither has it. */
+  /** Open the sheet, from the offline cache and from the server. Throws if neither has it. */
   async open() {
     this.#offlineCache = await OfflineCache.open(this.#server.path(this.#sheet)).catch(() => null);
     await this.#load();
@@ -118,7 +118,7 @@ export class Workbook extends EventTarget {
     this.#announce("state");
   }
 
-  /** Delete this sheet's offline cache, and what waits. */
+  /** Delete this tab's pending changes, and the sheet's cache unless another tab has pending changes. */
   async forget() {
     await this.#offlineCache?.forget();
   }
@@ -154,19 +154,19 @@ export class Workbook extends EventTarget {
     this.#server.incarnation = this.facts.incarnation;
   }
 
-  /** What waits may be of a sheet that was deleted before this one was given its name. Throws where that is so. */
+  /** Check that the pending changes are not of a deleted sheet whose name was reused. Throws, or drops them, if so. */
   #checkIncarnation(cached) {
     const known = cached.snapshot?.facts.incarnation;
     const typed = cached.pending && (cached.pending.incarnation ?? known);
     if (!typed || typed === this.facts.incarnation) return;
     if (typed === known) throw new StratalogError("not-found", "the sheet was deleted, and its name was reused");
-    // Another tab has opened the new one: what those changes stand on is not here any more.
+    // Another tab has cached the new sheet, so the snapshot below these changes is gone. Drop them.
     cached.pending = null;
     const text = "changes that waited here were made to a sheet of this name that was deleted";
     this.#announce("error", new StratalogError("conflict", text));
   }
 
-  /** What is cached, where the server is away, or the sheet is gone and something of it waits. Else it throws. */
+  /** Return the cached sheet if the server is away, or if the sheet is deleted with changes pending. Else throws. */
   async #fallBack(cached, error) {
     const isGone = error.code === "not-found";
     const isShown = cached.snapshot && (isGone ? cached.pending : error.code === "outcome-unknown");
@@ -180,7 +180,7 @@ export class Workbook extends EventTarget {
     return cached;
   }
 
-  /** The snapshot and entries to begin with: those that are cached where they are near enough to the newest. */
+  /** Return the snapshot and entries to begin with: the cached ones, if they are near enough to the newest version. */
   async #fetch(cached) {
     const { snapshot, entries } = cached;
     const path = this.#server.path(this.#sheet, "/load");
@@ -196,13 +196,13 @@ export class Workbook extends EventTarget {
     }
     const answer = await this.#server.get(path);
     const fresh = { version: answer.base, hash: answer.hash, facts: this.facts };
-    // As text: the browser would take longer to store it, and to give it back, as an object.
+    // Store the data as text, because the browser stores and reads an object more slowly.
     this.#offlineCache?.putSnapshot({ ...fresh, text: JSON.stringify(answer.data) });
     this.#offlineCache?.putEntries(answer.entries);
     return { snapshot: { ...fresh, data: answer.data }, entries: answer.entries };
   }
 
-  /** What is cached is of a history that the server has lost: what waits is done again on what the server has. */
+  /** The server has lost the cached history, so the pending changes will be repeated on the server's state. */
   #leaveLost({ pending }, error) {
     if (error.code !== LOST) throw error;
     if (pending) pending.version = -1;
@@ -214,14 +214,14 @@ export class Workbook extends EventTarget {
     this.#announce("error", new StratalogError(LOST, text));
   }
 
-  /** Whether what is cached is worth going on with; what waits needs it in any case, to be rebased. */
+  /** Whether to use the cached snapshot. Pending changes need it in any case, to be rebased. */
   #isNear({ snapshot, pending }) {
     return pending !== null || this.facts.version - snapshot.version <= BEHIND_ENTRIES_MAX;
   }
 
   /**
-   * The model: the snapshot, the entries that what waits was typed at, then what waits, and then the other entries,
-   * which rebase it. Where nothing waits, conflicts are where the version `followed` has them.
+   * Make the model from the snapshot, the entries up to the version of the pending changes, these changes, and then the
+   * later entries, which rebase them. Without pending changes, `followed` is the version of the conflicts' positions.
    */
   #make(snapshot, entries, pending, followed = Infinity) {
     const isBase = pending !== null && snapshot.version <= pending.version;
@@ -263,7 +263,7 @@ export class Workbook extends EventTarget {
     }));
   }
 
-  /** Make the model anew from the server, with what waits done again: after a restore, or when too far behind. */
+  /** Load a new model from the server and repeat the pending changes: after a restore, or when too far behind. */
   async reload(without = "") {
     if (this.#isReloading) return;
     this.#isReloading = true;
@@ -280,13 +280,13 @@ export class Workbook extends EventTarget {
     }
   }
 
-  /** Make the model of what was loaded instead, with what waits, which is moved to where its cells are there. */
+  /** Replace the model by one of the loaded data. Pending changes are moved to the new positions of their cells. */
   async #exchange(loaded, without = "") {
     await this.#catchUp();
     const moves = await this.#movesTo(loaded);
     this.#announce("reload");
     this.#dropWaitingUndo();
-    // What was typed while that took is moved, too.
+    // Move the pending changes only now, so that those typed during the requests are moved, too.
     this.#watch.carry(moves, this.version, (message) => this.#transport.emit(message));
     const messages = pendingOf(this.model).filter(({ nextRevisionId }) => nextRevisionId !== without);
     this.model.off("update", this);
@@ -294,7 +294,7 @@ export class Workbook extends EventTarget {
     this.#make(loaded.snapshot, loaded.entries, { version: -1, messages });
   }
 
-  /** Take what came before a restore: what was sent may be among it, and waits no more. */
+  /** Take the entries before a restore: a sent change may be among them, and is then no longer pending. */
   async #catchUp() {
     const asked = { after: this.version, hash: this.#transport.hash };
     const answer = this.#server.get(this.#server.path(this.#sheet, "/entries"), asked);
@@ -302,14 +302,14 @@ export class Workbook extends EventTarget {
     this.#transport.take(beforeRestore(entries));
   }
 
-  /** How cells move from what is shown to what was loaded; nowhere, where the server does not know what is shown. */
+  /** Fetch how cells move from the shown version to the loaded one; nothing if the server cannot say. */
   async #movesTo({ snapshot, entries }) {
     const target = entries.at(-1)?.version ?? snapshot.version;
     const asked = { source: this.version, target, hash: this.#transport.hash };
     return this.#server.get(this.#server.path(this.#sheet, "/moves"), asked).catch(() => []);
   }
 
-  /** The server went back to an older history, as after a restore. What waits is done again on it. */
+  /** Follow a server that went back to an older history, as from a backup. Pending changes are repeated on it. */
   async #leaveBranch() {
     await this.reload();
     this.#announce("lost");
@@ -323,7 +323,7 @@ export class Workbook extends EventTarget {
     else this.#dropWaitingUndo();
   }
 
-  /** An undo needs the server's word, and until that comes the engine takes no other change. */
+  /** Take back waiting undos while the server is away: until it acknowledges them, the engine accepts no change. */
   #react() {
     if (this.#transport.lastError) this.#dropWaitingUndo();
     this.#announce("state");
@@ -346,7 +346,7 @@ export class Workbook extends EventTarget {
     this.#save();
   }
 
-  /** Keep what waits. Changes come in bursts, and each is kept before the page can end. */
+  /** Store the pending changes, once for each burst of changes. A microtask runs before the page can end. */
   #save() {
     if (this.#isSaving) return;
     this.#isSaving = true;
@@ -385,13 +385,13 @@ export class Workbook extends EventTarget {
   }
 }
 
-/** The entries that the model can be given. */
+/** The entries before a restore. The model cannot take the later ones. */
 function beforeRestore(entries) {
   const index = entries.findIndex(({ type }) => type === "restored");
   return index < 0 ? entries : entries.slice(0, index);
 }
 
-/** Whether what waits was typed at a version that what was loaded does not lead through, as after a restore. */
+/** Whether the loaded data begin after the version of the pending changes, as after a restore. */
 const isLeft = ({ snapshot, pending }, loaded) =>
   snapshot !== null && snapshot.version <= pending?.version && pending.version < loaded.snapshot.version;
 

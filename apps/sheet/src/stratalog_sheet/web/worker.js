@@ -1,4 +1,4 @@
-// Worker: gives the pages of sheets while the server is away. What the server gives comes first, and is stored.
+// Worker: serves the pages of sheets while the server is away. Otherwise it serves the server's response and stores it.
 {
   const CACHE = "stratalog pages";
   const PAGES = "/web/";
@@ -29,7 +29,7 @@
     const { method, url } = event.request;
     const { origin, pathname } = new URL(url);
     if (method !== "GET" || origin !== location.origin || !pathname.startsWith(PAGES)) return;
-    // Which sheet a page shows is in its query, and the page is the same for all.
+    // Leave out the query, which names the sheet: the page is the same for all sheets.
     event.respondWith(newest(event, origin + pathname));
   });
 }

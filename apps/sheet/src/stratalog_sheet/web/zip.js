@@ -1,4 +1,4 @@
-// Zip: files as one archive, each as it is. So a page can make a workbook of what it has without asking anybody.
+// Zip: files as one uncompressed archive, so that a page can make a workbook file without the server.
 
 const encoder = new TextEncoder();
 const UTF8 = 0x0800;
@@ -8,7 +8,7 @@ const TABLE = Uint32Array.from({ length: 256 }, (_, byte) => {
   return byte;
 });
 
-/** The archive of files that have a path and a content, which is text. */
+/** Return the archive of files, each with a path and a text as content. */
 export function zip(files) {
   const entries = files.map(({ path, content }) => ({ name: encoder.encode(path), body: encoder.encode(content) }));
   const parts = [];
@@ -28,7 +28,7 @@ export function zip(files) {
   return new Blob([...parts, ...directory, end]);
 }
 
-/** Numbers of so many bytes each, the lowest byte first. */
+/** Pack numbers into the given count of bytes each, the lowest byte first. */
 const packed = (numbers) =>
   Uint8Array.from(numbers.flatMap(([size, value]) => Array.from({ length: size }, (_, byte) => value >>> (8 * byte))));
 
