@@ -69,7 +69,7 @@ class Device:
         return Pull(self.group, self.cookie)
 
     def learn(self, request: Push, pushed: Pushed) -> None:
-        """Process the answer to a push. Only `collected` has an effect: pulls, not pushes, confirm mutations."""
+        """Record the outcomes of a push. Only `collected` changes the device: pulls, not pushes, confirm mutations."""
         self.outcomes += [(request.origin, outcome) for outcome in pushed.outcomes]
         statuses = {one.status for one in pushed.outcomes if one.client in self.clients}
         if "wrong-group" in statuses or "mismatch" in statuses:

@@ -60,7 +60,7 @@ def _last_range(before: Any, lost: tuple[int, int]) -> Any:
 
 
 def _begin_anew(self: Traveller, request: Any, pulled: Pulled) -> bool:
-    """Resend the pending mutations under another client id once an answer shows that the server was restored."""
+    """Resend the pending mutations under another client id once an answer names lost mutations."""
     taken = _take(self, request, pulled)
     if taken and pulled.lost:
         self.begin_again()

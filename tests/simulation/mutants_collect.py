@@ -91,7 +91,10 @@ def _put_new_blobs(self: MemoryIndex, blobs: Mapping[str, bytes]) -> None:
 
 
 class FreezingCollectWorld(CollectWorld):
-    """Processes freeze often. A whole collection must fit between a commit and its effect: else once in 600 seeds."""
+    """Processes freeze often, so that a whole collection fits between a commit and its effect.
+
+    With the usual weather that happens once in 600 seeds.
+    """
 
     freeze_rate = 0.15
 

@@ -203,7 +203,8 @@ def _end_unsure(self: Any, floor: int) -> int:
 def _append_patiently(self: Any, pending: PendingEntry) -> Entry:
     """The mutant of `Appender.append` that reads the positions in doubt after a minute, and then reports Unavailable.
 
-    It still raises OutcomeUnknown where the write may have been freed, or where the name record has changed.
+    It still raises OutcomeUnknown where it finds the write, where the write may have been freed, or where the name
+    record has changed.
     """
     environment, began = self.environment, Observation(self.environment.clock)
     try:

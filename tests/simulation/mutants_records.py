@@ -81,7 +81,7 @@ def _noted(self: RecordAppend, planned: Planned) -> None:
 
 
 def _upload_later(self: RecordBody, body: bytes | None) -> None:
-    """Write the pointer first."""
+    """Write the pointer before its blob is put."""
     if body is not None:
         self._point_to(BodyRef(sha256(body), len(body)))
 

@@ -29,7 +29,7 @@ class SimulatedPool(Executor):
 
 
 class _Answer(Future[Any]):
-    """The future of a call. A caller that waits for it parks its actor."""
+    """The future of a call. A caller that waits for the result is parked."""
 
     def __init__(self, scheduler: Scheduler) -> None:
         super().__init__()

@@ -161,7 +161,7 @@ def test_seeds_pass_and_leave_nothing_behind(tmp_path: Path, monkeypatch: pytest
 
 
 def test_what_sqlites_processes_share_is_gone_after_a_failure(tmp_path: Path) -> None:
-    """Shared memory is lost in a failure. It holds random numbers."""
+    """SQLite creates its shared memory anew. Random numbers in it would make a seed differ from run to run."""
 
     def change(disk: Disk, folder: Path) -> None:
         write(folder / "store.db-shm", OLD)

@@ -115,7 +115,7 @@ def append(index: Index, clock: Clock, entry: Entry, attempts_max: int) -> int:
 
 
 def settle_or_put(index: Index, entry: Entry, doubtful: set[int]) -> int:
-    """Make one attempt. Read the head first: an earlier put that lands after that read fails this put, or is it."""
+    """Make one attempt. Read the head first: a late put that lands after it makes this put fail, or is this entry."""
     newest = head(index)
     return settled(index, entry, doubtful) or put(index, entry, newest + 1, doubtful)
 

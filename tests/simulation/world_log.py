@@ -314,7 +314,7 @@ class LogWorld:
         return log if name == MAIN else open_log(log.environment, ORGANISATION, name)
 
     def _check_log(self, log: Log, truth: Truth) -> None:
-        """Check that a living log reads completely from its floor on, even if ancestors were deleted."""
+        """Check that a living log reads completely from its floor on, whatever happened to its ancestors."""
         record = log.record
         floors = [truth.logs[parent.prefix].floor for parent in record.lineage]
         for parent, floor in zip(record.lineage, floors, strict=True):

@@ -143,7 +143,7 @@ class RecordsWorld:
             raise Violation("batch", "a body was not answered", body=unanswered)
 
     def reuse(self, process: Process, records: Records) -> None:
-        """Put records that no other actor writes, and reuse their write ids: in honest retries, or for forgeries."""
+        """Put records that no other actor writes, and reuse their write ids: in honest retries and in forgeries."""
         pool = None if process.index.joint_commits else SimulatedPool(process)
         puts = partial(put_through, pool, records.environment, ORGANISATION, records._heads)
         write_ids = [self._write_id(process, "own") for _ in range(3)]
