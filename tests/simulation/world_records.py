@@ -294,7 +294,7 @@ class RecordsWorld:
         return found
 
     def _check_chain(self, hashes: list[bytes], write: Put) -> None:
-        """Check that a version stores the hash of its history, a salt of its own, and its call's principal."""
+        """Check that a version stores the hash of its history with salt and time, a new salt, and its principal."""
         attributes = write.item.attributes
         before = hashes[-1] if hashes else first_hash(attributes)
         hashes.append(next_record_hash(before, len(hashes) + 1, attributes))
