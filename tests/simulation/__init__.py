@@ -3,47 +3,47 @@
 Modules
 -------
 simulate            runs many seeds: `make simulate`, `make mutants`
-worlds              what a world is, and how one seed runs
+worlds              the protocol of a world, and the run of one seed
 world_index         writers on the index alone
 world_log           appenders, readers, retention, forks, deletion
 world_documents     clients of documents over several processes
 world_records       writers, readers and retention of records
 world_snapshots     commits while the blob store is away
-world_clients       clients that are forgotten, and come back
-world_collect       collectors beside documents
-world_decay         blobs that are damaged at rest, beside floors and collection
-world_backup        backups beside all that changes
+world_clients       clients that are forgotten and return
+world_collect       collectors that run while documents change
+world_decay         blobs that are damaged at rest, during raised floors and collection
+world_backup        backups that run while everything changes
 world_sync          devices that push and pull over a network
-world_branches      devices whose server goes back, or is a copy that went its own way
+world_branches      devices whose server was restored from a backup, or is a copy that diverged
 world_queue         devices whose pushes are queued, and workers
 world_disk          SQLite and files under power failures
 world_folder        processes that share a folder of blobs, and are killed
 world_threads       threads of one handle
 world_turns         processes that share a file
 world_hosted_turns  processes that share a log at a hosted index
-world_usage         a server that is held to quotas, and measurements of what is stored
-inspected           the check that a store verifies
-healthy             inspects what other worlds leave, and while they go on
+world_usage         a server that enforces quotas, and measurements of the stored amounts
+inspected           the check that an undamaged store verifies
+healthy             inspections of the stores of other worlds, during and after their runs
 actors              steps that actors of all worlds share
 faulty              mutators that fail, and the check of their dead letters
-hostile             writers who use keys and names that are not theirs
+hostile             writers that use other writers' keys and reserved names
 devices             the clients of worlds `sync` and `queue`
 travellers          devices of the world `branches`
 places              backends in memory, and processes that reach them over faulty ports
 file_steps          steps at single file operations
 scratch             folders of the worlds that work on real files
 pool                thread pools on the scheduler
-threads_handle      a handle that checks each answer against earlier ones
+threads_handle      a handle that checks each result against earlier ones
 interleaving        yields at each access of a shared attribute
 racing              a class for the tests of interleaving
 log_truth           the model of a log
-log_outcomes        the answers to creations, forks, deletions and raised floors
-scrub_truth         when a scrub read which blob
-records_truth       what hash each version of a record has, by its item alone
+log_outcomes        the outcomes of creations, forks, deletions and raised floors
+scrub_truth         the time of the scrub's last read of each blob
+records_truth       the hash of each version of a record, computed from its item alone
 documents_truth     the model of a document
 disk_document       a document of the world `disk`
 documents_jobs      clients and forks that outlive processes
-mutants             what a planted bug is, and the hunt
+mutants             the definition of a planted bug, and the hunt for it
 mutants_log         bugs of the log
 mutants_documents   bugs of documents
 mutants_records     bugs of records
@@ -53,7 +53,7 @@ mutants_backup      bugs of backups
 mutants_disk        bugs of the SQLite file and the folder of blobs
 mutants_folder      bugs of a folder that processes share
 mutants_sync        bugs of push and pull
-mutants_branches    bugs of how clients of a lost branch go on
+mutants_branches    bugs of how clients of a lost branch resume
 mutants_queue       bugs of the queue path
 mutants_threads     bugs of shared handles
 """

@@ -1,4 +1,4 @@
-"""What actors do alike in every world: take turns that outlive a crash, dawdle, choose, and open the store."""
+"""Steps that the actors of every world share: take turns that outlive a crash, dawdle, choose, and open the store."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ T = TypeVar("T")
 
 
 class Turns(dict[str, int]):
-    """How many turns each actor has left. A process that is started anew goes on where its predecessor was."""
+    """The number of turns that each actor has left. A restarted process continues where its predecessor ended."""
 
     def take(self, name: str) -> bool:
-        """Take one turn of that actor's; False where none is left."""
+        """Take one of the actor's turns. Return False if none is left."""
         if not self[name]:
             return False
         self[name] -= 1
@@ -28,17 +28,17 @@ class Turns(dict[str, int]):
 
 
 def dawdle(clock: Clock, chance: float, seconds_max: float) -> None:
-    """With that chance, sleep for some part of ``seconds_max``."""
+    """With probability ``chance``, sleep for a random part of ``seconds_max``."""
     if clock.random() < chance:
         clock.sleep(seconds_max * clock.random())
 
 
 def choose(clock: Clock, options: Sequence[T]) -> T:
-    """One of the options, by the chance of the process that asks."""
+    """Return a random option, drawn from the clock of the calling process."""
     return options[int(clock.random() * len(options))]
 
 
 def log_place(ends: Place | Process, settings: LogSettings) -> LogPlace:
-    """A store over the ports of a process, or over the honest ones of a place, for set-up and checks."""
+    """Return a store over the ports of a process, or over the faultless ports of a place for set-up and checks."""
     background = ActorTasks(ends) if isinstance(ends, Process) else InlineTasks()
     return LogPlace(ends.index, ends.blobs, ends.clock, settings, background=background)

@@ -1,4 +1,4 @@
-"""Devices: what a client must at least keep to stay in step, and what each was told, to be held against the log."""
+"""Devices: the least state that a synchronised client must keep, and a record of its answers to check with the log."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ FINAL = ("applied", "rejected", "seen")
 
 
 class Sighting(msgspec.Struct, frozen=True):
-    """A state that a device came to: of which version, and how far its clients had got there, as it was told."""
+    """A state that a device reached by a pull: its version, its content, and the last ids of its clients."""
 
     origin: str
     version: int
@@ -34,7 +34,7 @@ class Sighting(msgspec.Struct, frozen=True):
 class Device:
     """A group of clients with one state: content, cookie, last ids, and the mutations no pull has confirmed.
 
-    A device outlives every process; it only forgets what is under way when it is ``reloaded``.
+    A device outlives every process. When it is ``reloaded`` it drops only the answers that it has not read.
     """
 
     def __init__(self, name: str, document: str, random: Random) -> None:
@@ -48,7 +48,7 @@ class Device:
         self.outcomes: list[tuple[str, Outcome]] = []
         self.rejections: list[tuple[str, Rejection]] = []
         self.groups: dict[str, str] = {}
-        """Client → group, for every client the device ever was."""
+        """Client → group, for every client that the device ever used."""
 
         self.inbox: list[tuple[Push | Pull, Any]] = []
         self.life = 0
@@ -56,20 +56,20 @@ class Device:
         self._begin()
 
     def mutate(self, name: str, args: Any) -> None:
-        """Another mutation, pending, by one of the tabs."""
+        """Add a pending mutation by one of the tabs."""
         client = self._random.choice(self.clients)
         self.pending.append(Mutation(client=client, id=self._next(client), name=name, args=args))
 
     def push(self, first: int = 0) -> Push:
-        """What is pending from ``first`` on."""
+        """Return a push of the pending mutations from index ``first`` on."""
         return Push(self.group, self.pending[first:], self.cookie.origin if self.cookie else "")
 
     def pull(self) -> Pull:
-        """What is new since the cookie."""
+        """Return a pull of the changes since the cookie."""
         return Pull(self.group, self.cookie)
 
     def learn(self, request: Push, pushed: Pushed) -> None:
-        """Take over the answer to a push: pulls confirm, so that only what ends a client's life counts."""
+        """Record the outcomes of a push. Only `collected` changes the device: pulls, not pushes, confirm mutations."""
         self.outcomes += [(request.origin, outcome) for outcome in pushed.outcomes]
         statuses = {one.status for one in pushed.outcomes if one.client in self.clients}
         if "wrong-group" in statuses or "mismatch" in statuses:
@@ -78,7 +78,7 @@ class Device:
             self.begin_again()
 
     def take(self, request: Pull, pulled: Pulled) -> bool:
-        """Take over the answer to a pull; False for one to a cookie that is not the present one any more."""
+        """Apply the answer to a pull. Return False if the request's cookie is no longer the current one."""
         if request != self.pull():
             return False
         self._check_order(pulled.cookie)
@@ -95,18 +95,18 @@ class Device:
         return True
 
     def begin_again(self) -> None:
-        """Go on as a new group with the same state and cookie; what is pending is sent anew, under new numbers."""
+        """Continue as a new group with the same state and cookie. Renumber the pending mutations, to be sent again."""
         waiting = self.pending
         self._begin()
         for one in waiting:
             self.mutate(one.name, one.args)
 
     def reload(self) -> None:
-        """Forget what is under way."""
+        """Drop the answers that were not read yet."""
         self.inbox.clear()
 
     def check(self, truths: Mapping[str, Truth]) -> None:
-        """Hold what the device held and was told against the log of each document."""
+        """Check the device's states, outcomes and rejections against the log of each document."""
         for seen in self.sightings:
             _check_sighting(seen, truths[seen.origin])
         for origin, one in self.rejections:
@@ -123,7 +123,7 @@ class Device:
         self.pending = []
 
     def _next(self, client: str) -> int:
-        """A client's numbers run on, whatever was confirmed."""
+        """Return the client's next number: one above its newest pending or confirmed mutation."""
         ids = [one.id for one in self.pending if one.client == client]
         return max([*ids, self.last.get(client, 0)]) + 1
 
@@ -153,7 +153,7 @@ class Device:
 
 
 def check_heirs(truths: Sequence[Truth]) -> None:
-    """No client takes effect in two incarnations: what was meant for one does not touch another."""
+    """Check that no client took effect in two incarnations: a mutation for one must not reach another."""
     met: set[str] = set()
     for truth in truths:
         clients = {client for client, _ in truth.committed}
@@ -163,7 +163,7 @@ def check_heirs(truths: Sequence[Truth]) -> None:
 
 
 def check_owners(truth: Truth, groups: Mapping[str, str]) -> None:
-    """Every client is bound to the device whose it is."""
+    """Check that every client is bound to its device's group and owner."""
     for entry in truth.entries.values():
         for client, group, owner in read_commit(entry).bindings:
             if groups.get(client) != group or owner != _owner(group.partition("/")[0]):
@@ -171,7 +171,7 @@ def check_owners(truth: Truth, groups: Mapping[str, str]) -> None:
 
 
 def _check_sighting(seen: Sighting, truth: Truth) -> None:
-    """What a device held is what the mutations up to that version make, and its clients had got as far, no further."""
+    """Check that a device's content and last ids are exactly those of the log at that version."""
     there = truth.states[seen.version]
     if seen.content != there:
         keys = sorted(key for key in seen.content.keys() | there.keys() if seen.content.get(key) != there.get(key))
@@ -189,7 +189,7 @@ def _check_rejection(one: Rejection, truth: Truth) -> None:
 
 
 def _last_ids(truth: Truth, version: int) -> dict[str, int]:
-    """The number of each client's newest mutation at a version."""
+    """Return the number of each client's newest mutation at a version."""
     commits = (read_commit(entry) for number, entry in truth.entries.items() if number <= version)
     return {one.client: one.id for commit in commits for one in commit.mutations}
 

@@ -1,4 +1,4 @@
-"""A document on the simulated disk: its client, who sends each change until it is answered, and what must be left."""
+"""A document on the simulated disk: a client that sends each change until it is answered, and the final check."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ NAME = "plan"
 CLIENT = "client"
 KEYS = 3
 SIZES = (20, 800, 4000)
-"""Inside the entry, a row of the database, a file."""
+"""Sizes of values that are stored inside the entry, as a row of the database, and as a file."""
 
 SETTINGS = LogSettings(
     segment_entries_target=3, snapshot_entries_interval=2, body_inline_bytes_max=256, append_seconds_max=1
@@ -30,19 +30,19 @@ SETTINGS = LogSettings(
 
 
 class DiskDocument:
-    """What its client sent and was told, over all lives of the machine."""
+    """The changes that the client sent and the answers that it got, across all power failures of the machine."""
 
     def __init__(self) -> None:
         self.done = 0
-        """The newest change that was answered."""
+        """The number of the newest change that was answered."""
 
     def write(self, database: SqliteDatabase, blobs: Blobs, clock: Clock) -> None:
-        """Send the next change, which may be there already. Raises what the document raises."""
+        """Send the next change, which an earlier try may have committed. Raises the document's errors."""
         Document(self._opened(database, blobs, clock)).apply([_change(self.done + 1)])
         self.done += 1
 
     def check(self, database: SqliteDatabase, blobs: Blobs, clock: Clock, counts: Counts) -> None:
-        """Every change that was answered is there and at most one more, and all of the store verifies."""
+        """Check that the document holds every answered change and at most one more, and that the store verifies."""
         environment = _environment(database, blobs, clock)
         try:
             document = Document(open_log(environment, ORGANISATION, NAME))
@@ -76,7 +76,7 @@ def _change(number: int) -> Mutation:
 
 
 def _content(last: int) -> dict[str, str]:
-    """What the document holds after so many changes."""
+    """Return the document's content after change ``last``."""
     return {_key(number): _value(number) for number in range(1, last + 1)}
 
 

@@ -1,4 +1,4 @@
-"""What the world of documents remembers of its clients and forks, whatever processes come and go."""
+"""Clients and forks as the world of documents remembers them. They outlive its processes."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ __all__ = ["Fork", "Job", "group_of"]
 
 
 class Job(msgspec.Struct):
-    """A client as the world knows it, whatever processes come and go: its mutations, and how many have an answer."""
+    """A client that outlives processes: its mutations, and how many of them have an answer."""
 
     client: str
     mutations: list[Mutation]
@@ -20,7 +20,7 @@ class Job(msgspec.Struct):
 
 
 class Fork(msgspec.Struct):
-    """A fork on its way: its mutations, how many are applied, whether its merge was answered, and how."""
+    """A fork in progress: its mutations, the number of applied ones, and the answer to its merge, if there is one."""
 
     name: str
     mutations: list[Mutation]
@@ -30,5 +30,5 @@ class Fork(msgspec.Struct):
 
 
 def group_of(client: str) -> str:
-    """The group a client is bound to; replays and forkers have none."""
+    """Return the group that a client is bound to. Replays and forkers have none."""
     return f"group of {client}" if client.startswith("client-") else ""

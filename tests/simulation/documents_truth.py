@@ -1,4 +1,4 @@
-"""What was committed to a document, by the index's own journal, folded once more by a model of plain dictionaries."""
+"""The commits of a document, read from the index's journal and folded again by a model of plain dictionaries."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ State = dict[str, bytes]
 
 
 class Told(msgspec.Struct, frozen=True, gc=False):
-    """A final answer as a client got it."""
+    """A final answer that a client received."""
 
     client: str
     id: int
@@ -36,7 +36,7 @@ class Told(msgspec.Struct, frozen=True, gc=False):
 
 
 class Truth:
-    """The entries a log ever had, forgotten ones too, and the state after each by the mutators alone."""
+    """All entries that a log ever had, forgotten ones included, and the state after each, computed by the mutators."""
 
     def __init__(
         self, place: Place, prefix: str, mutators: Mutators, parent: Truth | None = None, first: int = 0
@@ -53,7 +53,7 @@ class Truth:
             self.states[version] = self._fold(self.states[version - 1], entry)
 
     def check_order(self, group_of: Callable[[str], str]) -> None:
-        """Every client's mutations stand as 1, 2, 3 …, and none after its group was collected."""
+        """Check that every client's mutations are committed as 1, 2, 3 …, and none after its group was collected."""
         newest: dict[str, int] = {}
         collected: set[str] = set()
         for version, entry in self.entries.items():
@@ -71,14 +71,14 @@ class Truth:
                 newest[one.client] = one.id
 
     def check_state(self, version: int, whole: dict[str, Any]) -> None:
-        """A state that was read is the one the mutations make."""
+        """Check that the state read at ``version`` is the state that the mutations make."""
         truth = {key: decode(value) for key, value in self.states[version].items()}
         if whole != truth:
             differing = sorted(key for key in whole.keys() | truth.keys() if whole.get(key) != truth.get(key))
             raise Violation("state", "a state is not what its mutations make", version=version, keys=differing)
 
     def check_history(self, document: Document, key: str, oldest: int) -> None:
-        """The changes of one key, newest first, as far as they are kept."""
+        """Check that the history of ``key`` lists exactly its changes after version ``oldest``, newest first."""
         found = [change.version for change in document.history(key) if change.version > oldest]
         expected = [
             version
@@ -89,7 +89,7 @@ class Truth:
             raise Violation("history", "a key's history is not its changes", key=key, found=found, expected=expected)
 
     def check_applied(self, document: Document, client: str, id: int, oldest: int) -> None:
-        """Where a mutation was applied, as far as it is kept and its client was not collected."""
+        """Check that a mutation's version is found, if it is after ``oldest`` and its client was not collected."""
         version = self.committed[client, id][0]
         if version > oldest and document.state().client(client) and document.applied_in(client, id) != version:
             raise Violation("history", "a mutation is not found where it stands", client=client, id=id, version=version)
@@ -120,7 +120,7 @@ class Truth:
 
 
 def check_resumed(entry: Entry, newest: dict[str, int]) -> None:
-    """Clients go on from where they were. ``newest`` is taken to where the entry takes them."""
+    """Check that each client resumes from its newest number, and advance ``newest`` to the numbers in the entry."""
     for client, here, reported, _ in entry.events[0].data[2]:
         if newest.get(client, 0) != here or here >= reported:
             raise Violation("resumed", "a client goes on from another number", client=client, version=entry.version)
@@ -128,12 +128,12 @@ def check_resumed(entry: Entry, newest: dict[str, int]) -> None:
 
 
 def _keys_of(state: State) -> Callable[[str], Iterator[str]]:
-    """The keys of a state with a prefix, in order."""
+    """Return a function that yields the state's keys with a given prefix, in order."""
     return lambda prefix: iter(sorted(key for key in state if key.startswith(prefix)))
 
 
 def check_answer(outcome: Outcome, done: int, *, collecting: bool) -> None:
-    """An answer does not contradict what was acknowledged before it was asked for: ``done`` mutations."""
+    """Check that an answer fits the ``done`` mutations that were acknowledged before its request."""
     status = outcome.status
     wrong = (
         status in ("mismatch", "wrong-group")
@@ -146,7 +146,7 @@ def check_answer(outcome: Outcome, done: int, *, collecting: bool) -> None:
 
 
 def check_told(told: Iterable[Told], truth: Truth) -> None:
-    """What a client was told stands: the version, the outcome and its reason."""
+    """Check that the log confirms each answer to a client: the version, the outcome and its reason."""
     for one in told:
         version, recorded = truth.committed.get((one.client, one.id), (0, None))
         fits = recorded is not None and (
@@ -157,7 +157,7 @@ def check_told(told: Iterable[Told], truth: Truth) -> None:
 
 
 def check_merged(fork: Truth, target: Truth, *, refused: bool) -> None:
-    """Every mutation of a merged fork stands in the target once, in the fork's order, rejected only if it was there.
+    """Check that a merged fork's mutations are in the target once each, in order, with no new rejection.
 
     No mutation of a fork whose merge was refused was committed.
     """
@@ -170,7 +170,7 @@ def check_merged(fork: Truth, target: Truth, *, refused: bool) -> None:
 
 
 def check_projected(rows: Iterable[Item], truth: Truth) -> None:
-    """A projection that has caught up has one row for each entry, and says what the entry says."""
+    """Check that a projection that has caught up has one row for each entry, with the entry's facts."""
     found = [(row.attributes["v"], row.attributes["n"]) for row in rows]
     expected = [(version, len(read_commit(entry).mutations)) for version, entry in truth.entries.items()]
     if found != expected:
@@ -178,7 +178,7 @@ def check_projected(rows: Iterable[Item], truth: Truth) -> None:
 
 
 def _entries(place: Place, prefix: str, owner: str) -> dict[int, Entry]:
-    """The first put of each version of a log: what comes later into a freed place is a stray and no entry."""
+    """Return the first put of each version of a log. A later put into a freed position is an orphan, not an entry."""
     found: dict[int, Entry] = {}
     for item in _items(writes for _, writes in place.index._journal):
         head, _, segment = item.partition.rpartition("/")

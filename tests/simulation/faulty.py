@@ -1,4 +1,4 @@
-"""Mutators that fail: one by its own fault each time, one now and then since its process is short of memory."""
+"""Mutators that fail: one always fails by its own fault; one sometimes fails because its process lacks memory."""
 
 from __future__ import annotations
 
@@ -24,12 +24,12 @@ def copy(draft: Draft, args: Any) -> None:
 
 
 def broken(draft: Draft, args: Any) -> None:
-    """An application's fault: an exception that no rule of it stands for."""
+    """Raise an unexpected exception, as a faulty application does."""
     raise ZeroDivisionError(str(args))
 
 
 def short(draft: Draft, args: Any) -> None:
-    """What changes the document where there is memory for it."""
+    """Change the document. `faulty_rules` replaces this mutator by one that sometimes lacks memory."""
     draft.put(SHORT, draft.get(SHORT, 0) + args["by"])
 
 
@@ -37,7 +37,7 @@ RULES = Rules(mutators={**BUILT_IN_MUTATORS, "copy": copy, "broken": broken, "sh
 
 
 def faulty_rules(scheduler: Scheduler) -> Rules:
-    """The same rules in processes that are short of memory now and then."""
+    """Return the same rules for processes that sometimes lack memory."""
 
     def short_of_memory(draft: Draft, args: Any) -> None:
         if scheduler.random.random() < SHORTAGE:
@@ -49,7 +49,7 @@ def faulty_rules(scheduler: Scheduler) -> Rules:
 
 
 def check_letters(place: Place, incarnation: str, truth: Truth) -> None:
-    """Each mutation that was rejected for a fault is a dead letter with its reason, and no other mutation is."""
+    """Check that exactly the mutations rejected for a fault have a dead letter, each with the mutation's reason."""
     letters = {
         (letter.client, letter.id): letter
         for _, letter in list_rejections(place.index)

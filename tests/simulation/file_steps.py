@@ -1,7 +1,7 @@
-"""Steps at single file operations: `os`, `open` and `flock` as the folder of blobs sees them, for several processes.
+"""Steps at single file operations: stand-ins for `os`, `open` and `flock` in the blob folder of several processes.
 
-Before each operation others may go on, or the process may be killed: from then on none of its operations has an effect,
-those of its `finally` blocks included. Its descriptors close and its locks are free, as a kernel sees to it.
+Before each operation other processes may run, or the process may be killed. After a kill none of its operations has an
+effect, those of its `finally` blocks included. Its descriptors are closed and its locks are released, as by a kernel.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from tests.simulation.mutants import replaced
 __all__ = ["FileSteps"]
 
 STEPS = ("link", "makedirs", "mkdir", "rename", "rmdir", "unlink", "utime")
-"""What changes a folder, or the age of a file."""
+"""The operations that change a folder or the age of a file."""
 
 
 class FileSteps:
@@ -35,7 +35,7 @@ class FileSteps:
 
     @contextmanager
     def active(self) -> Iterator[None]:
-        """The folder of blobs goes through here inside the block."""
+        """Route the file operations of the blob folder through this object inside the block."""
         stepping = _SteppingOs(self)
         with ExitStack() as stack:
             for module in (files, folders):
@@ -46,12 +46,12 @@ class FileSteps:
             yield
 
     def step(self, label: str) -> None:
-        """Nothing in set-up and in checks."""
+        """Call ``operation`` before an operation of an actor. Set-up and checks take no steps."""
         if self._scheduler.current is not None:
             self.operation(label)
 
     def lock(self, file: Any, how: int) -> None:
-        """Call `flock` without waiting. The code under test never waits in it: that would stop all actors."""
+        """Call `flock` without waiting. The code under test never blocks in it, since that would stop all actors."""
         self.step("flock")
         try:
             fcntl.flock(file, how)
@@ -67,7 +67,7 @@ class FileSteps:
 
 
 class _SteppingOs:
-    """The module `os`, whose changes are steps and whose listings are sorted."""
+    """A stand-in for the module `os`: each change is a step, and listings are sorted."""
 
     def __init__(self, steps: FileSteps) -> None:
         self._steps = steps
@@ -94,17 +94,17 @@ class _SteppingOs:
 
 
 class _Scanned(list[Any]):
-    """A listing that is also a context, as that of `os.scandir`."""
+    """A listing that is also a context manager, like that of `os.scandir`."""
 
     def __enter__(self) -> _Scanned:
         return self
 
     def __exit__(self, *_: object) -> None:
-        """Nothing is open."""
+        """Do nothing: nothing is open."""
 
 
 class _SteppingLocks:
-    """The module `fcntl` as far as blobs use it."""
+    """A stand-in for the part of the module `fcntl` that blobs use."""
 
     LOCK_EX, LOCK_NB, LOCK_UN = fcntl.LOCK_EX, fcntl.LOCK_NB, fcntl.LOCK_UN
 

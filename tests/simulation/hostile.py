@@ -1,7 +1,7 @@
-"""Hostile writers: they use keys that others used, for something else, and names that are the store's own.
+"""Hostile writers: they reuse write ids and numbers for other content, and use names that are reserved for the store.
 
-After each of them the same actor retries honestly, in another form. Whatever the weather, no hostile call may be
-answered as if it had succeeded, and no honest one as a conflict.
+Other calls are honest retries in another form. Under any faults, no hostile call may be answered as if it had
+succeeded, and no honest call may be answered as a conflict.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ RESERVED = ("replay/aaaaaaaaaaaaaaaa/0", "replay/x", "redrive/0000000000000001/1
 def reuse_append(
     scheduler: Scheduler, clock: Clock, log: Log, appends: Sequence[CheckedAppend], content: Callable[[str], Event]
 ) -> None:
-    """Append under the write id of an acknowledged append: the same events by a new display name, or others."""
+    """Append under the write id of an acknowledged append: the same events with a new display name, or other events."""
     known = [append for append in appends if append.outcome is Answered.ACKNOWLEDGED]
     if not known:
         return
@@ -46,7 +46,7 @@ def reuse_append(
 def reuse_record(
     scheduler: Scheduler, clock: Clock, records: Records, puts: Puts, body: NewBody, stored: RecordVersion
 ) -> None:
-    """Write a record of the actor's own, whose latest version is ``stored``, under the write id of that version."""
+    """Write a record again under the write id of its latest version ``stored``. No other actor writes the record."""
     id, write_id, version = body.id, stored.write_id, stored.version
     other = NewBody(id=id, body=b"forged", write_id=write_id)
     honest: list[Callable[[], int]] = [
@@ -68,7 +68,7 @@ def reuse_record(
 
 
 def reuse_update(scheduler: Scheduler, clock: Clock, records: Records, id: str, write_id: str) -> None:
-    """Update a record of the actor's own, and again under the same write id, which computes another body."""
+    """Update a record that no other actor writes, and repeat the call. The repeated update computes another body."""
 
     def update() -> int:
         return records.update(id, lambda before: before + b"+", create=b"1", write_id=write_id).version
@@ -91,20 +91,20 @@ def reuse_number(scheduler: Scheduler, document: Document, last: Mutation, group
 
 
 def push_as_the_store(clock: Clock, group: str) -> Push:
-    """A push under a name that is the store's own."""
+    """Return a push under a client id that is reserved for the store."""
     args: dict[str, Any] = {"key": "forged", "value": 1}
     return Push(group, [Mutation(client=choose(clock, RESERVED), id=1, name="put", args=args)])
 
 
 def check_refused_name(scheduler: Scheduler, answer: Pushed | StratalogError | None) -> None:
-    """Such a push is refused as a whole, if it is answered."""
+    """Check that a push under a reserved name was not accepted."""
     if isinstance(answer, Pushed):
         raise Violation("reserved", "somebody pushed under a name that is the store's own", answer=answer)
     scheduler.counts.bump("names refused", isinstance(answer, ReservedName))
 
 
 def _judge(scheduler: Scheduler, honest: bool, version: int, call: Callable[[], int]) -> None:
-    """What the store may say to a call under a used write id. Faults and forgotten versions are no verdict."""
+    """Check the store's answer to a call under a used write id. Faults and forgotten versions prove nothing."""
     try:
         answered = call()
     except KeyReused as exc:
@@ -130,6 +130,6 @@ def _version_of(stored: Iterable[Stored]) -> int:
 
 
 def _in_another_form(event: Event) -> Event:
-    """The same event with its names in another order."""
+    """Return the same event with its keys in another order."""
     data: dict[str, Any] = event.data
     return Event(event.type, dict(reversed(data.items())), event.schema)

@@ -1,4 +1,4 @@
-"""What a world leaves must verify: the checker `no false alarm`, for a store that nobody has damaged."""
+"""The checker `no false alarm`: a store that was not damaged must verify."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ __all__ = ["check_healthy"]
 
 
 def check_healthy(store: Store, what: str, counts: Counts) -> None:
-    """Inspect all of a store; ``what`` counts its histories. Raises Violation for a damage, and what ports raise."""
+    """Inspect a whole store and count its histories as ``what``. Raises Violation for damage, and the ports' errors."""
     for history in inspected_histories(store):
         try:
             report = inspect_history(store, history)
         except NotFound:
-            continue  # it was deleted meanwhile
+            continue  # deleted meanwhile
         if report.damages:
             raise Violation("no false alarm", f"{what}: {report.damages[0]}", history=history)
         counts.bump(what)

@@ -27,7 +27,7 @@ CHANGES = {
 
 
 class Interleaving:
-    """The functions of ``modules`` with yield points. Inside `active` they run, and call the hook it is given."""
+    """The functions of ``modules`` with yield points. Inside `active` they run, and call the given hook."""
 
     def __init__(self, modules: Iterable[ModuleType]) -> None:
         self._modules = list(modules)
@@ -39,12 +39,12 @@ class Interleaving:
 
     @property
     def functions(self) -> int:
-        """How many functions have yield points."""
+        """The number of functions with yield points."""
         return len(self._changed)
 
     @contextmanager
     def active(self, hook: Callable[[], None]) -> Iterator[None]:
-        """Have ``hook`` called before each access of a shared attribute."""
+        """Call ``hook`` before each access of a shared attribute inside the block."""
 
         def yield_here(value: T) -> T:
             hook()
@@ -71,7 +71,7 @@ class Interleaving:
 
 
 def shared_attributes(tree: ast.AST) -> frozenset[str]:
-    """The attributes that functions other than ``__init__`` assign, delete, or change the container in."""
+    """Return the attributes that functions other than ``__init__`` assign or delete, or whose container they change."""
     shared: set[str] = set()
     for function in ast.walk(tree):
         if isinstance(function, ast.FunctionDef) and function.name != "__init__":
@@ -80,7 +80,7 @@ def shared_attributes(tree: ast.AST) -> frozenset[str]:
 
 
 def _changed_attribute(node: ast.AST) -> str | None:
-    """The attribute that a node changes, or whose container it changes."""
+    """Return the attribute that a node changes, or whose container it changes."""
     if isinstance(node, ast.Attribute) and not isinstance(node.ctx, ast.Load):
         return node.attr
     container: ast.AST | None = None
@@ -116,7 +116,7 @@ def _hooked(value: ast.expr) -> ast.expr:
 
 
 def _codes(code: CodeType) -> Iterator[CodeType]:
-    """A module's code and all code in it."""
+    """Yield a module's code and all code in it."""
     yield code
     for constant in code.co_consts:
         if isinstance(constant, CodeType):
@@ -124,12 +124,12 @@ def _codes(code: CodeType) -> Iterator[CodeType]:
 
 
 def _names(code: CodeType) -> bool:
-    """Whether the code, or code in it, calls the hook."""
+    """Return whether the code, or code in it, calls the hook."""
     return any(HOOK in each.co_names for each in _codes(code))
 
 
 def _functions(module: ModuleType) -> Iterator[FunctionType]:
-    """The functions that a module defines, and those of its classes."""
+    """Yield the functions that a module defines, and those of its classes."""
     for value in list(vars(module).values()):
         members = list(vars(value).values()) if inspect.isclass(value) else [value]
         for member in members:
@@ -139,7 +139,7 @@ def _functions(module: ModuleType) -> Iterator[FunctionType]:
 
 
 def _unwrapped(member: Any) -> Iterator[FunctionType]:
-    """The plain functions behind a method, a property, a context manager and the like."""
+    """Yield the plain functions behind a method, a property, a context manager and the like."""
     if isinstance(member, property):
         parts = [member.fget, member.fset]
     else:

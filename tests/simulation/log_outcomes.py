@@ -1,4 +1,4 @@
-"""Creations, forks, deletions and raised floors: what their callers were told, held against the journal of commits."""
+"""Creations, forks, deletions and raised floors: the answers to their callers, checked against the journal."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ CREATIONS = ("create", "fork")
 class Change:
     """One call that creates, forks or deletes a log or raises its floor, as its caller saw it.
 
-    ``moment`` answers how many commits have taken effect. ``outcome`` is None as long as there is no answer, and for
-    ever where the caller's process ended. ``value`` is the version of a fork, or the floor that was answered.
+    ``moment`` returns the number of commits that have taken effect. ``outcome`` is None until the answer arrives; it
+    stays None if the caller's process ends first. ``value`` is the version of a fork, or the floor in the answer.
     """
 
     def __init__(self, kind: str, name: tuple[str, str], moment: Callable[[], int], prefix: str = "") -> None:
@@ -34,7 +34,7 @@ class Change:
         self._moment = moment
 
     def run(self, action: Callable[[], T]) -> T:
-        """Make the call, and note what comes of it."""
+        """Make the call and record its outcome. Raises the call's errors."""
         try:
             result = action()
         except StratalogError as exc:
@@ -45,9 +45,9 @@ class Change:
         return result
 
     def may_have(self, moment: int) -> bool:
-        """Whether the call may have committed something at that moment, by what its caller knows.
+        """Return whether, by its outcome, the call may have committed something at that moment.
 
-        A floor may have risen in a log that is gone by the answer.
+        A floor may have risen even if the call raised NotFound: the log may have been deleted before the answer.
         """
         gone = self.kind == "floor" and type(self.error) is NotFound
         if self.outcome is Answered.ACKNOWLEDGED or gone:
@@ -62,7 +62,7 @@ class Change:
 
 
 def check_changes(changes: Sequence[Change], truth: Truth) -> None:
-    """Each answer fits the journal, and whatever the journal shows somebody may have done."""
+    """Check that each answer fits the journal, and that some call may have made each commit in the journal."""
     for change in changes:
         if change.outcome is Answered.ACKNOWLEDGED:
             _check_done(change, truth.logs[change.prefix])
@@ -78,7 +78,7 @@ def check_changes(changes: Sequence[Change], truth: Truth) -> None:
 
 
 def _check_done(change: Change, log: LogTruth) -> None:
-    """What was acknowledged was done by this call."""
+    """Check that an acknowledged call took effect during the call."""
     if change.kind in CREATIONS:
         if not change.sent < log.created <= change.answered:
             raise Violation("created", "a creation was acknowledged that did not take place then", change=change)
@@ -92,7 +92,7 @@ def _check_done(change: Change, log: LogTruth) -> None:
 
 
 def _check_refused(change: Change, truth: Truth) -> None:
-    """Final errors were true at some moment of the call."""
+    """Check that a final error was true at some moment of the call."""
     if change.kind in CREATIONS and type(change.error) is Conflict and not _was_taken(change, truth):
         raise Violation("created", "a name was called taken that nobody had", change=change)
     if change.kind == "delete" and isinstance(change.error, NotFound):
@@ -110,7 +110,7 @@ def _was_taken(change: Change, truth: Truth) -> bool:
 
 
 def _check_creations(changes: Iterable[Change], truth: Truth) -> None:
-    """Each log was made by the call that was told so, or by one that does not know; by no call that was refused."""
+    """Check that each log was created by a call that was acknowledged or whose outcome is unknown."""
     calls = [change for change in changes if change.kind in CREATIONS]
     known = {change.prefix for change in calls if change.outcome is Answered.ACKNOWLEDGED}
     unsure = [change for change in calls if change.outcome in (None, Answered.UNKNOWN)]

@@ -1,4 +1,4 @@
-"""What a log truly holds, told by the journal of commits alone: a model that shares no code with the log's readers."""
+"""The true content of a log, from the journal of commits alone. This model shares no code with the log's readers."""
 
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ ENTRIES = re.compile(r"(.+@[a-z2-7]+)/(\d+)")
 
 
 class Answer(msgspec.Struct, frozen=True, gc=False):
-    """A certain answer about the head: ``version`` as told, or -1 for “there is no such log”.
+    """A certain answer about the head: its ``version``, or -1 for NotFound.
 
-    ``sent`` and ``answered`` count the commits that had taken effect by then.
+    ``sent`` and ``answered`` are the numbers of commits that had taken effect at the request and at the answer.
     """
 
     prefix: str
@@ -34,16 +34,16 @@ class Answer(msgspec.Struct, frozen=True, gc=False):
 
 
 class LogTruth:
-    """One incarnation: which write became which version, and at which commit. Moments count commits."""
+    """One incarnation: the write of each version, and the commit that wrote it. A moment is a number of commits."""
 
     def __init__(self, name: tuple[str, str], created: int, first: int, floor: int, before: bytes) -> None:
         self.name = name
-        """Its organisation and its name, as keys have them."""
+        """Its organisation and its name, as written in keys."""
 
         self.created = created
         self.first = first
         self.before = before
-        """The hash that the first entry continues."""
+        """The hash before the first entry."""
 
         self.hashes: list[bytes] = []
         self.segment = first
@@ -52,10 +52,10 @@ class LogTruth:
         self.deleted: int | None = None
         self.floor = self.first_floor = floor
         self.floors: list[tuple[int, int]] = []
-        """When it rose, and to what."""
+        """Each rise of the floor: its moment, and the new floor."""
 
     def hash_at(self, version: int) -> bytes:
-        """The hash of one of its versions, or of the one before the first."""
+        """Return the hash of one of its versions, or of the version before the first."""
         return self.hashes[version - self.first] if version >= self.first else self.before
 
     @property
@@ -64,20 +64,20 @@ class LogTruth:
         return self.first - 1 + len(self.found)
 
     def head_at(self, moment: int) -> int:
-        """The newest version once that many commits had taken effect."""
+        """Return the newest version after ``moment`` commits."""
         return self.first - 1 + bisect_right(self.moments, moment)
 
     def floor_at(self, moment: int) -> int:
-        """The floor once that many commits had taken effect."""
+        """Return the floor after ``moment`` commits."""
         return max((floor for rose, floor in self.floors if rose <= moment), default=self.first_floor)
 
     def lived(self, since: int, until: int) -> bool:
-        """Whether the log was there at some moment of that time."""
+        """Return whether the log existed at some moment from ``since`` to ``until``."""
         return self.created <= until and (self.deleted is None or self.deleted > since)
 
 
 class Truth:
-    """All incarnations of all logs. ``strays`` counts entries that fell into a freed segment, where nobody may read."""
+    """All incarnations of all logs. ``strays`` counts orphaned writes: entries in freed, unread segments."""
 
     def __init__(self, commits: Iterable[Sequence[Write]]) -> None:
         self.logs: dict[str, LogTruth] = {}
@@ -88,7 +88,7 @@ class Truth:
                     self._learn(write.item, moment)
 
     def write_ids(self, prefix: str, lineage: Sequence[Parent]) -> dict[int, str]:
-        """The write id of each version of a log with these ancestors."""
+        """Return the write id of each version of a log with these ancestors."""
         found = {
             entry.version: entry.write_id
             for parent in lineage
@@ -123,7 +123,7 @@ class Truth:
             raise Violation("deleted", "a name and the end marker of its log do not agree", log=prefix, moment=moment)
 
     def _beginning(self, attributes: Any) -> bytes:
-        """The hash that a new log continues: that of its origin, or of the version it was forked from."""
+        """Return the hash that a new log continues: the hash of its origin, or of the version that it was forked at."""
         if "p" not in attributes:
             return hashlib.sha256(b"stratalog history 1\0" + attributes["g"].encode()).digest()
         organisation, log, incarnation, version, _ = msgspec.msgpack.decode(attributes["p"])[-1]
@@ -146,7 +146,7 @@ class Truth:
 
 
 def next_hash(before: bytes, version: int, attributes: Any) -> bytes:
-    """The hash of an entry by `formats/chain.md`, from its item alone."""
+    """Return the hash of an entry by `formats/chain.md`, computed from its item alone."""
     if "x" in attributes:
         address, _, digest = msgspec.msgpack.decode(attributes["x"])
         body_hash = digest or address
@@ -160,7 +160,7 @@ def next_hash(before: bytes, version: int, attributes: Any) -> bytes:
 
 
 def check_answers(answers: Iterable[Answer], truth: Truth) -> None:
-    """Every certain answer was true at some moment between the question and the answer."""
+    """Check that every certain answer was true at some moment between the request and the answer."""
     for answer in answers:
         log = truth.logs[answer.prefix]
         if answer.version < 0:

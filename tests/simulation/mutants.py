@@ -1,4 +1,4 @@
-"""Mutants: bugs planted on purpose, to show that the checkers would find them. Each must be caught by its checker."""
+"""Mutants: bugs planted on purpose, to show that the checkers find them. Each must be caught by its checker."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ Planting = Callable[[], AbstractContextManager[None]]
 
 
 class Mutant(msgspec.Struct, frozen=True):
-    """A planted bug: ``apply`` makes a context in which it lives, ``caught_by`` names the checkers that may find it."""
+    """A planted bug: ``apply`` returns a context with the bug, ``caught_by`` names the checkers that may find it."""
 
     name: str
     world: type[World]
@@ -25,7 +25,7 @@ class Mutant(msgspec.Struct, frozen=True):
 
 
 class Catch(msgspec.Struct, frozen=True):
-    """How a hunt ended: after ``seeds`` seeds, by ``checker`` ("" when nothing was seen, "crash" is no checker)."""
+    """The result of a hunt: the number of ``seeds``, and the ``checker`` ("" if none saw it; "crash" is no checker)."""
 
     mutant: str
     good: bool
@@ -35,7 +35,7 @@ class Catch(msgspec.Struct, frozen=True):
 
 
 def hunt(mutant: Mutant, seeds: Iterable[int]) -> Catch:
-    """Run seeds of the mutant's world with the bug alive until one fails. Good: a checker that was named saw it."""
+    """Run seeds of the mutant's world with the bug until one fails. A good catch is by a checker in ``caught_by``."""
     count = 0
     with mutant.apply():
         for count, seed in enumerate(seeds, 1):
@@ -47,9 +47,9 @@ def hunt(mutant: Mutant, seeds: Iterable[int]) -> Catch:
 
 
 def replaced(owner: Any, name: str, replacement: object) -> Callable[[], AbstractContextManager[None]]:
-    """A mutant's ``apply`` that puts ``replacement`` in the place of the attribute ``name`` of a module or class.
+    """Return an ``apply`` for a mutant: it replaces the attribute ``name`` of a module or class by ``replacement``.
 
-    It must be replaced where it is looked up: in the module that calls it, when that imported it by name.
+    Replace it where it is looked up: in the calling module, if that module imported it by name.
     """
 
     @contextmanager
@@ -65,7 +65,7 @@ def replaced(owner: Any, name: str, replacement: object) -> Callable[[], Abstrac
 
 
 def together(*plantings: Planting) -> Planting:
-    """Several replacements that make one bug."""
+    """Return several replacements as one bug."""
 
     @contextmanager
     def planted() -> Iterator[None]:

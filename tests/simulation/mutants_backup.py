@@ -1,4 +1,4 @@
-"""Bugs planted in backups, one for each rule that makes them whole beside writers."""
+"""Bugs planted in backups, one for each rule that keeps them complete while writers run."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _run: Callable[[_Backup], Any] = _Backup.run
 
 
 def _read_blobs_first(self: FamilyBackup, owner: str) -> FamilyRead:
-    """The blobs are listed before what refers to them is read."""
+    """List the blobs before reading the items that refer to them."""
     row = self._catalogue.copy_blobs(owner, backup_family.COLLECTING)
     copy, self._catalogue.copy_blobs = self._catalogue.copy_blobs, lambda *args: row  # type: ignore[method-assign]
     try:
@@ -32,7 +32,7 @@ def _read_blobs_first(self: FamilyBackup, owner: str) -> FamilyRead:
 
 
 def _read_members_last(self: FamilyBackup, owner: str) -> list[_Log]:
-    """Heads are read before it is asked which forks there are: one may begin behind its parent's head, slowly."""
+    """Read heads before listing forks, with a pause between: a new fork may begin above its parent's head as read."""
     members = list(self._index.query(family_partition(owner)))
     logs = {member.sort: self._read_log(member) for member in members}
     self._environment.clock.sleep(600)
@@ -46,22 +46,22 @@ def _read_members_last(self: FamilyBackup, owner: str) -> list[_Log]:
 
 
 def _trust(self: FamilyBackup, log: _Log) -> None:
-    """Nobody looks whether what refers to the blobs still stands."""
+    """Do not check that the items that refer to the blobs are unchanged."""
 
 
 def _reuse_open_segment(self: FamilyBackup, prefix: str, item: Item) -> bool:
-    """The pack of a segment is used again though it was open when it was made."""
+    """Reuse the pack of a segment even if the segment was open when the pack was made."""
     return self._catalogue.base.get(item.partition, item.sort) == backup_family.unmarked(item)
 
 
 def _publish_first(self: _Backup) -> Any:
-    """The manifest stands before what it needs."""
+    """Publish the manifest before the files that it needs."""
     self._repository.publish(self._manifest(1, 0))
     return _run(self)
 
 
 def _put_record_blobs_first(self: RecordsBackup, id: str) -> None:
-    """A record's blobs are listed before its versions are read."""
+    """List a record's blobs before reading its versions."""
     key = record_key(id)
     self._copy_blobs(key)
     copy, self._copy_blobs = self._copy_blobs, lambda key: None  # type: ignore[method-assign]
@@ -75,7 +75,7 @@ _read_record: Callable[[RecordsBackup, str], None] = RecordsBackup._read_record
 
 
 def _skip_changed(self: BackupWriter, key: str, value: bytes) -> None:
-    """A row that the base has is never written again."""
+    """Never write a row again that the base has."""
     if self.base.row(key) is None:
         _put(self, key, value)
 

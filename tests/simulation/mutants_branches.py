@@ -1,4 +1,4 @@
-"""Bugs planted in how clients of a lost branch go on. Each must be caught by a checker of the world of branches."""
+"""Bugs planted in how clients of a lost branch resume. Each must be caught by a checker of the world of branches."""
 
 from __future__ import annotations
 
@@ -55,12 +55,12 @@ def _unbound(self: Fold, client: str, group: str, owner: str, version: int) -> N
 
 
 def _last_range(before: Any, lost: tuple[int, int]) -> Any:
-    """What an earlier resumption found lost is dropped, though the client may not have been told."""
+    """Drop the losses of earlier resumptions, although the client may not have been informed of them."""
     return (lost,)
 
 
 def _begin_anew(self: Traveller, request: Any, pulled: Pulled) -> bool:
-    """A client that sends what is pending under another id, as soon as it sees that the server went back."""
+    """Resend the pending mutations under another client id once an answer names lost mutations."""
     taken = _take(self, request, pulled)
     if taken and pulled.lost:
         self.begin_again()

@@ -1,4 +1,4 @@
-"""Bugs planted in the collection of blobs, one for each rule that keeps it from taking what somebody needs."""
+"""Bugs planted in the collection of blobs, one for each rule that keeps it from deleting needed blobs."""
 
 from __future__ import annotations
 
@@ -26,13 +26,13 @@ _mark_segment: Callable[[Marking, str, Segment], None] = Marking._mark_segment
 
 
 def _delete_unseen(self: _Collection, key: str, stamp: str) -> bool:
-    """Whatever generation stands there is taken."""
+    """Delete the blob whatever its present generation is."""
     again = self._environment.blobs.stat(key)
     return again is not None and (self._dry_run or self._environment.blobs.delete(key, again.stamp))
 
 
 def _load_work_and_look(place: Any, scope: str) -> tuple[CollectionProgress, bool]:
-    """Stamps as they are now, beside marks as they were then."""
+    """Combine the present stamps with the marks of an earlier time."""
     work, is_kept = load_work(place, scope)
     for name, candidate in list(work.candidates.items()):
         stat = place.blobs.stat(f"{work.owner}/{name}")
@@ -42,13 +42,13 @@ def _load_work_and_look(place: Any, scope: str) -> tuple[CollectionProgress, boo
 
 
 def _begin_ahead(self: Marking, prefix: str, segment: Segment) -> None:
-    """A segment is said to be read before it is."""
+    """Record a segment as read before it is read."""
     self.reached.segment = segment.first + 1
     _mark_segment(self, prefix, segment)
 
 
 def _mark_parents_first(self: Marking, node: Node) -> None:
-    """A chunk is said to be walked before what lies below it is."""
+    """Record a chunk as walked before the chunks below it are walked."""
     self._step()
     if isinstance(node, Leaf):
         for stored in node.values:
@@ -61,13 +61,13 @@ def _mark_parents_first(self: Marking, node: Node) -> None:
 
 
 def _mark_known_logs(self: Marking) -> None:
-    """The family is what it was when the marking began."""
+    """Mark only the logs that were in the family when the marking began."""
     for prefix in self._unread():
         self._mark_log(prefix)
 
 
 def _mark_snapshots_first(self: Marking, prefix: str) -> None:
-    """The wrong way round, and slowly."""
+    """Mark snapshots before entries, with a long pause between them."""
     index = self._environment.index
     for snapshot in list_snapshots(index, prefix):
         self._mark_snapshot(snapshot)
@@ -84,14 +84,17 @@ def _begin_dry_runs_anew(self: _Collection, place: Any, scope: str, dry_run: boo
 
 
 def _put_new_blobs(self: MemoryIndex, blobs: Mapping[str, bytes]) -> None:
-    """A commit leaves a blob that stands as old as it is."""
+    """Do not renew the age of a blob that exists when a commit stores it again."""
     for key, body in blobs.items():
         if self._blobs is not None and self._blobs.stat(key) is None:
             self._blobs.put(key, body)
 
 
 class FreezingCollectWorld(CollectWorld):
-    """Processes freeze often: a whole collection must fit between a commit and its effect, once in 600 seeds else."""
+    """Processes freeze often, so that a whole collection fits between a commit and its effect.
+
+    With the usual weather that happens once in 600 seeds.
+    """
 
     freeze_rate = 0.15
 

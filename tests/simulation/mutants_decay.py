@@ -1,4 +1,4 @@
-"""Bugs planted in how history is forgotten, freed and collected: each would take what damage at rest leaves needed."""
+"""Bugs planted in how history is forgotten, freed and collected. Each breaks a rule about damage, pins or progress."""
 
 from __future__ import annotations
 
@@ -33,14 +33,14 @@ _read_back = Chunks.read_back
 
 
 def _read_cached(self: Chunks, address: bytes) -> Any:
-    """The check trusts the handle's cache and does not read storage."""
+    """Trust the handle's cache instead of reading storage."""
     cached = self._cache.get((self._owner, address))
     return _read_back(self, address) if cached is None else encode(cached)
 
 
 @contextmanager
 def _proven_through_the_cache() -> Iterator[None]:
-    """Neither the comparison with the log nor the reading asks storage for what the handle knows."""
+    """Neither the comparison with the log nor the read-back reads chunks from storage that the handle has cached."""
     with (
         replaced(Chunks, "read_back", _read_cached)(),
         replaced(rebuild_module, "_uncached", lambda document: document.chunks)(),
@@ -49,18 +49,18 @@ def _proven_through_the_cache() -> Iterator[None]:
 
 
 def _prove_by_rebuilding(document: Any, base: Snapshot, progress: Any) -> None:
-    """The check trusts the entries and does not read the snapshot."""
+    """Trust the entries, and do not read the snapshot back."""
     verify_and_put(document, base.version, progress)
 
 
 def _look_once(self: _Raising) -> Any:
-    """Whatever was pinned since the base was proven."""
+    """Ignore pins that were added after the base was proven."""
     record, wanted = _look(self)
     return record, self._proven_for or wanted
 
 
 def _commit_anew(self: _Raising, record: Any, plan: _Plan) -> bool:
-    """Whatever changed, the proof begins anew."""
+    """Restart the proof after any lost commit."""
     is_raised = _commit(self, record, plan)
     if not is_raised:
         self._proven_for = 0
@@ -68,13 +68,13 @@ def _commit_anew(self: _Raising, record: Any, plan: _Plan) -> bool:
 
 
 def _mark_on(self: Marking, snapshot: Snapshot) -> None:
-    """What cannot be read refers to nothing."""
+    """Treat a snapshot that cannot be read as one without references."""
     with suppress(Corrupt, NotFound):
         _mark_snapshot(self, snapshot)
 
 
 def _load_undamaged(environment: Any) -> ScrubRecord:
-    """Whatever the last round met."""
+    """Ignore the damage that the last round of the scrub met."""
     return msgspec.structs.replace(load_scrub_record(environment), round_damaged=0)
 
 

@@ -1,4 +1,4 @@
-"""Bugs planted in SQLite's file and in the folder of blobs, one for each rule about what a power failure leaves."""
+"""Bugs planted in SQLite's file and in the folder of blobs, one for each rule about the state after a power failure."""
 
 from __future__ import annotations
 
@@ -39,14 +39,14 @@ def _settle_early(early: type, *, release: bool) -> Callable[[], AbstractContext
 
 
 def _open_unsynced(*arguments: Any) -> apsw.Connection:
-    """The mutant of `_open_writer` that leaves the syncing to the operating system."""
+    """The mutant of `_open_writer` that leaves syncs to the operating system."""
     connection = _open_writer(*arguments)
     connection.pragma("synchronous", "OFF")
     return connection
 
 
 def _fail_undecided(group: Sequence[Any], error: StratalogError) -> None:
-    """The mutant of `_fail` that lets a conflict stand although its transaction failed."""
+    """The mutant of `_fail` that still reports a conflict although its transaction failed."""
     _fail([ticket for ticket in group if not isinstance(ticket._outcome, ConditionFailed)], error)
 
 
@@ -67,27 +67,27 @@ def _write_unsynced(self: Any, path: str, data: bytes) -> None:
 
 
 def _link_over(source: str, target: str) -> bool:
-    """The mutant of `files._link` that puts a blob in the place of one that may be younger."""
+    """The mutant of `files._link` that replaces a blob that may be younger."""
     os.rename(source, target)
     return True
 
 
 def _commit_then_store(self: Any, writes: Sequence[Write], blobs: Mapping[str, bytes] = NO_BLOBS) -> None:
-    """The mutant of `SqliteIndex.commit` that stores the blobs when the items stand."""
+    """The mutant of `SqliteIndex.commit` that stores the blobs after the items are committed."""
     _commit(self, writes)
     if blobs:
         _commit(self, (), blobs)
 
 
 def _store_then_commit(self: Any, writes: Sequence[Write], blobs: Mapping[str, bytes] = NO_BLOBS) -> None:
-    """The mutant of `SqliteIndex.commit` that stores the blobs whatever becomes of the items."""
+    """The mutant of `SqliteIndex.commit` that stores the blobs first, whether or not the items are then committed."""
     if blobs:
         _commit(self, (), blobs)
     _commit(self, writes)
 
 
 def _store_new(rows: Sequence[Any], clock: Any, connection: apsw.Connection) -> None:
-    """The mutant of `store_blobs` that leaves the age of what stands as it is."""
+    """The mutant of `store_blobs` that does not renew the age of an existing blob."""
     for row in rows:
         if not connection.execute(sqlite_blobs.STANDING, (row[1],)).fetchall():
             _store_blobs([row], clock, connection)
@@ -99,7 +99,7 @@ def _hold_all(self: BlobBatch, bodies: Mapping[str, bytes]) -> None:
 
 
 def _put_held(self: BlobBatch) -> None:
-    """The mutant of `BlobBatch.renew`, which is called once the commit was answered."""
+    """The mutant of `BlobBatch.renew` that puts the blobs only then, after the commit's answer."""
     self._put(self._ahead)
 
 

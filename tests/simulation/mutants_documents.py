@@ -28,7 +28,7 @@ from tests.simulation.world_documents import DocumentWorld
 
 __all__ = ["MUTANTS"]
 
-# The function `replay` stands in the package under the name of its module.
+# In the package, the function `replay` hides the module of the same name.
 replay: Any = import_module("stratalog.documents.replay")
 
 _run = _Running._run
@@ -73,7 +73,7 @@ def _replace_newest(
     base: Snapshot | None,
     blobs: Mapping[str, bytes],
 ) -> bool:
-    """One snapshot for the whole log, under the newest number: an older one takes its place."""
+    """Keep one snapshot for the whole log, under the newest number, so an older one replaces a newer one."""
     newest = newest_snapshot(environment.index, record.prefix, 10**9)
     sort = number(max(version, newest.version if newest else 0))
     item = Item(snapshots_partition(record.prefix), sort, {"c": 1, "w": "one", "b": body, "h": hash})
@@ -93,7 +93,7 @@ def _unnumbered(fork: Document) -> Iterator[Any]:
 
 
 def _onto_alone(state: State, snapshot_version: int, roots: Roots) -> State:
-    """Onto a newer snapshot without what was committed since."""
+    """Move the state onto a newer snapshot without the commits made since that snapshot."""
     empty = (Layer(roots.content), Layer(roots.clients), Layer(roots.tombstones))
     moved = State(state.chunks, state.version, state.hash, snapshot_version, roots, empty)
     moved.fields_bytes, moved.floor = state.fields_bytes, state.floor
@@ -101,7 +101,7 @@ def _onto_alone(state: State, snapshot_version: int, roots: Roots) -> State:
 
 
 class _Later(BlobBatch):
-    """An upload whose blobs wait until somebody asks."""
+    """A batch that only collects its blobs; the caller puts them later."""
 
     def __init__(self, environment: Environment) -> None:
         super().__init__(environment)
@@ -124,7 +124,7 @@ def _append_first(
 
 
 def _forget_deferred(blob_batch: BlobBatch) -> None:
-    """What was deferred counts as put."""
+    """Count the deferred blobs as put."""
     deferred, blob_batch._deferred = blob_batch._deferred, None
     blob_batch._ahead.update(deferred or {})
 
@@ -133,11 +133,11 @@ ONCE = ("once", "answers", "acknowledged", "client-order")
 
 
 def _no_letters(environment: Environment, record: Any, failed: Any) -> None:
-    """Nothing is kept of a fault but the rejection."""
+    """Write no dead letters for faults; only the rejection is stored."""
 
 
 def _letters_last(self: Writer, *arguments: Any) -> Run:
-    """A process that ends between the two loses the letter."""
+    """Write dead letters after the commit: a process that ends between the two loses the letter."""
     ran = _try(self, *arguments)
     if ran.failed:
         failed = [(one.mutation.client, one.id, one.reason or "") for one in ran.failed]

@@ -13,7 +13,7 @@ from tests.simulation.world_folder import FolderWorld
 
 __all__ = ["MUTANTS"]
 
-files: Any = files_module  # its names are looked up late: they are stepping ones while a seed runs
+files: Any = files_module  # look its names up late: stepping ones replace them while a seed runs
 
 
 def _unlink_unlocked(self: Any, path: str, stamp: str) -> bool:
@@ -48,7 +48,7 @@ def _remove_nothing(self: Any) -> None:
 
 
 def _refresh_once(self: Any, path: str) -> bool:
-    """The mutant of `FileBlobs._refresh` that does not look whether the file was removed meanwhile."""
+    """The mutant of `FileBlobs._refresh` that does not check whether the file was removed meanwhile."""
     try:
         with files.open(path, "rb") as file:
             files.os.utime(file.fileno(), ns=self._times())

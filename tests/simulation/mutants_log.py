@@ -1,4 +1,4 @@
-"""Bugs planted in the log, one for each rule that it stands on."""
+"""Bugs planted in the log, one for each rule that it relies on."""
 
 from __future__ import annotations
 
@@ -71,14 +71,14 @@ def _lineage_unhashed(source: NameRecord, at: int, hash: bytes) -> Any:
 
 
 def _commit_then_blobs(self: Any, writes: Any, blobs: Any = NO_BLOBS) -> None:
-    """The entry first, and its blobs in another commit."""
+    """Commit the entry first, and its blobs in a second commit."""
     _faulty_commit(self, writes)
     if blobs:
         _faulty_commit(self, (), blobs)
 
 
 def _append_unheard(self: Any, pending: PendingEntry) -> Entry:
-    """Acknowledged as what it will be if all goes well."""
+    """Acknowledge a failed append, except NotFound, as the entry that it would have become."""
     known = self.known_head() or self.head()
     try:
         return _append(self, pending)
@@ -89,7 +89,7 @@ def _append_unheard(self: Any, pending: PendingEntry) -> Entry:
 
 
 def _walk_next_unread(index: Any, name: Any, segment: int, seen: Any) -> Head | None:
-    """A seal leads on to a segment that is taken for empty."""
+    """Treat the segment after a seal as empty, without reading it."""
     found = _last(index, name, segment)
     if found is not None and found.attributes.get("k") == SEAL:
         version, attributes = parse_number(found.sort), found.attributes
@@ -126,7 +126,7 @@ def _append_fresh(self: Any, appender: Appender, batch: list[PendingEntry]) -> N
 
 
 class _Lagging:
-    """An index whose queries answer from a moment ago."""
+    """An index whose queries may return outdated results."""
 
     def __init__(self, index: Any) -> None:
         self.query = partial(index.query, consistent=False)
@@ -147,7 +147,7 @@ def _take_name_of_other(organisation: str, log: str) -> Delete:
 
 
 def _create_then_name(environment: Any, writes: Any, landed: Any) -> None:
-    """The line under the name is put once the log stands, by a commit of its own."""
+    """Put the line under the name by a commit of its own, after the log is created."""
     lines = [write for write in writes if isinstance(write, Put) and write.item.partition.startswith("!names/")]
     _commit_once(environment, [write for write in writes if write not in lines], landed)
     if lines:
@@ -180,7 +180,7 @@ def _delete_head_first(log: Any) -> None:
 
 
 def _commit_without_second_look(environment: Any, writes: Any, landed: Any) -> None:
-    """The mutant of `commit_once` that takes a failed condition for somebody else's doing, also when in doubt."""
+    """The mutant of `commit_once` that attributes a failed condition to another writer even when in doubt."""
     retry = environment.retry()
     in_doubt = False
     while not (in_doubt and landed()):
@@ -194,16 +194,17 @@ def _commit_without_second_look(environment: Any, writes: Any, landed: Any) -> N
 
 
 def _end_unsure(self: Any, floor: int) -> int:
-    """The mutant of `_Raising._end` that says of a floor that rose what it says of one that did not."""
+    """The mutant of `_Raising._end` that reports a failure after the floor rose as if the floor had not risen."""
     retention._forget_below(self._log.environment, self._log.record.prefix, floor)
     self._log.environment.counters["floor"] += 1
     return int(self._log.floor())
 
 
 def _append_patiently(self: Any, pending: PendingEntry) -> Entry:
-    """The mutant of `Appender.append` that looks for a write in doubt after a minute, and then calls it refused.
+    """The mutant of `Appender.append` that reads the positions in doubt after a minute, and then reports Unavailable.
 
-    It knows what else may have become of the write: it was freed, or its log is another by now.
+    It still raises OutcomeUnknown where it finds the write, where the write may have been freed, or where the name
+    record has changed.
     """
     environment, began = self.environment, Observation(self.environment.clock)
     try:
@@ -221,7 +222,7 @@ def _append_patiently(self: Any, pending: PendingEntry) -> Entry:
 
 
 def _entry_of_now(self: Reader, item: Any) -> Entry:
-    """The mutant of `Reader._entry` that takes an entry from the future for damage."""
+    """The mutant of `Reader._entry` that reports an entry with a future time as damaged."""
     entry = _entry(self, item)
     if entry.created_ms > self._environment.clock.wall_ms() + GRACE_SECONDS * 1000:
         raise Corrupt("mutant")

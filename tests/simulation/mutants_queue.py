@@ -31,7 +31,7 @@ def _acknowledge_first(self: Worker, messages: Sequence[Message]) -> int:
 
 
 def _no_claim_stands(blobs: Any, envelope: Envelope) -> bool:
-    """A message that says where its push lies is taken for settled, unread."""
+    """Treat a message with a claim check as settled, without reading its push."""
     return envelope.claim_check is None
 
 
@@ -41,7 +41,7 @@ def _never_rejected(self: Any, position: int, one: Carried, tries: int) -> list[
 
 
 def _unmarked(self: Any, one: Carried, tries: int, receives: int) -> None:
-    """No attempt record says who was on trial."""
+    """Write no attempt record, so none names the mutations on trial."""
 
 
 def _any_incarnation(self: Settler, envelope: Envelope) -> Document | None:
@@ -52,7 +52,7 @@ def _any_incarnation(self: Settler, envelope: Envelope) -> Document | None:
 
 
 def _ports_count(self: Worker, messages: Sequence[Message]) -> int:
-    """What a port raised is taken for the message's own fault."""
+    """Treat an error of a port as a fault of the message."""
     try:
         return _settle(self, messages)
     except execution.TRANSIENT as exc:
@@ -60,17 +60,17 @@ def _ports_count(self: Worker, messages: Sequence[Message]) -> int:
 
 
 def _backwards(blobs: Any, messages: Sequence[Message]) -> list[Opened]:
-    """What is joined is in the wrong order."""
+    """Join messages in the wrong order."""
     return list(reversed(_join(blobs, messages)))
 
 
 def _any_numbers(reached: Any, mutations: Any) -> bool:
-    """A push from the beginning is joined with one that left out the beginning."""
+    """Join pushes whatever their numbers: a complete push with one that left out its first mutations."""
     return True
 
 
 def _anybody(one: Opened) -> str:
-    """Pushes of several devices are joined, in the name of the first."""
+    """Join pushes of several devices, in the name of the first."""
     return one.envelope.incarnation
 
 
@@ -81,7 +81,7 @@ def _next_ones_outcomes(self: Settler, joined: Sequence[Opened]) -> list[Settlem
 
 
 def _all_for_one(self: Settler, joined: Sequence[Opened]) -> list[Settlement]:
-    """Only the first is applied; all count as settled."""
+    """Apply only the first message; count all as settled."""
     first = self.settle(joined[0].message)
     return [Settlement(one.message, one.envelope, first.outcomes if one is joined[0] else ()) for one in joined]
 

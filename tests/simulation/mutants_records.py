@@ -56,12 +56,12 @@ def _chained_without_time(before: bytes | None, version: int, attributes: Mappin
 
 
 def _chained_once(before: bytes | None, version: int, attributes: Mapping[str, Any]) -> bytes:
-    """What has a hash keeps it."""
+    """Keep a hash that the attributes already have."""
     return attributes.get("ch") or _chained(before, version, attributes)
 
 
 def _attributes_without_principal(self: RecordCall) -> dict[str, Attribute]:
-    """An undeletion is of whoever wrote what stood before."""
+    """Attribute an undeletion to the principal of the version before it."""
     attributes = _attributes(self)
     if self.request.operation == "undelete":
         attributes.pop("p", None)
@@ -69,7 +69,7 @@ def _attributes_without_principal(self: RecordCall) -> dict[str, Attribute]:
 
 
 def _on_its_own_hash(index: Index, name: Name, floor: Floor) -> Floor | None:
-    """The hash of the oldest version retained, not of the one before."""
+    """Base the chain on the hash of the oldest retained version instead of the version before it."""
     based = _on_base(index, name, floor)
     item = index.get(name.partition, number(floor.version))
     return msgspec.structs.replace(based, hash=item.attributes["ch"]) if based and item else None
@@ -81,13 +81,13 @@ def _noted(self: RecordAppend, planned: Planned) -> None:
 
 
 def _upload_later(self: RecordBody, body: bytes | None) -> None:
-    """The pointer first."""
+    """Write the pointer before its blob is put."""
     if body is not None:
         self._point_to(BodyRef(sha256(body), len(body)))
 
 
 def _refresh_late(self: RecordBody) -> None:
-    """The blob second."""
+    """Put the blob after the pointer."""
     if self.bytes is not None and "x" in self._attributes:
         self._environment.blobs.put(f"{content.body_prefix(self._name)}/{self.digest.hex()}", self.bytes)
 
@@ -99,7 +99,7 @@ def _pointer_first() -> Iterator[None]:
 
 
 def _commit_unheard(environment: Environment, group: list[_Put], writes: list[Write]) -> None:
-    """What was not answered is taken for done."""
+    """Count a commit without an answer as done."""
     sent = Observation(environment.clock)
     try:
         environment.index.commit(writes, batch._blobs(group))
@@ -112,40 +112,40 @@ def _commit_unheard(environment: Environment, group: list[_Put], writes: list[Wr
 
 
 def _put_last_first(environment: Environment, puts: list[_Put]) -> None:
-    """Of several bodies of one record the last one is in the joint commit."""
+    """Put the last of several bodies of one record into the joint commit, instead of the first."""
     _put_jointly(environment, puts[::-1])
 
 
 def _put_each_at_once(pool: Executor, puts: list[_Put]) -> Iterator[Stored]:
-    """Those of one record, too."""
+    """Put all bodies concurrently, even those of one record."""
     for done in [pool.submit(put.finish) for put in puts]:
         yield done.result()
 
 
 def _next_of_any_age(call: RecordCall, said: dict[str, Attribute], content: RecordBody, *_: object) -> Decide:
-    """The source's time is kept, and not looked at."""
+    """Store the source's time without comparing it."""
     return next_put(call, Wanted(said, False, content, None), None)
 
 
 def _answer_by_record(pool: Executor, puts: list[_Put]) -> Iterator[Stored]:
-    """Answers come record by record, whatever the order of the bodies was."""
+    """Yield the answers record by record instead of in the order of the bodies."""
     return _put_at_once(pool, sorted(puts, key=lambda put: put.id))
 
 
 class _UnboundCall(RecordCall, frozen=True):
-    """A call that knows its version by the write id alone."""
+    """A call that recognises its version by the write id alone."""
 
     def wrote(self, item: Item | None) -> bool:
         return item is not None and item.attributes.get("w") == self.write_id
 
 
 def _same_but_updates(stored: Item, asked: RecordRequest) -> bool:
-    """An update computes another body when it is tried again, so it counts as another one."""
+    """Count a repeated update as another request, since it computes another body."""
     return same_request(stored, asked) and asked.operation != "update"
 
 
 def _hash_of_the_last_try(self: RecordAppend, version: int, item: Item) -> Item | None:
-    """The put that landed is answered as the last try made it."""
+    """Answer with the item of the last try instead of the item that landed."""
     landed = _if_ours(self, version, item)
     sent: Item | None = getattr(self, "_last_put", None)
     return sent if landed is not None and sent is not None and sent.sort == item.sort else landed

@@ -30,19 +30,19 @@ _pushed: Callable[..., Pushed] = push.push
 
 
 def _stand_still(self: Any, state: State, since: Cookie) -> OpenPull:
-    """No key changed, so nothing is new: a rejection goes unseen."""
+    """Return the same cookie when no key changed: the client then misses a rejection."""
     opened = _news(self, state, since)
     return opened if opened.start.patch else _changed(opened, cookie=since)
 
 
 def _stand_still_unseen(self: Any, state: State, since: Cookie) -> OpenPull:
-    """The same by a server that finds nothing to say."""
+    """Return the same cookie when no key changed, and leave out the last ids and rejections too."""
     opened = _news(self, state, since)
     return opened if opened.start.patch else msgspec.structs.replace(opened, start=Pulled(since, {}, []))
 
 
 def _last_ids_of_later(self: Any, state: State, since: Cookie) -> OpenPull:
-    """State first, last ids after: in between others commit."""
+    """Read the last ids after the state: others may commit in between."""
     opened = _news(self, state, since)
     later = self._document.state()
     last = {client: found.id for client in opened.start.last if (found := later.client(client))}
@@ -76,7 +76,7 @@ def _any_document(document: Document, request: Push, owner: str = "", author: st
 
 
 def _usable_by_number(self: Any, state: State) -> OpenPull:
-    """A version number alone, whichever document it counts."""
+    """Compare only the version number of the cookie, not its document."""
     cookie = self._cookie
     if cookie is None or not max(self._document.log.first, state.floor) <= cookie.version <= state.version:
         return _complete(self, state)

@@ -1,4 +1,4 @@
-"""Bugs planted in what threads of one handle share: values that go back, interrupts that hurt bystanders."""
+"""Bugs planted in the state that threads of one handle share: values that go back, interrupts that hurt others."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ _read = Log.read
 
 
 def _last_offer_wins(rank: Callable[[Any], Any]) -> Callable[[Any, Any], Any]:
-    """The last offer is held, however old it is."""
+    """Hold the last offer, however old it is."""
 
     def offer(self: Any, value: Any) -> Any:
         if self._rank is not rank:
@@ -41,26 +41,26 @@ def _last_offer_wins(rank: Callable[[Any], Any]) -> Callable[[Any, Any], Any]:
 
 
 def _reread_field(self: Any) -> Any:
-    """Reads the head, and then decides from the field, which another thread may have changed."""
+    """Read the head, but return the field, which another thread may have changed."""
     self._appender.head()
     self._fresh = True
     return self._appender.heads.require()
 
 
 def _load_from_field(log: Log, chunks: Chunks, at: int, head: Head | None = None) -> State:
-    """Loads up to a version by whatever head the handle has now."""
+    """Load up to a version by the head that the handle has at that moment."""
     return _load_state(log, chunks, at, log.known_head())
 
 
 def _read_by_given_head(self: Any, after: int = 0, upto: int | None = None, *, head: Head | None = None) -> Any:
-    """Takes the head that it is given for the newest."""
+    """Treat the given head as the newest."""
     if head is not None and upto is not None and upto > head.version:
         raise NotFound("version not found", version=upto, head=head.version)
     return _read(self, after, upto, head=head)
 
 
 def _fail_all(self: Any, batch: list[PendingEntry]) -> None:
-    """All of the batch get what the leader got."""
+    """Fail the whole batch with the leader's error."""
     try:
         LogAppend(self, list(batch)).run()
     except BaseException as exc:
@@ -72,18 +72,18 @@ def _fail_all(self: Any, batch: list[PendingEntry]) -> None:
 
 
 def _leave_unanswered(self: Any, served: Sequence[Any] = (), again: Sequence[Any] = ()) -> None:
-    """Waiters without an answer go on as if they had one."""
+    """Let waiters without an answer continue as if they had one."""
     _leave(self, served)
 
 
 def _abandon_alone(self: Any, waiter: Any, gate: Any) -> None:
-    """A waiter that is interrupted leaves the queue, and does not pass on a leadership that it was given."""
+    """Have an interrupted waiter leave the queue without passing on the leadership that it was given."""
     if waiter in self.waiting:
         self.waiting.remove(waiter)
 
 
 def _see_no_field(self: Any) -> None:
-    """No look at the handle's own values: the answers of its calls must show the bug."""
+    """Do not check the handle's own values: the answers of its calls must show the bug."""
 
 
 def _mutant(name: str, apply: Any, *caught_by: str) -> Mutant:

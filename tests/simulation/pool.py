@@ -1,4 +1,4 @@
-"""Pools of threads under simulation: every call that is handed in gets an actor of its own."""
+"""Thread pools under simulation: every submitted call gets an actor of its own."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ T = TypeVar("T")
 
 
 class SimulatedPool(Executor):
-    """What `ThreadPoolExecutor` is to threads, for the actors of one process. As wide as it needs to be."""
+    """A stand-in for `ThreadPoolExecutor` with the actors of one process as its threads, of unlimited number."""
 
     def __init__(self, process: Process) -> None:
         self._process = process
@@ -29,7 +29,7 @@ class SimulatedPool(Executor):
 
 
 class _Answer(Future[Any]):
-    """Of a call that may still be under way; who asks for it waits as actors do."""
+    """The future of a call. A caller that waits for the result is parked."""
 
     def __init__(self, scheduler: Scheduler) -> None:
         super().__init__()
@@ -37,7 +37,7 @@ class _Answer(Future[Any]):
         self._asking: Actor | None = None
 
     def find(self, call: Callable[[], Any]) -> None:
-        """What the actor runs. Who asks is woken after a crash, too: it is of the same process."""
+        """Run the call in its actor. Wake the waiting actor even after a crash: it belongs to the same process."""
         try:
             self.set_result(call())
         except Exception as exc:  # noqa: BLE001 - whatever it is, it is told to who asks
@@ -47,7 +47,7 @@ class _Answer(Future[Any]):
                 self._scheduler.wake(self._asking)
 
     def result(self, timeout: float | None = None) -> Any:
-        """The answer, once it is there. No time runs out."""
+        """Wait for the answer and return it. ``timeout`` is ignored."""
         while not self.done():
             self._asking = self._scheduler.parking()
             self._scheduler.park()

@@ -1,4 +1,4 @@
-"""Folders for the worlds that work on real files, in memory where the machine has a folder there."""
+"""Folders for the worlds that work on real files: in memory, if the machine has a folder there."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ IN_MEMORY = "/dev/shm"
 
 
 def scratch_folder(world: object, name: str) -> tuple[str, Callable[[], object]]:
-    """A new empty folder and what removes it: a call, or the end of ``world``.
+    """Return a new empty folder and a function that removes it. The end of ``world`` removes it too.
 
-    The simulated disk decides what a crash leaves. So the machine's own disk shows nothing here and only costs time.
+    The simulated disk decides the state after a crash. Files on the machine's own disk would test no more, only slower.
     """
     parent = IN_MEMORY if os.access(IN_MEMORY, os.W_OK) else None
     folder = tempfile.mkdtemp(prefix=f"stratalog-{name}-", dir=parent)

@@ -1,4 +1,4 @@
-"""When a scrub read which blob whole, as a world remembers it beside the scrub's own record."""
+"""The time of the scrub's last intact read of each blob, remembered by a world beside the scrub's own record."""
 
 from __future__ import annotations
 
@@ -16,29 +16,29 @@ __all__ = ["ScrubTruth"]
 
 
 class ScrubTruth:
-    """Runs passes, and knows what a proof that trusts them may overlook."""
+    """Runs passes of the scrub, and computes the damage that a proof that trusts them may overlook."""
 
     def __init__(self, clock: Clock) -> None:
-        """``clock`` is exact; those of processes are not, so what may be overlooked is so for a little longer."""
+        """``clock`` is exact. Clocks of processes are not, so a proof may overlook damage for a little longer."""
         self._clock = clock
         self._read_ms: dict[str, int] = {}
 
     def run_pass(self, environment: Any, days: float, blobs_max: int) -> ScrubReport:
-        """One pass that reads so many blobs at most."""
+        """Run one pass that reads at most ``blobs_max`` blobs."""
         environment.blobs = _NotedReads(environment.blobs, self)
         left = iter(range(blobs_max))
         return scrub(environment, days, stop=lambda: next(left, None) is None)
 
     def note_read(self, key: str) -> None:
-        """The scrub read it whole."""
+        """Record that the scrub read the blob intact."""
         self._read_ms[key] = self._clock.wall_ms()
 
     def forget_read(self, key: str) -> None:
-        """It was put again, or the scrub met it damaged."""
+        """Drop the time of the read: the blob was put again, or the scrub met it damaged."""
         self._read_ms.pop(key, None)
 
     def noticeable(self, damaged: Mapping[str, str]) -> set[str]:
-        """What of it a proof must meet: all but values that stand and that were read whole lately."""
+        """Return the damaged blobs that a proof must meet: all but existing values that were read intact recently."""
         since_ms = self._clock.wall_ms() - (SCRUB_PROOF_SECONDS_MAX + SCRUB_CLOCKS_SECONDS_MAX) * 1000
         return {
             key
@@ -48,7 +48,7 @@ class ScrubTruth:
 
 
 class _NotedReads:
-    """The blobs of a pass."""
+    """The blobs of a pass; each read is noted."""
 
     def __init__(self, blobs: Blobs, truth: ScrubTruth) -> None:
         self.list = blobs.list

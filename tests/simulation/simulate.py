@@ -1,7 +1,7 @@
 """Run many seeds of the simulated worlds: ``python -m tests.simulation.simulate --seeds N --seed S``.
 
-Prints failing seeds with the command that replays each, counts of what the seeds met, and the planted bugs with
-``--mutants``. Exit code 0 only when no seed failed and every column was met.
+Prints failing seeds with the command that replays each, and counts of the events that the seeds met. With ``--mutants``
+it hunts the planted bugs. The exit code is 0 only if no seed failed and every column was met.
 """
 
 from __future__ import annotations
@@ -71,7 +71,7 @@ SEED_TICKS_MAX = 12
 
 
 class Listed(msgspec.Struct, frozen=True):
-    """A world as the runner lists it: ``weight`` is its share of the seeds."""
+    """A world in the runner's list. ``weight`` is its share of the seeds."""
 
     build: type[World]
     weight: int
@@ -120,7 +120,7 @@ MUTANTS = (
 
 
 class Summary(msgspec.Struct, frozen=True):
-    """What a run of many seeds met."""
+    """The counts and failures of a run of many seeds."""
 
     seeds: int
     seconds: float
@@ -133,7 +133,7 @@ class Summary(msgspec.Struct, frozen=True):
 
 
 def world_of(seed: int, only: str | None = None) -> str:
-    """The world a seed runs: ``only``, or by the weights, in the order of the list."""
+    """Return the world that a seed runs: ``only``, or one by the weights, in the order of the list."""
     if only is not None:
         return only
     place = seed % sum(listed.weight for listed in WORLDS.values())
@@ -145,7 +145,7 @@ def world_of(seed: int, only: str | None = None) -> str:
 
 
 def simulate(seeds: Sequence[int], *, world: str | None = None, processes: int = 1) -> Iterator[tuple[str, Outcome]]:
-    """The outcome of each seed, in order, from that many processes."""
+    """Yield the outcome of each seed, in order, run by ``processes`` processes."""
     work = [(seed, world_of(seed, world)) for seed in seeds]
     if processes == 1:
         _ready()
@@ -156,7 +156,7 @@ def simulate(seeds: Sequence[int], *, world: str | None = None, processes: int =
 
 
 def summary(outcomes: Iterable[tuple[str, Outcome]], progress: Callable[[str], None] = lambda line: None) -> Summary:
-    """Add up outcomes, with a line of progress every second. ``checks`` in the answer says what is wrong."""
+    """Add up outcomes, with a line of progress every second. ``checks`` of the result names the problems."""
     clock = SystemClock()
     started = told = clock.boot_ms()
     counts: dict[str, int] = {}
@@ -181,7 +181,7 @@ def summary(outcomes: Iterable[tuple[str, Outcome]], progress: Callable[[str], N
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """The command. Returns the exit code."""
+    """Run the command and return the exit code."""
     options = _parser().parse_args(arguments)
     seeds = range(options.seed, options.seed + options.seeds)
     if options.trace:
@@ -212,14 +212,14 @@ def _outcome(work: tuple[int, str]) -> tuple[str, Outcome]:
 
 
 def _ready() -> None:
-    """Once a process: spare the collector what is there already, and the terminal what servers would log."""
+    """Prepare a process: exempt existing objects from garbage collection, and silence the logs of servers."""
     logging.getLogger("stratalog").addHandler(logging.NullHandler())
     gc.freeze()
 
 
 @contextmanager
 def _watched() -> Iterator[None]:
-    """Turn a lock nobody will free into an error. Ticks are counted, since a process that is stopped gets none."""
+    """Turn a deadlock into an error. Count ticks instead of time, since a stopped process gets no ticks."""
     ticks = 0
 
     def tick(number: int, frame: object) -> None:
@@ -279,7 +279,7 @@ def _text(result: Summary) -> str:
 
 
 def failure_lines(name: str, outcome: Outcome) -> str:
-    """The failed seed of a world, the last line of its details, and the command that repeats it."""
+    """Return the failed seed of a world, the last line of its details, and the command that repeats it."""
     last = outcome.details.strip().splitlines()[-1]
     command = f"python -m tests.simulation.simulate --seed {outcome.seed} --world {name} --trace"
     return f"seed {outcome.seed} of {name} failed: {last}\n  {command}"

@@ -1,4 +1,4 @@
-"""What actors share: turns are the world's and outlive a crash, and an answer is taken down as it was told."""
+"""Shared steps of actors: turns belong to the world and outlive a crash, and an answer is recorded as received."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Checkers: each sees the fault it is for, and says nothing about a history that is right."""
+"""Checkers: each finds its fault, and reports nothing for a correct history."""
 
 from __future__ import annotations
 

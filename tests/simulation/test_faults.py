@@ -1,4 +1,4 @@
-"""Faults: each does to the backend and to the caller what the table in `faults` says."""
+"""Faults: each affects the backend and the caller as the table in `faults` states."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ ITEM = Item("p", "s", {"a": 1})
 
 
 class Seen:
-    """What one process saw of one commit, and how the index looked to it right after."""
+    """The result of one commit as a process saw it, and the index as it saw it right after."""
 
     def __init__(self, weather: Weather, act: Callable[[Process], Any], seed: int = 7) -> None:
         self.scheduler = Scheduler(seed)

@@ -1,4 +1,4 @@
-"""Yield points stand before each access of a shared attribute, and only while they are wanted."""
+"""Yield points come before each access of a shared attribute, and only while they are active."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def interleaving() -> Interleaving:
 
 
 def yields(interleaving: Interleaving, call: Callable[[], object]) -> int:
-    """How often ``call`` meets a yield point."""
+    """Return how often ``call`` meets a yield point."""
     met: list[None] = []
     with interleaving.active(lambda: met.append(None)):
         call()

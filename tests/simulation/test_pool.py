@@ -1,4 +1,4 @@
-"""A pool under simulation: calls are actors of their process, and whoever asks for an answer waits as actors do."""
+"""A pool under simulation: calls are actors of their process, and a caller that waits for an answer is parked."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from tests.simulation.pool import SimulatedPool
 
 
 def run(main: Callable[[Process, SimulatedPool], None], seed: int = 0) -> Place:
-    """Have a process do ``main``, once more after a crash."""
+    """Run ``main`` in a process, and again after a crash."""
     place = Place(Scheduler(seed), Weather())
     place.start("one", lambda process: main(process, SimulatedPool(process)))
     place.scheduler.run()

@@ -1,4 +1,4 @@
-"""The scheduler: repeatable runs, simulated time, crashes, locks, and the detection of runs without end."""
+"""The scheduler: repeatable runs, simulated time, crashes, locks, and the detection of endless runs."""
 
 from __future__ import annotations
 

@@ -82,7 +82,7 @@ def test_a_trace_prints_every_step(capsys: pytest.CaptureFixture[str]) -> None:
 
 
 class IdleWorld:
-    """Does nothing, and so meets nothing."""
+    """A world that does nothing, so its counts stay zero."""
 
     columns = ("index.commit",)
 
@@ -94,7 +94,7 @@ class IdleWorld:
 
 
 class BrokenWorld(IdleWorld):
-    """Its actor raises what nobody expects."""
+    """A world whose actor raises an unexpected exception."""
 
     def __init__(self, scheduler: Scheduler) -> None:
         scheduler.spawn("broken", lambda: [].pop())

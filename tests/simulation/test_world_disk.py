@@ -1,4 +1,4 @@
-"""The simulated disk and its world: what was not synced may go, what was synced stays, planted bugs are caught."""
+"""The simulated disk and its world: unsynced data may be lost, synced data stays, planted bugs are caught."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ NEW = b"n" * SECTOR_BYTES * 3
 
 
 def contents(folder: Path, change: Callable[[Disk, Path], None], name: str = "file") -> set[bytes | None]:
-    """What a failure after ``change`` may leave of a file."""
+    """Return the contents that a file may have after ``change`` and a power failure."""
     found = set()
     for seed in LIVES:
         disk = Disk(str(folder / str(seed)), Random(seed))
@@ -124,7 +124,7 @@ def test_what_is_found_in_the_log_is_durable_before_it_is_shown(
 
 
 def test_a_new_database_opens_after_any_run_of_failed_syncs_and_power_failures(tmp_path: Path) -> None:
-    for seed in (*range(30), 411, 902):  # a file made in its place is no database in the end with the last two
+    for seed in (*range(30), 411, 902):  # the last two would leave no database, were its file created in place
         chance = Random(seed)
         disk = Disk(str(tmp_path / str(seed)), Random(seed))
         for life in range(8):
@@ -136,7 +136,7 @@ def test_a_new_database_opens_after_any_run_of_failed_syncs_and_power_failures(t
 
 
 def open_on(disk: Disk, *, sync_fails_at: int = -1) -> None:
-    """Open and close the database on a disk whose next syncs work but one."""
+    """Open and close the database on a disk on which one of the next syncs fails."""
     machine = SimulatedMachine(Scheduler(1), disk, DiskWeather(), lambda _: None)
     syncs = count()
     machine.sync_fault = lambda: fail_sync() if next(syncs) == sync_fails_at else None  # type: ignore[method-assign]
@@ -161,7 +161,7 @@ def test_seeds_pass_and_leave_nothing_behind(tmp_path: Path, monkeypatch: pytest
 
 
 def test_what_sqlites_processes_share_is_gone_after_a_failure(tmp_path: Path) -> None:
-    """It holds random numbers, and memory outlives no failure."""
+    """SQLite creates its shared memory anew. Random numbers in it would make a seed differ from run to run."""
 
     def change(disk: Disk, folder: Path) -> None:
         write(folder / "store.db-shm", OLD)

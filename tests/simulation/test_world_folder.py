@@ -1,4 +1,4 @@
-"""The world of a shared folder: a seed runs the same way twice, leaves nothing, and its patches end with it."""
+"""The world of a shared folder: a seed repeats exactly, leaves no files, and removes its patches."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Travellers: devices whose server may be another one tomorrow, with less or with other history."""
+"""Travellers: devices whose server may be replaced by another one, with a shorter or a different history."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ __all__ = ["Traveller"]
 
 
 class Shown(msgspec.Struct, frozen=True):
-    """A state that a device came to by the answer of a place."""
+    """A state that a device reached by an answer of a place."""
 
     place: Place
     version: int
@@ -26,24 +26,24 @@ class Shown(msgspec.Struct, frozen=True):
 
 
 class Traveller(Device):
-    """A device that keeps its identity wherever it goes. Each of its changes is a value of its own."""
+    """A device that keeps its identity at every server. Each of its changes has a unique value."""
 
     def __init__(self, name: str, document: str, random: Random, site: Any) -> None:
         super().__init__(name, document, random)
         self.site = site
         self.place: Place = site.place
-        """Who gave the answer that is being taken."""
+        """The place whose answer is being processed."""
 
         self.arrived: list[tuple[Place, Push | Pull, Any]] = []
         self.made: set[str] = set()
         self.lost: dict[str, tuple[Place, int]] = {}
-        """Change → where and at which version the device was told that it is gone."""
+        """Change → the place and the version at which an answer named the change as lost."""
 
         self.shown: list[Shown] = []
         self._numbers: dict[tuple[str, int], str] = {}
 
     def make(self) -> None:
-        """Another change."""
+        """Make another change."""
         token = f"{self.name}/{len(self.made)}"
         self.made.add(token)
         self.mutate("put", {"key": self._random.choice(("name", "items/1", "items/2")), "value": token})
@@ -51,7 +51,7 @@ class Traveller(Device):
         self._numbers[newest.client, newest.id] = token
 
     def take(self, request: Pull, pulled: Pulled) -> bool:
-        """Take over the answer to a pull, and note what it names as lost."""
+        """Apply the answer to a pull, and note the mutations that it names as lost."""
         pending = {(one.client, one.id) for one in self.pending}
         taken = super().take(request, pulled)
         if taken:
@@ -65,7 +65,7 @@ class Traveller(Device):
         return taken
 
     def check_seen(self, histories: Mapping[int, Any]) -> None:
-        """Each state is that of its version in the history of whoever answered. What was named as lost is not there."""
+        """Check each state against the history of the place that answered. It must not hold changes named as lost."""
         for shown in self.shown:
             history = histories[id(shown.place)]
             entry = history.entries.get(shown.version)

@@ -1,8 +1,8 @@
-"""The world of backups: documents, forks and records that change, are forgotten, deleted and collected while they are
-backed up again and again.
+"""The world of backups: repeated backups, while documents, forks and records change, are forgotten, deleted and
+collected.
 
-After each backup it is read as a store, which is what a restoration copies. All that was acknowledged before the backup
-began is in it; every version of it can be read, value by value; and what the store still holds is the same there.
+Each backup is read as a store, since a restoration copies that store. The backup must hold everything that was
+acknowledged before it began. Every value of every version must be readable. Hashes that the store still has must agree.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ BURST_SECONDS_MAX = 0.2
 
 
 class BackupWorld:
-    """Writers, a keeper of history, a forker, a collector and a recorder beside a maker of backups."""
+    """Writers, a keeper of history, a forker, a collector, a recorder, and a process that makes backups."""
 
     columns: ClassVar[tuple[str, ...]] = (
         "backups",
@@ -87,7 +87,7 @@ class BackupWorld:
         }
 
     def write(self, process: Process) -> None:
-        """Put large and small values, now and then in a fork."""
+        """Put large and small values, sometimes in a fork."""
         while self._next(process):
             name = choose(process.clock, (*NAMES, *self.forks))
             key, large = choose(process.clock, KEYS), process.clock.random() < 0.5
@@ -108,7 +108,7 @@ class BackupWorld:
             self._try(partial(sweep_deleted, log_place(process, SETTINGS), ORGANISATION))
 
     def fork(self, process: Process) -> None:
-        """Fork the newest version of any of them, or delete a fork."""
+        """Fork the newest version of a document or a fork, or delete a fork."""
         while self._next(process):
             if self.forks and process.clock.random() < 0.3:
                 name = self.forks.pop(0)
@@ -120,12 +120,12 @@ class BackupWorld:
             self.forks.append(name)
 
     def collect(self, process: Process) -> None:
-        """Collect all that the organisation has."""
+        """Collect all blobs of the organisation."""
         while self._next(process):
             self._try(partial(collect, log_place(process, SETTINGS), ORGANISATION))
 
     def record(self, process: Process) -> None:
-        """Put, delete, prune, free and redact records, some with bodies in blobs."""
+        """Put, prune and free records, some with bodies in blobs."""
         while self._next(process):
             records, id = Records(log_place(process, SETTINGS), ORGANISATION), choose(process.clock, RECORD_IDS)
             size = choose(process.clock, (10, 9000, 9000))
@@ -139,7 +139,7 @@ class BackupWorld:
             self._try(choose(process.clock, actions))
 
     def back_up(self, process: Process) -> None:
-        """Back up, again where it was broken off, and look at what came of it."""
+        """Make backups, and check each. A backup that was interrupted is tried again at the next turn."""
         while self._next(process):
             begun = self._heads()
             environment = log_place(process, SETTINGS)
@@ -157,14 +157,14 @@ class BackupWorld:
             self._check_backup(begun, {failure.what for failure in manifest.failures})
 
     def check(self) -> None:
-        """A backup of what is at rest holds all of it."""
+        """Check that a backup of the store at rest is complete."""
         begun = self._heads()
         store = Store(log_place(self.place, SETTINGS), _no_queue)
         back_up(store, BackupRepository(self.copies, self.place.clock), workers=0)
         self._check_backup(begun, set())
 
     def _heads(self) -> dict[HistoryName, tuple[str, int]]:
-        """What is acknowledged now: of each log and record the incarnation and the newest version."""
+        """Return the incarnation and the newest version of each log and record now. A record has no incarnation."""
         environment = log_place(self.place, SETTINGS)
         heads: dict[HistoryName, tuple[str, int]] = {}
         for line in list_directory(self.place.index, ORGANISATION, LOGS):
@@ -212,7 +212,10 @@ class BackupWorld:
                 records.get(history.name, version.version)
 
     def _check_history(self, backup: Store, history: HistoryName, version: int) -> None:
-        """It is there up to the version that was acknowledged before the backup began, with the hashes of the store."""
+        """Check that the backup holds the history up to ``version``, which was acknowledged before the backup began.
+
+        The newest hash of a log in the backup must be the store's.
+        """
         try:
             if history.kind == "record":
                 found = backup.records(ORGANISATION).stat(history.name).version
@@ -232,7 +235,7 @@ class BackupWorld:
                 raise Violation("backup is the history", f"{history} has another hash at {found}")
 
     def _check_cut(self, backup: Store, place: BackupRepository) -> None:
-        """As of a time in the middle, if all logs are kept back to it."""
+        """Check the backup as of a time in the middle, if all logs still have their history of that time."""
         logs = [backup.log(ORGANISATION, line.id) for line in backup.list(ORGANISATION)]
         times = [entry.created_ms for log in logs for entry in log.read(max(log.floor(), log.first))]
         if not times:
@@ -240,7 +243,7 @@ class BackupWorld:
         time_ms = sorted(times)[len(times) // 2]
         cut = store_over(CutIndex(backup.environment, time_ms=time_ms), place, place.manifest(), SETTINGS)
         try:
-            # Each is opened first: a log that is not kept back to the time is refused, and its forks with it.
+            # Open all first: a log without its history of that time is refused, and so are its forks.
             documents = {line.id: cut.document(ORGANISATION, line.id) for line in cut.list(ORGANISATION)}
             for name, document in documents.items():
                 wanted = backup.log(ORGANISATION, name).version_at(time_ms)
@@ -268,7 +271,7 @@ class BackupWorld:
         return self.left.take(process.name)
 
     def _try(self, action: Callable[[], object]) -> None:
-        """Faults end one try, not the actor."""
+        """Run ``action``. A fault ends this try, not the actor."""
         try:
             action()
         except (Unavailable, OutcomeUnknown, Conflict, NotFound):
@@ -276,7 +279,7 @@ class BackupWorld:
 
 
 class _SlowBlobs:
-    """The place of backups. Now and then a put takes so long that what was read before it is freed meanwhile."""
+    """The blobs of the backups. Some puts take so long that items read before the put are freed meanwhile."""
 
     def __init__(self, copies: MemoryBlobs, process: Process) -> None:
         self._copies = copies

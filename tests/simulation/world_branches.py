@@ -1,8 +1,8 @@
-"""The world of branches: backups are put back, copies are split, and devices go on at whatever server answers them.
+"""The world of branches: backups are restored, copies split off, and devices continue at any server that answers.
 
-A restore ends all processes of a place, and begins others on an index as it was some commits ago. A split begins a
-second place beside the first. Requests, answers and queued messages outlive both. Every state that a device comes to is
-held against the history of the place that answered it.
+A restore ends all processes of a place, and starts others on the index of some commits ago. A split starts a second
+place beside the first. Requests and answers outlive both; queued messages may. Every state that a device reaches is
+checked against the history of the place that answered it.
 """
 
 from __future__ import annotations
@@ -48,14 +48,14 @@ WORKING = WorkerSettings(idle_seconds_max=IDLE_SECONDS_MAX)
 
 
 class Request(msgspec.Struct, frozen=True):
-    """A message on its way to whichever server of a site takes it."""
+    """A message in flight. Any server of its site may receive it."""
 
     device: Traveller
     message: Push | Pull
 
 
 class Site:
-    """An address: the place that answers under it now, and the network to it. ``queued`` sites queue their pushes."""
+    """An address: the place that now answers under it, and the network to it. ``queued`` sites queue their pushes."""
 
     def __init__(self, place: Place, network: Network[Request], *, queued: bool) -> None:
         self.place = place
@@ -64,7 +64,7 @@ class Site:
 
 
 class BranchesWorld:
-    """A document, its devices, and an operator who puts backups back and splits copies."""
+    """A document, its devices, and an operator who restores backups and splits copies."""
 
     columns: ClassVar[tuple[str, ...]] = (
         "restores",
@@ -98,7 +98,7 @@ class BranchesWorld:
         place = Place(scheduler)
         create_log(log_place(place, self.settings), ORGANISATION, MAIN, "document")
         self.places = [place]
-        """Every place there ever was."""
+        """Every place that ever existed."""
 
         self.sites = [Site(place, Network(scheduler), queued=draw.random() < 0.5)]
         self.devices = [Traveller(f"device-{n}", MAIN, draw, self.sites[0]) for n in range(draw.choice((1, 2, 3)))]
@@ -110,7 +110,7 @@ class BranchesWorld:
         scheduler.spawn("operator", self.operate)
 
     def live(self, device: Traveller) -> None:
-        """A device at work: it changes, sends, takes what comes in any order, until all is sent and confirmed."""
+        """Run a device: change, send and process answers in any order, until every change is sent and confirmed."""
         clock, draw, pause = self.places[0].clock, self.scheduler.random, 0.5
         while self.scripts[device.name] or device.pending:
             if clock.random() < 0.5 and self.scripts.take(device.name):
@@ -125,7 +125,7 @@ class BranchesWorld:
         self.scripts.pop(device.name)
 
     def operate(self) -> None:
-        """Put an older backup back, or split a copy."""
+        """Restore an older backup, or split off a copy, a few times."""
         clock, draw = self.places[0].clock, self.scheduler.random
         for _ in range(self.events):
             clock.sleep(30 * clock.random())
@@ -147,7 +147,7 @@ class BranchesWorld:
                 self.scheduler.counts.bump("restores")
 
     def serve(self, site: Site, process: Process) -> None:
-        """Answer whatever request is at hand, with a document kept warm."""
+        """Run a server: answer requests as the network delivers them. The store keeps the document cached."""
         store = Store(log_place(process, self.settings), process.queue)
         pushing = QueuedPushes(store).push if site.queued else push
         pause = 0.1
@@ -161,7 +161,7 @@ class BranchesWorld:
             pause = 0.1
 
     def work(self, process: Process) -> None:
-        """A worker of the queue, and the thread that beats for it."""
+        """Run a worker of the queue, and the thread that sends its heartbeats."""
         store = Store(log_place(process, self.settings), process.queue, Rules(BUILT_IN_MUTATORS))
         worker = Worker(store, WORKING)
         process.spawn(f"{process.name}/beat", partial(beat, process, worker), background=True)
@@ -186,7 +186,7 @@ class BranchesWorld:
                     self.scheduler.counts.bump("floor")
 
     def check(self) -> None:
-        """Hold what the devices saw and were told against the history of each place that answered them."""
+        """Check the states and answers of the devices against the history of each place that answered them."""
         for device in self.devices:
             self._end(device)
         histories = {id(place): self._history(place) for place in self.places}
@@ -208,7 +208,7 @@ class BranchesWorld:
             place.start(f"worker-{number}-{worker}", self.work)
 
     def _answer(self, process: Process, store: Store, pushing: Callable[..., Pushed], request: Request) -> None:
-        """What the server says, and where; nothing for an error that asks to try again."""
+        """Send the server's answer and its place to the device. After a transient error send nothing."""
         device, message, place = request.device, request.message, process.place
         try:
             document = store.document(ORGANISATION, MAIN)
@@ -224,7 +224,7 @@ class BranchesWorld:
         return None
 
     def _receive(self, device: Traveller) -> bool:
-        """Take what came, in any order; whether any of it was news."""
+        """Process the answers in random order. Return whether any had an outcome or moved the cookie."""
         before, final = device.cookie, False
         arrived, device.arrived = device.arrived, []
         self.scheduler.random.shuffle(arrived)
@@ -245,7 +245,7 @@ class BranchesWorld:
         return final or device.cookie != before
 
     def _end(self, device: Traveller) -> None:
-        """The device synchronises with the site it uses now, without faults, and holds the document then."""
+        """Synchronise the device with its present site, without faults. It must then hold the document."""
         place = device.place = device.site.place
         document = Document(open_log(log_place(place, self.settings), ORGANISATION, MAIN))
         for _ in range(ROUNDS_MAX):
@@ -263,7 +263,7 @@ class BranchesWorld:
 
 
 class History(QueueTruth):
-    """A truth that knows the version of each device's change. None takes effect twice, under whatever numbers."""
+    """A truth with the version of each change of a device. No change takes effect twice, under any numbers."""
 
     def __init__(self, place: Place, prefix: str) -> None:
         super().__init__(place, prefix, BUILT_IN_MUTATORS)
@@ -276,7 +276,7 @@ class History(QueueTruth):
 
 
 def check_nothing_vanished(device: Traveller, history: History) -> None:
-    """Each change stands in the history of the server that the device uses, or the device names it as lost."""
+    """Check that each change is in the history of the device's present place, or was named to the device as lost."""
     missing = sorted(device.made - history.changes.keys() - device.lost.keys())
     if missing:
         raise Violation("vanished", "a change is neither there nor named as lost", device=device.name, changes=missing)

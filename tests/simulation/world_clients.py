@@ -1,7 +1,7 @@
-"""The world of clients that are forgotten: groups that fall idle and come back, beside their collectors.
+"""The world of clients that are forgotten: groups become idle and return, while collectors run.
 
-Servers push for clients of a few groups, now and then all over again from the first mutation. Another principal tries
-to join the groups. One role expires idle groups, another collects a client that may just be coming.
+Servers push for clients of a few groups, sometimes again from the first mutation on. Another principal tries to join
+the groups. One role expires idle groups; another collects a client that may just be arriving.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ class ClientsWorld:
         self.next: dict[str, int] = {}
         self.visitors = 0
         self.before_ms = 0
-        """The latest time since which a group that was expired had to be idle."""
+        """The latest limit of an expiry: a group that was active after it must not be expired."""
 
         document = Document(create_log(log_place(self.place, self.settings), ORGANISATION, NAME, "document"))
         for group in GROUPS:
@@ -74,7 +74,7 @@ class ClientsWorld:
             self.place.start(name, partial(self._repeat, turn))
 
     def push(self, process: Process, document: Document) -> None:
-        """The next mutations of a client, or all of them over again; or the one of a visitor."""
+        """Push the next mutations of a client, or mutations from the first on again, or the only one of a visitor."""
         group = choose(process.clock, GROUPS)
         if process.clock.random() < 0.3:
             self.visitors += 1
@@ -88,25 +88,25 @@ class ClientsWorld:
                 self.next[client] = max(self.next.get(client, 1), outcome.id + 1)
 
     def intrude(self, process: Process, document: Document) -> None:
-        """Somebody else tries to join a group."""
+        """Try to join a group as another principal."""
         group = choose(process.clock, GROUPS)
         for outcome in self._apply(document, [_push(f"intruder {self.left[process.name]}", 1)], group, "mallory"):
             if outcome.status == "applied":
                 raise Violation("owner", "another principal joined a group", group=group)
 
     def expire(self, process: Process, document: Document) -> None:
-        """Forget the groups that were idle for a while."""
+        """Expire the groups that have been idle for a random time."""
         before_ms = process.clock.wall_ms() - int(1000 * IDLE_SECONDS_MAX * process.clock.random())
         self.before_ms = max(self.before_ms, before_ms)
         self.scheduler.counts.bump("expired clients", document.expire_clients(before_ms))
 
     def collect(self, process: Process, document: Document) -> None:
-        """Collect the visitor who is coming, or has just come."""
+        """Collect the newest visitor, or the next one, which may be arriving."""
         document.collect_clients([f"visitor {self.visitors + int(2 * process.clock.random())}"])
         self.scheduler.counts.bump("collected visitors")
 
     def check(self) -> None:
-        """The entries one by one, and then the rows of the newest state."""
+        """Check the entries one by one, and then the rows of the newest state."""
         document = Document(open_log(log_place(self.place, self.settings), ORGANISATION, NAME))
         truth = _Truth()
         for entry in document.log.read():
@@ -146,7 +146,7 @@ class ClientsWorld:
 
 
 class _Truth:
-    """Who is known after each entry, by plain dictionaries."""
+    """The clients that are known after each entry, in plain dictionaries."""
 
     def __init__(self) -> None:
         self.group_of: dict[str, str] = {}
@@ -162,7 +162,7 @@ class _Truth:
             self._collect(event.data[0], event.data[1], before_ms)
 
     def rows(self) -> set[str]:
-        """The rows that a state must have."""
+        """Return the keys of the rows that a state must have."""
         members = {f"\0m/{len(group)}/{group}/{client}" for client, group in self.group_of.items()}
         known = {key for client in self.group_of for key in (client, f"\0b/{client}")}
         return members | known | {f"\0g/{group}" for group in self.expired}
@@ -193,14 +193,14 @@ def _push(client: str, id: int) -> Mutation:
 
 
 def _append_anyhow(writer: Writer, decide: Callable[[State], Event | None], owner: str = "") -> tuple[Any, State]:
-    """Decides on what was read, and appends wherever the log ends by then."""
+    """Decide on the state that was read, and append at any head that the log has by then."""
     state = writer._states.fresh()
     event = decide(state)
     return (None if event is None else writer._log.append(event)), state
 
 
 def _bury_nobody(found: IdleClients) -> Event:
-    """The clients go, and nothing says that they were there."""
+    """Remove the clients without tombstones of their groups."""
     return Event(COLLECT, [sorted(found.clients), []])
 
 

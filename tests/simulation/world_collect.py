@@ -1,12 +1,12 @@
-"""The world of the collector: documents whose large values come, go and come back, beside two that delete blobs.
+"""The world of the collector: large values of documents appear, go and reappear, while two collectors delete blobs.
 
-Collectors stop anywhere and are killed anywhere, and go on from what either of them kept; between two reads they may
-sleep for an hour. Half the values are drawn from a few texts, so that a hash is orphaned at one moment and put again at
-the next. Clocks advance by minutes between calls, so that blobs grow old enough to be collected while writers are still
-on their way.
+A collector may stop or be killed at any step. Either resumes from the progress that one of them saved. Between two
+reads they may sleep for an hour. Half the values are drawn from a few texts, so a hash may be garbage at one moment and
+be put again at the next. Clocks advance by minutes between calls, so blobs become old enough for collection while their
+writers have not finished.
 
-A writer that was frozen for longer than the rule allows *and* crashes before it has put its blobs again is beyond what
-the rule promises (docs/design.md#the-observation-rule); a seed has freezes or crashes, not both.
+The rule does not cover a writer that is frozen for longer than it allows *and* crashes before it puts its blobs again
+(docs/design.md#the-observation-rule). So a seed has freezes or crashes, not both.
 """
 
 from __future__ import annotations
@@ -82,7 +82,7 @@ class CollectWorld:
             self.place.start(name, self.collect)
 
     def write(self, process: Process) -> None:
-        """Put one of a few large texts under one of a few keys, or delete it, now and then in a fork."""
+        """Put a large text under one of a few keys, or delete the key, sometimes in a fork."""
         changing = _document(process, NAME)
         while self._next(process):
             if process.clock.random() < 0.2:
@@ -92,7 +92,7 @@ class CollectWorld:
             self._try(lambda name=name, args=args: changing.mutate(name, args, client=process.name))  # noqa: B023
 
     def keep(self, process: Process) -> None:
-        """Archive, free, and forget all but the newest versions, of the document and of its forks."""
+        """Archive, free, and forget all but the newest versions of the document and of its forks."""
         while self._next(process):
             kept = _document(process, choose(process.clock, (NAME, NAME, *self.forks)))
             self._try(kept.archive)
@@ -102,22 +102,22 @@ class CollectWorld:
             self.scheduler.counts.bump("archives", kept.log.environment.counters["archive"])
 
     def fork(self, process: Process) -> None:
-        """Fork the newest version of any of them and change the copy, whose blobs are the family's."""
+        """Fork the newest version of the document or a fork, and change both. They share the family's blobs."""
         while self._next(process):
             name = f"copy-{self.left[process.name]}"
             self._try(lambda name=name: self._fork(process, name))
 
     def collect(self, process: Process) -> None:
-        """Collect the family, or all that the organisation has, again and again."""
+        """Collect the family, or the whole organisation, repeatedly."""
         environment = log_place(process, SETTINGS)
         while self._next(process):
             whole = process.clock.random() < 0.5
             self._try(lambda whole=whole: self._collect(environment, whole, lambda: self._interrupted(process)))
 
     def check(self) -> None:
-        """Whatever history still holds can be read, value by value, and rebuilt to the same roots.
+        """Check that every value in the kept history reads, and that every snapshot rebuilds to the same roots.
 
-        So it is also after a dry run and the run that it foretold, which goes on from where the last one stopped.
+        Check it again after a dry run and a real run, which must do what the dry run predicted.
         """
         self._check_all()
         self.scheduler.now_ms += int(LONG_SECONDS_MAX * 1000)
@@ -149,7 +149,7 @@ class CollectWorld:
             pass
 
     def _furnish(self, empty: Document) -> None:
-        """Enough small values that the content is more than one chunk, and a snapshot has chunks to write."""
+        """Put so many small values that the content has several chunks, and a snapshot has chunks to write."""
         empty.apply(
             [Mutation(client="setup", name="put", args={"key": key, "value": "small" * 20}) for key in FURNITURE]
         )
@@ -161,7 +161,7 @@ class CollectWorld:
             self.scheduler.counts.bump("floors")
 
     def _fork(self, process: Process, name: str) -> None:
-        """Fork, and have both forget what they had in common: the copy then holds alone what it was made of."""
+        """Fork, change both logs, and have both forget their common history. The fork then relies on its own base."""
         source = _document(process, choose(process.clock, (NAME, *self.forks)))
         copy = source.fork(name)
         self.forks.append(name)
@@ -185,7 +185,7 @@ class CollectWorld:
         self._heed(found)
 
     def _interrupted(self, process: Process) -> bool:
-        """Whether a collector is to stop here; it may also fall asleep for long."""
+        """Return whether a collector stops here. It may first sleep for a long time."""
         if process.clock.random() < LONG_RATE:
             process.clock.sleep(LONG_SECONDS_MAX * process.clock.random())
         return process.clock.random() < STOP_RATE
@@ -203,12 +203,12 @@ class CollectWorld:
         return self.left.take(process.name)
 
     def _pause(self, process: Process) -> None:
-        """Bursts, so that actors meet, and long pauses between them, so that blobs grow old."""
+        """Sleep: mostly shortly, so that actors meet, and sometimes long, so that blobs grow old."""
         long = process.clock.random() < 0.3
         process.clock.sleep((PAUSE_SECONDS_MAX if long else BURST_SECONDS_MAX) * process.clock.random())
 
     def _try(self, action: object) -> None:
-        """Faults end one try, not the actor; damage is what the world is about."""
+        """Run ``action``. A fault ends this try, not the actor; damage is a violation."""
         try:
             action()  # type: ignore[operator]
         except (Unavailable, OutcomeUnknown, Conflict, NotFound):
@@ -218,7 +218,7 @@ class CollectWorld:
 
 
 def _document(process: Process, name: str) -> Document:
-    """The document, once the line allows to open it."""
+    """Return the document. Retry until faults let it open."""
     while True:
         try:
             return Document(open_log(log_place(process, SETTINGS), ORGANISATION, name))
@@ -227,7 +227,7 @@ def _document(process: Process, name: str) -> Document:
 
 
 def _text(process: Process) -> str:
-    """One of a few texts, which come back, or one that nobody else will ever put."""
+    """Return one of a few recurring texts, or a text that is never put again."""
     if process.clock.random() < 0.5:
         return choose(process.clock, TEXTS)
     return f"{process.clock.random()} " * 100

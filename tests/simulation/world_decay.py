@@ -1,12 +1,12 @@
 """The world of damage at rest: blobs flip, shrink and get lost while history is forgotten, freed and collected.
 
-A document, forks of it and forks of those, and a log with an application's snapshots, all of one store. Whatever is
-damaged, no floor rises onto it, nothing is freed above it, and nothing that is needed is collected. The world remembers
-every blob that was ever put. In the end it puts back what decayed; then all that is kept must read.
+The store has a document, forks of it, forks of those, and a log with an application's snapshots. No floor may rise onto
+a damaged base, no segment may be freed above one, and no needed blob may be collected. The world remembers every blob
+that was ever put. At the end it restores the damaged blobs; then all kept history must read.
 
 In a busy seed nothing fails and nothing decays. Writers commit without pause, and each floor must rise with one proof.
-In a slow seed a pause may be of weeks, and a scrub reads blobs. Then a value may be damaged behind the scrub, and a
-floor may rise onto it while it stands. The world remembers by itself when the scrub has read which blob.
+In a slow seed a pause may last weeks, and a scrub reads blobs. A value may then be damaged after the scrub has read it,
+and a floor may rise onto it while its blob exists. The world keeps its own record of the scrub's reads.
 """
 
 from __future__ import annotations
@@ -77,7 +77,7 @@ BURST_SECONDS_MAX = 0.1
 
 
 class DecayWorld:
-    """Writers, forgetters, a forker, a keeper who frees, a collector, and a disk that loses what it was given."""
+    """Writers, forgetters, forkers, a keeper that frees, a collector, a scrubber, and a disk that damages blobs."""
 
     columns: ClassVar[tuple[str, ...]] = (
         "blobs damaged",
@@ -101,7 +101,7 @@ class DecayWorld:
         self.shadow = MemoryBlobs(self.place.clock)
         self.damaged: dict[str, str] = {}
         self.damages: dict[str, int] = {}
-        """How often each blob was damaged: one that was put again meanwhile may be damaged anew."""
+        """The number of times that each blob was damaged. A blob that was put again may be damaged again."""
 
         self.scrubs = ScrubTruth(self.place.clock)
         self.decays = 0 if self.is_busy else draw.choice((0, 1, 2, 6))
@@ -131,7 +131,7 @@ class DecayWorld:
     # Actors
 
     def write(self, process: Process) -> None:
-        """Change a document, or append to the application's log, which keeps a state of every third version."""
+        """Change a document, or append to the application's log and save a snapshot of every third version."""
         if not self.is_busy and process.clock.random() < 0.3:
             sheet = self._sheet(process)
             entry = sheet.append(Event("set", process.clock.random()))
@@ -143,7 +143,7 @@ class DecayWorld:
         self._document(process).mutate("put", args, client=process.name)
 
     def forget(self, process: Process) -> None:
-        """Raise a floor. Handles stay open, so that their caches know chunks which storage has lost since."""
+        """Raise a floor. Handles stay open, so their caches hold chunks that storage has lost since."""
         if not self.is_busy and process.clock.random() < 0.3:
             sheet = self._sheet(process)
             self._raise(sheet, lambda: raise_floor(sheet, max(0, sheet.head().version - 2)))
@@ -167,7 +167,7 @@ class DecayWorld:
                 )
 
     def fork(self, process: Process) -> None:
-        """Fork a document or a fork; then the source may forget what both had in common, and its pins move."""
+        """Fork a document or a fork. A source that is a fork may then forget common history, which moves its pins."""
         source, name = self._document(process), f"fork-{process.clock.random()}-{self.left[process.name]}"
         oldest, newest = max(source.log.floor(), source.log.first), source.version
         at = newest - int(process.clock.random() * (newest - oldest + 1))
@@ -178,7 +178,7 @@ class DecayWorld:
             self.scheduler.counts.bump("pins moved")
 
     def keep(self, process: Process) -> None:
-        """Archive, and free what was archived or forgotten long enough ago."""
+        """Archive, and free segments that were archived or forgotten long enough ago."""
         if process.clock.random() < 0.3:
             sheet = self._sheet(process)
             self._free(sheet, lambda: free_segments(sheet))
@@ -200,7 +200,7 @@ class DecayWorld:
         self.scheduler.counts.bump("collected blobs", len(found.garbage))
 
     def scrub(self, process: Process) -> None:
-        """One pass, of a round or less."""
+        """Run one pass of the scrub: a round or less."""
         report = self.scrubs.run_pass(log_place(process, self.settings), SCRUB_DAYS, SCRUB_BLOBS_MAX)
         self.scheduler.counts.bump("scrub rounds", report.is_round_finished and report.blobs > 0)
 
@@ -217,7 +217,7 @@ class DecayWorld:
     # Checks
 
     def check(self) -> None:
-        """Nothing that is needed was collected. Once what decayed is put back, all that is kept reads."""
+        """Check that no needed blob was collected. Then restore the damaged blobs: all kept history must read."""
         honest = log_place(self.place, self.settings)
         owners = {open_log(honest, ORGANISATION, name).record.owner for name in (NAME, SHEET)}
         for owner in owners:
@@ -257,7 +257,7 @@ class DecayWorld:
             pass
 
     def _raise(self, log: Log, act: Callable[[], int]) -> None:
-        """A floor that this call has raised stands on nothing that was damaged before the call and is still."""
+        """Raise a floor by ``act``. Its base must need no blob that was damaged throughout the call."""
         counters, before = log.environment.counters, self._noticeable()
         raised = counters["floor"]
         try:
@@ -288,13 +288,13 @@ class DecayWorld:
                     self._require_archive(log, after[first])
 
     def _noticeable(self) -> dict[str, int]:
-        """What is damaged, and not behind a scrub; and which of its damages that is."""
+        """Return the damaged blobs that a proof must notice, each with the number of times that it was damaged."""
         noticeable = self.scrubs.noticeable(self.damaged)
         self.scheduler.counts.bump("values damaged behind the scrub", len(self.damaged) - len(noticeable))
         return {key: self.damages[key] for key in noticeable}
 
     def _require_read(self, what: str, log: Log, before: Mapping[str, int]) -> None:
-        """The base at the floor does not need what was damaged all the while."""
+        """Check that the base at the floor needs no blob that has been damaged since ``before``."""
         stored = read_name(self.place.index, ORGANISATION, log.record.name)
         base = newest_snapshot(self.place.index, log.record.prefix, stored.floor) if stored else None
         if base is None:
@@ -310,7 +310,7 @@ class DecayWorld:
             raise Violation("unread", f"{what} above a base that does not read back", key=min(unread))
 
     def _require_archive(self, log: Log, segment: Segment) -> None:
-        """An archive that alone holds a segment now was read just before."""
+        """Check the archive of a freed segment: it is now the only copy, and must not be empty."""
         environment = LogPlace(self.place.index, self.shadow, self.place.clock, self.settings)
         if not open_archive(environment, log.record.prefix, log.record.owner, segment):
             raise Violation("unread", "a segment was freed into an empty archive")
@@ -319,7 +319,7 @@ class DecayWorld:
         return {segment.first: segment for segment in list_segments(self.place.index, log.record.prefix)}
 
     def _marked(self, owner: str) -> Iterator[str]:
-        """The keys of all that the family refers to, by blobs as they were put. An archive may be made anew."""
+        """Return the keys of the family's blobs, from undamaged copies. Leave out archives: they may be remade."""
         environment, marked = LogPlace(self.place.index, self.shadow, self.place.clock, self.settings), set[str]()
         Marking(environment, owner, marked.add, Reached(), set(), lambda: None).run()
         return (f"{owner}/{name}" for name in sorted(marked) if not name.startswith("archive/"))
@@ -327,7 +327,7 @@ class DecayWorld:
     # Actors' tools
 
     def _repeat(self, process: Process, act: Callable[[Process], None]) -> None:
-        """An actor's turns. Faults end one; damage ends one too, in a seed that has any."""
+        """Run an actor's turns. A fault ends a turn. Damage ends a turn too, in a seed that has any."""
         while self.left[process.name]:
             self._pause(process)
             if not self.left.take(process.name):
@@ -349,7 +349,7 @@ class DecayWorld:
             process.clock.sleep((PAUSE_SECONDS_MAX if long else BURST_SECONDS_MAX) * process.clock.random())
 
     def _document(self, process: Process) -> Document:
-        """One of the documents, by the handle that the process has of it."""
+        """Return one of the documents, by the handle that the process has of it."""
         name = NAME if process.clock.random() < 0.4 else choose(process.clock, self.documents)
         if (process.name, name) not in self.handles or self.handles[process.name, name].log.environment.index is not (
             process.index
@@ -366,7 +366,7 @@ class DecayWorld:
                 process.clock.sleep(1)
 
     def _furnish(self, empty: Document) -> None:
-        """Enough small values that the content is more than one chunk, and a snapshot has chunks to write."""
+        """Put so many small values that the content has several chunks, and a snapshot has chunks to write."""
         put: Callable[[str], Any] = lambda key: {"key": key, "value": "small" * 20}  # noqa: E731
         empty.apply([Mutation(client="setup", name="put", args=put(key)) for key in FURNITURE])
 
@@ -383,7 +383,7 @@ class DecayWorld:
 
 
 def _weather(scheduler: Scheduler) -> Weather:
-    """Freezes or crashes, not both: see the world of the collector."""
+    """Return weather with freezes or crashes, not both: see the world of the collector."""
     weather, freezes = draw_weather(scheduler.random), scheduler.random.random() < 0.7
     rates = dict.fromkeys((rate for rate in FAULT_RATES if rate.startswith("crash" if freezes else "freeze")), 0.0)
     if freezes:

@@ -1,7 +1,7 @@
 """The world of one machine's disk: threads that share a SQLite database and a folder of blobs, and power failures.
 
-A client changes a document there. What was answered must be durable. So every seed ends with a failure nobody expects,
-and only then the checkers look.
+A client changes a document there. Every answer promises durability. So every seed ends with one more power failure,
+and the checkers read the store after it.
 """
 
 from __future__ import annotations
@@ -47,12 +47,12 @@ KEYS = tuple(f"owner/{sha256(body).hex()}" for body in BODIES)
 
 
 class Commit(msgspec.Struct):
-    """One commit as its caller saw it, who may have vanished before the answer."""
+    """One commit as its caller saw it. The caller may have been killed before the answer."""
 
     write_id: str
     sorts: Sequence[str]
     blob: bytes = b""
-    """What it brings along; empty for nothing."""
+    """The blob that the commit stores; empty for none."""
 
     told: Answered = Answered.UNKNOWN
 
@@ -66,7 +66,7 @@ class BlobPut(msgspec.Struct, frozen=True):
 
 
 class DiskWorld:
-    """Writers, readers, keepers of blobs and one that reopens, on a machine that loses power now and then."""
+    """Writers, readers, actors that put and delete blobs, and one that reopens, on a machine with power failures."""
 
     columns: ClassVar[tuple[str, ...]] = (
         "sqlite.write",
@@ -108,7 +108,7 @@ class DiskWorld:
         self._boot(Disk(self._folder(), scheduler.random))
 
     def check(self) -> None:
-        """Power fails once more; then all that anybody was told must be found."""
+        """Fail the power once more, then check that the store agrees with every answer that any caller got."""
         self.machine.turn_off()
         disk = self.machine.disk.fail(self._folder())
         machine = SimulatedMachine(self.scheduler, disk, self.weather, lambda _: None)
@@ -192,7 +192,7 @@ class _Life:
             self.machine.spawn(name, partial(self._go_on, name, actors.get(name, self.write)))
 
     def open(self) -> None:
-        """Open what the disk kept, never damaged. The database last: only one may be open in this thread."""
+        """Open the store, which must be undamaged. Open the database last: only one may be open in this thread."""
         folder = self.machine.disk.folder
         try:
             large = FileBlobs(os.path.join(folder, "blobs"), self.clock, sync=self.machine.sync)
@@ -221,7 +221,7 @@ class _Life:
             connection.close()
 
     def write(self) -> None:
-        """Put one item or two, some of them where others try to put theirs."""
+        """Commit one or two items, some at contested keys."""
         number = len(self.world.commits)
         sorts = [f"own/{number:04d}"]
         if self.clock.random() < 0.6:
@@ -235,7 +235,7 @@ class _Life:
         self.world.scheduler.counts.bump(commit.told.value)
 
     def read(self) -> None:
-        """Remember what was shown: a reader sees only what is durable."""
+        """Read all items and remember them: a reader may see only durable items."""
         for item in self.database.index.query("p"):
             self.world.witnessed[item.sort] = item
         self._pause()
@@ -243,7 +243,7 @@ class _Life:
     def reopen(self) -> None:
         """Close, which writes the log back into the file, and open again."""
         self._pause()
-        with suppress(apsw.Error):  # SQLite itself keeps quiet when it cannot write its log back; apsw does not
+        with suppress(apsw.Error):  # SQLite ignores a failure to write its log back; apsw raises it
             self.database.close()
         self._retry(self.open)
         self.world.scheduler.counts.bump("reopened")
@@ -257,7 +257,7 @@ class _Life:
         self.world.scheduler.counts.bump("blobs put")
 
     def delete(self) -> None:
-        """Look, wait, and delete what was looked at: a put sent after the look keeps its blob."""
+        """Read a blob's stamp, wait, and delete by that stamp. A put sent after the read keeps its blob."""
         self._pause()
         key = choose(self.clock, KEYS)
         stat = self.blobs.stat(key)
@@ -288,7 +288,7 @@ class _Life:
         return Answered.ACKNOWLEDGED
 
     def _go_on(self, name: str, act: Callable[[], None]) -> None:
-        """Act until the world has nothing left for this name; faults end one try."""
+        """Act until this name has no turns left. A fault ends one try."""
         while self.world.left.take(name):
             try:
                 act()

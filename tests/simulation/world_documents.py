@@ -1,7 +1,7 @@
 """The world of documents: clients whose batches arrive late, twice, out of order and by any of several processes.
 
-Servers push on behalf of clients until every mutation has a final answer, whatever happens to the servers. Behind them
-others take snapshots, archive, forget, fork and merge, collect a client, follow the log and read it.
+Servers push on behalf of clients until every mutation has a final answer, even if servers crash. Meanwhile other
+processes take snapshots, archive, forget, fork and merge, collect a client, follow the log and read it.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ FURNITURE = [
     for collection in ("items", "zoo")
     for position in range(40)
 ]
-"""Enough that the content is more than one chunk."""
+"""So many that the content has several chunks."""
 
 SAMPLED_VERSIONS = 4
 SAMPLED_ID = 5
@@ -56,7 +56,7 @@ HISTORIES = ("count", "items/1", "copies/0")
 
 
 class DocumentWorld:
-    """One document, its clients, its forks, and all who work behind them."""
+    """One document, its clients, its forks, and the processes that maintain and read it."""
 
     columns: ClassVar[tuple[str, ...]] = (
         "applied",
@@ -115,7 +115,7 @@ class DocumentWorld:
             self.place.start(fork.name, partial(self.branch, fork), frees=False)
 
     def serve(self, process: Process) -> None:
-        """Push batches of any client nobody pushes for, and now and then what was pushed before, or too early."""
+        """Push batches of clients that no other server pushes for; sometimes old mutations, or too early ones."""
         document = self.open(process)
         process.spawn(f"{process.name}-background", partial(self._take_snapshots, process, document))
         for job in self.jobs:
@@ -142,35 +142,35 @@ class DocumentWorld:
         self._count(document)
 
     def snapshot(self, process: Process, document: Document) -> None:
-        """A snapshot of the head or of a version long past."""
+        """Take a snapshot of the head or of an older version."""
         head = document.version
         document.snapshot(int(process.clock.random() * (head + 1)) if process.clock.random() < 0.7 else head)
 
     def archive(self, process: Process, document: Document) -> None:
-        """Archive what is sealed, and free what was marked long enough ago."""
+        """Archive sealed segments, and free segments marked long enough ago."""
         document.archive()
         document.free_segments()
 
     def forget(self, process: Process, document: Document) -> None:
-        """Forget what nobody follows any more."""
+        """Forget history that the follower has read."""
         followed = self.projection(document, process).checkpoint()
         version = min(followed, document.version - 1 - int(process.clock.random() * 6))
         if version > 0:
             document.forget_below(version)
 
     def collect(self, process: Process, document: Document) -> None:
-        """Collect the last client, tombstone and all."""
+        """Collect the last client. Its group leaves a tombstone."""
         job = self.jobs[-1]
         if job.done and process.clock.random() < 0.7:
             self.collecting = True
             document.collect_clients([job.client], [group_of(job.client)])
 
     def follow(self, process: Process, document: Document) -> None:
-        """Project what is new; with two names for one follower, as after a failed hand-over."""
+        """Project new entries. Two processes run the same follower, as after a failed hand-over."""
         self.projection(document, process).catch_up()
 
     def read(self, process: Process, document: Document) -> None:
-        """The whole of some version, which anybody must find the same."""
+        """Read the whole content of some version. All readers of a version must get the same."""
         head = document.version
         version = head - int(process.clock.random() * min(head, 6))
         whole = document.at(version).to_dict()
@@ -179,14 +179,14 @@ class DocumentWorld:
         self.scheduler.counts.bump("reads")
 
     def reuse(self, process: Process, document: Document) -> None:
-        """Use the last number of a client that has ended for something else."""
+        """Reuse the last number of a client that has ended for another mutation."""
         ended = [job for job in self.jobs if job.done == len(job.mutations)]
         if ended:
             job = choose(process.clock, ended)
             reuse_number(self.scheduler, document, job.mutations[-1], group_of(job.client), "all")
 
     def check(self) -> None:
-        """Compare what was told and what can be read with what was committed."""
+        """Compare the answers and the readable history with the commits."""
         document = self._quiet(self.open_honest(MAIN))
         truth = Truth(self.place, document.log.record.prefix, RULES.mutators)
         truth.check_order(group_of)
@@ -201,7 +201,7 @@ class DocumentWorld:
                 self._check_fork(document, fork, truth)
 
     def open(self, process: Process) -> Document:
-        """The document as a new process has it."""
+        """Open the document as a new process does. Retry while the store is unavailable."""
         environment = log_place(process, self.settings)
         while True:
             try:
@@ -210,11 +210,11 @@ class DocumentWorld:
                 process.clock.sleep(1)
 
     def open_honest(self, name: str) -> Document:
-        """The document over ports without faults."""
+        """Open the document over ports without faults."""
         return Document(open_log(log_place(self.place, self.settings), ORGANISATION, name), RULES)
 
     def projection(self, document: Document, process: Process) -> Projection:
-        """A row for each entry, under an id of its own, so that a second one would be seen."""
+        """Return a projection that writes one row for each entry, under a new id: a second row would be noticed."""
 
         def project(entry: Entry) -> Sequence[Write]:
             self.scheduler.counts.bump("projected")
@@ -224,7 +224,7 @@ class DocumentWorld:
         return Projection(document.log, "rows", project)
 
     def _roles(self) -> Sequence[tuple[str, Turn, int]]:
-        """Who works behind the clients: the name, what it does with each turn, and how many it has."""
+        """Return the roles beside the clients: the name, the action of each turn, and the number of turns."""
         return (
             ("snapshotter", self.snapshot, 4),
             ("archivist", self.archive, 5),
@@ -237,14 +237,14 @@ class DocumentWorld:
         )
 
     def _take_snapshots(self, process: Process, document: Document) -> None:
-        """Snapshots of the handle that commits, by another thread of its process."""
+        """Take snapshots through the handle that commits, in another thread of its process."""
         for _ in range(BACKGROUND_SNAPSHOTS):
             process.clock.sleep(5 * process.clock.random())
             if self._try(document.snapshot):
                 self.scheduler.counts.bump("snapshots beside")
 
     def _repeat(self, turn: Turn, process: Process) -> None:
-        """A role's turns, with pauses in which much or nothing happens."""
+        """Run a role's turns, with short and long pauses."""
         document = self.open(process)
         while self.left.take(process.name):
             long = process.clock.random() < 0.2
@@ -253,7 +253,10 @@ class DocumentWorld:
         self._count(document)
 
     def _try(self, action: Callable[[], Any]) -> bool:
-        """Faults end one try and not the actor; damage, and kept history that is gone, are what the world is about."""
+        """Run ``action`` and return whether it succeeded. A fault ends this try, not the actor.
+
+        Damage and missing history are violations.
+        """
         try:
             action()
         except VersionForgotten:
@@ -269,7 +272,7 @@ class DocumentWorld:
         return False
 
     def _push(self, process: Process, document: Document, job: Job) -> None:
-        """One batch: what is next, or what was answered long ago, or what is too early."""
+        """Push one batch of a client: the next mutations, answered ones, or ones that are too early."""
         chance = process.clock.random()
         first = int(chance * 5 * job.done) if chance < 0.2 else job.done + 2 * (chance > 0.95)
         batch = job.mutations[first : first + 1 + int(process.clock.random() * BATCH_MAX)]
@@ -318,7 +321,7 @@ class DocumentWorld:
             self.scheduler.counts.bump(name, count)
 
     def _quiet(self, document: Document) -> Document:
-        """Let the follower and the merges of finished forks come to their end, over honest ports."""
+        """Complete the follower's work and repeat the merges of merged forks, without faults."""
         honest = Process(self.place, "checker")
         self._try(partial(self.projection(document, honest).catch_up))
         for fork in self.forks:
@@ -328,7 +331,7 @@ class DocumentWorld:
         return document
 
     def _check_kept(self, document: Document, truth: Truth) -> None:
-        """What is kept can be read, is what the truth says, and rebuilds to the roots of every snapshot."""
+        """Check that the kept history reads, agrees with the truth, and rebuilds to the roots of every snapshot."""
         fresh = self.open_honest(document.name)
         oldest, head = max(fresh.log.floor(), fresh.log.first), fresh.version
         versions = {oldest, head} | {self.scheduler.random.randint(oldest, head) for _ in range(SAMPLED_VERSIONS)}
@@ -384,5 +387,5 @@ class DocumentWorld:
 
 
 def damage(exc: Corrupt) -> Violation:
-    """What is missing, and what is there but is not what the log says, are two findings."""
+    """Return the violation for damage: one for missing data, another for data that differs from the log."""
     return Violation("dangling" if "missing" in exc.message else "rebuilt", str(exc))

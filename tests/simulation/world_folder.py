@@ -1,7 +1,7 @@
-"""The world of a shared folder of blobs: processes open it, put, read and delete, and are killed amid any of these.
+"""The world of a shared folder of blobs: processes open it, put, read and delete, and may be killed at any step.
 
-The files are real. Each operation that changes the folder is a step, before which a process may be killed; a new one
-opens the folder then and cleans up. No power fails here: see world `disk`.
+The files are real. Each operation that changes the folder is a step. Before a step the process may be killed; a new
+process then opens the folder and cleans up. Power does not fail here: see world `disk`.
 """
 
 from __future__ import annotations
@@ -65,7 +65,7 @@ class FolderWorld:
     @staticmethod
     @contextmanager
     def surroundings(scheduler: Scheduler) -> Iterator[None]:
-        """File operations are steps as long as the run."""
+        """Make file operations steps during the run."""
         _steps[scheduler] = FileSteps(scheduler)
         with _steps[scheduler].active():
             yield
@@ -87,7 +87,7 @@ class FolderWorld:
             self.place.start(name, self.run)
 
     def run(self, process: Process) -> None:
-        """Open the folder, and do something with it as long as there are turns."""
+        """Open the folder and act on it while turns are left."""
         self.processes[self.scheduler.parking()] = process
         acts = (self.put, self.put, self.put, self.read, self.read, self.delete, self.delete, self.look_around)
         blobs: FileBlobs | None = None
@@ -106,7 +106,7 @@ class FolderWorld:
                 self.scheduler.counts.bump(f"turn ended by {exc.code}")
 
     def put(self, process: Process, blobs: FileBlobs) -> None:
-        """Put one of the blobs, which may stand."""
+        """Put one of the blobs, which may exist already."""
         position = int(len(self.keys) * process.clock.random())
         sent, sent_ms = self.scheduler.steps, process.clock.wall_ms()
         blobs.put(KEYS[position], BODIES[position])
@@ -114,7 +114,7 @@ class FolderWorld:
         self.scheduler.counts.bump("blobs put")
 
     def read(self, process: Process, blobs: FileBlobs) -> None:
-        """Read a blob. One that was put, and that nobody looked at since in order to delete it, is found."""
+        """Read a blob. It must be found if no deletion read its stamp since the last put."""
         key, sent = choose(process.clock, self.keys), self.scheduler.steps
         try:
             blobs.get(key)
@@ -126,7 +126,7 @@ class FolderWorld:
             self.scheduler.counts.bump("blobs read")
 
     def delete(self, process: Process, blobs: FileBlobs) -> None:
-        """Look, wait, and delete what was looked at: a put sent after the look keeps its blob."""
+        """Read a blob's stamp, wait, and delete by that stamp. A put sent after the read keeps its blob."""
         key = choose(process.clock, self.keys)
         stat = blobs.stat(key)
         if stat is not None:
@@ -135,12 +135,12 @@ class FolderWorld:
             self.scheduler.counts.bump("blobs deleted", blobs.delete(key, stat.stamp))
 
     def look_around(self, process: Process, blobs: FileBlobs) -> None:
-        """List all."""
+        """List all blobs."""
         for _ in blobs.list("acme/"):
             pass
 
     def check(self) -> None:
-        """Somebody opens the folder: what was put is there and young enough, and nothing is left beside."""
+        """Open the folder again. It must hold every blob that was put, young enough, and no temporary files."""
         try:
             self._check()
         finally:
@@ -164,12 +164,12 @@ class FolderWorld:
             raise Violation("left over", "files stay that nobody needs", files=left)
 
     def _standing(self, key: str) -> list[FolderPut]:
-        """The puts of a blob that was not looked at since in order to delete it."""
+        """Return the puts of a blob that were sent after the last deletion read its stamp."""
         looked = self.looked.get(key, -1)
         return [put for put in self.puts if put.key == key and put.sent_step > looked]
 
     def _operate(self, label: str) -> None:
-        """A step before one operation, at which the process may end."""
+        """Take a step before an operation. The process may be killed at it."""
         scheduler = self.scheduler
         scheduler.switch()
         scheduler.calls += 1

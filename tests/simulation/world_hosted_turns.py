@@ -1,6 +1,6 @@
 """The world of processes that take turns at a hosted index: calls take time, and processes freeze and crash.
 
-Busy writers commit without pause and seldom writers now and then, with the log's own code. Turns are a hint, so the
+Busy writers commit without pause and seldom writers with pauses, all with the log's own code. Turns are a hint, so the
 entries are checked as in other worlds. The world also checks the benefit and the price of turns: every writer commits
 within a bounded number of round trips, marks are few, each mark stops a writer once and shortly, and a lone writer pays
 only for reads of the mark (looks).

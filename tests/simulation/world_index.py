@@ -1,6 +1,6 @@
-"""The smallest world: several writers append to one gapless sequence by nothing but the index and its condition.
+"""The smallest world: several writers append to one gapless sequence, with only the index and its condition.
 
-It proves the machinery, and the idea of the log: `append` is the rule that the real log must keep, in a few lines.
+It tests the simulation itself, and the idea of the log: `append` is the rule of the real log in a few lines.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ class CounterWorld:
             self.place.start(name, self.write)
 
     def write(self, process: Process) -> None:
-        """One writer: it goes on where its predecessor was, since the number is drawn from the world."""
+        """Run one writer. It continues where its predecessor ended, since the world counts its turns."""
         while self.left.take(process.name):
             self._append(process, 1_000 - self.left[process.name])
             if process.clock.random() < 0.2:
@@ -61,7 +61,7 @@ class CounterWorld:
                 self._read_all(process)
 
     def check(self) -> None:
-        """Everything the checkers know, on the sequence as the backend has it."""
+        """Run all checkers of `History` on the sequence as the backend stores it."""
         self.history.check([_found(item) for item in self.place.index.query(PARTITION)])
 
     def _append(self, process: Process, count: int) -> None:
@@ -85,7 +85,7 @@ class CounterWorld:
         self.history.head(sent, version)
 
     def _read_all(self, process: Process) -> None:
-        """What a read that may be stale returns is old, but never has a hole, since entries are never replaced."""
+        """Check a read that may be stale: it returns each version at most once, and in order."""
         try:
             versions = [parse_number(item.sort) for item in process.index.query(PARTITION, consistent=False)]
         except Unavailable:
@@ -115,18 +115,18 @@ def append(index: Index, clock: Clock, entry: Entry, attempts_max: int) -> int:
 
 
 def settle_or_put(index: Index, entry: Entry, doubtful: set[int]) -> int:
-    """One attempt. The head is read first: a late effect that lands after that fails the put or is the put itself."""
+    """Make one attempt. Read the head first: a late put that lands after it makes this put fail, or is this entry."""
     newest = head(index)
     return settled(index, entry, doubtful) or put(index, entry, newest + 1, doubtful)
 
 
 def settled(index: Index, entry: Entry, doubtful: set[int]) -> int:
-    """The version at which an earlier attempt turns out to have succeeded; 0 for none."""
+    """Return the version at which an earlier attempt succeeded; 0 for none."""
     return next((version for version in sorted(doubtful) if is_own(_at(index, version), entry)), 0)
 
 
 def put(index: Index, entry: Entry, version: int, doubtful: set[int]) -> int:
-    """Put the entry at ``version`` if nothing stands there; ``doubtful`` keeps it while its outcome is open."""
+    """Put the entry at ``version`` if that version is free. ``doubtful`` holds versions whose outcome is unknown."""
     attributes: dict[str, Attribute] = {"a": entry.writer, "w": entry.write_id, "n": entry.number}
     try:
         index.commit([Put(Item(PARTITION, number(version), attributes), condition())])
@@ -141,22 +141,22 @@ def put(index: Index, entry: Entry, version: int, doubtful: set[int]) -> int:
 
 
 def head(index: Index) -> int:
-    """The newest version, read consistently; 0 for none."""
+    """Return the newest version, read consistently; 0 for none."""
     return next((parse_number(item.sort) for item in index.query(PARTITION, reverse=True, limit=1)), 0)
 
 
 def condition() -> Condition | None:
-    """What fences an append."""
+    """Return the condition that fences an append."""
     return Absent()
 
 
 def is_own(item: Item | None, entry: Entry) -> bool:
-    """Whether what stands there is this very write."""
+    """Return whether the item is this write."""
     return item is not None and item.attributes["w"] == entry.write_id
 
 
 def give_up(doubtful: set[int]) -> StratalogError:
-    """The honest error of a writer whose attempts are used up."""
+    """Return the error of a writer that has used up its attempts: OutcomeUnknown if a write may have landed."""
     if doubtful:
         return OutcomeUnknown("the append may have been written", versions=sorted(doubtful))
     return Unavailable("the append was not written")

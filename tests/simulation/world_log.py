@@ -1,7 +1,7 @@
-"""The log in the world: appenders, readers, and those who archive, free, forget, fork, delete and sweep behind them.
+"""The world of the log: appenders, readers, and processes that archive, free, forget, fork, delete and sweep.
 
-Every actor is a process of its own, with its own handles over its own faulty ports. What happened is told by the
-index's own journal (`log_truth`), what was answered by the actors.
+Every actor is a process of its own, with its own handles over its own faulty ports. The index's journal records the
+commits (`log_truth`); the actors record the answers.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ PAUSE_SECONDS_MAX = 700
 
 
 class LogWorld:
-    """One log and its forks, small segments, and everything that may happen to them at once."""
+    """One log and its forks, with small segments, and all concurrent operations on them."""
 
     columns: ClassVar[tuple[str, ...]] = (
         *APPEND_COLUMNS,
@@ -98,7 +98,7 @@ class LogWorld:
             self.place.start(role.name, partial(self._run, role), frees=role.frees)
 
     def check(self) -> None:
-        """Compare what was answered, and what can be read in the end, with what was committed."""
+        """Compare the answers, and the history that can be read at the end, with the commits."""
         truth = Truth(writes for _, writes in self.place.index._journal)
         self._count(truth)
         for prefix, log in truth.logs.items():
@@ -115,28 +115,28 @@ class LogWorld:
         self._check_names(truth)
 
     def append(self, process: Process, log: Log) -> None:
-        """One write of a writer, whose handle may have seen the head long ago."""
+        """Append one entry. The handle may have seen the head long ago."""
         self._append(process, log)
         if process.clock.random() < 0.1:
             self._head(log)
 
     def read(self, process: Process, log: Log) -> None:
-        """Some or all of the log or a fork, by a reader who dawdles."""
+        """Read some or all of the log or a fork, slowly."""
         self._read(process, self._any_log(process, log))
 
     def reuse(self, process: Process, log: Log) -> None:
-        """Use write ids that were used, honestly and not."""
+        """Reuse write ids: as an honest retry, or for other events."""
         reuse_append(self.scheduler, process.clock, log, self.histories[log.record.prefix].appends, content)
 
     def archive(self, process: Process, log: Log) -> None:
-        """Archive, free what was marked long enough ago, sweep what was deleted."""
+        """Archive, free segments marked long enough ago, and sweep deleted logs."""
         for target in (log, self._any_log(process, log)):
             archive_segments(target, None if process.clock.random() < 0.7 else target.head().version // 2)
             free_segments(target)
         sweep_deleted(log.environment, ORGANISATION)
 
     def snapshot(self, process: Process, log: Log) -> None:
-        """A state of the head, so that a segment of a log with state may be sealed, and its history be forgotten."""
+        """Save a snapshot of the head. A log with state needs it to seal a segment and to forget history."""
         version = log.head().version
         if version:
             log.save_snapshot(version, [b"state", f"of {version}".encode()])
@@ -156,19 +156,19 @@ class LogWorld:
         self._read(process, forked)
 
     def forget(self, process: Process, log: Log) -> None:
-        """Raise the floor of the log or a fork to somewhere below the head."""
+        """Raise the floor of the log or a fork, at most to the head."""
         target = self._any_log(process, log)
         version = int(process.clock.random() ** 0.5 * (target.head().version + 1))
         change = self._change("floor", ORGANISATION, target.record.name, target.record.prefix)
         change.value = change.run(lambda: raise_floor(target, version))
 
     def delete(self, process: Process, log: Log) -> None:
-        """Delete the log or a fork, and create the log anew where it is gone."""
+        """Delete the log or a fork, and create a new log if the main one was deleted."""
         self._delete(self._any_log(process, log))
         self._create(log.environment, ORGANISATION, MAIN, log.record.kind)
 
     def found(self, process: Process, log: Log) -> None:
-        """Create a log under a name that others want too, or delete the one that has it."""
+        """Create a log under a contested name, or delete the log that has the name."""
         name = f"found-{int(2 * process.clock.random())}"
         try:
             self._delete(open_log(log.environment, ORGANISATION, name))
@@ -176,7 +176,7 @@ class LogWorld:
             self._create(log.environment, ORGANISATION, name, log.record.kind)
 
     def namesake(self, process: Process, log: Log) -> None:
-        """Another organisation's log of the same name: create it where there is none, append to it, delete it."""
+        """Append to another organisation's log of the same name. Create it if it is missing; sometimes delete it."""
         environment = log.environment
         try:
             theirs = open_log(environment, OTHER, MAIN)
@@ -211,7 +211,7 @@ class LogWorld:
         return roles + [role for chance, some in rare if draw() < chance for role in some]
 
     def _run(self, role: _Role, process: Process) -> None:
-        """One process: its turns, each on the handle it has kept, until it is told that the log is gone."""
+        """Run the turns of one process. It keeps its handle until a call raises NotFound."""
         environment = log_place(process, self.settings)
         self.counters.append(environment.counters)
         log: Log | None = None
@@ -266,7 +266,7 @@ class LogWorld:
             tell(Answered.ACKNOWLEDGED, entry.version)
 
     def _expected(self, process: Process, log: Log) -> int | None:
-        """None mostly; else what the process remembers of the head, or what another one told it."""
+        """Return the expected version: mostly None, else the newest acknowledged version or the handle's known head."""
         if process.clock.random() < 0.7:
             return None
         if process.clock.random() < 0.5:
@@ -286,7 +286,7 @@ class LogWorld:
         return version
 
     def _read(self, process: Process, log: Log) -> None:
-        """Read from somewhere on. What is read continues itself and agrees with what anybody read before."""
+        """Read from a random version on. The entries must have no gap and agree with all earlier reads."""
         prefix = log.record.prefix
         self.lineages[prefix] = log.record.lineage or self.lineages.get(prefix, ())
         head = self._head(log)
@@ -306,7 +306,7 @@ class LogWorld:
         self.scheduler.counts.bump("reads")
 
     def _any_log(self, process: Process, log: Log) -> Log:
-        """Mostly the log itself; at times one of its forks."""
+        """Return mostly the log itself, sometimes one of its forks."""
         if process.clock.random() < 0.6:
             return log
         names = [listing.id for listing in list_directory(log.environment.index, ORGANISATION, LOGS)]
@@ -314,7 +314,7 @@ class LogWorld:
         return log if name == MAIN else open_log(log.environment, ORGANISATION, name)
 
     def _check_log(self, log: Log, truth: Truth) -> None:
-        """A log that lives reads whole from its floor on, whatever became of its ancestors."""
+        """Check that a living log reads completely from its floor on, whatever happened to its ancestors."""
         record = log.record
         floors = [truth.logs[parent.prefix].floor for parent in record.lineage]
         for parent, floor in zip(record.lineage, floors, strict=True):
@@ -335,7 +335,7 @@ class LogWorld:
             raise Violation("acknowledged", "the log ends too early", log=record.name, missing=max(standing))
 
     def _check_names(self, truth: Truth) -> None:
-        """The lines under a name and of the directories are those of the logs that live."""
+        """Check that the lines of names and directories are exactly those of the living logs."""
         index = self.place.index
         names = {(prefix.partition("/")[0], prefix.partition("/")[2].partition("@")[0]) for prefix in truth.logs}
         living = {name: record for name in names if (record := read_name(index, *name)) and not record.deleted_ms}
@@ -355,12 +355,12 @@ class LogWorld:
                 self.scheduler.counts.bump("log conflicts" if name == "conflict" else name, count)
 
     def _moment(self) -> int:
-        """How many commits have taken effect."""
+        """Return the number of commits that have taken effect."""
         return len(self.place.index._journal)
 
 
 class _Role(msgspec.Struct, frozen=True):
-    """What an actor does with each turn, how many it has, how often it pauses before one, whether it marks or frees."""
+    """An actor's action, its number of turns, the chance of a pause before each, and whether it marks or frees."""
 
     name: str
     turn: Callable[[Process, Log], None]
@@ -370,12 +370,12 @@ class _Role(msgspec.Struct, frozen=True):
 
 
 def content(write_id: str) -> Event:
-    """The event of a write: one in four is too large to be inline."""
+    """Return the event of a write. One in four is too large to be inline."""
     number = int(write_id.rpartition(".")[2])
     return Event("note", {"id": write_id, "pad": write_id * (number % 4 // 3 * 20)})
 
 
 def check_content(entry: Entry) -> None:
-    """What is read under a write id is what was written under it."""
+    """Check that an entry holds the events that were written under its write id."""
     if entry.events != (content(entry.write_id),):
         raise Violation("content", "an entry holds another's events", entry=entry)

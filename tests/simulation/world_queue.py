@@ -51,7 +51,7 @@ DRAIN_ROUNDS_MAX = 100
 TRANSIENT = (Unavailable, OutcomeUnknown, Conflict)
 WORKING = WorkerSettings(idle_seconds_max=IDLE_SECONDS_MAX)
 FAULTS_SPARED = 2
-"""The receives that a message with one poisonous mutation has to spare. So few faults cannot make it a dead letter."""
+"""The spare receives of a message with one poisonous mutation: this many faults do not make it a dead letter."""
 
 
 class QueueWorld:

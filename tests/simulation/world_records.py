@@ -1,8 +1,8 @@
-"""Records in the world: writers one by one and in batches, readers, and those who prune, free and collect behind them.
+"""The world of records: single and batched writers, readers, and processes that prune, free, collect and redact.
 
-Every actor is a process of its own with its own handle. What truly became a version is told by the index's journal:
-the put of version n + 1 that follows version n. Each body lists the writes it came from, so that one applied twice or
-to a stale body shows.
+Every actor is a process of its own with its own handle. The index's journal shows the true versions: version n + 1 is
+the put of that number that follows version n. Each body lists the writes that it came from, which reveals a write that
+was applied twice or to a stale body.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ BATCH_KINDS = ("many", "many", "many", "newer", "stale", "bad")
 
 
 class RecordsWorld:
-    """A few records that everybody writes, and everything that may happen to them at once."""
+    """A few contested records, and all concurrent operations on them."""
 
     columns: ClassVar[tuple[str, ...]] = (
         *APPEND_COLUMNS,
@@ -79,7 +79,7 @@ class RecordsWorld:
     )
 
     weather: ClassVar[Weather | None] = None
-    """The same for every seed; drawn for each where there is none."""
+    """The weather of every seed. If None, each seed draws its own."""
 
     def __init__(self, scheduler: Scheduler) -> None:
         draw = scheduler.random
@@ -106,7 +106,7 @@ class RecordsWorld:
         self._start("redactor", self.redact, 5, 0.7)
 
     def write(self, process: Process, records: Records) -> None:
-        """One change of a record, of any kind."""
+        """Make one change of a record, of any kind."""
         id = choose(process.clock, IDS)
         kind = choose(process.clock, KINDS)
         write_id = self._write_id(process, kind)
@@ -115,7 +115,7 @@ class RecordsWorld:
         try:
             found = self._change(records, id, kind, write_id)
         except (OutcomeUnknown, Redacted):
-            # The write may stand, and its body may be gone already.
+            # The write may be committed, and its body may be erased already.
             tell(Answered.UNKNOWN)
         except (ContentionError, NotFound, Unavailable, VersionConflict) as exc:
             self.scheduler.counts.bump(exc.code)
@@ -129,7 +129,7 @@ class RecordsWorld:
                 tell(Answered.ACKNOWLEDGED, found.version)
 
     def write_batch(self, process: Process, records: Records) -> None:
-        """Some bodies at once, of which some are stale and some cannot be."""
+        """Put several bodies at once. Some are stale, and some are invalid."""
         bodies = [self._body(process) for _ in range(1 + int(process.clock.random() * BATCH_BODIES_MAX))]
         sent = self.scheduler.steps
         pool = None if process.index.joint_commits else SimulatedPool(process)
@@ -143,7 +143,7 @@ class RecordsWorld:
             raise Violation("batch", "a body was not answered", body=unanswered)
 
     def reuse(self, process: Process, records: Records) -> None:
-        """Put records that nobody else writes, and use their write ids again, honestly and not."""
+        """Put records that no other actor writes, and reuse their write ids: in honest retries and in forgeries."""
         pool = None if process.index.joint_commits else SimulatedPool(process)
         puts = partial(put_through, pool, records.environment, ORGANISATION, records._heads)
         write_ids = [self._write_id(process, "own") for _ in range(3)]
@@ -155,7 +155,7 @@ class RecordsWorld:
         reuse_update(self.scheduler, process.clock, records, f"own-{write_id}", write_id)
 
     def read(self, process: Process, records: Records) -> None:
-        """The latest, some older one, or all of them, by a reader who dawdles."""
+        """Read the latest version, an older one, or all of them."""
         id = choose(process.clock, IDS)
         sent = self.scheduler.steps
         latest = records.stat(id)
@@ -169,7 +169,7 @@ class RecordsWorld:
         self.seen.append((record.version, record.body.decode()))
 
     def prune(self, process: Process, records: Records) -> None:
-        """Forget old versions, free what was forgotten long enough ago, collect blobs."""
+        """Forget old versions, free those forgotten long enough ago, and collect blobs."""
         id = choose(process.clock, IDS)
         if process.clock.random() < 0.6:
             records.prune(id, retain=1 + int(process.clock.random() * 3))
@@ -183,7 +183,7 @@ class RecordsWorld:
         self.scheduler.counts.bump("redacted", records.redact(id, version).redacted)
 
     def check(self) -> None:
-        """Compare what was answered, and what can be read in the end, with what was committed."""
+        """Compare the answers, and the versions that can be read at the end, with the commits."""
         honest = Records(log_place(self.place, self.settings), ORGANISATION)
         for id in IDS:
             found = self._found(id)
@@ -200,7 +200,7 @@ class RecordsWorld:
         self.place.start(name, partial(self._run, turn, pause), frees=turn in (self.prune, self.redact))
 
     def _run(self, turn: Callable[[Process, Records], None], pause: float, process: Process) -> None:
-        """One process: its turns, all on one handle."""
+        """Run the turns of one process, all on one handle."""
         records = Records(log_place(process, self.settings), ORGANISATION)
         while self.left.take(process.name):
             dawdle(process.clock, pause, PAUSE_SECONDS_MAX)
@@ -233,7 +233,7 @@ class RecordsWorld:
         return f"{process.name}.{self.numbers[process.name]}.{kind}"
 
     def _body(self, process: Process) -> NewBody:
-        """One body of a batch. A bad one wants to be newer and has no time."""
+        """Return one body of a batch. A bad one is to be put only if newer, but has no time."""
         kind = choose(process.clock, BATCH_KINDS)
         write_id = self._write_id(process, kind)
         age_ms = int(process.clock.random() * PAUSE_SECONDS_MAX * 1000) if kind == "stale" else 0
@@ -247,7 +247,7 @@ class RecordsWorld:
         )
 
     def _tell(self, process: Process, sent: int, body: NewBody, stored: Stored) -> None:
-        """What a batch answers of one body; only its own fault may refuse it for good."""
+        """Check and record a batch's answer for one body. Only a body's own fault may reject it for good."""
         write_id = str(body.write_id)
         tell = partial(self.histories[body.id].append, process.name, write_id, sent)
         if isinstance(stored.error, Invalid) != write_id.endswith("bad"):
@@ -279,7 +279,7 @@ class RecordsWorld:
         self.seen += [(version, None) for version in versions]
 
     def _found(self, id: str) -> list[LoggedEntry]:
-        """The versions that were committed, each after the one before. Others fell into places freed before."""
+        """Return the committed versions, each after the one before. Other puts landed in freed positions."""
         found: list[LoggedEntry] = []
         latest: Put | None = None
         self.hashes[id] = []
@@ -294,7 +294,7 @@ class RecordsWorld:
         return found
 
     def _check_chain(self, hashes: list[bytes], write: Put) -> None:
-        """A version stores the hash of the history up to it, and has a salt and a time of its own in it."""
+        """Check that a version stores the hash of its history with salt and time, a new salt, and its principal."""
         attributes = write.item.attributes
         before = hashes[-1] if hashes else first_hash(attributes)
         hashes.append(next_record_hash(before, len(hashes) + 1, attributes))
@@ -306,7 +306,7 @@ class RecordsWorld:
             raise Violation("chain", "a version has the principal of another call", version=write.item)
 
     def _learn(self, found: list[LoggedEntry], write: Put) -> bool:
-        """Add what ``write`` made, if it made a version."""
+        """Add the version that ``write`` made. Return whether it made one."""
         if not write.item.sort.isdigit():
             return False
         version, write_id = parse_number(write.item.sort), str(write.item.attributes["w"])
@@ -318,7 +318,7 @@ class RecordsWorld:
         return True
 
     def _check_kept(self, honest: Records, id: str, found: list[LoggedEntry], bodies: list[str | None]) -> None:
-        """All versions from the first kept to the latest are there, with their bodies."""
+        """Check that all versions from the first kept to the latest exist, with their bodies."""
         try:
             versions = list(honest.versions(id))
             read = [
@@ -347,7 +347,7 @@ class RecordsWorld:
 
 
 def bodies_of(found: list[LoggedEntry]) -> list[str | None]:
-    """What each version must hold, by the kinds of the writes alone; None for a deletion."""
+    """Return the body that each version must hold, by the kinds of the writes alone; None for a deletion."""
     bodies: list[str | None] = []
     for entry in found:
         before = bodies[-1] if bodies else None
@@ -364,14 +364,14 @@ def bodies_of(found: list[LoggedEntry]) -> list[str | None]:
 
 
 def _check_newer(latest: Put | None, write: Put) -> None:
-    """What had to be newer than the latest version is."""
+    """Check that a version that had to be newer than the latest one is newer."""
     time, before = write.item.attributes.get("t"), latest.item.attributes.get("t") if latest else None
     if str(write.item.attributes["w"]).endswith(TIMED) and before is not None and int(time or 0) <= int(before):
         raise Violation("newer", "a stale body became a version", write=write, before=before)
 
 
 def _check_seen(version: RecordVersion, body: str | None, found: list[LoggedEntry], bodies: list[str | None]) -> None:
-    """A version that somebody saw is the one committed under its number, and holds what it must."""
+    """Check that a version in an answer is the one committed under its number, with the right body."""
     if version.version > len(found) or found[version.version - 1].write_id != version.write_id:
         raise Violation("read", "a reader saw what was never so", version=version)
     if version.deleted != (bodies[version.version - 1] is None):

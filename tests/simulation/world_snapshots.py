@@ -1,4 +1,4 @@
-"""The world of snapshots beside commits: a blob store that goes away for minutes, and commits that need none of it.
+"""The world of snapshots during commits: the blob store is away for minutes, and small commits must not need it.
 
 The index is honest, so a small commit takes a few steps. The blob store answers slowly, and while it is away every call
 takes long and fails.
@@ -39,14 +39,14 @@ LARGE = "large" * 1000
 LARGE_TURNS = 10
 ANSWER_SECONDS_MAX = 0.3
 COMMIT_MS_MAX = 1500
-"""A small commit takes a dozen steps of at most 20 ms, and so may others before it."""
+"""A small commit takes a dozen steps of at most 20 ms, and may wait for other commits that do."""
 
 FAILURES_MIN = 12
 FAILURES_PER_SECOND = 1 / 8
 
 
 class AwayBlobs:
-    """Blobs behind a slow line that is cut for a while."""
+    """Blobs behind a slow connection that is down for a while."""
 
     def __init__(self, blobs: Blobs, world: SnapshotWorld, process: Process) -> None:
         self._blobs = blobs
@@ -71,7 +71,7 @@ class AwayBlobs:
         return self._blobs.delete(key, stamp)
 
     def close(self) -> None:
-        """Nothing: the backend outlives its processes."""
+        """Do nothing: the backend outlives its processes."""
 
     def _reach(self) -> None:
         if self._world.is_away():
@@ -105,7 +105,7 @@ class SnapshotWorld:
         self.place.start("process", self.run)
 
     def is_away(self) -> bool:
-        """Whether the blob store is out of reach now."""
+        """Return whether the blob store is unreachable now."""
         return self.away_from_ms <= self.scheduler.now_ms < self.away_until_ms
 
     def run(self, process: Process) -> None:
@@ -121,7 +121,7 @@ class SnapshotWorld:
         process.spawn("large", partial(self.put_large, process, document))
 
     def write(self, process: Process, document: Document, client: str) -> None:
-        """Small commits with pauses; at last one when all is well again."""
+        """Make small commits with pauses, and a last one after the blob store is back."""
         for _ in range(self.turns):
             process.clock.sleep(8 * process.clock.random())
             self._commit_small(document, client)
@@ -131,7 +131,7 @@ class SnapshotWorld:
         self._commit_small(document, client)
 
     def put_large(self, process: Process, document: Document) -> None:
-        """Large values, by another thread of the handle: they wait for the blob store, and nobody waits with them."""
+        """Put large values in another thread of the handle. It waits for the blob store; no other thread may wait."""
         for number in range(LARGE_TURNS):
             process.clock.sleep(80 * process.clock.random())
             try:
@@ -140,7 +140,7 @@ class SnapshotWorld:
                 self.scheduler.counts.bump("large commits failed")
 
     def check(self) -> None:
-        """A snapshot came in the end, and the blob store was left alone while it was away."""
+        """Check that a snapshot was taken in the end, and that few were tried while the blob store was away."""
         counts = self.scheduler.counts
         for name in ("snapshot", "snapshot failed"):
             counts.bump(name, self.counters[name])
@@ -174,17 +174,17 @@ class SnapshotWorld:
 
 
 def _by_the_commit(tasks: ActorTasks, work: Callable[[], None]) -> bool:
-    """Whoever commits takes the snapshot, and answers then."""
+    """Take the snapshot in the committing thread, before its answer."""
     work()
     return True
 
 
 def _not_deferred(batch: BlobBatch) -> None:
-    """Large blobs are put while the handle's lock is held."""
+    """Put large blobs while the handle's lock is held."""
 
 
 def _begun_for_ever(schedule: SnapshotSchedule) -> None:
-    """The task ends, and the handle takes it to be under way."""
+    """End the task, but leave it marked as running."""
     _run(schedule)
     schedule._is_begun = True
 

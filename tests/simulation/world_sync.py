@@ -1,7 +1,8 @@
 """The world of sync: devices that push and pull over a network that loses, repeats and delays, to several servers.
 
-Meanwhile others snapshot, archive and forget, collect a group, fork the document, and delete it to make another of its
-name; one asks for what is not theirs. Every state that a device ever held is compared with the log.
+Meanwhile other processes take snapshots, archive and forget, collect a group, fork the document, and replace it by
+another of its name. An attacker requests the data of others. Every state that a device ever held is compared with the
+log.
 """
 
 from __future__ import annotations
@@ -51,7 +52,7 @@ TRANSIENT = (Unavailable, OutcomeUnknown, Conflict)
 
 
 class Request(msgspec.Struct, frozen=True):
-    """A message on its way to whichever server takes it."""
+    """A message in flight. Any server may receive it."""
 
     device: Device
     document: str
@@ -60,7 +61,7 @@ class Request(msgspec.Struct, frozen=True):
 
 
 class SyncWorld:
-    """A document with its heirs and a fork, the devices that keep in step with them, and those who work behind."""
+    """A document, its successors and a fork, the devices that synchronise with them, and maintenance."""
 
     columns: ClassVar[tuple[str, ...]] = (
         "pushes",
@@ -111,7 +112,7 @@ class SyncWorld:
             self.place.start(name, getattr(self, name))
 
     def live(self, device: Device) -> None:
-        """A device at work: it changes, sends, takes what comes in any order, until all is sent and confirmed."""
+        """Run a device: change, send and process answers in any order, until every mutation is sent and confirmed."""
         clock, pause = self.place.clock, 0.5
         while self.scripts[device.name] or device.pending:
             if device.cookie and clock.random() < 0.5 and self.scripts.take(device.name):
@@ -125,7 +126,7 @@ class SyncWorld:
         self.scripts.pop(device.name)
 
     def serve(self, process: Process) -> None:
-        """Answer whatever request is at hand, with documents kept warm."""
+        """Run a server: answer requests as the network delivers them, with open documents cached."""
         documents: dict[str, Document] = {}
         pause = 0.1
         while self.scripts:
@@ -140,7 +141,7 @@ class SyncWorld:
             self._count(document)
 
     def keeper(self, process: Process) -> None:
-        """Snapshots, archives, and forgets all but the newest."""
+        """Take snapshots, archive, and forget all but the newest versions."""
         while self.turns.take("keeper"):
             process.clock.sleep(10 * process.clock.random())
             self._attempt(process, MAIN, choose(process.clock, (snapshot, archive, forget)))
@@ -152,7 +153,7 @@ class SyncWorld:
             self._attempt(process, MAIN, partial(collect, self.devices[0]))
 
     def mallory(self, process: Process) -> None:
-        """Ask for the news of others, and push in their name: as one of theirs, and as a guest of their group."""
+        """Attack: pull for other groups, push as one of their clients or as a guest, and push under a reserved name."""
         while self.turns.take("mallory"):
             process.clock.sleep(5 * process.clock.random())
             device = choose(process.clock, self.devices)
@@ -164,7 +165,7 @@ class SyncWorld:
             self.network.deliver(Request(device, device.document, MALLORY, choose(process.clock, messages)))
 
     def maker(self, process: Process) -> None:
-        """Delete the document and make another under its name."""
+        """Delete the document, and create another one under its name."""
         process.clock.sleep(15 * process.clock.random())
         while self.turns["maker"]:
             process.clock.sleep(10 * process.clock.random())
@@ -174,14 +175,14 @@ class SyncWorld:
             self.turns.take("maker")
         over = False
         while not over:
-            # A deletion may come late: long after its answer was given up, and another document was made.
+            # A deletion may land late: after its caller stopped waiting, and another document was created.
             over = not self.scripts
             process.clock.sleep(IDLE_SECONDS_MAX)
             if not self._exists(process, MAIN):
                 over = self._made(process) and over
 
     def forker(self, process: Process) -> None:
-        """Fork the document, and send the last device there with what it holds."""
+        """Fork the document, and move the last device there with its state."""
         if self.turns.take("forker"):
             process.clock.sleep(10 * process.clock.random())
             self._attempt(process, MAIN, lambda document: document.fork(COPY))
@@ -190,7 +191,7 @@ class SyncWorld:
             self.scheduler.counts.bump("moved to the fork")
 
     def check(self) -> None:
-        """Hold all that devices held and were told against the log of each document."""
+        """Check the states and answers of the devices against the log of each document."""
         for device in self.devices:
             self._check_end(device)
         truths = self._truths()
@@ -211,7 +212,7 @@ class SyncWorld:
         return draw.choice((("put", {"key": key, "value": value}), ("del", {"key": key})))
 
     def _send(self, device: Device) -> None:
-        """Push what is pending, now and then not from its beginning on, or pull."""
+        """Push the pending mutations, sometimes without the first, or pull."""
         draw = self.scheduler.random
         if device.pending and draw.random() < 0.5:
             self.scheduler.counts.bump("pushes")
@@ -221,7 +222,7 @@ class SyncWorld:
         self.network.send(Request(device, device.document, device.owner, message))
 
     def _answer(self, process: Process, documents: dict[str, Document], request: Request) -> Any:
-        """What the server says; None for an error that asks to try again."""
+        """Return the server's answer; None after an error that the client should retry."""
         try:
             document = self._opened(process, documents, request.document)
             if isinstance(request.message, Push):
@@ -245,7 +246,7 @@ class SyncWorld:
             self.network.answer(lambda: inbox.append((request.message, answer)))
 
     def _check_foreign(self, request: Request, answer: Any) -> None:
-        """Whoever asks for another's group is refused, or told nothing of it; so is who takes the store's names."""
+        """Check the answer to a foreign request: refused, or without news of the group. Reserved names are refused."""
         if request.message.group == MALLORY:
             return check_refused_name(self.scheduler, answer)
         if isinstance(answer, Pulled) and (answer.last or answer.rejected):
@@ -256,7 +257,7 @@ class SyncWorld:
         return None
 
     def _receive(self, device: Device) -> bool:
-        """Take what came, in any order; whether there was anything."""
+        """Process the answers in random order. Return whether there were any."""
         inbox, device.inbox = device.inbox, []
         self.scheduler.random.shuffle(inbox)
         for message, answer in inbox:
@@ -293,7 +294,7 @@ class SyncWorld:
         self.scheduler.counts.bump("begun again")
 
     def _attempt(self, process: Process, name: str, action: Callable[[Document], Any]) -> bool:
-        """One try at the document that lives under the name; faults, and its deletion meanwhile, end it."""
+        """Try ``action`` on the document of that name. Return False after a fault, or where there is none any more."""
         try:
             document = Document(open_log(log_place(process, self.settings), ORGANISATION, name))
             self._know(document)
@@ -305,7 +306,7 @@ class SyncWorld:
         return True
 
     def _made(self, process: Process) -> bool:
-        """Make the document unless one lives; whether one does."""
+        """Create the document unless one exists. Return whether one exists."""
         try:
             create_log(log_place(process, self.settings), ORGANISATION, MAIN, "document")
             self.scheduler.counts.bump("made anew")
@@ -314,7 +315,7 @@ class SyncWorld:
         return self._attempt(process, MAIN, lambda document: None)
 
     def _exists(self, process: Process, name: str) -> bool:
-        """Whether a document lives under the name."""
+        """Return whether a document of that name exists. Retry after faults."""
         while True:
             try:
                 open_log(log_place(process, self.settings), ORGANISATION, name)
@@ -350,7 +351,7 @@ class SyncWorld:
         return truths
 
     def _check_end(self, device: Device) -> None:
-        """After one more pull the device holds the document; a second one where its group was collected."""
+        """Check that the device holds the document after one more pull, or after two if its group was collected."""
         document = Document(open_log(log_place(self.place, self.settings), ORGANISATION, device.document))
         self._know(document)
         try:
@@ -365,7 +366,7 @@ class SyncWorld:
 
 
 def archive(document: Document) -> None:
-    """Archive what is sealed, and free what was marked long enough ago."""
+    """Archive sealed segments, and free segments marked long enough ago."""
     document.archive()
     document.free_segments()
 
@@ -387,7 +388,7 @@ def forget(document: Document) -> None:
 
 
 def check_news(request: Pull, pulled: Pulled) -> Pulled:
-    """Whatever is new moves the cookie: a client that is given the one it has looks at nothing else."""
+    """Check that news moves the cookie: a client that gets its own cookie back ignores the rest of the answer."""
     if pulled.cookie == request.cookie and (pulled.patch or pulled.last or pulled.rejected):
         raise Violation("cookie", "news came under the cookie that was asked with", answer=pulled)
     return pulled

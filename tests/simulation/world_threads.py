@@ -1,7 +1,7 @@
 """The world of threads: processes whose threads share one handle of a log or of a document, and race on its attributes.
 
-Actors switch at the accesses of shared attributes too (`interleaving`), when an answer is on its way back, and where
-they wait for a lock. Any of them may be interrupted inside a call; that must hurt nobody else.
+Actors also switch at accesses of shared attributes (`interleaving`), when an answer is returned, and when they wait for
+a lock. Any actor may be interrupted inside a call. An interrupt must not affect other actors.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ ORGANISATION = "acme"
 NAME = "plan"
 CALM_RATE = 0.4
 MODULES = ("stratalog.group_commit", "stratalog.newest", "tests.simulation.mutants_threads")
-"""Besides the packages `log` and `documents`."""
+"""The modules with yield points, besides those of the packages `log` and `documents`."""
 
 APPENDER_TURNS = 8
 READER_TURNS = 9
@@ -64,7 +64,7 @@ Turn = Callable[[Handle, Actor], None]
 
 @cache
 def interleaving() -> Interleaving:
-    """The yield points of all modules that threads of one handle run through."""
+    """Return the yield points of all modules that threads of one handle execute."""
     names = [
         info.name for package in (documents, log) for info in iter_modules(package.__path__, f"{package.__name__}.")
     ]
@@ -95,7 +95,7 @@ class ThreadWorld:
     @staticmethod
     @contextmanager
     def surroundings(scheduler: Scheduler) -> Iterator[None]:
-        """The yield points live as long as the run."""
+        """Activate the yield points during the run."""
         with interleaving().active(scheduler.yield_here):
             yield
 
@@ -130,7 +130,7 @@ class ThreadWorld:
         scheduler.yield_rate = draw.choice((0.02, 0.1, 0.4))
 
     def check(self) -> None:
-        """Compare what was answered with what was committed."""
+        """Compare the answers with the commits."""
         for counters in self.counters:
             for name, count in counters.items():
                 self.scheduler.counts.bump(name, count)
@@ -149,7 +149,7 @@ class ThreadWorld:
     # The threads of a log's handle
 
     def append(self, handle: Handle, actor: Actor) -> None:
-        """One append; a third of them with the version that the process believes to be the head."""
+        """Append one entry; a third of the time at the handle's newest known version."""
         self.done[actor.name] += 1
         write_id = f"{actor.name}.{self.done[actor.name]}"
         expected = handle.version if self.scheduler.random.random() < 0.35 else None
@@ -173,7 +173,7 @@ class ThreadWorld:
             record(Answered.ACKNOWLEDGED, handle.learn(entry.version, before + 1))
 
     def read(self, handle: Handle, actor: Actor) -> None:
-        """Look at the head, at an entry, at all entries, or at the floor."""
+        """Read the head, an entry, the newest entries, or the floor."""
         chance, before, floor = self.scheduler.random.random(), handle.version, handle.floor
         if chance < 0.5:
             self._head(handle, actor, before)
@@ -188,7 +188,7 @@ class ThreadWorld:
             handle.floor = max(handle.floor, newest)
 
     def maintain_log(self, handle: Handle, actor: Actor) -> None:
-        """Archive what is sealed, and forget some of it."""
+        """Archive sealed segments, and forget some history."""
         handle.call(actor, partial(archive_segments, handle.log))
         if handle.version > 2:
             version = int(self.scheduler.random.random() * handle.version)
@@ -227,7 +227,7 @@ class ThreadWorld:
     # The threads of a document's handle
 
     def apply(self, handle: Handle, actor: Actor) -> None:
-        """The client's next mutations; the same again after a call without an answer."""
+        """Apply the client's next mutations. After a call without an answer, apply the same ones again."""
         assert handle.document is not None
         done, before = self.done[actor.name], handle.version
         batch = [self._mutation(actor.name, done + position) for position in range(1, 2 + (done % 3 == 0))]
@@ -248,7 +248,7 @@ class ThreadWorld:
             self.history.append(actor.name, "", steps, Answered.ACKNOWLEDGED, max(versions))
 
     def look(self, handle: Handle, actor: Actor) -> None:
-        """The whole of the newest version, or of one that the handle has answered before."""
+        """Read the whole newest version, or one that the handle has returned before."""
         document = handle.document
         assert document is not None
         before, steps = handle.version, self.scheduler.steps
@@ -262,7 +262,7 @@ class ThreadWorld:
             raise Violation("state", "two readers of one version differ", version=version)
 
     def maintain_document(self, handle: Handle, actor: Actor) -> None:
-        """Snapshots beside the commits."""
+        """Take a snapshot and archive while other threads commit."""
         assert handle.document is not None
         handle.call(actor, handle.document.snapshot)
         handle.call(actor, handle.document.archive)
@@ -321,7 +321,7 @@ class ThreadWorld:
         self._run(process, handle, name, turn)
 
     def _run(self, process: Process, handle: Handle, name: str, turn: Turn) -> None:
-        """A thread's turns."""
+        """Run a thread's turns."""
         actor = self.scheduler.parking()
         actor.name = name
         while self.left.take(name):
@@ -353,5 +353,5 @@ class ThreadWorld:
                 )
 
     def _moment(self) -> int:
-        """How many commits have taken effect."""
+        """Return the number of commits that have taken effect."""
         return len(self.place.index._journal)

@@ -1,7 +1,7 @@
 """The world of processes that share a file: real lock files, and processes that stop, crash and are interrupted.
 
-Turns are a hint, so nothing of the user's is at stake here. What must hold is that they are worth having: they exclude
-others, they come in order, and nobody waits longer than the bound.
+Turns are a hint, so a fault here endangers no data. But turns must be useful: they exclude others, they are granted in
+order, and no process waits longer than the bound.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ RATES = (0.0, 0.01, 0.04)
 
 
 class Interrupted(BaseException):
-    """What Ctrl-C raises in the thread that gets it."""
+    """The exception that Ctrl-C raises in the thread that receives it."""
 
 
 class TurnsWorld:
@@ -62,7 +62,7 @@ class TurnsWorld:
             self._start(name)
 
     def check(self) -> None:
-        """Every process has left, so a newcomer must find the turnstile free."""
+        """Check that a new process finds the turnstile free after all others have left."""
         self._start("newcomer")
         newcomer = self.opened[-1]
         try:
@@ -74,12 +74,12 @@ class TurnsWorld:
             self._remove()
 
     def restart(self, name: str) -> None:
-        """The process is gone; another one goes on where it was."""
+        """Start another process in place of a crashed one, after a random time. It has the remaining turns."""
         self.scheduler.counts.bump("crashes")
         self.scheduler.later(int(self.scheduler.random.random() * 100), lambda: self._start(name))
 
     def meets(self, rate: float) -> bool:
-        """Whether a fault strikes now."""
+        """Return whether a fault of this rate happens now."""
         return self.scheduler.stormy and self.scheduler.random.random() < rate
 
     def _start(self, name: str) -> None:
@@ -105,7 +105,7 @@ class _Process:
         self._actors.append(self.world.scheduler.spawn(name, self._main))
 
     def crash(self) -> None:
-        """The operating system frees its locks. Its actors end at their next step."""
+        """Crash the process: release its locks, as the operating system does. Its actors end at their next step."""
         world = self.world
         for actor in self._actors:
             actor.crashed = True
@@ -125,7 +125,7 @@ class _Process:
             world.scheduler.switch()
 
     def _transact(self) -> None:
-        """As a group commit does: one transaction of a process at a time, whoever leads it."""
+        """Run a transaction as a group commit does: one at a time in a process."""
         with self._writer:
             self.world.scheduler.counts.bump("transactions")
             in_turn = self.turnstile.in_turn
@@ -148,7 +148,7 @@ class _Process:
 
     @contextmanager
     def _granted(self, what: str) -> Iterator[None]:
-        """The process was let in; it must be alone, and nobody else may have been the next."""
+        """Check that a process that was let in is alone, and that no other process was next."""
         world = self.world
         if world.inside is not None:
             raise Violation("exclusion", "two are inside", inside=world.inside[0].name, entering=self.name, what=what)
@@ -162,7 +162,7 @@ class _Process:
                 world.inside = None
 
     def _work(self) -> None:
-        """A few steps, in which it may be stopped, crash or be interrupted."""
+        """Take a few steps, at which the process may stop for a while or crash."""
         world = self.world
         for _ in range(1 + int(self.clock.random() * 3)):
             world.scheduler.switch()
@@ -189,7 +189,7 @@ class _Clock(SimulatedClock):
 
 
 class _Watched(Turnstile):
-    """A turnstile that says how long it polls, and for what."""
+    """A turnstile that checks how long it polls, and records which process is next."""
 
     def __init__(self, process: _Process, path: str) -> None:
         super().__init__(path, process.clock)
@@ -197,11 +197,11 @@ class _Watched(Turnstile):
 
     @property
     def in_turn(self) -> bool:
-        """Whether a thread of the process has a turn."""
+        """Return whether a thread of the process has a turn."""
         return self._in_turn
 
     def free(self) -> None:
-        """What the operating system does with the locks of a process that is gone."""
+        """Release all locks, as the operating system does for a process that has ended."""
         for locks in (self._transaction, self._turn):
             fcntl.flock(locks.door, fcntl.LOCK_UN)
             fcntl.flock(locks.room, fcntl.LOCK_UN)
@@ -251,7 +251,7 @@ def _poll_on(self: Any, file: int, deadline: int, ended: Callable[[], bool]) -> 
 
 
 def _keep_door(self: Any, locks: Any, ended: Callable[[], bool]) -> bool:
-    """The mutant of `Turnstile._wait` that an interrupt leaves at the door."""
+    """The mutant of `Turnstile._wait` that keeps the door locked after an interrupt."""
     deadline = self._clock.boot_ms() + TURN_WAIT_MS_MAX
     if not (turnstile._try_lock(locks.door) or self._poll(locks.door, deadline, ended)):
         return False
@@ -261,7 +261,7 @@ def _keep_door(self: Any, locks: Any, ended: Callable[[], bool]) -> bool:
 
 
 def _shared_locks(self: Any) -> bool:
-    """The mutant of `Turnstile.enter` whose transactions do not know of their own process's turn."""
+    """The mutant of `Turnstile.enter` whose transactions ignore their own process's turn."""
     return bool(self._wait(self._turn, self._is_closed))
 
 

@@ -1,7 +1,7 @@
-"""The world of quotas: a server whose threads create and delete, and two processes that measure what is stored.
+"""The world of quotas: a server whose threads create and delete, and two processes that measure the stored amounts.
 
-The clocks of all are some seconds apart. A measurement stops anywhere, and either process resumes it. The server knows
-at every moment at least what it stored, and in the end, when all is quiet, exactly that.
+The clocks of the processes are some seconds apart. A measurement may stop anywhere, and either process resumes it. The
+server's known amounts must never be below the stored ones, except for writes in doubt. At rest both must be equal.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ FAILURES = (Unavailable, OutcomeUnknown, Conflict, NotFound, QuotaExceeded)
 
 
 class UsageWorld:
-    """One server of three threads that is held to quotas, and two processes that measure."""
+    """One server of three threads that enforces quotas, and two processes that measure."""
 
     columns: ClassVar[tuple[str, ...]] = (
         "created",
@@ -58,9 +58,9 @@ class UsageWorld:
     def __init__(self, scheduler: Scheduler) -> None:
         self.scheduler = scheduler
         weather = draw_weather(scheduler.random)
-        # A server that crashes forgets what it admitted: what it may pass its quotas by then is no fault.
+        # No crashes: a crashed server forgets the amounts it admitted, and may then exceed its quotas without a bug.
         rates = dict.fromkeys((rate for rate in FAULT_RATES if rate.startswith("crash")), 0.0)
-        # A retry settles nearly every lost answer. So many are lost, or too few creations end in doubt.
+        # Retries settle nearly every lost answer, so lose many: too few creations would end in doubt otherwise.
         rates |= {name: LOST_FACTOR * getattr(weather, name) for name in ("lost_request", "lost_answer", "late")}
         clocks = {name: min(getattr(weather, name), SKEW_MS_MAX) for name in ("skew_ms_max", "jump_ms_max")}
         self.place = Place(scheduler, msgspec.structs.replace(weather, **rates, **clocks))
@@ -73,14 +73,14 @@ class UsageWorld:
             self.place.start(f"measurer-{number}", self.measure)
 
     def serve(self, process: Process) -> None:
-        """The threads of one process share what it knows."""
+        """Run the server's threads. They share one `Admission`."""
         environment = log_place(process, SETTINGS)
         self.admission = environment.admission = Admission(process.index, process.clock, lambda name: QUOTAS)
         for number in range(THREADS):
             process.spawn(f"thread-{number}", partial(self.change, process, environment, f"thread-{number}"))
 
     def change(self, process: Process, environment: Any, thread: str) -> None:
-        """Create a document or a record, change or delete a document, and look at what the server knows."""
+        """Create a document or a record, change or delete a document, and check the server's known amounts."""
         records = Records(environment, ORGANISATION)
         while self.left.take(thread):
             process.clock.sleep(40 * process.clock.random())
@@ -100,7 +100,7 @@ class UsageWorld:
             self._check_known()
 
     def measure(self, process: Process) -> None:
-        """Measure, stop, and go on with what either left."""
+        """Measure, with random stops. Each measurement resumes the last one that either process stopped."""
         environment = log_place(process, SETTINGS)
         while self.left.take(process.name):
             process.clock.sleep(60 * process.clock.random())
@@ -112,11 +112,11 @@ class UsageWorld:
             self.scheduler.counts.bump("measured" if measured else "measurements stopped")
 
     def check(self) -> None:
-        """Once all is quiet, a measurement says what is stored, and so does the server after it."""
+        """Check that at rest a measurement equals the stored amounts, and that the server then knows the same."""
         assert self.admission is not None
         self.scheduler.now_ms += 10 * 1000 * (USAGE_CLOCKS_SECONDS_MAX + USAGE_SLICE_SECONDS)
         environment = log_place(self.place, SETTINGS)
-        # Resumed, it may hold what has changed since it began.
+        # The first may resume a stopped measurement, whose earlier counts may be outdated.
         for _ in range(2):
             measured = measure_usage(environment, ORGANISATION)
         assert measured is not None
@@ -134,7 +134,7 @@ class UsageWorld:
             raise Violation("quiet", "the server knows other than was measured", known=known, measured=measured)
 
     def _check_known(self) -> None:
-        """What was not answered may stand or come later. All else is known."""
+        """Check that the server knows of all stored amounts, except creations in doubt, and that quotas hold."""
         assert self.admission is not None
         truth = self._truth()
         for _, usage in self.admission.known():
@@ -146,7 +146,7 @@ class UsageWorld:
                     raise Violation("quota", "more is stored than the quota allows", known=usage, stored=truth)
 
     def _truth(self) -> Amounts:
-        """What the directory says, which is written with all that is created."""
+        """Return the numbers of documents and records in the directory, which every creation writes."""
         index = self.place.index
         shelves = {"documents": LOGS, "records": RECORDS}
         counts = {name: len(list(list_directory(index, ORGANISATION, shelf))) for name, shelf in shelves.items()}

@@ -1,4 +1,4 @@
-"""Worlds: what one is, and how one seed of it is run."""
+"""Worlds: the protocol of a world, and the run of one seed."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ __all__ = ["Outcome", "World", "run_seed"]
 
 
 class World(Protocol):
-    """Actors over one place, and what must hold once they have come to rest.
+    """Actors over one place, and the checks at rest.
 
-    A world is made with the scheduler of its seed and starts its actors then; everything random in it is drawn from
+    A world is created with the scheduler of its seed, and then starts its actors. It draws all its random numbers from
     that scheduler. ``columns`` names the counts that must not stay zero over many seeds.
     """
 
@@ -30,12 +30,12 @@ class World(Protocol):
         ...
 
     def check(self) -> None:
-        """Raise Violation for what does not hold. Faults are off, and calls at the place's own ports take no step."""
+        """Raise Violation if a rule is broken. Faults are off, and calls of the place's own ports take no step."""
         ...
 
 
 class Outcome(msgspec.Struct, frozen=True):
-    """How a seed ended. ``checker`` names the violated one, "crash" says an actor raised what nobody expected."""
+    """The result of a seed. ``checker`` names the violated checker; "crash" means an unexpected exception."""
 
     seed: int
     fingerprint: str
@@ -49,7 +49,7 @@ CRASH = "crash"
 
 
 def _surroundings(build: Callable[[Scheduler], World], scheduler: Scheduler) -> AbstractContextManager[None]:
-    """What a world wants around its whole run, by its class's ``surroundings``; mostly nothing."""
+    """Return the context of a world's whole run: its class's ``surroundings``, if it has any."""
     surroundings = getattr(build, "surroundings", None)
     return nullcontext() if surroundings is None else cast(AbstractContextManager[None], surroundings(scheduler))
 

@@ -218,7 +218,7 @@ class CutIndex:
         try:
             hash = log.hash_at(first - 1)
         except VersionForgotten:
-            hash = record.hash  # any hash will do: it is read only for a segment without entries
+            hash = record.hash  # its value does not matter: it is read only for a segment without entries
         cut = msgspec.structs.replace(record, segment=first, hash=hash)
         return _LogCut(version, segment, cut)
 

@@ -276,8 +276,8 @@ def split_prefix(prefix: str) -> tuple[str, str]:
 def _is_searched(log: _Log, first: int) -> bool:
     """Return whether the search for the log's head may read the segment, which needs its entries then.
 
-    The search follows the seals from the segment in the name record. A writer moves that one on some time after the
-    roll-over. In the meantime the segment may be marked, and its archive be written.
+    The search follows the seals from the segment in the name record. The backup reads that record before the segments.
+    A roll-over in between seals the segment, and another process may then archive and mark it.
     """
     return log.head is not None and log.record is not None and first >= log.record.segment
 

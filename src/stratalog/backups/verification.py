@@ -23,7 +23,7 @@ __all__ = ["BackupVerification", "verify_backup"]
 
 
 class BackupVerification(msgspec.Struct, frozen=True):
-    """The numbers of what was read, and the findings, each with a key of the repository or the name of a history."""
+    """The amounts read, and the findings, each with a key of the repository or the name of a history."""
 
     id: str
     objects: int

@@ -28,7 +28,7 @@ __all__ = ["COMMANDS"]
 
 HEARTBEATS_PER_TIMEOUT = 4
 THREADS_ASIDE = RECEIVE_MESSAGES_MAX
-"""What was joined is acknowledged at once, each message by a thread, so that those commits share a transaction too."""
+"""A thread for each coalesced message: all are acknowledged concurrently, so the commits share a transaction too."""
 
 
 @command("work", example="stratalog work myapp:app --store ./data")

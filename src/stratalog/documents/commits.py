@@ -106,7 +106,7 @@ class Commit(msgspec.Struct, frozen=True, array_like=True, gc=False):
 
 
 class Resume(msgspec.Struct, frozen=True, array_like=True):
-    """The data of a ``resume`` event, which raises clients of a lost branch to the numbers they were told.
+    """The data of a ``resume`` event, which raises clients of a lost branch to the numbers reported to them.
 
     See `resumption`.
     """
@@ -114,9 +114,9 @@ class Resume(msgspec.Struct, frozen=True, array_like=True):
     group: str
     owner: str
     clients: tuple[tuple[str, int, int, tuple[tuple[int, int], ...]], ...]
-    """(client, its last number here, the last number it was told, ranges of numbers lost with branches).
+    """(client, its last number here, the last number reported to it, ranges of numbers lost with branches).
 
-    The ranges are (above, up to), in order. The last range ends with the number that the client was told.
+    The ranges are (above, up to), in order. The last range ends with the number reported to the client.
     """
 
     order_lead: int

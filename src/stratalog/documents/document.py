@@ -158,8 +158,8 @@ class Document:
         A mutator that raises `Rejected` makes a rejected outcome, which is committed with its reason.
 
         Raises Invalid for a mutator that the store's rules do not have, and for wrong argument names of a built-in
-        mutator; ReservedName for a client that only the store itself may use. Nothing is written. Raises what `apply`
-        raises.
+        mutator; ReservedName for a client that only the store itself may use. Nothing is written. Raises the
+        errors of `apply`.
         """
         self._check_callable(name, args)
         mutation = check_unreserved(Mutation(client=client, name=name, args=args, id=id))
@@ -254,7 +254,7 @@ class Document:
 
         return self._writer.append_decided(resume, owner)[1]
 
-    # Looking
+    # Reading
 
     def at(self, version: int | None = None) -> View:
         """Return the whole state at a version (the newest, if None). Its values are read from storage only when used.
@@ -329,7 +329,7 @@ class Document:
         def require_state() -> None:
             """Raise Redacted where no state of the fork's version can be loaded: such a fork could never be opened.
 
-            Caches may still hold what a redaction erased, so it loads the state anew.
+            Caches may still hold erased content, so it loads the state anew.
             """
             self.log.forget_archived()
             load_state(self.log, self.chunks, version)
@@ -377,7 +377,7 @@ class Document:
         return free_segments_below(self.log, lambda: require_base(self), stop)
 
     def _check_callable(self, name: str, args: Any) -> None:
-        """Refuse what could only be committed as a rejection: a caller in this process can correct it at once."""
+        """Refuse a call that could only become a rejection: a caller in this process can correct it at once."""
         mutator = self.rules.mutators.get(name)
         if mutator is None:
             known = ", ".join(sorted(self.rules.mutators))
@@ -387,7 +387,7 @@ class Document:
             raise Invalid(reason, mutator=name)
 
     def _prove_base(self, floor: int, progress: Callable[[int], None] | None) -> Snapshot:
-        """Make and prove the base, and name it in an entry, so that the hash chain covers what replaces the entries."""
+        """Make and prove the base, and name it in an entry: the hash chain then covers the entries' replacement."""
         base = self._snapshots.take_base(floor)
         prove_base(self, base, progress)
         self._writer.append(Event(BASE, [floor, base_digest(tree_roots(self._states.load(floor)))]))

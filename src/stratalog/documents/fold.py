@@ -86,7 +86,7 @@ class Fold:
             self._bookkeeping[members_prefix(group) + client] = Slot(NOTHING, version)
 
     def _resume(self, data: list[Any], version: int) -> None:
-        """Raise clients to the numbers they were told.
+        """Raise clients to the numbers that a lost branch reported to them.
 
         The payload of such a number is unknown, so it equals any payload (`UNSTORABLE`).
         """

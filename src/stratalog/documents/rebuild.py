@@ -68,7 +68,7 @@ def verify(document: _Document, upto: int | None = None, *, progress: Callable[[
         try:
             return _verified_aside(document, upto, progress)
         except (Corrupt, NotFound):
-            # A floor that rose meanwhile took what lay below it. Verify again, from the new floor.
+            # If the floor rose meanwhile, the versions below it are forgotten. Verify again, from the new floor.
             if not floor < document.log.floor() <= (document.log.head().version if upto is None else upto):
                 raise
 
@@ -76,8 +76,8 @@ def verify(document: _Document, upto: int | None = None, *, progress: Callable[[
 def verify_and_put(document: _Document, upto: int, progress: Callable[[int], None] | None = None) -> Verified:
     """Verify up to ``upto``, and put the rebuilt chunks into the store, which restores lost ones.
 
-    It does not look whether the store had them: the caller reads back the snapshot that it needs. Raises what `verify`
-    raises, and NotFound where a chunk is missing that no entry above the first state restores.
+    It does not check whether the store had them: the caller reads back the snapshot that it needs. Raises the errors of
+    `verify`, and NotFound where a chunk is missing that no entry above the first state restores.
     """
     return _verified(document.log, Rebuild(document.log, _uncached(document), progress), upto, lambda roots: None)
 
@@ -124,7 +124,7 @@ def _require_stored(log: Log, rebuilt: Chunks, verified: Verified, named: NamedC
         try:
             blobs.get(key)
         except NotFound as exc:
-            # A snapshot that was deleted meanwhile gives up its chunks. Blame only one that exists after the look.
+            # A snapshot that was deleted meanwhile needs its chunks no longer. Blame only one that still exists now.
             for version, roots in _snapshots(log, verified):
                 if names_chunk(rebuilt, roots, address):
                     raise Corrupt("a chunk of a snapshot is missing", version=version, key=key) from exc

@@ -40,7 +40,7 @@ class Replayed(msgspec.Struct, frozen=True):
     reason_before: str | None
     reason_after: str | None
     same: bool
-    """Whether the outcome was the same as in the fork, and so were the values left in the keys that it touched."""
+    """Whether the outcome, and the values left in the touched keys, were the same as in the fork."""
 
     differences: dict[str, tuple[Any, Any]]
     """Key → (the value left in the fork, the value left on the target); None where the key is absent."""

@@ -1,9 +1,9 @@
 """Resumption: raise clients of a lost branch, after a restore from an older backup or a move to another copy.
 
-Such a client was told numbers that this history does not have. It keeps its id: messages under that id may be in
-flight, and under a new id some mutations would be applied twice. An entry raises the client's number here to the number
-it was told. The mutations in between are lost with the branch. `formats/sync.md` has the rules; a simulation of several
-rule sets chose them.
+The lost branch reported numbers to such a client that this history does not have. The client keeps its id: messages
+under that id may be in flight, and under a new id some mutations would be applied twice. An entry raises the client's
+number here to the reported one. The mutations in between are lost with the branch. `formats/sync.md` has the rules; a
+simulation of several rule sets chose them.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ ORDERS_PER_MS = 1000
 def resumption_of(
     state: State, group: str, owner: str, reported: Mapping[str, int], order: int | None, now_ms: int
 ) -> Resume | None:
-    """Return the event data to commit after ``state`` for a group that was told the numbers ``reported``, or None.
+    """Return the event data to commit after ``state`` for a group to which ``reported`` numbers were sent, or None.
 
     ``order`` is the order of the group's cookie, if the cookie certainly belongs to a lost branch. A client bound to
     another group or owner is left unchanged.

@@ -166,7 +166,7 @@ class Writer:
         return run
 
     def _reserve(self, state: State, run: Run, batch: MutationBatch, attempt: _Attempt) -> Reservation:
-        """Reserve quota for the clients that the run adds. Raises QuotaExceeded, and where they come too fast."""
+        """Reserve quota for the run's new clients. Raises QuotaExceeded, or an error if its principal is too fast."""
         if batch.admitted or not run.bindings:
             return UNBOUND
         newcomers = Amounts(clients=len(run.bindings))

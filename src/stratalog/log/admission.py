@@ -98,7 +98,8 @@ class Admission:
         """Admit ``amounts``, which count from now on. The caller confirms or releases the reservation at the end.
 
         ``document_clients`` counts the clients that the document already has. ``principal`` is the creator of
-        the records and clients among ``amounts``. Raises QuotaExceeded: nothing is reserved.
+        the records and clients among ``amounts``. Raises QuotaExceeded, or an error if the principal creates too fast:
+        nothing is reserved.
         """
         if (amounts.records or amounts.clients) and principal and self._creating is not None:
             self._creating(principal, amounts)

@@ -116,8 +116,8 @@ class Appender:
     def _others_between(self, known: Head, head: Head) -> int:
         """Return how many entries between the two heads other processes wrote.
 
-        A reader may meet the entries of this process's commit before its leader learns the outcome. Only the hash tells
-        whose they are.
+        A reader may meet the entries of this process's commit before its leader learns the outcome. Only the hash
+        shows which process wrote them.
         """
         before, hash = self.sent
         return max(0, (before if hash == head.hash else head.version) - known.version)

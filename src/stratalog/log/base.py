@@ -45,7 +45,7 @@ def require_app_base(log: Log) -> None:
     except Corrupt:
         if log.floor() == floor:
             raise
-        require_app_base(log)  # another process raised the floor meanwhile, and that base went
+        require_app_base(log)  # another process raised the floor meanwhile and deleted that base
 
 
 class AppBases:
@@ -62,7 +62,7 @@ class AppBases:
             damage = self._damage(snapshot)
             if damage is None:
                 return snapshot
-            # Another process may have raised the floor and collected the snapshot while it was read. Then look again.
+            # Another process may have raised the floor and collected the snapshot while it was read. Then search again.
             if self._newest(version) == snapshot:
                 self.damages.append((snapshot.version, damage))
                 version = snapshot.version - 1

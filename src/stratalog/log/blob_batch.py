@@ -15,7 +15,7 @@ from stratalog.ports.index import NO_BLOBS
 
 __all__ = ["HELD_BYTES_MAX", "BlobBatch", "BlobsDeferred"]
 
-# A joint commit fills up to the other half, and then one more entry may join with this much.
+# Entries join a commit while its blobs are below the other half; the last one to join may bring this much.
 HELD_BYTES_MAX = COMMIT_BLOB_BYTES_MAX // 2
 
 RENEWED_TOGETHER = 1024

@@ -83,7 +83,7 @@ def archive_segments(log: Log, upto: int | None = None, stop: Stop = never) -> i
         try:
             archived += _mark(environment, prefix, msgspec.structs.replace(segment, last=last, archive=ref))
         finally:
-            blob_batch.renew()  # also where the answer was lost: the mark may stand
+            blob_batch.renew()  # also where the answer was lost: the mark may be committed
     environment.counters["archive"] += archived
     return archived
 

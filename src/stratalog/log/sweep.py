@@ -28,8 +28,8 @@ def sweep_deleted(environment: Environment, organisation: str, *, dry_run: bool 
 
     A dry run only counts them. ``stop`` is called before each.
 
-    The end marker and the name record stay. An incarnation that a fork still pins waits. The last member of a family
-    takes the family's blobs with it; until then they are the collector's.
+    The end marker and the name record stay. An incarnation that a fork still pins waits. The sweep of a family's last
+    member deletes the family's blobs; until then only the collector deletes them.
     """
     swept = 0
     for item in environment.index.query(deleted_partition(organisation)):
