@@ -213,7 +213,7 @@ REMOVALS: tuple[Removal, ...] = (
     ),
     Removal(
         "B312",
-        (Edit(FOLDER, " if gone else time_ms\n", " if not listed else time_ms\n"),),
+        (Edit(FOLDER, "if gone := before.keys() - there.keys():", "if gone := set[str]():"),),
         (f"{RACY}::test_a_mirror_deletes_the_newest_file_and_takes_it_again_when_it_comes_back",),
     ),
     Removal(

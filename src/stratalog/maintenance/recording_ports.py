@@ -11,10 +11,10 @@ from typing import NoReturn
 
 from stratalog.errors import Corrupt, Invalid, NotFound
 from stratalog.maintenance.damage import BLOB_KINDS, DamageList, Fault, blob_kind, item_key, item_kind, shape_fault
-from stratalog.ports.blobs import Blobs, BlobStat, verified
+from stratalog.ports.blobs import Blobs, verified
 from stratalog.ports.index import NO_BLOBS, Index, Item, Write, no_turn
 from stratalog.ports.read_back import BlobDamage, read_blob_back
-from stratalog.ports.scratch import Scratch
+from stratalog.ports.scratch import Scratch, ScratchBlobs
 
 __all__ = ["RecordingBlobs", "RecordingIndex", "ScratchFirst"]
 
@@ -83,11 +83,11 @@ class RecordingIndex:
         self._damages.add(item_kind(item), item_key(item.partition, item.sort), "damaged", reason)
 
 
-class RecordingBlobs:
+class RecordingBlobs(ScratchBlobs):
     """Reads ``blobs``. A damaged or missing blob is recorded; if its bytes exist elsewhere, they are returned."""
 
     def __init__(self, blobs: Blobs, scratch: Scratch, damages: DamageList) -> None:
-        self._blobs = blobs
+        super().__init__(blobs, scratch)
         self._damages = damages
         self.scratch = scratch
         self.bytes_read = 0
@@ -124,18 +124,6 @@ class RecordingBlobs:
 
     def put(self, key: str, body: bytes) -> None:
         self.scratch.put(key, verified(key, body))
-
-    def stat(self, key: str) -> BlobStat | None:
-        return self._blobs.stat(key)
-
-    def list(self, prefix: str, *, after: str = "") -> Iterator[BlobStat]:
-        return self._blobs.list(prefix, after=after)
-
-    def delete(self, key: str, stamp: str) -> bool:
-        raise Invalid("a check may not delete")
-
-    def close(self) -> None:
-        """Do nothing: the store closes its own blobs."""
 
 
 class ScratchFirst(RecordingBlobs):

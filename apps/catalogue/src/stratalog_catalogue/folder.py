@@ -115,8 +115,8 @@ def _mirror(
     if there == before:
         return
     time_ms = max((file.time_ms for file in [*listed, *dated]), default=0)
-    gone = before.keys() - there.keys()
-    time_ms = max(time_ms, *(_given_ms(before[id]) + 1 for id in gone), last_ms + 1) if gone else time_ms
+    if gone := before.keys() - there.keys():
+        time_ms = max(time_ms, 1 + max(last_ms, *(_given_ms(before[id]) for id in gone)))
     following: Checkpoint = {"files": there, "newest": time_ms}
     if not changed and there.keys() == before.keys():
         yield Step(iter(()), following, time_ms)
