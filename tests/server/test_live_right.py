@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections import Counter
 from typing import Any
 
 import pytest
@@ -64,6 +65,21 @@ def test_a_right_that_was_withdrawn_ends_with_the_heartbeat(change: str, code: s
     error = again(right)
     assert error is not None
     assert getattr(error, "wire_code", error.code) == code
+
+
+def test_connections_that_begin_together_are_checked_at_different_times() -> None:
+    clock = ManualClock()
+    service = create_app(open_store("memory:", clock=clock), Rules().application(20)).state.service
+    rights = [LiveRight(service, "ada", "10.0.0.1", "acme", "budget") for _ in range(200)]
+    for right in rights:
+        asyncio.run(right.ask())
+    in_each_second = Counter(int(min(right.due_seconds(), 19.9)) for right in rights)
+    assert max(in_each_second.values()) <= 12
+    clock.sleep(20)
+    for right in rights:
+        assert right.due_seconds() == 0, "no check comes later than a heartbeat"
+        assert again(right) is None
+        assert right.due_seconds() == 20
 
 
 def test_a_token_that_is_anothers_now_ends_the_connection() -> None:

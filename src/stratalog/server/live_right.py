@@ -1,4 +1,8 @@
-"""Live right: the permission of a live connection, checked when it begins and again with each heartbeat."""
+"""Live right: the permission of a live connection, checked when it begins and again with each heartbeat.
+
+The second check comes within the first interval, earlier for some connections than for others. Connections that begin
+in the same instant, as after a restart of the server, would otherwise all be checked in the same instant for ever.
+"""
 
 from __future__ import annotations
 
@@ -22,6 +26,7 @@ class LiveRight:
         self._clock = service.store.environment.clock
         self._asked_ms = 0
         self._interval_ms = service.application.limits.live_heartbeat_seconds * 1000
+        self._wait_ms = self._interval_ms * (1 - next(service.phases))
 
     async def ask(self) -> Principal:
         """Authenticate the token and check that its principal may read the document or log. Return the principal.
@@ -36,7 +41,7 @@ class LiveRight:
 
     def due_seconds(self) -> float:
         """Return the seconds until the next check is due; 0 when it is."""
-        return max(0.0, self._interval_ms - (self._clock.boot_ms() - self._asked_ms)) / 1000
+        return max(0.0, self._wait_ms - (self._clock.boot_ms() - self._asked_ms)) / 1000
 
     async def ask_again(self) -> StratalogError | None:
         """Check the right again if that is due. Return the error for which the connection must end, or else None.
@@ -50,6 +55,7 @@ class LiveRight:
         if self.due_seconds() > 0:
             return None
         known = self.principal
+        self._wait_ms = self._interval_ms
         try:
             await self.ask()
         except (Refused, Forbidden) as exc:

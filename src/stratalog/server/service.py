@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Sequence
 from functools import partial
+from itertools import count
 from typing import TypeVar
 
 from litestar import delete, get, post, put
@@ -48,6 +49,7 @@ STORING: frozenset[str] = frozenset({"create", "write", "write-record"})
 """Actions whose requests store data, and so need quota."""
 
 T = TypeVar("T")
+GOLDEN_RATIO = 0.6180339887498949
 
 
 class Service:
@@ -101,6 +103,8 @@ class Service:
         self.spool = BodySpool()
         self.hub = Hub(store, limits, self.metrics, self.pools, poked)
         self.health = HealthCheck(store, self.pools.health)
+        # Multiples of the golden ratio modulo 1: any number of consecutive ones is spread evenly between 0 and 1.
+        self.phases = (number * GOLDEN_RATIO % 1 for number in count())
 
     def document(self, organisation: str, document: str) -> Document:
         """Return the document of that name. Raises NotFound, Invalid."""

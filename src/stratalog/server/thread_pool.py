@@ -8,13 +8,15 @@ time.
 from __future__ import annotations
 
 import asyncio
+import os
+import sys
 import time
 from collections import Counter, deque
 from collections.abc import Callable, Hashable
 from contextlib import suppress
 from contextvars import Context, copy_context
 from queue import SimpleQueue
-from threading import Thread
+from threading import Thread, get_native_id
 from typing import Any, TypeVar
 
 import anyio
@@ -29,6 +31,7 @@ from stratalog.server.shares import Allocation, Budget, Holder
 __all__ = ["Call", "Pool", "PoolSettings", "ThreadCounts"]
 
 T = TypeVar("T")
+THREAD_NICENESS = 6
 
 
 class PoolSettings(msgspec.Struct, frozen=True, kw_only=True):
@@ -218,6 +221,7 @@ class Pool:
 
     def _run(self) -> None:
         """Run calls until the pool closes. Runs on a thread of the pool."""
+        _give_way()
         while (call := self._given.get()) is not None:
             self._work(call)
             # Drop the reference: a thread that waits for its next call must not keep the last one's objects alive.
@@ -292,6 +296,18 @@ class Pool:
             return Refused(429, "too-many-requests", text, limit=CALLER_COMPUTED_SHARE_MAX, scope=caller[0])
         text = f"no thread for {self.name} was free in time"
         return Refused(503, "unavailable", text, limit=self.settings.wait_seconds_max, scope="process")
+
+
+def _give_way() -> None:
+    """Let the event loop's thread have the processor before the calling thread, where the system can tell them apart.
+
+    A thread that unpacks or hashes runs beside the loop without the interpreter. Several of these on one core would
+    leave the loop a small share of it. Only on Linux does a priority belong to a thread.
+    """
+    if sys.platform == "linux":
+        with suppress(OSError):
+            of_loop = os.getpriority(os.PRIO_PROCESS, 0)
+            os.setpriority(os.PRIO_PROCESS, get_native_id(), of_loop + THREAD_NICENESS)
 
 
 class Call:
