@@ -30,10 +30,10 @@ __all__ = ["EngineSettings", "SheetSettings"]
 
 
 class SheetSettings(msgspec.Struct, frozen=True, kw_only=True):
-    """Settings of sheets. Equal in all processes of a store: a longer undo in one breaks readers of others."""
+    """Settings of sheets. All processes of a store need equal ones: a longer undo in one breaks readers of others."""
 
     undo_entries: int = SHEET_UNDO_ENTRIES_MAX
-    """The entries that an undo may reach back, and the minimum number loaded after a base state."""
+    """The entries that an undo may reach back. A load reaches back at least so far."""
 
     snapshot_entries: int = SHEET_SNAPSHOT_ENTRIES
     """A snapshot is due once this many entries follow the last one."""
@@ -47,7 +47,7 @@ class EngineSettings(msgspec.Struct, frozen=True, kw_only=True):
     """Limits of the engines of one process. `limits.py` has the defaults."""
 
     engines_max: int = msgspec.field(default_factory=_engines_by_cores)
-    """The child processes with an engine that may run at once. Default: the number of cores, within bounds."""
+    """The maximum number of engine processes at once. Default: the number of cores, within bounds."""
 
     call_seconds_max: float = SHEET_CALL_SECONDS_MAX
     call_cpu_seconds_max: float = SHEET_CALL_CPU_SECONDS_MAX
@@ -60,7 +60,7 @@ class EngineSettings(msgspec.Struct, frozen=True, kw_only=True):
     """V8's own limit."""
 
     process_bytes_max: int = SHEET_ENGINE_PROCESS_BYTES_MAX
-    """The memory that the operating system allows a process beyond its memory at the start."""
+    """The memory that the operating system allows a process beyond its memory after the start."""
 
     wait_seconds_max: float = SHEET_ENGINE_WAIT_SECONDS_MAX
     waiting_max: int = SHEET_ENGINE_WAITING_MAX
