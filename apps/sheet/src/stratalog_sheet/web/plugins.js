@@ -33,8 +33,8 @@ class MarksPlugin extends UIPlugin {
 }
 
 /**
- * Tells the page how cells move, each command once and in the coordinates of the optimistic state. The engine gives its
- * stateful plugins exactly that. Its stores get another client's command twice, and replayed commands as well.
+ * Tells the page how cells move: each command once, in the coordinates of the optimistic state. The engine gives that
+ * to its stateful plugins. Its stores get another client's command twice, and replayed commands as well.
  */
 class PositionsPlugin extends UIPlugin {
   constructor(config) {
