@@ -63,8 +63,8 @@ class OnlinePlugin extends UIPlugin {
 }
 
 /**
- * Asks the user whether a first row of texts is a heading. The engine recognises a heading only if the cells below have
- * another type, and never in a single column. Otherwise it sorts the heading with the other rows.
+ * Asks the user whether a first row of texts is a heading. The engine recognises a heading only if a cell of the second
+ * row has another type than the one above it. Otherwise it sorts the heading with the other rows.
  */
 class SortPlugin extends registries.featurePluginRegistry.get("sort") {
   constructor(config) {
