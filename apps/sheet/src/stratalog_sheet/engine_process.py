@@ -115,7 +115,7 @@ def _serve() -> NoReturn:
 
 
 def _end_with_parent(line: socket.socket, parent: int) -> NoReturn:
-    """End the process when the socket closes or the parent ends, even during a call. Runs on a thread of its own."""
+    """End the process when the socket closes or the parent ends, even during a call. Runs on a separate thread."""
     # Watch both, because a fork of the parent may keep the socket open after the parent has ended.
     poll = select.poll()
     poll.register(line, getattr(select, "POLLRDHUP", select.POLLHUP))

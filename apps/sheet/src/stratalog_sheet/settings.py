@@ -52,12 +52,12 @@ class EngineSettings(msgspec.Struct, frozen=True, kw_only=True):
     call_seconds_max: float = SHEET_CALL_SECONDS_MAX
     call_cpu_seconds_max: float = SHEET_CALL_CPU_SECONDS_MAX
     workbook_seconds_max: float = SHEET_WORKBOOK_SECONDS_MAX
-    """For a call that reads or writes .xlsx."""
+    """For a call that imports or exports a workbook, or looks for broken formulas in it."""
 
     workbook_cpu_seconds_max: float = SHEET_WORKBOOK_CPU_SECONDS_MAX
     start_seconds_max: float = SHEET_ENGINE_START_SECONDS_MAX
     heap_bytes_max: int = SHEET_ENGINE_BYTES_MAX
-    """V8's own limit."""
+    """V8's own memory limit."""
 
     process_bytes_max: int = SHEET_ENGINE_PROCESS_BYTES_MAX
     """The memory that the operating system allows a process beyond its memory after the start."""
