@@ -1,14 +1,14 @@
-"""The spreadsheet application. A sheet is a log of its engine's messages (the design of the spreadsheet log).
+"""The spreadsheet application. A sheet is a log whose entries are the messages of its engine.
 
 Modules
 -------
 sheets           the sheets of a store
 sheet            the handle of one sheet
-answers          what a sheet returns
-events           the content of an entry, and which messages are valid
-bounds           how far the numbers of a message may reach
+answers          the values that a sheet's methods return
+events           the events of a sheet's log, and the check of new messages
+bounds           bounds on the numbers of a message
 branches         readers of a history that the log no longer has
-window           which message may come next
+window           the check of which message may be committed next
 load_plan        an app snapshot and the messages after it
 state            the engine's state in parts
 models           open models in an engine
@@ -18,26 +18,26 @@ engine_files     finds and fetches the engine's files
 pool             the engines of this process
 failed_versions  versions that an engine could not open
 settings         settings of sheets and limits of engines
-history          versions in words
+history          descriptions of entries, and labels of versions
 comparison       the cells that differ between two versions, derived from entries
 contents         contents of cells, followed without an engine
 blame            the authors and changes of a cell
 writes           the ranges that commands write
-moves            where a cell was in earlier versions
+moves            positions of cells in earlier versions
 cells            names of cells
 titles           the title of a sheet at any version
 sheet_files      the imported file and the exports of a sheet
 files            imported files: .xlsx or .csv
 file_responses   files that a browser saves
 file_reports     reports of the losses of an import or export
-losses           features of files that are dropped, for reports
-xlsx_import      workbooks in the shape that the engine reads
-xlsx_fallback    reductions of a workbook that the engine refuses
+losses           the features of workbooks that an import or export drops
+xlsx_import      import: workbooks rewritten for the engine
+xlsx_fallback    a refused workbook without the likely causes
 xlsx_archive     the parts of a workbook, unpacked piece by piece
-xlsx_markup      the XML of a part, read and written again
+xlsx_markup      the XML of a part, read and rewritten
 xlsx_parts       styles, strings, tables and relationships
 xlsx_cells       worksheets
-xlsx_export      workbooks as other programs open them
+xlsx_export      export: the engine's output, repaired for other programs
 xlsx_repair      worksheets, drawings and charts of an export
 workbook_names   defined names and tables in formulas
 formulas         the tokens of a formula

@@ -28,7 +28,10 @@ class Loaded(msgspec.Struct, frozen=True):
 
 
 class Since(msgspec.Struct, frozen=True):
-    """What came after a version, up to ``version``. ``reload`` says to load again instead: it is too much, or whole."""
+    """The entries after a reader's version, up to ``version``.
+
+    If ``reload`` is true, the reader loads the sheet again: the entries are too many, or one has a complete state.
+    """
 
     version: int
     entries: Sequence[SheetChange]
@@ -36,7 +39,7 @@ class Since(msgspec.Struct, frozen=True):
 
 
 class Cell(msgspec.Struct, frozen=True):
-    """One cell: what was typed, its value, and what is shown."""
+    """One cell: the typed content, its value, and the text shown."""
 
     sheet: str
     content: str

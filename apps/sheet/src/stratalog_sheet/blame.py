@@ -1,9 +1,9 @@
 """Blame: the author, time and contents of each change of a cell, traced through inserted and removed rows and columns.
 
-The entries are read once and traced backwards from the cell's present position. Messages state what they write and how
-they move cells. An undone message moves nothing, and its writes count until the undo. A cell's content is its newest
-write that is not undone, which is the engine's own rule. Where an insertion or removal of rows or columns was undone,
-the engine returns where the surrounding messages took effect. A formula is shown as written, without later adaptation.
+`Blame` reads the entries once and traces them backwards from the cell's present position. Each message states the
+cells that it writes and moves. An undone message moves no cell, and its writes count until the undo. As in the engine,
+a cell's content is its newest write that is not undone. If an insertion or removal of rows or columns was undone, only
+the engine knows the positions at which the messages around it took effect. A formula is shown as its author wrote it.
 """
 
 from __future__ import annotations
@@ -86,13 +86,13 @@ class Blame:
         return self._changes(spot, len(self._entries)) if self._entries else []
 
     def _changes(self, spot: Spot, upto: int) -> list[CellHistory]:
-        """Return the changes among the first ``upto`` entries, of the cell that is at ``spot`` after them."""
+        """Return the changes in the first ``upto`` entries of the cell that is at ``spot`` after them."""
         if (spot, upto) in self._known:
             return self._known[spot, upto]
         complete_states = (
             at for at in range(upto - 1, -1, -1) if isinstance(self._facts[at], Created | Imported | Restored)
         )
-        start = next(complete_states, -1)  # forgotten history: earlier changes are unknown
+        start = next(complete_states, -1)  # -1: the history before the floor is forgotten
         origin, writes = self._follow(self._steps(start + 1, upto), spot)
         base, older = ("", []) if origin is None or start < 0 else self._origin(start, origin)
         changes = [*reversed(_history_of(writes, base)), *older]
@@ -112,7 +112,7 @@ class Blame:
         return held, [*([restoration] if was != held else []), *older]
 
     def _steps(self, start: int, stop: int) -> list[_Step]:
-        """Return the messages of entries ``start`` to ``stop``, with effects as if undone ones had moved nothing."""
+        """Return the messages of entries ``start`` to ``stop``. Their effects ignore the moves of undone messages."""
         steps: dict[str, _Step] = {}
         for entry, fact in zip(self._entries[start:stop], self._facts[start:stop], strict=True):
             if not isinstance(fact, Revision):
@@ -177,7 +177,10 @@ def _effects(commands: list[dict[str, Any]]) -> Iterator[_Put | Shift]:
 
 
 def _runs_to_settle(steps: list[_Step]) -> Iterator[tuple[int, int]]:
-    """Yield (first, last version) of the runs around undone insertions or removals. No undo crosses a run's edge."""
+    """Yield (first, last version) of the runs around undone insertions or removals.
+
+    An edit and its undo are both inside a run or both outside.
+    """
     undone = [(step.entry.version, step.last_change) for step in steps if step.gone]
     run: tuple[int, int] | None = None
     for step in steps:
@@ -190,7 +193,7 @@ def _runs_to_settle(steps: list[_Step]) -> Iterator[tuple[int, int]]:
 
 
 def _closed(run: tuple[int, int], undone: list[tuple[int, int]]) -> tuple[int, int]:
-    """Return the smallest run with this one in it that overlaps no edit-to-undo interval only in part."""
+    """Extend a run until it contains every edit-to-undo interval that it overlaps."""
     while True:
         met = [edit for edit in undone if edit[0] <= run[1] and edit[1] >= run[0]]
         wider = (min(run[0], *(edit[0] for edit in met)), max(run[1], *(edit[1] for edit in met)))

@@ -1,7 +1,7 @@
 """Bounds on the numbers of a message, so that an engine can open every committed version.
 
-The engine keeps an array of rows and one of columns for each sheet, and tables of their product. So the total of rows,
-of columns and of sheets that one message adds is bounded, and every position is bounded by the largest sheet.
+For each sheet the engine holds an array of rows, an array of columns, and tables of rows times columns. So one message
+may add a limited number of rows, columns and sheets, and no position may exceed the size of the largest sheet.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ ADDED: Mapping[str, int] = {
 
 
 def check_bounds(commands: Sequence[Mapping[str, Any]]) -> None:
-    """Check a message's commands. Raises LimitExceeded for too large numbers or sums, Invalid for non-numbers."""
+    """Check a message's commands. Raises LimitExceeded for too large a number or sum, Invalid for a wrong number."""
     added = dict.fromkeys(ADDED, 0)
     for command in commands:
         for name, value in _numbers(command):
@@ -84,7 +84,7 @@ def _check_number(command: Mapping[str, Any], name: str, value: int | float) -> 
 
 
 def _added(command: Mapping[str, Any]) -> Iterator[tuple[str, int]]:
-    """Yield the kinds of things that a command adds, each with its count."""
+    """Yield (kind, count) of the rows, columns and sheets that a command adds."""
     kind = command["type"]
     if kind == "ADD_COLUMNS_ROWS":
         yield "rows" if command["dimension"] == "ROW" else "columns", command["quantity"]

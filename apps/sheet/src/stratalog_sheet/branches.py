@@ -1,4 +1,4 @@
-"""Branches: detects readers of a history that the log no longer has, as after a restore from an older backup."""
+"""Branches: detects readers of a history that the log has lost, as after a restore from an older backup."""
 
 from __future__ import annotations
 
@@ -24,13 +24,13 @@ class Standing(msgspec.Struct, frozen=True):
 
 
 ANYWHERE = Standing()
-"""The standing of a reader that states none: every check passes."""
+"""The version of a reader that states none. Every check passes."""
 
 
 def check_standing(log: Log, head: int, reader: Standing) -> None:
-    """Raise VersionLost where the log, whose newest version is ``head``, has another history than the reader has seen.
+    """Raise VersionLost if the log no longer has the history that the reader has seen. ``head`` is its newest version.
 
-    Raises VersionForgotten for a version with a hash below the floor. At most two reads.
+    Raises VersionForgotten if the reader states a hash of a version below the floor. At most two reads.
     """
     if reader.version > head or (reader.hash and log.hash_at(reader.version).hex() != reader.hash):
         raise VersionLost("the sheet was restored to an older state; load it again", version=reader.version, head=head)

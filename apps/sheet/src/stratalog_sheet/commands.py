@@ -144,7 +144,7 @@ def get(session: Session, name: str, cell: str, tab: str | None, at: str | None)
 @in_tab
 @by_author
 def set_(session: Session, name: str, cell: str, content: str, tab: str | None, author: str) -> None:
-    """Set the content of one cell, as if it was typed there. Put `--` before a content that starts with a dash."""
+    """Set the content of one cell, as if a user typed it. Put `--` before a content that starts with a dash."""
     change = _opened(session, name).set(cell, content, sheet=tab, author=author)
     session.answer({"name": name, "cell": cell, "version": change.version}, f"version {change.version}")
 
@@ -156,7 +156,7 @@ def set_(session: Session, name: str, cell: str, content: str, tab: str | None, 
 @in_tab
 @by_author
 def insert_row(session: Session, name: str, row: int, count: int, tab: str | None, author: str) -> None:
-    """Insert empty rows before row ROW. Formulas move along."""
+    """Insert empty rows before row ROW. References in formulas are adjusted."""
     change = _opened(session, name).insert_rows(row, count, sheet=tab, author=author)
     session.answer({"name": name, "row": row, "version": change.version}, f"version {change.version}")
 
@@ -254,7 +254,7 @@ def restore(session: Session, name: str, version: int, author: str) -> None:
 @click.option("--title", default="", help="The title of the new sheet.")
 @by_author
 def fork(session: Session, name: str, fork: str, at: str | None, title: str, author: str) -> None:
-    """Create a sheet that shares this one's history up to a version. Nothing is copied."""
+    """Create a sheet that shares this one's history up to a version. The history is not copied."""
     opened = _opened(session, name)
     organisation, wanted = split_name(fork)
     if organisation != opened.organisation:

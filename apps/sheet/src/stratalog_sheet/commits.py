@@ -1,4 +1,4 @@
-"""Commits of the routes: run in order per sheet, announced to listeners, and followed by due snapshots."""
+"""Commits of the routes: one at a time per sheet, announced to listeners, and followed by due snapshots."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ __all__ = ["announce", "commit", "compute"]
 
 T = TypeVar("T")
 SNAPSHOT_CHECK_VERSIONS = 50
-"""After every so many versions the server checks whether a snapshot is due."""
+"""The number of versions after which the server checks whether a snapshot is due."""
 
 _checks: set[asyncio.Task[None]] = set()
 _log = logging.getLogger("stratalog.sheet")
@@ -30,13 +30,13 @@ async def compute(turns: EngineTurns, sheet: Sheet, call: Callable[[], T]) -> T:
 
 
 async def commit(service: Service, turns: EngineTurns, sheet: Sheet, change: Callable[[], SheetChange]) -> SheetChange:
-    """Make a change in turn with other changes of the same sheet, and announce it."""
+    """Make a change after the earlier changes of the same sheet, and announce it."""
     done = await service.in_turn(sheet.organisation, sheet.name, change)
     return announce(service, turns, sheet, done)
 
 
 def announce(service: Service, turns: EngineTurns, sheet: Sheet, done: SheetChange) -> SheetChange:
-    """Poke all listeners of a sheet about a change. Every `SNAPSHOT_CHECK_VERSIONS` save due snapshots, unawaited."""
+    """Poke a sheet's listeners about a change, and every `SNAPSHOT_CHECK_VERSIONS` versions start saving snapshots."""
     service.hub.poke(sheet.organisation, sheet.name, done.version)
     if done.version % SNAPSHOT_CHECK_VERSIONS == 0:
         task = asyncio.get_running_loop().create_task(compute(turns, sheet, partial(_save_snapshots, sheet)))

@@ -1,8 +1,8 @@
 """Comparison of two versions cell by cell, derived from the log's entries without opening a model of either version.
 
-It starts from the state of the versions' newest common ancestor, and follows the messages from there to each version
-through `Contents`, which knows only what cells contain. A formula is compared as its author wrote it: the engine adapts
-the references of a formula when rows or columns move, and that is no change by an author.
+The comparison starts from the state of the versions' newest common ancestor, and applies the messages from there to
+each version to `Contents`, which holds only the contents of cells. A formula is compared as its author wrote it: when
+rows or columns move, the engine adapts references in formulas, and that is not a change by an author.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ Message = dict[str, Any]
 Executed = Callable[[list[Message]], list[dict[str, Any]]]
 """Returns the id and the effective commands of each message, as the engine executes them."""
 UNTOLD = frozenset({"INSERT_PIVOT"})
-"""Commands whose written contents only an engine with the whole model knows."""
+"""Commands that write contents which only an engine with the whole model can compute."""
 
 
 class CellChange(msgspec.Struct, frozen=True):
@@ -41,7 +41,7 @@ class CellChange(msgspec.Struct, frozen=True):
     before: str
     after: str
     earlier_cell: str = ""
-    """The cell's name in the earlier version; empty where it did not exist."""
+    """The cell's name in the earlier version; empty if the cell did not exist there."""
 
 
 class Comparison:
@@ -56,8 +56,8 @@ class Comparison:
     def between(self, source: int, target: int) -> list[CellChange]:
         """Return the cells whose content differs, ordered by their position in the later version.
 
-        A formula is compared as it was written: adaptation to inserted or removed rows and columns is no difference.
-        Where the entries do not suffice, the two states are compared cell by cell.
+        A formula that was only adapted to inserted or removed rows and columns does not differ. If the entries do not
+        suffice, the two states are compared cell by cell.
         """
         low, high = sorted((source, target))
         changes = self._from_entries(low, high)
@@ -71,7 +71,7 @@ class Comparison:
     def moves(self, source: int, target: int) -> list[dict[str, Any]]:
         """Return commands that move the cells of ``source`` to their positions in ``target``, or delete them.
 
-        The commands write no contents. Raises VersionForgotten where the state of the common ancestor is forgotten.
+        The commands write no contents. Raises VersionForgotten if the state of the common ancestor is forgotten.
         """
         common = self._common(*sorted((source, target)))
         load_plan = self._load_plans.plan(common)
@@ -80,7 +80,7 @@ class Comparison:
         return [command for sheet, tab in old.tabs.items() for command in _moves(sheet, tab, new.tabs.get(sheet))]
 
     def _from_entries(self, low: int, high: int) -> Iterable[CellChange] | None:
-        """Return the changes, or None where a pivot table was inserted or the common ancestor's state is forgotten."""
+        """Return the changes; None if a pivot table was inserted or the common ancestor's state is forgotten."""
         common = self._common(low, high)
         try:
             load_plan = self._load_plans.plan(common)
@@ -102,7 +102,7 @@ class Comparison:
         return low
 
     def _runs(self, load_plan: LoadPlan, common: int, version: int) -> list[list[Message]]:
-        """Return the messages from a plan's base to a descendant. In each run each is based on the one before."""
+        """Return the messages from a plan's base to a descendant, in runs. In a run each is based on the one before."""
         restored = self._last_restored(common, version)
         if restored is None:
             return [[*load_plan.messages, *self._messages(common, version)]]
@@ -131,10 +131,10 @@ class Comparison:
 
 
 def _needs_engine(run: list[Message]) -> bool:
-    """Return whether only the engine can tell where and what the messages write.
+    """Return whether only the engine can compute the positions and contents that the messages write.
 
-    Once inserted or removed lines are undone, later messages take effect at other positions. The content of a squished
-    write may be relative to the write before it.
+    After an undone insertion or removal of lines, later messages take effect at other positions. The content of a
+    squished write may be relative to the write before it.
     """
     undone = set(map(target_of, run))
     return any(
@@ -146,7 +146,7 @@ def _needs_engine(run: list[Message]) -> bool:
 
 
 def _counting(run: list[Message]) -> Iterator[dict[str, Any]]:
-    """Yield the messages that are not undone at the end of a run. Valid where no undone message moved cells."""
+    """Yield the messages that are not undone at the end of a run. Only correct if no undone message moved cells."""
     undone = set()
     for message in run:
         if message["type"] == REDONE:
@@ -164,7 +164,7 @@ def _commands(run: list[Message]) -> Iterator[dict[str, Any]]:
 
 
 def _moves(sheet: str, old: Tab, new: Tab | None) -> Iterator[dict[str, Any]]:
-    """Yield the commands that turn the rows and columns of ``old`` into those of ``new``; None is a deleted sheet."""
+    """Yield the commands that turn the rows and columns of ``old`` into those of ``new``; None if it was deleted."""
     if new is None:
         yield {"type": "DELETE_SHEET", "sheetId": sheet, "sheetName": old.name}
         return
@@ -175,7 +175,7 @@ def _moves(sheet: str, old: Tab, new: Tab | None) -> Iterator[dict[str, Any]]:
             elements = [position for position, line in enumerate(lines) if line in gone]
             yield {"type": "REMOVE_COLUMNS_ROWS", **of, "elements": elements}
         for at, quantity in wanted.runs(wanted.missing(lines)):
-            # Insert after the line before: the engine refuses a base line that does not exist, as past the last line.
+            # Insert after the previous line, because the engine refuses a base line beyond the last one.
             where = {"base": at - 1, "position": "after"} if at else {"base": 0, "position": "before"}
             yield {"type": "ADD_COLUMNS_ROWS", **of, **where, "quantity": quantity}
 
@@ -196,7 +196,7 @@ def _differences(low: Contents, high: Contents) -> Iterator[CellChange]:
 
 
 def _candidates(old: Tab | None, new: Tab | None) -> Iterator[CellId]:
-    """Yield once each cell that may differ: written, on a line of one side only, or in a sheet of one side only."""
+    """Yield each cell, once, that may differ: it was written, or its line or sheet exists on one side only."""
     if old is None or new is None:
         yield from (old or new).filled()  # type: ignore[union-attr]
         return
@@ -207,7 +207,7 @@ def _candidates(old: Tab | None, new: Tab | None) -> Iterator[CellId]:
 
 
 def _compared(source: bytes, target: bytes) -> Iterator[CellChange]:
-    """Yield the cells whose content differs between two states by position: a moved cell differs at two positions."""
+    """Yield the positions whose content differs between two states. A moved cell differs at two positions."""
     old, new = _contents(source), _contents(target)
     for position in old.keys() | new.keys():
         before, after = old.get(position, ("", ""))[1], new.get(position, ("", ""))[1]

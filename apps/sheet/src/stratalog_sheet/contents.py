@@ -1,7 +1,7 @@
-"""The contents of a workbook's cells, followed through commands without an engine: texts only, no values or formats.
+"""The contents of a workbook's cells, computed from commands without an engine: texts, without values and formats.
 
 Each row and column is identified by its position in the base state or by the message that inserted it. So a cell keeps
-its identity when it moves, and also when undone messages are left out.
+its identity when it moves, and when undone messages are left out.
 """
 
 from __future__ import annotations
@@ -19,13 +19,13 @@ from stratalog_sheet.writes import CellWrite, writes_of
 __all__ = ["CellId", "Contents", "StateSheet", "Tab", "read_sheets"]
 
 ROWS_NEW, COLUMNS_NEW = 100, 26
-"""The size of a new sheet whose command gives none; the engine's defaults."""
+"""The engine's size of a new sheet whose command states none."""
 ZONE_CELLS_MAX = 10_000
-"""A larger cleared zone is not walked cell by cell: the filled cells are tested for being within it."""
+"""In a larger cleared zone, only the filled cells are visited instead of each cell."""
 DIGITS = "0123456789"
 
 Line = int | tuple[str, int, int]
-"""A row or column: its number in the base state, or (message, insertion within it, number within the insertion)."""
+"""A row or column: its number in the base state, or (message, insertion in the message, line in the insertion)."""
 CellId = tuple[Line, Line]
 """A cell's lasting identity: its column and its row."""
 
@@ -50,7 +50,7 @@ def read_sheets(data: bytes) -> list[StateSheet]:
 
 
 class _Lines:
-    """The rows or columns of a sheet in order. Until the first insertion or removal each line is its own number."""
+    """The rows or columns of a sheet in order. Before the first insertion or removal a line equals its position."""
 
     def __init__(self, count: int, lines: list[Line] | None = None) -> None:
         self._count = count
@@ -86,7 +86,7 @@ class _Lines:
         return set(self) - set(other)
 
     def runs(self, lines: set[Line]) -> Iterator[tuple[int, int]]:
-        """Yield the adjacent runs of these lines in ascending order: (first position, count)."""
+        """Yield (first position, count) of each run of adjacent lines among these, in ascending order."""
         positions = [position for position, line in enumerate(self) if line in lines] if lines else []
         for _, run in groupby(enumerate(positions), key=lambda pair: pair[1] - pair[0]):
             following = [position for _, position in run]
@@ -134,7 +134,7 @@ class Tab:
         return self._at_first(cell_name(column, row)) if isinstance(column, int) and isinstance(row, int) else ""
 
     def write(self, written: CellWrite) -> None:
-        """Set the content of a range, cut off at the sheet's edge."""
+        """Set the content of a range, without the part beyond the sheet."""
         (left, top), (right, bottom) = written.first, written.last
         right, bottom = min(right, len(self.columns) - 1), min(bottom, len(self.rows) - 1)
         content = str(written.content).replace("\r\n", "\n").replace("\r", "\n")

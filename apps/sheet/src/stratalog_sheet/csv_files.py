@@ -37,8 +37,9 @@ CONTROL = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\ufffe\uffff]")
 def read_csv(body: bytes) -> Workbook:
     """Return the file as a workbook of one sheet: numbers by `NUMBER`, everything else as text.
 
-    A file that is neither UTF-8 nor UTF-16 is read as Windows-1252 and reported. Raises Invalid for UTF-16 that cannot
-    be decoded, for bytes of value 0 outside UTF-8, and for broken quotes; LimitExceeded.
+    A file that is neither UTF-8 nor UTF-16 is read as Windows-1252, and the report says so. Raises Invalid for UTF-16
+    that cannot be decoded, for a zero byte in a file that is not UTF-8, and for a field beyond the limit of the `csv`
+    module, as after an open quote. Raises LimitExceeded.
     """
     if len(body) > min(SHEET_XLSX_BYTES_MAX, SHEET_XLSX_READ_BYTES_MAX):
         raise LimitExceeded("the file is too large", value=len(body), limit=SHEET_XLSX_READ_BYTES_MAX)
@@ -55,7 +56,7 @@ def read_csv(body: bytes) -> Workbook:
 
 
 def csv_sheet_bytes(body: bytes) -> int:
-    """Return about how many bytes the worksheet of a file has: its text, and the markup of each cell."""
+    """Estimate the bytes of a file's worksheet: its text, and the markup of each cell."""
     cells = body.count(b"\n") + max(body.count(delimiter.encode()) for delimiter in DELIMITERS) + 1
     return len(body) + CELL_BYTES * min(cells, SHEET_CELLS_MAX)
 
@@ -81,7 +82,7 @@ class _Counted:
         self._findings = findings
 
     def rows(self, rows: Iterable[list[str]]) -> Iterator[str]:
-        """Yield the rows. Raises LimitExceeded for too many rows, columns or cells, Invalid for broken quotes."""
+        """Yield the rows. Raises LimitExceeded for too many rows, columns or cells, Invalid for too long a field."""
         try:
             for number, texts in enumerate(rows):
                 if number >= SHEET_CSV_ROWS_MAX:

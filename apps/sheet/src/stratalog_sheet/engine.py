@@ -1,8 +1,8 @@
 """The engine: o-spreadsheet in a V8 in a child process, called in JSON.
 
-V8 provides no browser. `javascript/stubs.js` replaces the browser functions that the engine needs, linkedom the XML
-documents in which it reads and writes .xlsx, and `javascript/bridge.js` holds the models. V8 never runs in the caller's
-process: two V8s in two threads crash it, and so can the content of a sheet.
+V8 alone has no browser functions. `javascript/stubs.js` replaces those that the engine needs, linkedom provides the XML
+documents for .xlsx, and `javascript/bridge.js` holds the models. V8 never runs in the caller's process, because two V8s
+in two threads crash a process, and so can the content of a sheet.
 """
 
 from __future__ import annotations
@@ -32,15 +32,15 @@ from stratalog_sheet.settings import EngineSettings
 __all__ = ["Engine", "engine_folder", "install_engine"]
 
 PROGRAM = Path(__file__).with_name("engine_process.py")
-# The page and the server follow a log in the same way.
+# The page and the server's engines must rebase in the same way, so both load this file.
 REBASE = Path(__file__).parent / "web" / "rebase.js"
 LENGTHS = struct.Struct(">II")
 WORKBOOK_CALLS = ("importXlsx", "exportXlsx", "brokenFormulas")
 ANSWER_SECONDS = 2
-"""Added to a call's time limit, so that V8's own limit fires first and the process can still report it."""
+"""The time beyond a call's limit that the parent waits, so that V8 stops the call first and the process reports it."""
 
 READ_BYTES = 1 << 20
-# Passed to the child: enough to find its libraries, and none of the secrets in a server's environment.
+# The child gets only these variables: it finds its libraries, and sees no secrets of a server's environment.
 VARIABLES = ("HOME", "LANG", "LC_ALL", "LD_LIBRARY_PATH", "PATH", "TMPDIR")
 # V8 ends its process with one of these when it cannot allocate memory.
 OUT_OF_MEMORY = (signal.SIGABRT, signal.SIGILL, signal.SIGTRAP)
@@ -49,8 +49,8 @@ OUT_OF_MEMORY = (signal.SIGABRT, signal.SIGILL, signal.SIGTRAP)
 class Engine:
     """One child process with the engine, for one call at a time. Safe to share between threads.
 
-    The process holds models under keys that the caller chooses. It is never restarted: after its death, a time-out or
-    an exhausted memory the process and its models are gone, every call raises Unavailable, and the caller makes another
+    The process holds models under keys that the caller chooses. It is never restarted. Once it has died, timed out or
+    run out of memory, its models are gone and every later call raises Unavailable. The caller then makes another
     engine.
     """
 
@@ -83,10 +83,10 @@ class Engine:
         return msgspec.json.decode(self.raw(name, **arguments))
 
     def raw(self, name: str, **arguments: Any) -> bytes:
-        """Call a function of the bridge and return its result as JSON. Arguments that are bytes are taken as JSON.
+        """Call a function of the bridge and return its result as JSON. An argument of type bytes must be JSON.
 
-        Raises Invalid where the engine refused the call; the engine stays usable. Raises LimitExceeded where the call
-        took too long or too much memory, and Unavailable where the process died; the engine has ended then.
+        Raises Invalid if the engine refuses the call; the engine stays usable. Raises LimitExceeded if the call takes
+        too long or too much memory or returns too much, and Unavailable if the process dies; the engine has then ended.
         """
         plain = {key: msgspec.Raw(value) if isinstance(value, bytes) else value for key, value in arguments.items()}
         request = [msgspec.json.encode(plain)]
@@ -96,7 +96,7 @@ class Engine:
             return self._run(name, request)
 
     def start(self) -> None:
-        """Start the process without waiting until it is ready; a call waits. Raises Unavailable for missing files."""
+        """Start the process, but do not wait until it is ready; a call does. Raises Unavailable for missing files."""
         with self._lock:
             self._start()
 
@@ -114,7 +114,7 @@ class Engine:
         if self._process is not None:
             return
         command = [sys.executable, "-P", "-S", str(PROGRAM), self._options()]
-        # Python's sockets are not inheritable, so no other child that starts meanwhile keeps this one open.
+        # Python's sockets are not inheritable, so another child that starts meanwhile does not keep this one open.
         ours, theirs = socket.socketpair()
         try:
             self._process = subprocess.Popen(
@@ -159,7 +159,7 @@ class Engine:
         self._is_ready = True
 
     def _run(self, name: str, request: list[bytes]) -> bytes:
-        """Run one call. The text of the arguments is taken out of ``request``, so that nothing holds it once sent."""
+        """Run one call. Empties ``request`` while sending, so that the arguments leave memory."""
         of_workbook = name in WORKBOOK_CALLS
         seconds = self.settings.workbook_seconds_max if of_workbook else self.settings.call_seconds_max
         cpu_seconds = self.settings.workbook_cpu_seconds_max if of_workbook else self.settings.call_cpu_seconds_max
@@ -175,12 +175,12 @@ class Engine:
         raise self._too_long(name) if status == "time" else self._too_large(name)
 
     def _exchange(self, name: str, frame: list[bytes], seconds: float) -> tuple[str, bytearray]:
-        """Send the pieces of a frame, and empty it; receive the reply: (status, body).
+        """Send the pieces of a frame, removing each, and return the reply: (status, body).
 
         After any error the engine has ended.
         """
         assert self._line is not None
-        # One deadline for the whole exchange: a reply that trickles in must not renew the limit with each piece.
+        # One deadline for the whole exchange, because each piece of a slow reply would otherwise renew the limit.
         deadline = _Deadline(self._clock, seconds)
         try:
             while frame:
@@ -199,7 +199,7 @@ class Engine:
         except OSError as exc:
             raise self._death(name) from exc
         except BaseException:
-            # An unread reply is left on the socket, and the next call would read it as its own.
+            # An unread reply stays on the socket, and the next call would read it as its own.
             self._discard()
             raise
 

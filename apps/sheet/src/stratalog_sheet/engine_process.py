@@ -1,11 +1,12 @@
 """The program of an engine's process: a V8 with o-spreadsheet that serves one request at a time over a socket.
 
 The parent (`engine.py`) runs this file as a script, so that the process starts without importing Stratalog. The socket
-is its standard input. A frame is two lengths, a head in JSON, and a body. The process ends when the socket closes.
+is the process's standard input. A frame is two lengths, a head in JSON, and a body. The process ends when the socket
+closes.
 
-The operating system limits it: memory by RLIMIT_DATA, because V8 reserves more address space than RLIMIT_AS could
-allow, and CPU time by RLIMIT_CPU, renewed before each request. V8's own heap limit is lower and fires first where V8
-observes it.
+RLIMIT_DATA limits the memory of the process; RLIMIT_AS would not do, because V8 reserves much unused address space.
+RLIMIT_CPU limits the CPU time, and is renewed before each request. V8's own heap limit is lower. V8 does not observe it
+everywhere.
 """
 
 from __future__ import annotations
@@ -47,7 +48,7 @@ class EngineProcess:
         self._has_documents = False
 
     def run(self, name: str, text: str, seconds: float) -> tuple[str, str]:
-        """Call a function of the bridge. Return (`ok`, result), or (`time`, `memory` or `refused`, reason)."""
+        """Call a function of the bridge. Return (`ok`, result); on failure (`time`, `memory` or `refused`, reason)."""
         import py_mini_racer as racer
 
         try:
@@ -62,14 +63,14 @@ class EngineProcess:
             return "memory", _first_line(exc)
         except (racer.JSEvalException, racer.JSPromiseError) as exc:
             return "memory" if self._vm.was_hard_memory_limit_reached() else "refused", _first_line(exc)
-        # At its memory limit V8 has returned null, as a value and as text, instead of raising an error.
+        # At its memory limit V8 may return null, as a value or as text, instead of raising an error.
         is_lost = not isinstance(answer, str) or (answer == "null" and name not in MAY_BE_NULL)
         if is_lost or self._vm.was_hard_memory_limit_reached():
             return "memory", "no answer"
         return "ok", answer
 
     def _load_documents(self) -> None:
-        """Load linkedom once. A bare V8 cannot load ES modules, so its exports are rewritten as one object."""
+        """Load linkedom once. V8 alone cannot load ES modules, so this rewrites linkedom's exports as one object."""
         if self._has_documents:
             return
         module, own = (Path(name).read_text() for name in self._options["documents"])
@@ -88,7 +89,7 @@ def main() -> NoReturn:
     try:
         _serve()
     finally:
-        # A live V8 keeps the process from ending with the interpreter, so skip the interpreter's shutdown.
+        # A live V8 keeps the process running after the interpreter's shutdown, so skip the shutdown.
         os._exit(1)
 
 
@@ -102,7 +103,7 @@ def _serve() -> NoReturn:
     try:
         machine = EngineProcess(options)
         _bound_memory(options["process_bytes"])
-    except Exception as exc:  # noqa: BLE001 - the parent is the one to raise it
+    except Exception as exc:  # noqa: BLE001 - the parent raises it
         _send(line, "failed", f"{type(exc).__name__}: {exc}".encode())
         os._exit(1)
     _send(line, "ready")
@@ -114,8 +115,8 @@ def _serve() -> NoReturn:
 
 
 def _end_with_parent(line: socket.socket, parent: int) -> NoReturn:
-    """End the process when the socket closes or the parent ends, even during a call. Runs on a thread of its own."""
-    # Both are watched: a fork of the parent may keep the socket open after the parent has ended.
+    """End the process when the socket closes or the parent ends, even during a call. Runs on a separate thread."""
+    # Watch both, because a fork of the parent may keep the socket open after the parent has ended.
     poll = select.poll()
     poll.register(line, getattr(select, "POLLRDHUP", select.POLLHUP))
     while os.getppid() == parent:
@@ -125,7 +126,7 @@ def _end_with_parent(line: socket.socket, parent: int) -> NoReturn:
 
 
 def _bound_memory(more_bytes: int) -> None:
-    """Limit the process to ``more_bytes`` beyond its present memory, which only Linux reports: elsewhere no limit."""
+    """Limit the process to ``more_bytes`` beyond its present memory. Only Linux reports that; elsewhere do nothing."""
     try:
         now = _PROGRAM_BYTES.search(Path("/proc/self/status").read_text())
     except OSError:
@@ -136,7 +137,7 @@ def _bound_memory(more_bytes: int) -> None:
 
 
 def _bound_cpu(seconds: float) -> None:
-    """Allow ``seconds`` more of CPU time, then SIGXCPU ends the process. Only the soft limit can be raised again."""
+    """Let SIGXCPU end the process after ``seconds`` more of CPU time. Set the soft limit only, to raise it later."""
     used = resource.getrusage(resource.RUSAGE_SELF)
     hard = resource.getrlimit(resource.RLIMIT_CPU)[1]
     wanted = math.ceil(used.ru_utime + used.ru_stime + seconds)

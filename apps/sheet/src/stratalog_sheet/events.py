@@ -42,7 +42,7 @@ REVISION = "REMOTE_REVISION"
 UNDONE = "REVISION_UNDONE"
 REDONE = "REVISION_REDONE"
 IN_ORDER = "ordered"
-"""The value of `rebase` in an undo whose inverse is moved past what came in between; see `web/rebase.js`."""
+"""The value of `rebase` in an ordered undo, which moves its inverse past all later messages; see `web/rebase.js`."""
 
 TARGETS = {UNDONE: "undoneRevisionId", REDONE: "redoneRevisionId"}
 MESSAGES = (REVISION, UNDONE, REDONE)
@@ -74,7 +74,7 @@ class _Zone(msgspec.Struct):
     bottom: _Line
 
 
-# The types of the fields that this package reads. A command in NEEDED must have all of its fields.
+# The types of the command fields that this package reads. A command in NEEDED must have the fields listed there.
 FIELDS: Mapping[str, Any] = {
     "sheetId": str,
     "sheetIdTo": str,
@@ -112,7 +112,7 @@ class Created(msgspec.Struct, frozen=True):
 
 
 class Imported(msgspec.Struct, frozen=True):
-    """The first entry of an imported sheet: the unchanged file, and the engine's JSON of it."""
+    """The first entry of an imported sheet: the unchanged file, and the engine's JSON for it."""
 
     title: str
     revision: str
@@ -120,15 +120,15 @@ class Imported(msgspec.Struct, frozen=True):
     file_name: str
     xlsx: bytes
     report: bytes = b""
-    """The losses of the import: a `FileReport` as JSON, empty without findings."""
+    """The losses of the import: a `FileReport` as JSON; empty if there are no findings."""
 
     kind: ClassVar[str] = "imported"
 
 
 class Revision(msgspec.Struct, frozen=True):
-    """One whole message of the engine. ``target`` is the version that an undo or redo refers to, else 0.
+    """One complete message of the engine. ``target`` is the version that an undo or redo refers to, else 0.
 
-    ``titled``, here and in other facts, is the version of the last renaming; 0 if there is none.
+    ``titled``, here and in other facts, is the version of the last renaming in this log; 0 if there is none.
     """
 
     message: dict[str, Any]
@@ -148,7 +148,7 @@ class Restored(msgspec.Struct, frozen=True):
 
 
 class Named(msgspec.Struct, frozen=True):
-    """A version was given a label; an empty one removes it."""
+    """A version was labelled. An empty ``label`` removes the version's label."""
 
     version: int
     label: str
@@ -181,7 +181,7 @@ SCHEMAS: Mapping[str, int] = {**dict.fromkeys(FACTS, 1), Revision.kind: 2}
 """The newest schema of each type that this program reads."""
 
 UPCASTERS: Upcasters = {}
-"""Functions that convert an event's data to the next schema. None yet: schema 2 only adds the undo in order."""
+"""Functions that convert an event's data to the next schema. None yet: schema 2 only adds the ordered undo."""
 
 
 class SheetChange(msgspec.Struct, frozen=True):
@@ -203,7 +203,7 @@ def event_of(fact: Fact) -> Event:
     for name in ("titled", "report"):
         if not data.get(name):
             data.pop(name, None)
-    # An older program would follow an undo in order in another way, so it has to refuse one.
+    # An older program would execute an ordered undo differently. Schema 2 makes it refuse the entry.
     is_in_order = isinstance(fact, Revision) and "rebase" in fact.message
     return Event(fact.kind, data, 2 if is_in_order else 1)
 
@@ -235,7 +235,7 @@ def change_of(entry: Entry) -> SheetChange:
 
 
 def changes_within(entries: Iterable[Entry], bytes_max: int) -> list[SheetChange] | None:
-    """Return the entries as readers see them, or None beyond ``bytes_max``, where reading stops."""
+    """Return the entries as readers see them; None, without reading on, if they exceed ``bytes_max``."""
     changes: list[SheetChange] = []
     for entry in entries:
         changes.append(change_of(entry))
@@ -246,7 +246,7 @@ def changes_within(entries: Iterable[Entry], bytes_max: int) -> list[SheetChange
 
 
 def titled_at(fact: Fact, version: int) -> int:
-    """Return the version of the last renaming as of an entry with ``fact`` at ``version``; 0 if never renamed."""
+    """Return the last renaming's version as of the entry with ``fact`` at ``version``; 0 if this log has none."""
     if isinstance(fact, Renamed):
         return version
     return fact.titled if isinstance(fact, Revision | Restored | Named) else 0
@@ -259,7 +259,7 @@ def target_of(message: Mapping[str, Any]) -> str:
 
 
 def check_message(message: Any) -> dict[str, Any]:
-    """Return the message if it may be committed: known, complete, not too large. Raises Invalid, LimitExceeded."""
+    """Return the message if its type and commands are valid and it is not too large. Raises Invalid, LimitExceeded."""
     if not isinstance(message, dict):
         raise Invalid("a message must be an object", value=type(message).__name__)
     kind = message.get("type")
@@ -271,7 +271,7 @@ def check_message(message: Any) -> dict[str, Any]:
     if kind == REVISION:
         _check_commands(message.get("commands"))
     if "rebase" in message and (kind != UNDONE or message["rebase"] != IN_ORDER):
-        raise Invalid("a message is rebased in a way that is not known", value=message["rebase"], type=kind)
+        raise Invalid("a message has an unknown value of `rebase`", value=message["rebase"], type=kind)
     if (size := len(encode(message))) > SHEET_MESSAGE_BYTES_MAX:
         raise LimitExceeded("a message is too large", value=size, limit=SHEET_MESSAGE_BYTES_MAX)
     return message
@@ -296,7 +296,7 @@ def check_title(title: str) -> str:
 
 def _check_revision(value: Any, name: str) -> None:
     if not isinstance(value, str) or not 0 < len(value.encode(errors="replace")) <= WRITE_ID_BYTES_MAX:
-        raise Invalid("a name in a message is missing or too long", name=name, limit=WRITE_ID_BYTES_MAX)
+        raise Invalid("an id in a message is missing or too long", name=name, limit=WRITE_ID_BYTES_MAX)
 
 
 def _check_commands(commands: Any) -> None:

@@ -1,4 +1,4 @@
-"""Failed versions: calls on which engines ran out of time or memory or died. They are refused for a while."""
+"""Failed versions: calls on which engines died or ran out of time or memory. For a while they are not repeated."""
 
 from __future__ import annotations
 
@@ -25,7 +25,8 @@ class _Failure(msgspec.Struct):
 class Unopenable:
     """Failures of engines by sheet, version and call. Safe to share between threads.
 
-    A newer version is tried at once, the same one again after ``seconds``. The oldest failure is forgotten first.
+    A call that has failed too often is refused for ``seconds``. The same call on a newer version is not. Beyond
+    `SHEET_UNOPENABLE_MAX` failures the oldest is forgotten.
     """
 
     def __init__(self, clock: Clock, seconds: float) -> None:
@@ -35,7 +36,7 @@ class Unopenable:
         self._lock = threading.Lock()
 
     def check(self, owner: str, version: int, call: str = OPENING) -> None:
-        """Raise LimitExceeded if failures within the last ``seconds`` are blamed on the call."""
+        """Raise LimitExceeded if the call has failed too often, the last time less than ``seconds`` ago."""
         with self._lock:
             failure = self._failures.get((owner, version, call))
             if failure is None or failure.kills < SHEET_KILLS_MAX:
@@ -60,7 +61,7 @@ class Unopenable:
                 self._failures.popitem(last=False)
 
     def forget(self, owner: str, version: int, call: str) -> None:
-        """Forget failures of a call that succeeded: earlier kills had another cause."""
+        """Forget failures of a call that succeeded, because they had another cause."""
         if self._failures:
             with self._lock:
                 self._failures.pop((owner, version, call), None)

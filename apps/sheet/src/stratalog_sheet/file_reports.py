@@ -14,22 +14,22 @@ __all__ = ["FileFinding", "FileReport", "Findings", "broken_formulas", "other_va
 
 
 class FileFinding(msgspec.Struct, frozen=True):
-    """One kind of loss: a code for programs, a sentence for people, how often, and where."""
+    """One kind of loss: a code for programs, a sentence for people, the count, and the positions."""
 
     code: str
     text: str
     count: int
     where: Sequence[str] = ()
-    """Cells as in ``Sheet1!B7``, names, or parts of the file: the first `SHEET_REPORT_CELLS_MAX` of them."""
+    """The first `SHEET_REPORT_CELLS_MAX` cells as in ``Sheet1!B7``, names, or parts of the file."""
 
 
 class FileReport(msgspec.Struct, frozen=True):
-    """Every finding of one import or export. It is empty where the file came through whole."""
+    """Every finding of one import or export; empty if nothing was lost."""
 
     findings: Sequence[FileFinding] = ()
 
     def lines(self) -> list[str]:
-        """A line for each finding, as people read it."""
+        """Return a line of text for each finding."""
         return [_line(finding) for finding in self.findings]
 
 
@@ -42,7 +42,7 @@ class Findings:
         self._where: dict[str, list[str]] = {}
 
     def add(self, code: str, text: str, where: str = "", count: int = 1) -> None:
-        """Count a finding of the kind ``code``. Its first ``text`` is kept."""
+        """Count a finding of the kind ``code``. The kind keeps its first ``text``."""
         self._texts.setdefault(code, text)
         self._counts[code] = self._counts.get(code, 0) + count
         listed = self._where.setdefault(code, [])
@@ -57,17 +57,17 @@ class Findings:
 
 
 def report_in(data: bytes) -> FileReport:
-    """Decode a report from JSON. No bytes, as in entries of older versions, are an empty report."""
+    """Decode a report from JSON. Empty ``data``, as in entries of older versions, is an empty report."""
     return msgspec.json.decode(data, type=FileReport) if data else FileReport()
 
 
 def broken_formulas(broken: Mapping[str, Any]) -> list[FileFinding]:
-    """Return a finding for the formulas that the engine cannot read; none if it reads all."""
+    """Return a finding for the formulas that the engine cannot read; an empty list if it reads all."""
     return _of_cells(broken, "formula", "formulas that the engine does not know are kept as they are")
 
 
 def other_values(others: Mapping[str, Any]) -> list[FileFinding]:
-    """Return a finding for the formulas whose value differs from the one stored in the file; none without any."""
+    """Return a finding for the formulas whose value differs from the file's; an empty list if none differs."""
     return _of_cells(others, "formula-value", "formulas give another value here than in the file")
 
 

@@ -34,7 +34,7 @@ _CORNER = re.compile(r"(\$?)([A-Za-z]{1,3})(\$?)([0-9]+)")
 
 
 class Token(msgspec.Struct):
-    """A piece of a formula. The joined pieces are the formula."""
+    """A piece of a formula. All pieces joined are the formula."""
 
     kind: str
     text: str
@@ -46,14 +46,15 @@ def tokens(formula: str) -> list[Token]:
 
 
 def shift(formula: str, columns: int, rows: int) -> str:
-    """Return the formula moved by so many columns and rows. References fixed by ``$`` stay."""
+    """Return the formula with its references moved by ``columns`` and ``rows``, except those fixed by ``$``."""
     return "".join(_shifted(formula, columns, rows))
 
 
 def without_single_ranges(formula: str) -> str:
     """Return the formula with a cell such as ``$D$4`` in place of each range of one cell, such as ``$D$4:D4``.
 
-    The engine displays these ranges so. It cannot store one above a longer range, and would refuse running totals.
+    The engine itself displays such a range as a cell. It cannot store one above a longer range, so it would refuse a
+    column of running totals.
     """
     pieces = tokens(formula)
     left_out: set[int] = set()
@@ -100,7 +101,7 @@ def _moved_cell(text: str, columns: int, rows: int) -> str:
 
 
 def _moved_column(text: str, columns: int) -> str:
-    # A reference that leaves the sheet wraps around, as in the programs that write shared formulas.
+    # A reference that leaves the sheet wraps around, as it does in the programs that write shared formulas.
     return text if text.startswith("$") else column_name((column_number(text) + columns) % COLUMNS_MAX)
 
 

@@ -31,7 +31,7 @@ _CELL_COMMANDS = ("UPDATE_CELL", "CLEAR_CELL", "SQUISHED_UPDATE_CELL")
 
 
 class Activity(msgspec.Struct, frozen=True):
-    """A description of one entry, and the names at that version of the first cells that it wrote."""
+    """A description of one entry. ``cells`` are the first cells that it wrote, by their names at that version."""
 
     version: int
     created_ms: int
@@ -51,7 +51,7 @@ class NamedVersion(msgspec.Struct, frozen=True):
 
 
 class Labels:
-    """The labels of versions, read once and then kept up with the log. Safe to share between threads."""
+    """The labels of versions. Each call reads only the new entries. Safe to share between threads."""
 
     def __init__(self, log: Log) -> None:
         self._log = log
@@ -102,7 +102,8 @@ def _activity_of(entry: Entry) -> Activity:
     elif isinstance(fact, Forked):
         text = f"copied version {fact.version} of {fact.source}"
     else:
-        text = f"named version {fact.version} “{fact.label}”" if fact.label else f"took the name of {fact.version} away"
+        removed = f"removed the name of version {fact.version}"
+        text = f"named version {fact.version} “{fact.label}”" if fact.label else removed
     return Activity(entry.version, entry.created_ms, entry.author, fact.kind, text, cells)
 
 

@@ -1,6 +1,6 @@
-"""The spreadsheet over HTTP: the routes for its page and other programs. Live pokes are those of the sheet's log.
+"""The spreadsheet over HTTP: the routes for its page and other programs. A sheet has the live pokes of its log.
 
-Each write takes ``author`` in its query. It is used only if the caller's principal has no author, as without tokens.
+Each write takes ``author`` in its query. It counts only if the caller's principal has no author, as without tokens.
 """
 
 from __future__ import annotations
@@ -65,7 +65,7 @@ JSON = "application/json"
 
 
 def _opened(sheets: Warm, organisation: Name, log: Name, incarnation: Text = "") -> Sheet:
-    """Return the sheet of that name. Raises NotFound where it has another incarnation than a given one."""
+    """Return the sheet of that name. Raises NotFound if it is not of the given ``incarnation``."""
     sheet = sheets.open(organisation, log)
     if incarnation not in ("", sheet.log.record.incarnation):
         raise NotFound("the sheet was deleted, and its name was reused", organisation=organisation, name=log)
@@ -73,7 +73,7 @@ def _opened(sheets: Warm, organisation: Name, log: Name, incarnation: Text = "")
 
 
 def _signer(request: Asked, author: Text = "") -> str:
-    """Return the author of a write: the principal's, else the caller's own statement."""
+    """Return the author of a write: the principal's, else the one that the caller states."""
     name = request.user.author or author
     return name.encode(errors="ignore")[:AUTHOR_BYTES_MAX].decode(errors="ignore")
 
@@ -89,7 +89,7 @@ deleting = partial(delete, opt={"action": "delete"}, status_code=204, responses=
 
 @reading("/", opt={"action": "list"}, summary="The sheets of an organisation")
 def listing(request: Asked, sheets: Warm, organisation: Name) -> list[ListedSheet]:
-    """Ordered by name."""
+    """The list is ordered by name."""
     read_only = request.user.read_only
     return [ListedSheet(**msgspec.structs.asdict(info), read_only=read_only) for info in sheets.list(organisation)]
 
@@ -98,7 +98,7 @@ def listing(request: Asked, sheets: Warm, organisation: Name) -> list[ListedShee
 def create(
     request: Asked, sheets: Warm, organisation: Name, log: Name, signer: Signer, data: JSONBody[NewSheet]
 ) -> Facts:
-    """The sheet is empty. Answers 409 if the name is taken."""
+    """The new sheet is empty. Answers 409 if the name is taken."""
     return facts_of(request.user, sheets.create(organisation, log, title=data.title, author=signer))
 
 
@@ -113,12 +113,12 @@ async def import_file(
     file: Text = "",
     title: Text = "",
 ) -> Facts:
-    """The body is the file: CSV if the name ``file`` ends in .csv, else .xlsx. The file itself is kept.
+    """The body is the file: CSV if the name ``file`` ends in .csv, else .xlsx. The sheet stores the file unchanged.
 
     Answers 422 if it has too many cells for a browser. `import-report` lists the parts that could not be imported.
     """
     xlsx = await request.body()
-    # A small file may unpack to a large one: reserve the unpacked bytes, for every copy held, before unpacking.
+    # A small file may be large once unpacked, so reserve its unpacked bytes, times the copies, before unpacking.
     await bytes_of(request.scope).take_decoded(import_bytes(xlsx))
 
     def run() -> Facts:
@@ -130,7 +130,7 @@ async def import_file(
 
 @reading("/", opt={"action": "read"}, summary="Show a sheet")
 def show(request: Asked, sheet: Opened) -> Facts:
-    """Its title and newest version, and whether the caller may only read it."""
+    """The response has its title, its newest version, and whether the caller may only read it."""
     return facts_of(request.user, sheet)
 
 
@@ -150,7 +150,7 @@ async def remove(service: Served, sheet: Opened) -> None:
         return version
 
     version = await service.in_turn(sheet.organisation, sheet.name, run)
-    # No such version exists: listeners read on because of the poke, and find the sheet deleted.
+    # A version that does not exist: the poke makes listeners read, and they find the sheet deleted.
     service.hub.poke(sheet.organisation, sheet.name, version + 1)
 
 
@@ -165,10 +165,10 @@ async def load(
     after: At = None,
     hash: Text = "",
 ) -> Response[bytes]:
-    """The engine's data of ``base``, and the entries from there to ``version``, which undo needs.
+    """The response has the engine's data of version ``base``, and the entries from there to ``version`` for undo.
 
-    A browser that has the data of the base ``known``, and the entries up to ``after`` with this ``hash``, gets only the
-    later entries, unless it is too far behind. Answers 409 with the code `version-lost` as `entries` does.
+    A browser that has the data of the base ``known`` and the entries up to ``after``, whose hash is ``hash``, gets only
+    the later entries, unless it is too far behind. Answers 409 with the code `version-lost` as `entries` does.
     """
 
     def find() -> Response[bytes]:
@@ -186,7 +186,7 @@ async def load(
 
 @reading("/entries", opt={"action": "read"}, summary="The entries after a version")
 def entries(sheet: Opened, after: Version, hash: Text = "") -> Any:
-    """If ``reload`` is true the reader is too far behind, and must load the sheet again.
+    """If ``reload`` is true, the reader must load the sheet again: it is too far behind, or a version was restored.
 
     Answers 409 with the code `version-lost` if the sheet has no version ``after`` of this ``hash``, as after a restore
     from an older backup. The reader must then load the sheet again.
@@ -196,10 +196,10 @@ def entries(sheet: Opened, after: Version, hash: Text = "") -> Any:
 
 @writing("/append", summary="Commit a message of the engine")
 async def append(service: Served, turns: Turns, sheet: Opened, signer: Signer, data: JSONBody[NewMessage]) -> Any:
-    """A repeated message gets the response of the first time.
+    """A repeated message gets its first response again.
 
-    Answers 409 with the code `version-conflict` if the message was made at another revision than the present one, and
-    with `version-lost` if it was made at a version that the sheet no longer has.
+    Answers 409 with the code `version-conflict` if the message is not based on the present revision, and with
+    `version-lost` if it was made at a version that the sheet no longer has.
     """
     reader = Standing(data.version, data.hash)
     return await commit(service, turns, sheet, lambda: sheet.append(data.message, author=signer, reader=reader))
@@ -207,13 +207,13 @@ async def append(service: Served, turns: Turns, sheet: Opened, signer: Signer, d
 
 @computing("/state", media_type=JSON, summary="The engine's data of a version")
 async def state(turns: Turns, sheet: Opened, at: At = None) -> Response[bytes]:
-    """The sheet's whole content, without its history."""
+    """The complete state of the sheet, without its history."""
     return Response(await compute(turns, sheet, lambda: sheet.state(at)), media_type=JSON)
 
 
 @computing("/cells/{cell:str}", summary="One cell")
 async def read_cell(turns: Turns, sheet: Opened, cell: Name, tab: Text = "", at: At = None) -> Any:
-    """Its typed content, its value and its shown text, at the version ``at``; the default is the newest."""
+    """The response has its typed content, value and shown text at the version ``at``; the default is the newest."""
     return await compute(turns, sheet, lambda: sheet.get(cell, sheet=tab or None, at=at))
 
 
@@ -239,7 +239,7 @@ async def write_cell(
 async def insert_rows(
     service: Served, turns: Turns, sheet: Opened, signer: Signer, data: JSONBody[NewRows], tab: Text = ""
 ) -> Any:
-    """Formulas are adjusted to the moved cells."""
+    """References in formulas are adjusted."""
 
     def change() -> SheetChange:
         return sheet.insert_rows(data.row, data.count, sheet=tab or None, author=signer)
@@ -249,15 +249,15 @@ async def insert_rows(
 
 @computing("/changes", summary="The cells that differ between two versions")
 async def changes(turns: Turns, sheet: Opened, source: Version, target: Version) -> Any:
-    """Each cell has its content before and after."""
+    """Each cell in the list has its content before and after."""
     return await compute(turns, sheet, lambda: sheet.changes(source, target))
 
 
 @computing("/moves", summary="How cells moved between two versions")
 async def moves(turns: Turns, sheet: Opened, source: Version, target: Version, hash: Text = "") -> Any:
-    """Commands of the engine that move cells from their places in the first version to those in the second.
+    """Commands of the engine that move cells from their positions in ``source`` to those in ``target``.
 
-    A browser moves its pending changes by these after a restore. Answers 409 with the code `version-lost` if the sheet
+    After a restore, a browser moves its pending changes by these. Answers 409 with the code `version-lost` if the sheet
     has no version ``source`` of this ``hash``.
     """
 
@@ -296,7 +296,7 @@ async def name_version(service: Served, turns: Turns, sheet: Opened, signer: Sig
 
 @writing("/restore", summary="Restore a version")
 async def restore(service: Served, turns: Turns, sheet: Opened, signer: Signer, data: JSONBody[Moment]) -> Any:
-    """The state becomes a new version; later versions are kept. The newest version may be one that cannot be opened."""
+    """The state becomes a new version; later versions are kept. This works if the newest version cannot be opened."""
     done = await compute(turns, sheet, lambda: sheet.restore(data.version, author=signer))
     return announce(service, turns, sheet, done)
 
@@ -316,7 +316,7 @@ async def fork(
 
 @computing("/export.xlsx", media_type=XLSX, summary="A version as .xlsx")
 async def export(turns: Turns, sheet: Opened, at: At = None) -> Response[bytes]:
-    """The engine writes the workbook."""
+    """The engine's file is repaired so that other programs open it."""
     body, title = await compute(turns, sheet, lambda: (sheet.export(at), sheet.title))
     return file_response(body, f"{title}.xlsx")
 
@@ -336,13 +336,13 @@ async def export_csv(turns: Turns, sheet: Opened, tab: Text = "", at: At = None)
 
 @reading("/import-report", opt={"action": "read"}, summary="The parts that an import lost")
 def import_report(sheet: Opened) -> FileReport:
-    """Lists the parts of the imported file that could not be imported. A sheet that began empty has no findings."""
+    """Lists the parts of the file that could not be imported. A sheet that was created empty has no findings."""
     return sheet.files.import_report()
 
 
 @reading("/original.xlsx", opt={"action": "read"}, media_type=XLSX, summary="The file that a sheet was made of")
 def original(sheet: Opened) -> Response[bytes]:
-    """Byte for byte. 404 where the sheet began empty."""
+    """The file is unchanged. Answers 404 if the sheet was created empty."""
     file_name, body = sheet.original()
     return file_response(body, file_name or f"{sheet.name}.xlsx")
 
@@ -392,4 +392,4 @@ def application(
 
 
 app = application()
-"""The application of `stratalog serve stratalog_sheet.http:app`: every user of this machine may change every sheet."""
+"""For `stratalog serve stratalog_sheet.http:app`. Every user of this machine may change every sheet."""

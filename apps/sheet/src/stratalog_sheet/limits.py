@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-# Browsers stay responsive up to about this many cells; a file with more is refused.
+# The filled cells of an imported file. Browsers stay responsive up to about this many.
 SHEET_CELLS_MAX = 200_000
 SHEET_XLSX_BYTES_MAX = 32 * 1024 * 1024
 SHEET_XLSX_UNPACKED_BYTES_MAX = 256 * 1024 * 1024
@@ -11,24 +11,25 @@ SHEET_MESSAGE_BYTES_MAX = 4 * 1024 * 1024
 SHEET_COMMANDS_MAX = 100_000
 SHEET_TEXT_BYTES_MAX = 200
 # Bounds on the size of a sheet and on the additions of one message, so that the engine can open each committed version.
-# It opens a million rows in three seconds; with a thousand columns as well it takes too long.
+# The engine opens a million rows in three seconds. With a thousand columns as well, it takes too long.
 SHEET_ROWS_MAX = 1_048_576
 SHEET_COLUMNS_MAX = 18_278
 SHEET_ROWS_ADDED_MAX = 20_000
 SHEET_COLUMNS_ADDED_MAX = 500
 SHEET_SHEETS_ADDED_MAX = 100
 SHEET_SHEETS_COPIED_MAX = 5
-# An undo may reach back this many entries, so a load starts from a state at least that far back.
+# An undo may reach back this many entries, so a load starts from a state at least so far back.
 SHEET_UNDO_ENTRIES_MAX = 200
 SHEET_SNAPSHOT_ENTRIES = 200
 # A reader further behind, in entries or in bytes, loads the sheet again.
 SHEET_BEHIND_ENTRIES_MAX = 2000
 SHEET_BEHIND_BYTES_MAX = 16 * 1024 * 1024
-# What a load may hold in memory: the base state and the messages after it. Undo needs them all.
+# The memory of a load: the base state and the messages after it, all of which undo needs.
 SHEET_LOAD_BYTES_MAX = 256 * 1024 * 1024
 SHEET_MODELS_MAX = 3
-# The engine's processes: their number, the bytes of V8's heap and of the whole process beyond its start, the seconds of
-# a call by the clock and on the CPU, and the number and the longest wait of waiting callers.
+# The engine's processes: their number, the bytes of V8's heap, the bytes of a process beyond its memory at the start,
+# the seconds of its start, the seconds that callers wait, the number of waiting callers, and the seconds of a call by
+# the clock and on the CPU.
 SHEET_ENGINES_MIN = 2
 SHEET_ENGINES_MAX = 4
 SHEET_ENGINE_BYTES_MAX = 1_200_000_000
@@ -41,29 +42,29 @@ SHEET_CALL_CPU_SECONDS_MAX = 10
 SHEET_WORKBOOK_SECONDS_MAX = 60
 SHEET_WORKBOOK_CPU_SECONDS_MAX = 40
 SHEET_ANSWER_BYTES_MAX = 512 * 1024 * 1024
-# A version that could not be opened is refused for this long without another try; this many are remembered.
+# A version that could not be opened is refused for this time without another try. This many are remembered.
 SHEET_UNOPENABLE_SECONDS = 60
 SHEET_UNOPENABLE_MAX = 1000
 # Limits on reading a workbook: the text for the engine, the elements parsed, and the images.
 SHEET_XLSX_READ_BYTES_MAX = 32 * 1024 * 1024
-# How often the unpacked bytes are in memory at once, as measured: a part with an emoji has four bytes a character as
-# Python's text, and one each as UTF-8 and as JSON; the cells of a sheet of numbers are objects larger than their text.
+# The measured number of copies of the unpacked bytes in memory at once. A part with an emoji takes four bytes for each
+# character as a Python string, and one each as UTF-8 and as JSON. Cells of numbers are objects larger than their text.
 SHEET_XLSX_COPIES = 10
-# The memory that one import reserves at most: nearly all that a server of default settings has for decoded bodies.
+# The memory that one import may reserve: nearly all that a server with default settings has for decoded bodies.
 SHEET_IMPORT_BYTES_MAX = 96 * 1024 * 1024
 SHEET_XLSX_ELEMENTS_MAX = 2_000_000
 SHEET_IMAGE_BYTES_MAX = 1024 * 1024
 SHEET_IMAGES_BYTES_MAX = 4 * 1024 * 1024
-# The positions that one finding of a report names, and the unknown formulas that are listed.
+# The positions that one finding of a report lists.
 SHEET_REPORT_CELLS_MAX = 100
 SHEET_CSV_ROWS_MAX = 200_000
 
-# How often an engine may be killed over a sheet before the sheet is blamed. One kill may come from a user, or from a
-# kernel that is short of memory.
+# After this many kills of an engine during the same call, the call counts as the cause. A single kill may come from a
+# user, or from a kernel that is short of memory.
 SHEET_KILLS_MAX = 3
-# How often a change is decided anew because another one came first.
+# The attempts to commit a change when other writers commit first.
 SHEET_ATTEMPTS_MAX = 20
-# A name of a workbook may refer to other names, or to itself: names are expanded to this depth.
+# Names are expanded to this depth, because a name of a workbook may refer to other names or to itself.
 SHEET_XLSX_NAME_DEPTH_MAX = 8
-# The cells that an item of the activity names.
+# The cells that one item of the activity lists.
 SHEET_ACTIVITY_CELLS_MAX = 100

@@ -1,10 +1,10 @@
 """The load plan of a version: a base state and the messages from there to the version.
 
-An undo refers to an earlier edit, and the engine can follow the undo only if it has received that edit as a message. So
-a plan begins before every edit that an undo in it or after it may refer to:
+An undo refers to an earlier edit, and the engine can execute the undo only if it has received that edit as a message.
+So a plan begins before every edit that an undo in the plan or after it may refer to:
 
-- at least `SheetSettings.undo_entries` entries back, because the server rejects a later undo that reaches farther; and
-- before every edit that an undo within the plan refers to;
+- at least `SheetSettings.undo_entries` entries back, because the server rejects a later undo that reaches farther, and
+- before every edit that an undo in the plan refers to;
 - or at the newest entry with a complete state (created, imported, restored), because no undo reaches across it.
 """
 
@@ -53,13 +53,13 @@ class LoadPlan(msgspec.Struct, frozen=True):
 
 
 class _Held:
-    """Counts the bytes of a load's messages, and holds no more of them than a load may have."""
+    """Reads the entries of a load, and counts the bytes of their messages. Holds no more than the limit."""
 
     def __init__(self) -> None:
         self._bytes = 0
 
     def read(self, log: Log, after: int, upto: int) -> list[Entry]:
-        """Return the entries of a range, from its last complete state on. What is earlier does not count."""
+        """Return the entries of a range from its last complete state on. Earlier entries do not count."""
         entries: list[Entry] = []
         earlier = self._bytes
         for entry in log.read(after, upto):
@@ -76,7 +76,7 @@ class _Held:
         return entries
 
     def bounded(self, load_plan: LoadPlan) -> LoadPlan:
-        """Return the plan, if its state and messages are within the limit."""
+        """Return the plan. Raises LimitExceeded if its state and messages exceed the limit."""
         self._check(self._bytes + len(load_plan.base.data), load_plan.version)
         return load_plan
 
@@ -87,7 +87,7 @@ class _Held:
 
 
 class LoadPlans:
-    """Makes the load plans of one log. ``state_at`` computes a state: a restored base may need it."""
+    """Makes the load plans of one log. ``state_at`` computes the state of a restored version without a snapshot."""
 
     def __init__(self, log: Log, state_at: Callable[[int], bytes], reach: int) -> None:
         self._log = log
@@ -100,7 +100,7 @@ class LoadPlans:
     def plan(self, at: int) -> LoadPlan:
         """Return the load plan of version ``at``. Raises NotFound, VersionForgotten, Corrupt.
 
-        Raises LimitExceeded for more than `SHEET_LOAD_BYTES_MAX` of state and messages. A restored version begins anew.
+        Raises LimitExceeded for more than `SHEET_LOAD_BYTES_MAX` of state and messages since the last complete state.
         """
         start = self._snapshot_version(max(at - self._reach, 0))
         held = _Held()
@@ -111,7 +111,7 @@ class LoadPlans:
                 return held.bounded(LoadPlan(at, base, entries[position + 1 :]))
             if start == 0:
                 raise Corrupt("a sheet's log does not begin with a state", log=self._log.record.name)
-            # An undo in the plan may refer to an edit before ``start``. Reaching back to it may add further undos.
+            # An undo in the plan may refer to an edit before ``start``. The earlier entries may have further undos.
             lowest = min((target for entry in entries if (target := _target(entry))), default=at)
             if lowest > start:
                 return held.bounded(LoadPlan(at, self._snapshot_base(start), entries))
@@ -120,7 +120,7 @@ class LoadPlans:
             start = earlier
 
     def snapshot_state(self, at: int) -> bytes | None:
-        """Return the state of exactly version ``at`` if it has a snapshot, else None."""
+        """Return the state of version ``at`` if exactly that version has a snapshot, else None."""
         return self._snapshot_base(at).data if self._snapshot_version(at) == at and at else None
 
     def _snapshot_version(self, at: int) -> int:

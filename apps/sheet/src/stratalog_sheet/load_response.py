@@ -15,9 +15,10 @@ JSON = "application/json"
 
 
 def load_response(sheet: Sheet, at: int | None, known: int | None, after: int | None, hash: str) -> Response[bytes]:
-    """Return the load of version ``at``. A browser with the base ``known`` and entries up to ``after`` gets later ones.
+    """Return a base state and the entries from there to version ``at``.
 
-    Such a browser gets a full load where `Sheet.since` says to reload.
+    A browser that has the base ``known`` and the entries up to ``after`` gets only the later entries, unless
+    `Sheet.since` tells it to reload.
     """
     if at is None and known is not None and after is not None:
         new = sheet.since(after, hash)

@@ -1,4 +1,4 @@
-"""Warm models: the open models of a few sheets in one engine, each at a version and advanced along its log."""
+"""Warm models: the open models of a few sheets in one engine. Each is at a version and advances along its log."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from stratalog_sheet.load_plan import LoadPlans
 
 __all__ = ["Model", "Models"]
 
-# A model remembers every message and slows down with each. After this many it is opened anew from a newer state.
+# A model remembers every message and slows down with each. After this many, open it again from a newer state.
 MESSAGES_MAX = 1000
 
 
@@ -34,7 +34,7 @@ class Model(msgspec.Struct):
 
 
 class Models:
-    """The models of one engine. They end with it; the least recently used is evicted. For one caller at a time."""
+    """The models of one engine, for one caller at a time. They end with it; the least recently used is evicted."""
 
     def __init__(self, engine: Engine, unopenable: Unopenable, clock: Clock) -> None:
         self.engine = engine
@@ -71,7 +71,7 @@ class Models:
         return msgspec.json.decode(self.raw(model, name, **arguments))
 
     def drop(self, model: Model) -> None:
-        """Forget a model, as after a change that was not committed, and close it if the engine is alive."""
+        """Forget a model, for example after a change that was not committed, and close it if the engine is alive."""
         if model in self._held:
             self._held.remove(model)
         if self.engine.is_alive:
@@ -122,7 +122,7 @@ class Models:
             self.drop(self._held[0])
         messages = load_plan.messages
         key = new_id(self._clock)
-        # A client id of its own: the engine takes messages of its own client for already applied ones.
+        # Each model has its own client id, because the engine skips messages of its own client as already applied.
         given = {"key": key, "data": load_plan.base.data, "messages": messages, "client": key}
         self._guarded(owner, version, OPENING, "open", **given)
         model = Model(key, owner, load_plan.base.version, version, len(messages))

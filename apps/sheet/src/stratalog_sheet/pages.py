@@ -1,4 +1,4 @@
-"""The page's files and the engine's, served under a content security policy that the engine can run with."""
+"""The page's files and the engine's, served under a content security policy that lets the engine run."""
 
 from __future__ import annotations
 

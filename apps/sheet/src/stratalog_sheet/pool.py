@@ -24,11 +24,11 @@ __all__ = ["EngineNeeded", "EnginePool", "PoolCounts"]
 
 
 class EngineNeeded(Exception):
-    """Work that runs without an engine needs one. Repeat it where waiting for an engine is allowed."""
+    """Work in a block of `EnginePool.without` needs an engine. Repeat it where it may wait for one."""
 
 
 class PoolCounts(msgspec.Struct, frozen=True):
-    """Counts of a pool: engines and lent engines now, engines started and engines that died so far."""
+    """Counts of a pool: present engines, lent engines, and the engines that started and that died so far."""
 
     engines: int
     lent: int
@@ -53,11 +53,11 @@ class EnginePool:
         self._is_ahead = False
         self._starts = self._deaths = 0
         self._reset()
-        # A weak reference: a fork hook is never unregistered, and must not keep the pool alive.
+        # A fork hook is never unregistered, so a strong reference would keep the pool alive.
         os.register_at_fork(after_in_child=partial(_reset, weakref.ref(self)))
 
     def start(self) -> None:
-        """Start an engine now, and from now on keep an idle one started. Raises Unavailable if none can start."""
+        """Start an engine now, and keep one idle from now on if possible. Raises Unavailable if none can start."""
         with self._freed:
             self._is_ahead = True
             if not self._all:
@@ -67,8 +67,8 @@ class EnginePool:
     def lend(self, owner: str = "") -> Iterator[Models]:
         """Lend an engine for the block, preferably one with ``owner``'s models; at most one at a time per owner.
 
-        Nested calls of one thread for the same owner share one engine. Raises Unavailable where too many callers wait
-        or this one waited too long, Closed, and EngineNeeded in a block of `without`.
+        Nested calls of one thread for the same owner share one engine. Raises Unavailable if too many callers wait or
+        this one waited too long, Closed, and EngineNeeded in a block of `without`.
         """
         held = self._mine.held
         if self._mine.is_refused:
@@ -120,7 +120,7 @@ class EnginePool:
             engine.close()
 
     def _reset(self) -> None:
-        """Set the initial state. A fork does so too: missing threads may hold locks, and engines are the parent's."""
+        """Set the initial state. A fork does so too: absent threads may hold locks, and the parent owns the engines."""
         self._freed = threading.Condition()
         self._mine = _Held()
         self._all: list[Models] = []
@@ -156,7 +156,7 @@ class EnginePool:
             self._waiting -= 1
 
     def _available(self, owner: str) -> Models | None:
-        """Take an idle engine for the owner or start one. Return None where the caller must wait. Raises Closed."""
+        """Take an idle engine for the owner or start one. Return None if the caller must wait. Raises Closed."""
         if self._is_closed:
             raise Closed("the spreadsheet's engines were closed")
         if owner in self._lent:

@@ -30,10 +30,10 @@ __all__ = ["EngineSettings", "SheetSettings"]
 
 
 class SheetSettings(msgspec.Struct, frozen=True, kw_only=True):
-    """Settings of sheets. Equal in all processes of a store: a longer undo in one breaks readers of others."""
+    """Settings of sheets. All processes of a store need equal ones: a longer undo in one breaks readers of others."""
 
     undo_entries: int = SHEET_UNDO_ENTRIES_MAX
-    """The entries that an undo may reach back, and the minimum number loaded after a base state."""
+    """The entries that an undo may reach back. A load reaches back at least so far."""
 
     snapshot_entries: int = SHEET_SNAPSHOT_ENTRIES
     """A snapshot is due once this many entries follow the last one."""
@@ -47,20 +47,20 @@ class EngineSettings(msgspec.Struct, frozen=True, kw_only=True):
     """Limits of the engines of one process. `limits.py` has the defaults."""
 
     engines_max: int = msgspec.field(default_factory=_engines_by_cores)
-    """The child processes with an engine that may run at once. Default: the number of cores, within bounds."""
+    """The maximum number of engine processes at once. Default: the number of cores, within bounds."""
 
     call_seconds_max: float = SHEET_CALL_SECONDS_MAX
     call_cpu_seconds_max: float = SHEET_CALL_CPU_SECONDS_MAX
     workbook_seconds_max: float = SHEET_WORKBOOK_SECONDS_MAX
-    """For a call that reads or writes .xlsx."""
+    """For a call that imports or exports a workbook, or looks for broken formulas in it."""
 
     workbook_cpu_seconds_max: float = SHEET_WORKBOOK_CPU_SECONDS_MAX
     start_seconds_max: float = SHEET_ENGINE_START_SECONDS_MAX
     heap_bytes_max: int = SHEET_ENGINE_BYTES_MAX
-    """V8's own limit."""
+    """V8's own memory limit."""
 
     process_bytes_max: int = SHEET_ENGINE_PROCESS_BYTES_MAX
-    """The memory that the operating system allows a process beyond its memory at the start."""
+    """The memory that the operating system allows a process beyond its memory after the start."""
 
     wait_seconds_max: float = SHEET_ENGINE_WAIT_SECONDS_MAX
     waiting_max: int = SHEET_ENGINE_WAITING_MAX

@@ -58,7 +58,7 @@ class Sheet:
     """One spreadsheet: a log of the engine's revisions and the state derived from it. Safe to share between threads.
 
     A cell is named as in ``B7``. ``sheet`` is the name or id of one of the workbook's sheets; None is the first one.
-    ``owner`` is the key of its models in the engines; the log's prefix if empty.
+    ``owner`` is the key of the sheet's models in the engines; the default is the log's prefix.
     """
 
     def __init__(self, store: Store, log: Log, engines: EnginePool, settings: SheetSettings, owner: str = "") -> None:
@@ -101,29 +101,29 @@ class Sheet:
     # Following
 
     def load(self, at: int | None = None) -> Loaded:
-        """Return the state and messages from which a reader builds a version and follows later undos; see LoadPlans."""
+        """Return the base state and entries that a reader needs for a version and for later undos; see `LoadPlans`."""
         load_plan = self._load_plans.plan(self._version(at))
         base = load_plan.base
         return Loaded(load_plan.version, base.version, base.revision, base.data, [*map(change_of, load_plan.entries)])
 
     def since(self, version: int, hash: str = "") -> Since:
-        """Return the entries after ``version``. Raises VersionLost where it is gone or has another hash."""
+        """Return the entries after ``version``. Raises VersionLost if the log lacks it or has another hash there."""
         head = self.log.head()
         check_standing(self.log, head.version, Standing(version, hash))
-        self.log.note_hash(head.version, head.hash)  # the reader's next call is checked against it
+        self.log.note_hash(head.version, head.hash)  # for the check of the reader's next call
         is_near = head.version - version <= SHEET_BEHIND_ENTRIES_MAX
         changes = changes_within(self.log.read(version, head=head), SHEET_BEHIND_BYTES_MAX) if is_near else None
         must_reload = changes is None or any(change.type in COMPLETE_STATE_TYPES for change in changes)
         return Since(head.version, changes or [], must_reload)
 
     def append(self, message: dict[str, Any], *, author: str = "", reader: Standing = ANYWHERE) -> SheetChange:
-        """Commit one whole message of the engine: a revision, an undo or a redo. ``reader`` is the sender's version.
+        """Commit one complete message of the engine: a revision, undo or redo. ``reader`` is the sender's version.
 
         The message must be based on the present revision. A repeated message returns its first commit.
 
         Raises VersionConflict for another base: the sender reads `since`, rebases the message and sends it again.
-        Raises VersionLost where the log no longer has the reader's version, LimitExceeded for an undo that reaches too
-        far back, and Invalid; nothing is written. Raises the errors of `Log.append`.
+        Raises VersionLost if the log no longer has the reader's version, LimitExceeded for an undo that reaches too far
+        back, and Invalid; nothing is written. Raises the errors of `Log.append`.
         """
         checked = check_message(message)
 
@@ -138,7 +138,7 @@ class Sheet:
     # Reading
 
     def state(self, at: int | None = None) -> bytes:
-        """Return the engine's JSON of exactly that version; of the newest one for None."""
+        """Return the engine's JSON of a version; None is the newest one."""
         version = self._version(at)
         if (saved_state := self._load_plans.snapshot_state(version)) is not None:
             return saved_state
@@ -174,7 +174,7 @@ class Sheet:
     # Changing
 
     def set(self, cell: str, content: str, *, sheet: str | None = None, author: str = "") -> SheetChange:
-        """Write ``content`` into one cell as if it were typed there. Open browsers show it at once."""
+        """Write ``content`` into one cell as if a user typed it. Open pages show it without a reload."""
         column, row = parse_cell(cell)
         return self._dispatch({"type": "UPDATE_CELL", "col": column, "row": row, "content": content}, sheet, author)
 
@@ -185,9 +185,9 @@ class Sheet:
         return self._dispatch({"type": "ADD_COLUMNS_ROWS", **where}, sheet, author)
 
     def rename(self, title: str, *, author: str = "") -> SheetChange:
-        """Change the sheet's title; open browsers show it at once. An unchanged title adds no version.
+        """Change the sheet's title; open pages show it without a reload. An unchanged title adds no version.
 
-        The sheet's name, which addresses contain, stays. Raises Invalid for an empty title, LimitExceeded.
+        The sheet's name in addresses stays. Raises Invalid for an empty title, LimitExceeded.
         """
         wanted = check_title(title)
 
@@ -196,7 +196,7 @@ class Sheet:
             return window.version if before == wanted else Renamed(wanted, before)
 
         with self._turn:
-            self._catch_up()  # compare with the newest title: a stale one could drop a rename
+            self._catch_up()  # compare with the newest title, because a stale one could drop this rename
         return self._commit(plan, author)
 
     def delete(self) -> None:
@@ -214,7 +214,7 @@ class Sheet:
     def restore(self, version: int, *, author: str = "") -> SheetChange:
         """Restore the state of a version as a new entry. Readers load again; earlier edits can no longer be undone.
 
-        Raises LimitExceeded where engines recently failed to open ``version``. The newest version need not open.
+        Raises LimitExceeded if engines recently failed to open ``version``. The newest version need not be openable.
         """
         wanted = self._version(version)
         self._engines.unopenable.check(self._owner, wanted)
@@ -225,9 +225,9 @@ class Sheet:
         return change
 
     def fork(self, version: int, name: str, *, title: str = "", author: str = "") -> Sheet:
-        """Return a new sheet of the same organisation that shares this one's history up to ``version``, uncopied.
+        """Return a new sheet of the same organisation that shares this one's history up to ``version``.
 
-        Raises Conflict where the name is taken, or where ``version`` belongs to a deleted sheet this was forked from.
+        Raises Conflict if the name is taken, or if ``version`` belongs to a deleted sheet that this was forked from.
         """
         check_text(title, "title")
         at = self._version(version)
@@ -236,7 +236,7 @@ class Sheet:
         except NotFound as exc:
             if at >= self.log.first:
                 raise
-            self.log.head()  # raises NotFound where it is this sheet that was deleted meanwhile
+            self.log.head()  # raises NotFound if this sheet itself was deleted meanwhile
             text = "the version belongs to a deleted sheet; copy a version from after the fork"
             raise Conflict(text, version=at) from exc
         made = Sheet(self._store, log, self._engines, self._settings)
@@ -252,7 +252,7 @@ class Sheet:
 
     @property
     def comparison(self) -> Comparison:
-        """Compares existing versions: which cells differ, and where their rows and columns moved."""
+        """The comparison of existing versions: the cells that differ, and how rows and columns moved."""
         return Comparison(self.log, self._load_plans, self._executed, self.state)
 
     def blame(self, cell: str, *, sheet: str | None = None, limit: int = 100) -> list[CellHistory]:
@@ -273,9 +273,9 @@ class Sheet:
     # Snapshots
 
     def snapshot_due(self) -> int | None:
-        """Save a snapshot if the newest one is far enough behind; return its version, or None if none was due.
+        """Save a snapshot if one is due, and return its version; else return None.
 
-        Call it again until it returns None. Any number of processes may call it: the first snapshot of a version stays.
+        Call it until it returns None. Several processes may call it, because the first snapshot of a version stays.
         """
         head = self.log.head().version
         newest = self.log.app_snapshot(head)
@@ -289,7 +289,7 @@ class Sheet:
         except LimitExceeded:
             if version == head:
                 raise
-            version = head  # skip a version that cannot be opened: after a restore no later state needs it
+            version = head  # skip a version that cannot be opened: after a restore, no later state needs it
             self._save_snapshot(version, self.state(version))
         return version
 
@@ -299,15 +299,15 @@ class Sheet:
     # The state of this process
 
     def _commit(self, plan: Callable[[Window], Fact | int], author: str, write_id: str | None = None) -> SheetChange:
-        """Append the fact that ``plan`` returns, anew after each lost race. A number is the version that has it."""
+        """Append the fact that ``plan`` returns, with retries after conflicts. A version means that it has the fact."""
         with self._turn:
             if self._window is not None:
-                with suppress(VersionConflict):  # the cached window may be stale: decide again from a fresh one
+                with suppress(VersionConflict):  # the cached window may be stale: plan again from a fresh one
                     return self._append(plan(self._window), self._window, author, write_id)
             for _ in range(SHEET_ATTEMPTS_MAX):
                 with self.log.turn():
                     window = self._catch_up()
-                    fact = plan(window)  # from a fresh head: its conflict is final
+                    fact = plan(window)  # its conflict is final, because the window is fresh
                     with suppress(VersionConflict):
                         return self._append(fact, window, author, write_id)
         raise ContentionError("other writers kept changing the sheet first", sheet=self.name)
@@ -322,7 +322,7 @@ class Sheet:
         return change_of(entry)
 
     def _catch_up(self) -> Window:
-        """Return the window brought up to a fresh head."""
+        """Return the window at a fresh head."""
         window, head = self._window, self.log.head()
         if window is not None:
             window.follow(self.log.read(window.version, head.version, head=head))
@@ -338,7 +338,7 @@ class Sheet:
             reach *= 4
 
     def _dispatch(self, command: dict[str, Any], sheet: str | None, author: str) -> SheetChange:
-        """Let the engine turn a command into a message at the head, and commit the message."""
+        """Have the engine make a message of a command at the head, and commit the message."""
         for _ in range(SHEET_ATTEMPTS_MAX):
             with self._lent() as models:
                 change = self._dispatched(models, command, sheet, author)
@@ -349,7 +349,7 @@ class Sheet:
     def _dispatched(
         self, models: Models, command: dict[str, Any], sheet: str | None, author: str
     ) -> SheetChange | None:
-        """Try `_dispatch` once. Return None where another commit came first."""
+        """Try `_dispatch` once. Return None if another commit came first."""
         model = self._model(models, self.version)
         answer = models.engine.call("dispatch", key=model.key, sheet=sheet, command=command)
         reasons = [reason for reason in answer["refused"] if reason != NO_CHANGES]
@@ -366,12 +366,12 @@ class Sheet:
         except BaseException:
             models.drop(model)
             raise
-        with suppress(StratalogError):  # committed: an engine that dies here fails the next call too
+        with suppress(StratalogError):  # committed: if the engine dies here, the next call fails too
             models.confirm(model, message, change.version)
         return change
 
     def _executed(self, messages: list[dict[str, Any]]) -> list[dict[str, Any]]:
-        """Return the effective commands of messages, each of which is based on the one before; see `Blame`."""
+        """Return the effective commands of messages, each based on the previous one; see `Blame`."""
         start = with_revision(msgspec.json.encode(BLANK), messages[0]["serverRevisionId"])
         executed: list[dict[str, Any]] = self._engines.call("executed", data=start, messages=messages, client="none")
         return executed
@@ -388,7 +388,7 @@ class Sheet:
         return models.at(self._owner, self._load_plans, self.log, version)
 
     def _version(self, at: int | None) -> int:
-        """Return an existing version, the newest one for None. Raises NotFound, Invalid."""
+        """Return ``at`` if the version exists; the newest version for None. Raises NotFound, Invalid."""
         head = self.log.head().version
         if at is None:
             return head

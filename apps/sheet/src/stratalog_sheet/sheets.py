@@ -36,7 +36,7 @@ _log = logging.getLogger("stratalog.sheet")
 
 
 class SheetInfo(msgspec.Struct, frozen=True):
-    """A line of the list of sheets."""
+    """A sheet in the list of sheets."""
 
     name: str
     title: str
@@ -62,7 +62,7 @@ class Sheets:
         close_in_child(self, "_lock")
 
     def create(self, organisation: str, name: str, *, title: str = "", author: str = "") -> Sheet:
-        """Create an empty sheet. Raises Conflict where the name is taken."""
+        """Create an empty sheet. Raises Conflict if the name is taken."""
         revision = self._new_revision()
         data = msgspec.json.encode({**BLANK, "revisionId": revision})
         return self._make(organisation, name, Created(check_text(title, "title"), revision, data), author)
@@ -70,14 +70,14 @@ class Sheets:
     def import_file(
         self, organisation: str, name: str, xlsx: bytes, *, file_name: str = "", title: str = "", author: str = ""
     ) -> Sheet:
-        """Create a sheet from a workbook or a .csv file. The file is stored unchanged; `files` reports losses.
+        """Create a sheet from a workbook or a .csv file. It stores the file unchanged; `Sheet.files` reports losses.
 
-        Raises Conflict where the name is taken, Invalid for another kind of file, and LimitExceeded for more than
-        `SHEET_CELLS_MAX` filled cells, before the engine reads the file.
+        Raises Conflict if the name is taken, Invalid for another kind of file, and LimitExceeded for more than
+        `SHEET_CELLS_MAX` filled cells in the file (before the engine reads it) or in the engine's state.
         """
         check_text(title, "title")
         check_text(file_name, "file name")
-        # No name here for the workbook: its text would be in memory until the sheet is stored.
+        # A variable for the workbook would keep its text in memory until the sheet is stored.
         data, report = self._converted(read_file(file_name, xlsx))
         _check_cells(count_cells(data))
         revision = self._new_revision()
@@ -98,7 +98,7 @@ class Sheets:
             known = self._held.get((organisation, name))
             is_same = known is not None and known.log.record.incarnation == log.record.incarnation
             if known is not None and is_same and known.log.is_lost:
-                # Its open models are of the lost history. A new owner key keeps them from being used.
+                # The engines' models of this sheet are of the lost history. With a new owner key they are not used.
                 self._owners[log.record.prefix] = f"{log.record.prefix} {new_id(self.store.environment.clock)}"
             elif known is not None and is_same:
                 self._held.move_to_end((organisation, name))
@@ -107,7 +107,7 @@ class Sheets:
         return self._remember(Sheet(self.store, log, self.engines, self.settings, owner))
 
     def list(self, organisation: str) -> Iterator[SheetInfo]:
-        """Yield the organisation's sheets in order of name. Opens each one."""
+        """Yield the organisation's sheets in order of name. This opens each sheet."""
         for listing in self.store.list(organisation):
             if listing.kind != KIND:
                 continue
@@ -128,7 +128,7 @@ class Sheets:
         return saved
 
     def _converted(self, workbook: Workbook) -> tuple[bytes, bytes]:
-        """Return the engine's JSON of a workbook, and the report as JSON, empty without findings."""
+        """Return the engine's JSON of a workbook, and the report as JSON; empty if there are no findings."""
         _check_cells(workbook.cells)
         key = new_id(self.store.environment.clock)
         with self.engines.lend(key) as models:
@@ -140,11 +140,11 @@ class Sheets:
                 findings += other_values(models.engine.call("otherValues", **limits, values=taken.values))
                 models.engine.call("close", key=key)
             except (LimitExceeded, Unavailable):  # the report is optional: import the sheet without these findings
-                findings.append(FileFinding("formula-unchecked", "its formulas take too long to be looked at", 1))
+                findings.append(FileFinding("formula-unchecked", "the formulas take too long to be checked", 1))
         return data.replace(BRACKET.encode(), b"["), msgspec.json.encode(FileReport(findings)) if findings else b""
 
     def _save_due(self, organisation: str, name: str) -> int:
-        """Save the due snapshots of one sheet. A sheet that engines fail at is logged and skipped."""
+        """Save the due snapshots of one sheet. If engines cannot open the sheet, log that and skip it."""
         saved = 0
         try:
             sheet = self.open(organisation, name)
@@ -161,7 +161,7 @@ class Sheets:
         self.engines.close()
 
     def _make(self, organisation: str, name: str, fact: Fact, author: str) -> Sheet:
-        """Create a log and append its first entry. A log without entries is reused: its creator died."""
+        """Create a log and append its first entry. A log without entries is reused: its creator may have died."""
         try:
             log = self.store.create_log(organisation, name, KIND, upcasters=UPCASTERS)
         except Conflict:
@@ -210,7 +210,7 @@ def _check_cells(count: int) -> None:
 
 
 def _imported(engine: Any, key: str, workbook: Workbook) -> tuple[bytes, Workbook]:
-    """Return the engine's JSON of a workbook or its reduction, and the one that was read. Raises Invalid for none."""
+    """Return the engine's JSON, and the workbook that it read: the given or a reduced one. Raises Invalid for none."""
     try:
         return engine.raw("importXlsx", key=key, files=workbook.files, client=key, names=workbook.names), workbook
     except Invalid:

@@ -1,7 +1,7 @@
-"""The engine's state as the parts of a snapshot. A small change leaves most parts byte for byte unchanged.
+"""The engine's state as the parts of a snapshot. A small change leaves the bytes of most parts unchanged.
 
 The engine exports one JSON object. This module converts it to a sequence of records for fields and for rows of cells.
-A row's record holds the row's distance from the previous row. An insertion above both rows does not change it.
+A row's record holds the distance from the previous row, so an insertion above both rows does not change the record.
 
 The records' content decides where parts end. A record whose CRC-32 ends in `PART_RECORDS_BITS` zero bits ends a
 part of at least `PART_BYTES_MIN` bytes. Any record ends a part of at least `PART_BYTES_MAX`. `formats/sheet.md`
@@ -72,7 +72,7 @@ def join_state(parts: Iterable[bytes]) -> bytes:
 
 
 def title_in(part: bytes) -> str:
-    """Return the title that ``part``, the first part of a state, holds; empty if it holds none."""
+    """Return the title in the first part of a state; empty if it has none."""
     return next((str(record[1]) for record in decode(part) if record[0] == "title"), "")
 
 
@@ -96,7 +96,7 @@ def _records(data: dict[str, Any]) -> Iterator[Record]:
     yield from _fields(data)
     sheets.reverse()
     while sheets:
-        sheet = sheets.pop()  # each sheet and each cell leaves memory once its record is written
+        sheet = sheets.pop()  # a sheet leaves memory here, and each of its rows once it is written
         yield ["sheet"]
         cells = sheet.pop("cells", {})
         yield from _fields(sheet)

@@ -1,7 +1,7 @@
-"""Titles: the title of a sheet at any version, at the cost of two reads however long the history is.
+"""Titles: the title of a sheet at any version, found in two reads whatever the length of the history.
 
-Each entry states the version of the last renaming. Without a renaming the first entry of the log itself (for a fork,
-after the shared history) has the title. An app snapshot has the title too, in case that entry was forgotten.
+Each entry states the version of the last renaming. Without a renaming, the title is in the log's own first entry, which
+in a fork follows the shared history. An app snapshot has the title too, in case that entry was forgotten.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ __all__ = ["Titles"]
 
 
 class _Known(msgspec.Struct, frozen=True):
-    """The title as of ``version``, and the version ``given`` of the entry that gave it."""
+    """The title as of ``version``, and the version ``given`` of the entry that set it."""
 
     version: int = 0
     given: int = 0
@@ -32,8 +32,8 @@ class Titles:
         self._known = _Known()
 
     def at(self, version: int) -> str:
-        """Return the title as of a version; empty if none was given."""
-        known = self._known  # one read: another thread may replace it at any time
+        """Return the title as of a version; empty if there is none."""
+        known = self._known  # read it once, because another thread may replace it at any time
         if known.version == version:
             return known.title
         given = titled_at(fact_of(self._log.entry(version)), version) or self._first(version)

@@ -1,4 +1,4 @@
-"""Warm sheets of a server: the handles, the engines, and the threads that wait for engines."""
+"""Warm sheets of a server: the open handles, the engines, and the threads that wait for engines."""
 
 from __future__ import annotations
 
@@ -24,8 +24,8 @@ _log = logging.getLogger("stratalog.sheet")
 class EngineTurns:
     """Runs calls that need an engine on their own threads: as many as engines, and at most one at a time per sheet.
 
-    So calls that wait for engines never occupy the server's other threads, and a sheet with a long call delays no other
-    sheet.
+    So calls that wait for an engine never occupy the server's other threads, and a long call of one sheet occupies only
+    one engine.
     """
 
     def __init__(self, settings: EngineSettings) -> None:
@@ -40,9 +40,9 @@ class EngineTurns:
         )
 
     async def run(self, name: tuple[str, str], function: Callable[[], T]) -> T:
-        """Call ``function`` in the turn of the sheet ``name``, (organisation, name), and return its result.
+        """Call ``function`` after the earlier calls of the sheet ``name`` = (organisation, name); return its result.
 
-        Raises Refused where too many calls wait or this one waited too long. One sheet may use half of the queue.
+        Raises Refused if too many calls wait or this one waited too long. One sheet may use half of the queue.
         """
         work = present_work()
         return await self._pool.run(function, key=name, caller=work.caller if work else None)
@@ -53,7 +53,7 @@ class EngineTurns:
 
 
 class WarmSheets:
-    """The sheets of an application's one store, opened at the first call or when the server starts."""
+    """The sheets of an application's store, opened when the server starts or at the first call."""
 
     def __init__(self, settings: EngineSettings | None = None) -> None:
         self._settings = settings or EngineSettings()
@@ -70,7 +70,7 @@ class WarmSheets:
 
     @contextmanager
     def running(self, store: Store) -> Iterator[None]:
-        """The context of a running server: start an engine ahead of its use, and end all engines at the end."""
+        """The context of a running server: start an engine ahead of its use, and end all engines on exit."""
         sheets = self.sheets(store)
         try:
             sheets.engines.start()
@@ -81,6 +81,6 @@ class WarmSheets:
         finally:
             with self._lock:
                 turns, self._sheets, self.turns = self.turns, None, EngineTurns(self._settings)
-            # The engines first: this ends the calls that wait for an engine, which `turns.close` would wait for.
+            # Close the engines first. This ends the calls that wait for an engine; `turns.close` waits for those calls.
             sheets.close()
             turns.close()

@@ -1,4 +1,4 @@
-"""The window: facts from a sheet's newest entries that decide which message may be committed next."""
+"""The window: facts of a sheet's newest entries, against which the next message is checked."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ __all__ = ["Window"]
 
 
 class Window:
-    """The present revision of a sheet, its last renaming entry, and the revisions that an undo may still refer to.
+    """The present revision of a sheet, the version of its last renaming, and the revisions that an undo may refer to.
 
-    It covers at least the entries of the last ``reach`` versions, the farthest that an undo may refer back, or all
-    entries since the last complete state (created, imported, restored) if these are fewer.
+    It covers at least the last ``reach`` entries, because an undo may refer back no farther, or all entries since the
+    last complete state (created, imported, restored) if these are fewer.
     """
 
     def __init__(self, version: int, revision: str, reach: int) -> None:
@@ -49,14 +49,14 @@ class Window:
         check_standing(log, self.version, reader)
 
     def version_of(self, revision: str) -> int | None:
-        """Return the version that a revision was committed as; None if it was not, or before the window."""
+        """Return the version of a committed revision; None if it is not in the window."""
         return self._versions.get(revision)
 
     def check_target(self, message: dict[str, Any]) -> int:
         """Return the version that an undo or redo refers to; 0 for another message.
 
         Raises LimitExceeded for a target that is too far back or before a restored version, and Invalid for a target
-        that is no edit, or is undone or redone already.
+        that is not an edit, or is already undone or redone.
         """
         target = target_of(message)
         if not target:
@@ -83,7 +83,7 @@ class Window:
             self._forget()
 
     def _forget(self) -> None:
-        """Drop revisions beyond the reach. Runs at twice the reach, so that its cost is spread over many entries."""
+        """Drop revisions beyond the reach. This runs only at twice the reach, to spread its cost over many entries."""
         recent = {name: at for name, at in self._versions.items() if at > self.version - self._reach}
         self._versions = recent
         self._undone &= recent.keys()

@@ -1,4 +1,4 @@
-"""Request and response bodies of the spreadsheet's routes, in addition to the values of its methods."""
+"""Request and response bodies of the spreadsheet's routes that no method of a sheet returns."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ class Facts(msgspec.Struct, frozen=True):
 
 
 class NewMessage(msgspec.Struct, frozen=True):
-    """One complete message of the engine, with the version at which it was made and that entry's hash."""
+    """One complete message of the engine, with the version at which it was made and the hash of that entry."""
 
     message: dict[str, Any]
     version: Number = 0
@@ -71,7 +71,7 @@ class NewMessage(msgspec.Struct, frozen=True):
 
 
 class NewText(msgspec.Struct, frozen=True):
-    """The new content of a cell, as it would be typed."""
+    """The new content of a cell, as a user types it."""
 
     content: str
 
@@ -84,7 +84,7 @@ class NewRows(msgspec.Struct, frozen=True):
 
 
 class Moment(msgspec.Struct, frozen=True):
-    """A version, and the label to name it by; an empty label removes the name."""
+    """A version, and its label as a name; an empty label removes the name. A restore ignores the label."""
 
     version: Number
     label: str = ""

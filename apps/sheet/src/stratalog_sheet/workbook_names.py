@@ -15,9 +15,9 @@ from stratalog_sheet.limits import SHEET_XLSX_NAME_DEPTH_MAX
 __all__ = ["BRACKET", "DefinedName", "TableRange", "WorkbookNames"]
 
 BRACKET = "\uf5d3"
-"""Replaces an opening bracket in the formulas of a workbook with tables, until the import restores it.
+"""Stands for an opening bracket in the formulas of a workbook with tables, until the import restores the bracket.
 
-In such a workbook the engine reads every bracket as a table reference, even within a text, and writes `[undefined]`.
+In such a workbook the engine reads every bracket as a table reference, even in a text, and writes `[undefined]`.
 """
 
 NEW_FUNCTION = re.compile(r"^(?:_xlfn\.|_xlws\.|_xlpm\.)+", re.IGNORECASE)
@@ -35,7 +35,7 @@ KEYWORDS = ("#all", "#data", "#headers", "#totals", "#this row")
 
 
 class DefinedName(msgspec.Struct, frozen=True):
-    """A defined name. ``scope`` is the only sheet that it is valid in; empty for the whole workbook."""
+    """A defined name. ``scope`` is the only sheet in which it is valid; empty for the whole workbook."""
 
     name: str
     text: str
@@ -43,7 +43,7 @@ class DefinedName(msgspec.Struct, frozen=True):
 
 
 class TableRange(msgspec.Struct, frozen=True):
-    """A table: its sheet and range, its columns, and how many rows at its top and bottom are headers and totals."""
+    """A table: its sheet and range, its columns, and the number of header rows and total rows in the range."""
 
     name: str
     sheet: str
@@ -54,7 +54,7 @@ class TableRange(msgspec.Struct, frozen=True):
 
 
 class WorkbookNames:
-    """The names and tables of one workbook. ``ranges`` has the names that the engine keeps as named ranges."""
+    """The names and tables of one workbook. ``ranges`` has the names that become the engine's named ranges."""
 
     def __init__(
         self, sheets: Sequence[str], names: Sequence[DefinedName], tables: Sequence[TableRange], findings: Findings
@@ -138,7 +138,7 @@ class WorkbookNames:
         if text is None:
             return None
         if depth >= SHEET_XLSX_NAME_DEPTH_MAX or _is_relative(text):
-            self._findings.add("name", "names that depend on the cell they are used in, or on themselves", name)
+            self._findings.add("name", "names that depend on their cell or on themselves are not kept", name)
             return None
         inner = self._translated(text, sheet, cell, depth + 1)
         return inner if len(tokens(inner)) == 1 or RANGE.fullmatch(text) else f"({inner})"

@@ -1,4 +1,4 @@
-"""Archives of workbooks: parts by name, unpacked in pieces and never beyond the size that the archive states."""
+"""Archives of workbooks: parts by name, unpacked in pieces up to the size that the archive states."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ __all__ = ["DAMAGED", "WorkbookArchive", "unpacked_bytes"]
 CONTENT_TYPES = "[Content_Types].xml"
 CHUNK_BYTES = 256 * 1024
 DAMAGED = (zipfile.BadZipFile, UnicodeDecodeError, NotImplementedError, RuntimeError, EOFError, zlib.error)
-"""Errors of the zip library for damaged or encrypted archives and unknown compression."""
+"""Errors of the zip library for damaged archives, encrypted archives and unknown compression."""
 
 
 class WorkbookArchive:
-    """The parts of one archive. The sizes that it states are checked before anything is unpacked.
+    """The parts of one archive. The sizes that it states are checked before any part is unpacked.
 
     Raises LimitExceeded for too many or too large parts, Invalid without a list of content types, and `DAMAGED` errors.
     """
@@ -65,7 +65,7 @@ class WorkbookArchive:
 
 
 def unpacked_bytes(xlsx: bytes) -> int:
-    """Return the total size of a workbook's parts in bytes as the archive states it; 0 for no archive."""
+    """Return the total size of a workbook's parts in bytes as the archive states it; 0 for a damaged archive."""
     try:
         with zipfile.ZipFile(io.BytesIO(xlsx)) as archive:
             return sum(entry.file_size for entry in archive.infolist())

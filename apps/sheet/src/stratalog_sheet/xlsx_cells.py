@@ -1,4 +1,4 @@
-"""Worksheets for the engine: strings typed as a user would, dates counted from 1900, shared formulas written out."""
+"""Worksheets for the engine: strings as a user types them, dates counted from 1900, shared formulas written out."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from stratalog_sheet.xlsx_markup import Allowance, Attributes, PartWriter, attri
 __all__ = ["CellContext", "SheetWriter", "as_typed"]
 
 DAYS_FROM_1904 = 1462
-EPOCH = datetime(1899, 12, 30)  # noqa: DTZ001 - a serial number is of no time zone
+EPOCH = datetime(1899, 12, 30)  # noqa: DTZ001 - a serial number has no time zone
 EMPTY = re.compile(rb'<c r="[A-Z]{1,3}[0-9]{1,7}"\s*(?:/>|></c>)')
 UNNAMED = re.compile(rb"<c(?:>|\s+(?!r=))|<row(?![^>]*\sr=)|<!")
 EMPTY_ROW = re.compile(
@@ -35,7 +35,7 @@ NOT_PLAIN = re.compile(
     r"[='#]|\s*[-+.,(%$€£¥]|\s*[0-9][\d\s.,:/%$€£¥eE+\-]*(?:\s*[AaPp][Mm])?\s*$|\s*(?:true|false)\s*$", re.IGNORECASE
 )
 ROOT_LOSSES: Mapping[str, tuple[str, str]] = {
-    "autoFilter": ("filter", "filters that are no table's are not kept"),
+    "autoFilter": ("filter", "filters outside tables are not kept"),
     "headerFooter": losses.PRINT_SETUP,
     "rowBreaks": losses.PRINT_SETUP,
     "colBreaks": losses.PRINT_SETUP,
@@ -47,7 +47,7 @@ ROOT_LOSSES: Mapping[str, tuple[str, str]] = {
 VOLATILE = re.compile(r"\b(?:NOW|TODAY|RAND|RANDBETWEEN|RANDARRAY|CELL|INFO)\s*\(", re.IGNORECASE)
 """Functions whose value may differ at each evaluation."""
 
-EMPTY_TEXT = ("empty-text", "empty texts come in as empty cells")
+EMPTY_TEXT = ("empty-text", "empty texts become empty cells")
 VALIDATIONS = ("", "none", "decimal", "list", "date", "custom")
 EXTENSION_LOSSES: Mapping[str, tuple[str, str]] = {
     "conditionalFormattings": ("conditional-format", "conditional formats of newer kinds are not kept"),
@@ -56,7 +56,7 @@ EXTENSION_LOSSES: Mapping[str, tuple[str, str]] = {
 
 
 class CellContext(msgspec.Struct, frozen=True):
-    """Facts of the workbook that cells refer to. ``strings``: shared strings that must be typed with an apostrophe."""
+    """Facts of the workbook that cells refer to. ``strings`` has the shared strings that need an apostrophe."""
 
     names: WorkbookNames
     findings: Findings
@@ -65,7 +65,7 @@ class CellContext(msgspec.Struct, frozen=True):
     date_styles: Collection[int] = ()
     text_styles: Collection[int] = ()
     number_styles: Mapping[int, int] = {}
-    """Maps each text style to the style that a number has in its place."""
+    """Maps each text style to the style that a cell with a number gets instead."""
 
     styles: int = 1
     is_1904: bool = False
@@ -99,14 +99,14 @@ class SheetWriter(PartWriter):
         self._shifts_date = False
         self._arrays: list[tuple[Position, Position]] = []
         self.values: list[tuple[int, int, Any]] = []
-        """(column, row, value) of formulas as stored in the file, without volatile formulas."""
+        """(column, row, value) of each formula that is not volatile, as stored in the file."""
 
     def rewritten(self, chunks: Iterable[bytes]) -> str:
         """Return the worksheet rewritten for the engine. Raises Invalid, LimitExceeded."""
         return super().rewritten(without_empty_cells(chunks))
 
     def start(self, name: str, attributes: Attributes) -> None:
-        """Begin an element. A cell is held until its end."""
+        """Begin an element. A cell is collected until its end."""
         if self._cell is not None:
             self._start_in_cell(self._cell, name, attributes)
         elif name == "c" and not self.is_skipping:
@@ -118,7 +118,7 @@ class SheetWriter(PartWriter):
             super().start(name, attributes)
 
     def end(self, name: str) -> None:
-        """End an element. A held cell is written."""
+        """End an element. At the end of a cell, write it."""
         if self._cell is not None:
             self._target = None
             if name == "rPh":
@@ -132,7 +132,7 @@ class SheetWriter(PartWriter):
         super().end(name)
 
     def text(self, text: str) -> None:
-        """Take text. In a cell only that of values, formulas and strings counts; dates of validations are converted."""
+        """Collect text of a cell's value, formula or string. Outside cells, write it and convert validations' dates."""
         if self._cell is None:
             if self._shifts_date and (number := _number(text)) is not None:
                 text = _number_text(number + DAYS_FROM_1904)
@@ -219,7 +219,7 @@ class SheetWriter(PartWriter):
         return ("" if kind == "n" else kind), text
 
     def _note_value(self, cell: _Cell, formula: str | None, kind: str, value: str | None) -> None:
-        """Record the stored value of a formula, also in the other cells of its array."""
+        """Record the stored value of a formula or of another cell in the range of an array formula."""
         is_filled = any(
             first[0] <= cell.position[0] <= last[0] and first[1] <= cell.position[1] <= last[1]
             for first, last in self._arrays
@@ -233,7 +233,7 @@ class SheetWriter(PartWriter):
         try:
             at = datetime.fromisoformat(text.removesuffix("Z")).replace(tzinfo=None)
         except ValueError:
-            self._context.findings.add("date", "dates that are none are texts", self._position(cell))
+            self._context.findings.add("date", "dates that cannot be read become texts", self._position(cell))
             return "str", as_typed(text)
         return "", _number_text((at - EPOCH).total_seconds() / 86400)
 
@@ -246,13 +246,13 @@ class SheetWriter(PartWriter):
         return _number_text(number) if "e" in text.lower() else text
 
     def _formula(self, cell: _Cell) -> str | None:
-        """Return the element of a cell's formula; None if it has none or the engine has no such formula."""
+        """Return the element of a cell's formula; None if the cell has none or one of a kind that the engine lacks."""
         if cell.formula is None:
             return None
         attributes, text = cell.formula_attributes, "".join(cell.formula).strip()
         kind, index = attributes.get("t", "normal"), attributes.get("si", "")
         if kind == "dataTable":
-            self._context.findings.add("data-table", "data tables come in as their values", self._position(cell))
+            self._context.findings.add("data-table", "data tables become values", self._position(cell))
             return None
         if kind == "shared" and text:
             self._shared[index] = (text, cell.position)
@@ -301,7 +301,7 @@ def _typed(kind: str, text: str) -> Any:
 
 
 def as_typed(text: str, *, is_text: bool = False) -> str:
-    """Return how a user types the text: with an apostrophe where it would be read as a number or a formula.
+    """Return the text as a user types it: with an apostrophe if it would be read as a number or a formula.
 
     In a text style (``is_text``) only a formula needs one.
     """
@@ -311,13 +311,13 @@ def as_typed(text: str, *, is_text: bool = False) -> str:
 
 
 def without_empty_cells(chunks: Iterable[bytes]) -> Iterator[bytes]:
-    """Yield the worksheet without cells and rows that have neither style nor content; a file may have millions."""
+    """Yield the worksheet without cells and rows that have no style and no content. A file may have millions."""
     held = b""
     for chunk in chunks:
         held += chunk
         end = held.rfind(b">") + 1
         piece, held = held[:end], held[end:]
-        # An unnamed cell or row takes its position from the elements before it, so none of these may be removed.
+        # A cell or row without a name takes its position from the elements before it, so keep these.
         yield piece if UNNAMED.search(piece) else EMPTY_ROW.sub(b"", EMPTY.sub(b"", piece))
     yield held
 

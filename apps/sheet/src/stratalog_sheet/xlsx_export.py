@@ -1,7 +1,7 @@
 """Export of workbooks: the engine's output, repaired so that other programs open it, and a report of losses.
 
-The engine writes every formula as an array formula, elements out of the schema's order, images without their bytes, and
-no defined names. The parts are rewritten one at a time.
+The engine writes every formula as an array formula, some elements in an order that the schema forbids, images without
+their bytes, and no defined names. The parts are rewritten one at a time.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ NORMAL = (
 
 
 def write_workbook(written: Mapping[str, Any]) -> tuple[bytes, FileReport]:
-    """Return the engine's output as an .xlsx file, and the report of losses. Equal output gives equal bytes.
+    """Return the engine's output as an .xlsx file, and the report of losses. Equal output results in equal bytes.
 
     ``written`` has the ``files``, the ``names`` of ranges, and facts about each of the ``sheets``, in order.
     """
@@ -64,7 +64,7 @@ class _Export:
                 self._images[file["path"]] = body
 
     def packed(self) -> bytes:
-        """Repair the parts, and return the archive with them in the engine's order."""
+        """Repair the parts, and return the archive of them in the engine's order."""
         self._repair()
         packed = io.BytesIO()
         with zipfile.ZipFile(packed, "w", zipfile.ZIP_DEFLATED) as archive:
@@ -97,7 +97,7 @@ class _Export:
         if (lost := sheet["validations"] - writer.validations) > 0:
             self.findings.add("validation", "validations that .xlsx does not know are left out", sheet["name"], lost)
         if sheet["pivots"]:
-            self.findings.add("pivot", "pivot tables go out as their values", sheet["name"], sheet["pivots"])
+            self.findings.add("pivot", "pivot tables are written as values", sheet["name"], sheet["pivots"])
         self._repair_drawing(path, sheet)
 
     def _repair_drawing(self, sheet_path: str, sheet: Mapping[str, Any]) -> None:
@@ -144,13 +144,13 @@ class _Export:
         return text.strip().replace("</sheets>", f'</sheets>{listed}<calcPr calcId="0" fullCalcOnLoad="1"/>', 1)
 
     def _defined(self, name: str, leads: str, text: str) -> str:
-        """Return a defined name. It uses the sheet's name in the file, which the engine has cut if it was too long."""
+        """Return a defined name, with the sheet's name in the file, where the engine has shortened a long one."""
         before, _, cells = leads.rpartition("!")
         listed = [sheet["name"] for sheet in self._sheets]
         written = SHEET_NAME.findall(text)
         sheet = unquote_sheet(before)
         if sheet not in listed:
-            self.findings.add("name", "names that lead nowhere are left out", name)
+            self.findings.add("name", "names of ranges in missing sheets are left out", name)
             return ""
         called = _unescaped(written[listed.index(sheet)])
         return f"<definedName name={quoteattr(name)}>{escape(quote_sheet(called))}!{_fixed(cells)}</definedName>"
@@ -187,5 +187,5 @@ def _unescaped(text: str) -> str:
 
 
 def _unbounded() -> Allowance:
-    # The engine's output is bounded already, by `SHEET_ANSWER_BYTES_MAX`.
+    # `SHEET_ANSWER_BYTES_MAX` already bounds the engine's output.
     return Allowance(math.inf, math.inf)

@@ -1,4 +1,4 @@
-"""Reduced workbooks for a file that the engine refuses: likely causes are left out, and the report names them."""
+"""Reduced workbooks for a file that the engine refuses: without the likely causes, which the report lists."""
 
 from __future__ import annotations
 
@@ -25,7 +25,10 @@ RULE_LINKS = re.compile(LINK % "hyperlink|table")
 
 
 def reduced(workbook: Workbook) -> Iterator[Workbook]:
-    """Yield the workbook without charts and images, then also without rules, tables and links. No cell is left out."""
+    """Yield the workbook without charts and images, then also without rules, tables, links and widths.
+
+    Both have every cell.
+    """
     without_figures = _without(
         workbook,
         FIGURES,

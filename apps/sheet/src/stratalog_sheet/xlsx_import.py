@@ -1,4 +1,4 @@
-"""Import of workbooks: rewrite a workbook of any program into the subset that the engine reads, and report losses."""
+"""Import of workbooks: rewrites any program's workbook into the subset that the engine reads, and reports losses."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ LOST: Mapping[str, tuple[str, str]] = {
     "chartsheet": ("chart-sheet", "sheets that are a chart are not kept"),
     "dialogsheet": ("chart-sheet", "sheets that are a dialogue are not kept"),
     "xlMacrosheet": losses.MACROS,
-    "pivotTable": ("pivot", "pivot tables come in as their values"),
+    "pivotTable": ("pivot", "pivot tables become values"),
     "slicer": losses.SLICERS,
     "timeline": losses.SLICERS,
     "oleObject": losses.EMBEDDED,
@@ -76,18 +76,18 @@ EMPTY_STYLES = (
 
 
 class Workbook(msgspec.Struct, frozen=True):
-    """A workbook as the engine takes it: the text of each part, the named ranges, and the report of losses."""
+    """A workbook for the engine: the text of each part, the named ranges, and the report of losses."""
 
     files: dict[str, Any]
     names: dict[str, str]
     cells: int
     report: FileReport
     values: list[list[tuple[int, int, Any]]] = []
-    """For each sheet, (column, row, value) of its formulas as stored in the file; columns and rows from 0."""
+    """For each sheet, (column, row, value) of its formulas as stored in the file. Columns and rows count from 0."""
 
 
 def read_workbook(xlsx: bytes) -> Workbook:
-    """Return a workbook as the engine takes it. Raises Invalid if it is no .xlsx, LimitExceeded for a zip bomb."""
+    """Return a workbook for the engine. Raises Invalid if it is not an .xlsx file, LimitExceeded if it is too large."""
     try:
         archive = WorkbookArchive(xlsx)
         return _Import(archive).workbook()
@@ -138,7 +138,7 @@ class _Import:
             self._write("theme", "xl/theme/theme1.xml", PartWriter(links["theme"], self._allowance))
         for link in related.values():
             if link.kind == "externalLink":
-                text = "values of other workbooks stay as they were in the file"
+                text = "values of other workbooks stay as they are in the file"
                 self._findings.add("external-link", text, link.target)
                 self._copy(link, "")
         names = WorkbookNames(
@@ -204,7 +204,7 @@ class _Import:
         self._write_links(path, links, sheet.name)
 
     def _write_links(self, path: str, links: list[Relationship], sheet: str) -> None:
-        """Write a part's relationships that are kept, and the parts they refer to."""
+        """Copy the parts that a part refers to, and write the relationships to them."""
         copied = [(link, self._copy(link, sheet)) for link in links]
         remaining = [(link.id, link.kind, target, link.is_external) for link, target in copied if target]
         if remaining:
@@ -212,7 +212,7 @@ class _Import:
             self._files[f"{folder}/_rels/{file}.rels"] = _relationships_text(remaining)
 
     def _copy(self, link: Relationship, sheet: str) -> str:
-        """Copy the part that a relationship refers to. Return the new target, empty where it is not kept."""
+        """Copy the part that a relationship refers to. Return the new target; empty if the part is left out."""
         if link.is_external:
             return link.target if link.kind == "hyperlink" else ""
         if link.target not in self._archive:
@@ -232,7 +232,7 @@ class _Import:
         return f"../{FOLDERS[link.kind]}/{link.kind}{number}.xml" if sheet else path.removeprefix("xl/")
 
     def _image(self, source: str, sheet: str) -> str:
-        """Embed an image as a data URL, so that a sheet needs no other files. Return its target, empty if dropped."""
+        """Embed an image as a data URL, so that a sheet needs no other files. Return its target; empty if left out."""
         ending = source.rpartition(".")[2].lower()
         size = self._archive.size(source)
         if ending not in IMAGE_TYPES or size > SHEET_IMAGE_BYTES_MAX:
@@ -290,7 +290,7 @@ class _FigureWriter(PartWriter):
             text, self._range = "".join(self._range), None
             several = SEVERAL_RANGES.fullmatch(text)
             if several:
-                self._findings.add("chart-range", "of a series of several ranges the first is kept", self._sheet)
+                self._findings.add("chart-range", "a chart series of several ranges keeps only the first", self._sheet)
             super().text(several[1] if several else text)
         super().end(name)
 
@@ -302,7 +302,7 @@ class _FigureWriter(PartWriter):
 
 
 def _frame(sheets: list[SheetEntry], kinds: dict[str, str]) -> dict[str, str]:
-    """Return the workbook part, its relationships and the content types. ``kinds`` has the kind of every other part."""
+    """Return the workbook part, its relationships and the content types. ``kinds`` has the kinds of all other parts."""
     listed = "".join(
         f'<sheet name={quoteattr(sheet.name)} sheetId="{number}" state={quoteattr(sheet.state)} r:id="rId{number}"/>'
         for number, sheet in enumerate(sheets, 1)

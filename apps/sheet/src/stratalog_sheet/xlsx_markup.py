@@ -1,4 +1,4 @@
-"""XML of workbooks, read in pieces and rewritten with the one prefix per namespace that the engine expects."""
+"""XML of workbooks, read in pieces and rewritten with the prefix that the engine expects for each namespace."""
 
 from __future__ import annotations
 
@@ -36,13 +36,13 @@ DECLARED = (
 )
 
 PACKED_PIECES = 1024
-"""The pieces that are packed at a time: a text of its own takes some fifty bytes more than its characters."""
+"""The pieces that are packed at a time, because each Python string takes about fifty bytes more than its text."""
 
 Attributes = dict[str, str]
 
 
 class Allowance:
-    """The elements and bytes that one workbook may still have, in all its parts. Removed empty cells do not count."""
+    """The elements and bytes that the parts of one workbook may still have. Removed empty cells do not count."""
 
     def __init__(self, elements: float = SHEET_XLSX_ELEMENTS_MAX, size: float = SHEET_XLSX_READ_BYTES_MAX) -> None:
         self._elements = elements
@@ -56,21 +56,21 @@ class Allowance:
 
     def text(self, text: str) -> None:
         """Count the bytes of a text for the engine. Raises LimitExceeded."""
-        # Non-ASCII text counts by its encoded size: two or four bytes a character in memory, and as many when sent.
+        # Count non-ASCII text by its encoded size, because a character takes two or four bytes in memory.
         self._bytes -= len(text) if text.isascii() else len(text.encode(errors="replace"))
         if self._bytes < 0:
             raise LimitExceeded("the workbook is too large to be read", limit=SHEET_XLSX_READ_BYTES_MAX)
 
 
 class PartReader:
-    """Reads one part and calls `start`, `end` and `text`, which subclasses override. Names have the known prefixes."""
+    """Reads one part and calls `start`, `end` and `text`, which subclasses override. Names have our `PREFIXES`."""
 
     def __init__(self, part: str, allowance: Allowance) -> None:
         self.part = part
         self.allowance = allowance
         self._canonical: dict[str, str] = {}
         self.declared: Attributes = {}
-        """Declarations of unknown namespaces for the element that begins."""
+        """The declarations of unknown namespaces at the element that begins."""
 
     def start(self, name: str, attributes: Attributes) -> None:
         """Handle the start of an element."""
@@ -79,10 +79,10 @@ class PartReader:
         """Handle the end of an element."""
 
     def text(self, text: str) -> None:
-        """Handle text, perhaps only a piece of it."""
+        """Handle a piece of text."""
 
     def read(self, chunks: Iterable[bytes]) -> None:
-        """Read the part. Raises Invalid if it is no XML or declares a document type, LimitExceeded."""
+        """Read the part. Raises Invalid if it is not XML or declares a document type, LimitExceeded."""
         parser = expat.ParserCreate(namespace_separator=" ")
         parser.namespace_prefixes = True
         parser.buffer_text = True
@@ -111,7 +111,7 @@ class PartReader:
         if known is None:
             uri, _, rest = name.partition(" ")
             local, _, prefix = rest.partition(" ")
-            if not rest:  # an attribute has no namespace of its own
+            if not rest:  # an attribute without a namespace
                 local, prefix = uri, ""
             else:
                 prefix = PREFIXES.get(uri, prefix)
@@ -124,10 +124,10 @@ class PartReader:
 
 
 class PartWriter(PartReader):
-    """Writes the part that it reads. Subclasses change or leave out elements."""
+    """Writes the part that it reads. Subclasses change elements or leave them out."""
 
     packs_pieces = True
-    """Whether finished pieces may be packed as UTF-8. A subclass that edits what it wrote needs each piece."""
+    """Whether written pieces may be packed as UTF-8. Not in a subclass that edits written pieces."""
 
     def __init__(self, part: str, allowance: Allowance) -> None:
         super().__init__(part, allowance)
@@ -145,7 +145,7 @@ class PartWriter(PartReader):
         return text
 
     def start(self, name: str, attributes: Attributes) -> None:
-        """Write the start of an element, unless it is within a skipped one."""
+        """Write the start of an element, unless it is inside a skipped one."""
         if self._skipped:
             self._skipped += 1
         else:
@@ -161,17 +161,17 @@ class PartWriter(PartReader):
             self.write(f"</{name}>")
 
     def text(self, text: str) -> None:
-        """Write text, unless it is within a skipped element."""
+        """Write text, unless it is inside a skipped element."""
         if not self._skipped:
             self.write(escape(text))
 
     def skip(self) -> None:
-        """Leave out the element that begins, with its content. Called instead of `PartWriter.start`."""
+        """Leave out the element that begins, with its content. Call this instead of `PartWriter.start`."""
         self._skipped = 1
 
     @property
     def is_skipping(self) -> bool:
-        """Whether the reader is within a skipped element."""
+        """Whether the reader is inside a skipped element."""
         return self._skipped > 0
 
     def write(self, text: str) -> None:
@@ -187,5 +187,5 @@ class PartWriter(PartReader):
 
 
 def attribute_text(attributes: Mapping[str, str]) -> str:
-    """Return the attributes as markup, each after a space."""
+    """Return the attributes as markup, each with a space before it."""
     return "".join(f" {name}={quoteattr(value)}" for name, value in attributes.items())

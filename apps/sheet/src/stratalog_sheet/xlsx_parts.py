@@ -74,7 +74,7 @@ class WorkbookPart(PartReader):
         self.sheets: list[SheetEntry] = []
         self.is_1904 = False
         self.has_values = True
-        """Whether the file stores the values of formulas. Some programs leave their computation to the reader."""
+        """Whether the file stores the values of formulas. Some programs store none, and the reader computes them."""
 
         self._names: list[tuple[Attributes, list[str]]] = []
         self._is_in_name = False
@@ -98,7 +98,7 @@ class WorkbookPart(PartReader):
         self._is_in_name = False
 
     def text(self, text: str) -> None:
-        """Record the text of a name: the formula that it stands for."""
+        """Record the text of a defined name: its formula."""
         if self._is_in_name:
             self.allowance.text(text)
             self._names[-1][1].append(text)
@@ -121,7 +121,7 @@ class WorkbookPart(PartReader):
 
 
 class StylesWriter(PartWriter):
-    """Rewrites the styles, and finds which of them show dates or texts."""
+    """Rewrites the styles, and finds those that show dates or texts."""
 
     def __init__(self, part: str, allowance: Allowance) -> None:
         super().__init__(part, allowance)
@@ -129,7 +129,7 @@ class StylesWriter(PartWriter):
         self.text_styles: set[int] = set()
         self._formats: dict[int, str] = {}
         self.twins: dict[int, int] = {}
-        """Maps each text style to its twin: the same style with the general format, for cells with numbers."""
+        """Maps each text style to its twin for cells with numbers: the same style with the general format."""
 
         self.count = 0
         """The number of the file's cell styles, without the twins."""
@@ -182,7 +182,7 @@ class StylesWriter(PartWriter):
 
 
 class StringsWriter(PartWriter):
-    """Rewrites each shared string as one plain text. ``typed`` has those that must be typed with an apostrophe."""
+    """Rewrites each shared string as one plain text. ``typed`` has the strings that need an apostrophe."""
 
     def __init__(self, part: str, allowance: Allowance, findings: Findings) -> None:
         super().__init__(part, allowance)

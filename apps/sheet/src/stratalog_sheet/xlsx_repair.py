@@ -1,4 +1,4 @@
-"""Repair of exported parts: the engine's worksheets, drawings and charts, changed to suit the schema and programs."""
+"""Repair of exported parts: the engine's worksheets, drawings and charts, changed so that other programs open them."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ OPERATORS = (
     "lessThan", "lessThanOrEqual", "equal", "notEqual", "greaterThanOrEqual", "greaterThan", "between", "notBetween",
     "containsText", "notContains", "beginsWith", "endsWith",
 )  # fmt: skip
-"""The schema's operators of conditional formats. The engine also writes other names there, which are removed."""
+"""The schema's operators of conditional formats. The engine also writes other names; the repair removes those."""
 
 EMPTY_CHART = (
     '<c:barChart><c:barDir val="col"/><c:grouping val="clustered"/><c:axId val="1"/><c:axId val="2"/></c:barChart>'
@@ -63,7 +63,7 @@ EMPTY_CHART = (
     '<c:valAx><c:axId val="2"/><c:scaling><c:orientation val="minMax"/></c:scaling><c:delete val="0"/>'
     '<c:axPos val="l"/><c:crossAx val="1"/></c:valAx>'
 )
-"""The content of a chart without series: other programs refuse a chart without a kind."""
+"""The content of a chart without series. Other programs refuse a plot area without a chart."""
 
 
 class OrderRepair(PartWriter):
@@ -100,7 +100,7 @@ class OrderRepair(PartWriter):
             if name == "c:plotArea" and not any(child.endswith("Chart") for child, _ in children):
                 self._out.insert(children[1][1] if len(children) > 1 else len(self._out), EMPTY_CHART)
             if name == "c:doughnutChart" and self._is_pie:
-                # The schema's smallest hole is 1: a chart without one is another element.
+                # The schema's smallest hole is 1, so a chart without a hole needs another element.
                 name = "c:pieChart"
                 self._out[self._doughnut] = f"<{name}>"
                 self._out = [piece for piece in self._out if not piece.startswith(("<c:holeSize", "</c:holeSize"))]
@@ -118,7 +118,7 @@ class OrderRepair(PartWriter):
 
 
 class Literals(PartReader):
-    """The shared strings of an export, and strings that are added."""
+    """The shared strings of an export, to which more can be added."""
 
     def __init__(self, part: str, allowance: Allowance) -> None:
         super().__init__(part, allowance)
@@ -144,7 +144,7 @@ class Literals(PartReader):
             self._parts.append(text)
 
     def number(self, text: str) -> int:
-        """Return the number of a string. It is added unless an earlier call added it."""
+        """Return the number of a string. The string is added unless an earlier call added it."""
         if text not in self._numbers:
             self._numbers[text] = len(self.texts)
             self.texts.append(text)
@@ -157,7 +157,7 @@ class Literals(PartReader):
 
 
 class SheetRepair(OrderRepair):
-    """Rewrites one worksheet: plain formulas, typed values, and no rule that other programs refuse."""
+    """Rewrites one worksheet with plain formulas and typed values, and without rules that other programs refuse."""
 
     def __init__(
         self, part: str, allowance: Allowance, sheet: str, strings: Literals, text_styles: Collection[int],
@@ -176,7 +176,7 @@ class SheetRepair(OrderRepair):
         self._rules_start = 0
 
     def start(self, name: str, attributes: Attributes) -> None:
-        """Begin an element. A cell is held until its end; the start of a validation is recorded."""
+        """Begin an element. A cell is collected until its end; the start of a validation is recorded."""
         if name == "c":
             self._cell = {"c": attributes, "f": None, "v": None}
         elif self._cell is not None:
@@ -203,7 +203,7 @@ class SheetRepair(OrderRepair):
             super().text(text)
 
     def end(self, name: str) -> None:
-        """End an element. A cell is written; a validation is counted or removed."""
+        """End an element. Write a cell; count or remove a validation."""
         if self._cell is not None:
             if name == "c":
                 cell, self._cell = self._cell, None
@@ -256,7 +256,7 @@ class SheetRepair(OrderRepair):
         if kind != "s" or value is None or int(attributes.get("s", 0)) in self._text_styles:
             return kind, value
         text = self._strings.texts[int(value)]
-        if text.startswith("="):  # a formula that the engine cannot read; Excel could not either
+        if text.startswith("="):  # a formula that the engine cannot read; Excel would refuse it too
             where = f"{self._sheet}!{attributes['r']}"
             self._findings.add("formula", "formulas that cannot be read go out as text", where)
         if text.startswith("'"):
@@ -301,7 +301,7 @@ class DrawingRepair(OrderRepair):
 def is_array(formula: str) -> bool:
     """Return whether a formula computes with each cell of a range, and so must be written as an array formula.
 
-    Excel reads a plain formula by its older rule: such a range then means only one of its cells.
+    In a plain formula Excel applies its older rule, by which such a range means only one of its cells.
     """
     pieces = [token for token in tokens(formula) if token.kind != "space"]
     functions: list[str] = []
@@ -319,7 +319,7 @@ def is_array(formula: str) -> bool:
 
 
 def _is_range(pieces: list[Token], position: int) -> bool:
-    """Return whether a range, or a name that may stand for one, begins at ``position``."""
+    """Return whether a range, or a name that may mean a range, begins at ``position``."""
     token = pieces[position]
     follows = pieces[position + 1].text if position + 1 < len(pieces) else ""
     if token.kind in ("columns", "rows"):
@@ -343,7 +343,7 @@ def _in_operation(pieces: list[Token], position: int) -> bool:
 
 
 def _computed(kind: str, value: str | None) -> tuple[str, str | None]:
-    """Return the type and value of a formula. An error that only the engine knows is omitted: readers compute it."""
+    """Return the type and value of a formula. An error that only the engine has is left out; readers compute it."""
     if kind == "b" and value is not None:
         return "b", "1" if value.lower() in ("true", "1") else "0"
     if kind == "str" and value is not None and value.startswith("#"):

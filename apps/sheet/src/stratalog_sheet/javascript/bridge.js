@@ -1,10 +1,11 @@
-// Models of the engine, by key, for a caller who speaks text. Loaded after the engine, into the same bare V8.
+// Bridge: the engine's models by key, for a caller that exchanges JSON. Loaded after the engine, into the same V8.
 "use strict";
 globalThis.bridge = (() => {
   const { Model } = globalThis.o_spreadsheet;
   const models = new Map();
 
-  // A colleague who never speaks first: what a command makes is taken from `sent`, and comes back as everybody's does.
+  // A transport that sends nothing. `dispatch` returns the messages in `sent`. Once they are committed, the caller
+  // gives them to `apply`, as it does with the messages of other clients.
   class Line {
     sent = [];
     onNewMessage(client, receive) {
@@ -48,10 +49,10 @@ globalThis.bridge = (() => {
     return model._exportData(false);
   }
 
-  // What formulas give that the engine cannot read.
+  // The values of formulas that the engine cannot read.
   const UNREAD = ["#BAD_EXPR", "#NAME?"];
 
-  // Cells of a kind: how many there are, and the first of them.
+  // Collects cells: their count, and the first `limit` of them.
   function counted(getters, limit) {
     const answer = { count: 0, cells: [] };
     const add = ({ sheetId, col, row }) => {
@@ -60,7 +61,8 @@ globalThis.bridge = (() => {
     return { answer, add };
   }
 
-  // Whether a value is that of a file, which may have been computed in another order.
+  // Whether a value equals the one in a file. Numbers may differ slightly, because the file's program may have computed
+  // them in another order.
   function isSame(here, there) {
     if (typeof here !== "number" || typeof there !== "number") return (here ?? "") === there;
     return Math.abs(here - there) <= 1e-9 * Math.max(1, Math.abs(here), Math.abs(there));
@@ -107,7 +109,8 @@ globalThis.bridge = (() => {
       const id = sheetOf(entry.model, sheet);
       return id ? { sheet: id, ...cell(entry, id, col, row) } : null;
     },
-    // What a command sends, or the reasons why it is refused. The model has it applied, and waits for its echo.
+    // Return the messages that a command sends, or the reasons for which the model refuses it. The model applies the
+    // command, and waits until its message is acknowledged.
     dispatch({ key, sheet, command }) {
       const { line, model } = openModel(key);
       const { type, ...payload } = command;
@@ -118,8 +121,8 @@ globalThis.bridge = (() => {
       const result = model.dispatch(type, payload);
       return { refused: result.isSuccessful ? [] : result.reasons, messages: line.sent };
     },
-    // What counts of some messages, as if what they undo had never been: each revision's commands, one by one, at the
-    // places where they took effect in the end. The places alone decide, so it is asked of a model without contents.
+    // Return the effective commands of messages: those of each revision that is not undone, at the positions where they
+    // take effect after all undos. The result depends on positions only, so the model needs no contents.
     executed({ data, messages, client }) {
       const { tree } = make(data, messages, client).model.session.revisions;
       const executed = [];
@@ -132,14 +135,14 @@ globalThis.bridge = (() => {
     importXlsx({ key, files, client, names = {} }) {
       let entry = make(files, [], client);
       if (Object.keys(names).length) {
-        // The engine keeps named ranges, and reads none from a workbook: its own data have them.
+        // The engine has named ranges, but reads none from a workbook. So add them to its data, and open those.
         const data = exported(entry);
         entry = make({ ...data, namedRanges: { ...data.namedRanges, ...names } }, [], client);
       }
       models.set(key, entry);
       return exported(entry);
     },
-    // What the cells of a sheet give, as text: a number with all its digits, a day or a time as it is shown.
+    // Return the values of a sheet's cells as text: numbers with all their digits, dates and times as they are shown.
     values({ key, sheet }) {
       const { model } = openModel(key);
       const { getters } = model;
@@ -156,7 +159,7 @@ globalThis.bridge = (() => {
       }
       return cells;
     },
-    // The formulas that the engine cannot read, or that name what it does not know: how many, and the first of them.
+    // Return the count of formulas that the engine cannot read or that use unknown names, and the first of them.
     brokenFormulas({ key, limit }) {
       const { getters } = openModel(key).model;
       const broken = counted(getters, limit);
@@ -169,7 +172,8 @@ globalThis.bridge = (() => {
       }
       return broken.answer;
     },
-    // The cells whose values differ from those that a file has for them, sheet by sheet: {col, row, value} of each.
+    // Return the count of cells whose values differ from the file's, and the first of them. `values` has the file's
+    // values for each sheet, as [col, row, value].
     otherValues({ key, limit, values }) {
       const { getters } = openModel(key).model;
       const others = counted(getters, limit);

@@ -1,4 +1,4 @@
-// The documents in which the engine reads and writes xlsx are linkedom's.
+// linkedom provides the XML documents with which the engine reads and writes .xlsx.
 globalThis.DOMParser = globalThis.linkedom.DOMParser;
 globalThis.XMLSerializer = class {
   serializeToString(document) {

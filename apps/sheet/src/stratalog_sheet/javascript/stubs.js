@@ -1,4 +1,5 @@
-// What the engine asks of a browser before it is loaded into a bare V8: little of it is ever used.
+// Stubs: the browser functions that the engine expects, for a V8 without a browser. Loaded before the engine, which
+// calls few of them.
 const ignore = () => {};
 const zero = () => 0;
 const DIGITS = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
@@ -29,7 +30,7 @@ Object.assign(globalThis, {
   removeEventListener: ignore,
   atob: decoded,
 });
-// The engine names the components of its page as it loads; nothing is ever drawn here.
+// The engine defines the components of its user interface while it loads. Nothing draws them here.
 globalThis.owl = {
   Component: class {},
   markRaw: (value) => value,

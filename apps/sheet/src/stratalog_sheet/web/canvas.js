@@ -38,7 +38,7 @@ export class Canvas {
     templates ??= fetch(TEMPLATES).then((answer) => answer.text());
     const spreadsheet = { model, notifyUser, raiseError, askConfirmation };
     const element = this.#element;
-    // The engine itself would measure too early.
+    // The engine itself would measure before the element has its size.
     const env = {
       get isSmall() {
         return element.clientWidth < SMALL_PIXELS;
@@ -68,7 +68,7 @@ export class Canvas {
   }
 }
 
-/** The engine knows how much of a sheet it shows once it has painted it. */
+/** Wait until the engine has painted the sheet. Only then it knows the visible part. */
 const painted = () => new Promise((resolve) => requestAnimationFrame(() => requestAnimationFrame(resolve)));
 
 function notifyUser({ text, type }) {

@@ -1,4 +1,4 @@
-// Confirm: a dialog before something that cannot be undone. It opens with Cancel chosen.
+// Confirm: a dialog before an action that cannot be undone. It opens with the focus on Cancel.
 
 import { make } from "./dom.js";
 

@@ -8,10 +8,10 @@ const LINES = { ROW: "row", COL: "column", SHEET: "sheet" };
 
 /** The heading of each kind, and the text below it. */
 const KINDS = {
-  deleted: ["Fell into deleted places", "You typed this where a row, column or sheet was deleted."],
-  overwritten: ["Overwrote you", "Others wrote this, and had not seen yours."],
-  overwrote: ["You overwrote", "Others wrote this while you were away. Yours came later, and is in the cells."],
-  refused: ["Refused", "The server did not take these."],
+  deleted: ["Lost by deletion", "You typed these into rows, columns or sheets that were deleted."],
+  overwritten: ["Overwritten by others", "Others replaced your texts by these, without having seen yours."],
+  overwrote: ["Overwritten by you", "Others wrote these while you were away. Your later texts replaced them."],
+  refused: ["Refused", "The server did not accept these changes."],
   undo: ["Undo and redo", "These did not reach the server, and changed nothing."],
 };
 
@@ -20,7 +20,7 @@ const KINDS = {
  */
 export function drawConflicts(items, { restore, dismiss, isReadOnly }) {
   const head = make("h2", {}, "While you were away");
-  if (!items.length) return [head, make("p", { class: "hint" }, "Nothing is left to look at.")];
+  if (!items.length) return [head, make("p", { class: "hint" }, "There are no conflicts.")];
   const shown = items.slice(0, SHOWN_MAX);
   const groups = Object.entries(KINDS).flatMap(([kind, [title, hint]]) => {
     const those = shown.filter((item) => item.kind === kind);
@@ -30,7 +30,7 @@ export function drawConflicts(items, { restore, dismiss, isReadOnly }) {
     const words = make("p", { class: "how" }, hint);
     return [make("section", { "data-kind": kind }, heading, words, make("ol", { class: "entries" }, ...list))];
   });
-  const more = items.length > SHOWN_MAX ? `${items.length - SHOWN_MAX} more follow when these are done with.` : "";
+  const more = items.length > SHOWN_MAX ? `${items.length - SHOWN_MAX} more are listed after these are gone.` : "";
   const all = make("button", { type: "button", class: "quiet dismiss", onclick: () => dismiss() }, "Dismiss all");
   return [head, ...groups, more && make("p", { class: "hint" }, more), all];
 }

@@ -45,7 +45,7 @@ export class ConflictWatch {
     if (commands.length) this.give({ version, author: "", created_ms: Date.now(), message }, emit);
   }
 
-  /** Repeat a message. Record texts that the model refuses as deleted: their cells are missing, as after a restore. */
+  /** Repeat a message. Record each text that the model refuses as a deletion: its cell is gone, as after a restore. */
   redo(message) {
     const model = this.#model();
     const lost = redo(model, message);
@@ -60,7 +60,8 @@ export class ConflictWatch {
   }
 
   /**
-   * Add the version that a message was typed at, if `version` is newer. Others see from it which entries it ignores.
+   * Add the version at which a message was typed, if `version` is newer. It tells other pages which entries the author
+   * had not seen.
    */
   dated({ ...message }, version) {
     const { typedAt = version } = this.#pendingMessage(message.nextRevisionId) ?? {};
@@ -85,7 +86,8 @@ export class ConflictWatch {
   }
 
   /**
-   * Record an undo or redo that the user wanted while the server was away, of the newest change without such a record.
+   * Record an undo or redo that the user requested while the server was away. It is for the newest change that has no
+   * such record.
    */
   missUndo(isRedo) {
     const waiting = this.#conflicts.items.filter(({ kind }) => kind === "undo").map(({ target }) => target);

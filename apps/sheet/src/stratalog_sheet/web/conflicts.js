@@ -1,14 +1,14 @@
-// Conflicts: changes of this page or of others that were lost because their authors did not know of each other. A
-// conflict is listed until the user restores or dismisses it, also across reloads: the offline cache stores the list
+// Conflicts: changes of this page or of others that were lost because their authors had not seen each other's changes.
+// A conflict is listed until the user restores or dismisses it, also across reloads: the offline cache stores the list
 // with the pending changes.
 
 import { isSame, moved, movedBy } from "./positions.js";
 
 const OWN_WRITES_MAX = 200;
 const SHIFTS = new Set(["ADD_COLUMNS_ROWS", "REMOVE_COLUMNS_ROWS", "DELETE_SHEET"]);
-/** Commands without a text of their own. If their cells were deleted, the user does not miss them. */
+/** Commands without a text. If their cells were deleted, nothing of value is lost. */
 const LOOKS = /^UPDATE_CELL$|^CLEAR|^DELETE|^REMOVE|FORMATTING|BORDER|RESIZE|FREEZE|HIDE|FOLD|GROUP/;
-/** Marks a command through all rebases, which copy it. A symbol is neither sent nor stored. */
+/** Identifies a command across rebases, which copy it. A symbol property is neither sent nor stored. */
 const ORIGIN = Symbol("origin");
 
 /**
@@ -68,7 +68,8 @@ export class Conflicts extends EventTarget {
   }
 
   /**
-   * Call this after the engine got another's entry. `pending` is what is pending now; `nameOf` returns a sheet's name.
+   * Call this after the engine got an entry of another client. `pending` has the commands that are pending now, and
+   * `nameOf` returns a sheet's name.
    */
   settle(pending, nameOf) {
     const { entry: given, commands, pending: before } = this.#before;
@@ -180,7 +181,7 @@ export function changeOf(commands) {
   return { change: [...names].join(", "), commands };
 }
 
-/** Return an entry's effect on cells: its commands, or those of its undo or redo. An undo writes no new text. */
+/** Return an entry's commands, or those of its undo or redo. Of an undo only moves count: it writes no new text. */
 export function effectOf({ type }, commands, effectOfTarget) {
   if (type === "REVISION_UNDONE") return effectOfTarget().filter(isShift);
   return type === "REVISION_REDONE" ? effectOfTarget() : commands;

@@ -1,4 +1,4 @@
-// Dom: make an element in one line. Text stays text, so no user's input becomes markup.
+// Dom: makes elements, and formats times, errors and messages. Text is never parsed as markup.
 
 /** Make an element with attributes and content. `on…` adds a listener, true sets an attribute, false omits it. */
 export function make(tag, attributes = {}, ...content) {

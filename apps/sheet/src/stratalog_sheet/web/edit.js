@@ -131,15 +131,15 @@ const does = {
   },
 
   async restore(version) {
-    const label = `Bring back version ${version} as a new version? Nothing that came after it is lost.`;
+    const label = `Restore version ${version} as a new version? All later versions are kept.`;
     if (!confirm(label)) return;
     await server.post(server.path(name, `/restore${signed()}`), { version });
     timeline.go(null);
-    toast(`Version ${version} is back, as a new version.`);
+    toast(`Version ${version} was restored as a new version.`);
   },
 
   async copy(version) {
-    const title = prompt("What shall the copy be called?", `${workbook.title}, version ${version}`);
+    const title = prompt("The title of the copy", `${workbook.title}, version ${version}`);
     if (!title) return;
     const copy = { name: freshName(title), version, title };
     const made = await server.post(server.path(name, `/fork${signed()}`), copy);
@@ -159,7 +159,7 @@ const does = {
     const file = await server.download(server.path(name, "/export.xlsx"), { at });
     save(file, `${workbook.title}${version === null ? "" : ` (version ${version})`}.xlsx`);
     const { findings } = await server.get(server.path(name, "/export-report"), { at });
-    if (findings.length) await showFindings("Not all of it is in the file", findings);
+    if (findings.length) await showFindings("The file lacks some parts", findings);
   },
 
   async downloadCsv(version) {
@@ -170,8 +170,8 @@ const does = {
 };
 
 /**
- * Return a version's entry, the zones to mark, and words for what changed. Without comparison the zones are those that
- * the entry changes. With comparison they are cells that differ from the newest version; the words count unmarked ones.
+ * Return a version's entry, the zones to mark, and the size of the change in words. Without comparison, the zones are
+ * those that the entry changes. With comparison, they are cells that differ from now, and the words count all of these.
  */
 async function changedAt(version) {
   const [entry] = await entryOf(version);
@@ -223,7 +223,7 @@ function noteEntry(entry) {
   panel?.refresh();
 }
 
-/** Go back to now and read the named versions again: the server has lost the history that the page had read. */
+/** Go back to now and read the named versions again, because the server has lost the history that the page read. */
 function showOtherHistory() {
   timeline?.go(null);
   versionViewer.forget();
@@ -260,8 +260,8 @@ function showConflicts() {
 function restore(item) {
   timeline.go(null);
   const isAway = item.kind === "undo" && !["saved", "saving"].includes(workbook.connectionStatus);
-  if (isAway) return toast("An undo needs the server, which is not reached now.");
-  if (!restorer.restore(item)) toast("The sheet does not take this now. It stays in this list.", true);
+  if (isAway) return toast("An undo needs the server, which cannot be reached now.");
+  if (!restorer.restore(item)) toast("The sheet does not accept this now. It stays in this list.", true);
 }
 
 function dismiss(item) {
@@ -288,13 +288,13 @@ function showTitle(title = workbook.title) {
 }
 
 async function askTitle() {
-  if (!workbook.isOnline) return toast("You are offline. Titles are on the server.");
+  if (!workbook.isOnline) return toast("You are offline. A new title needs the server.");
   const save = (title) => server.post(server.path(name, `/rename${signed()}`), { title });
   const change = await retitle(find("#title"), workbook.title, save);
   if (change?.type === "renamed") showTitle(change.data.title);
 }
 
-/** The sheet was deleted and accepts no changes. Offer the page's copy, with its unsent changes, as a download. */
+/** Show that the sheet was deleted. Offer the page's copy, with its unsent changes, as a download. */
 function showGone() {
   canvases.now.endTyping();
   timeline?.go(null);
@@ -306,7 +306,7 @@ function showGone() {
     make("button", { type: "button", class: className, onclick: () => does().catch(complain) }, text);
   const deleted = make("b", {}, `“${workbook.title}” was deleted.`);
   find("#gone").replaceChildren(
-    make("p", {}, deleted, ` Below is what this window had of it${waits}.`),
+    make("p", {}, deleted, ` This window still shows its last known state${waits}.`),
     button("Download as .xlsx", downloadHere, "strong"),
     button("Discard", discard, "quiet"),
   );
@@ -394,6 +394,6 @@ function complain(error) {
 begin().catch((error) => {
   if (askForToken(error)) return;
   document.body.dataset.connectionStatus = "ended";
-  find("#opening").textContent = error.code === "not-found" ? "There is no sheet of this name here." : sentence(error);
+  find("#opening").textContent = error.code === "not-found" ? "Sheet not found." : sentence(error);
   find("#state").textContent = "";
 });

@@ -1,4 +1,4 @@
-// Engine: o-spreadsheet's model, as this page uses it. Only this file (and rebase.js) uses the engine's private names.
+// Engine: o-spreadsheet's model, as this page uses it. Only this file and rebase.js use the engine's private names.
 // The engine's version is pinned, and apps/sheet/tests/test_e2e.py tests each such use.
 
 import "./rebase.js";
@@ -225,8 +225,8 @@ export function moveSelection(model, { sheetId, col, row }) {
 
 /**
  * Return the positions after an undo or redo that `deliver` gives the model; null for a deleted position. How this
- * message moves cells depends on all messages after the one it undoes. So the positions are put at the end of the
- * engine's history for the moment, and the engine rebases them like unsent changes.
+ * message moves cells depends on all messages after the one it undoes. So the positions are temporarily put at the end
+ * of the engine's history, and the engine rebases them like unsent changes.
  */
 export function traced({ session: { revisions } }, positions, deliver) {
   const id = crypto.randomUUID();

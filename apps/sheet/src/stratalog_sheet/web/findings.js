@@ -4,7 +4,7 @@ import { make } from "./dom.js";
 
 const PLACES_SHOWN = 5;
 
-/** Show them until the dialog is closed. */
+/** Show the findings. Resolves when the dialog is closed. */
 export function showFindings(title, findings) {
   const lines = findings.map(({ text, count, where }) => {
     const more = count > PLACES_SHOWN ? ", …" : "";

@@ -38,11 +38,11 @@ function show() {
   find("#list").replaceChildren(...listed.map(line));
   if (focused) find(kind, lines().find(({ dataset }) => dataset.name === focused) ?? document)?.focus();
   if (listed.length) hint("");
-  else if (sheets.length) hint("No sheet is called that.");
+  else if (sheets.length) hint("No sheet has such a name.");
   else hint("No sheets yet. Begin an empty one, or drop an .xlsx or .csv file here.");
 }
 
-/** Return which line has the focus, and which part of it. */
+/** Return the name of the line that has the focus, and the selector of its focused part. */
 function focusIn(element) {
   const name = element?.closest?.("#list li")?.dataset.name;
   return { name, kind: element?.matches?.(".more") ? ".more" : "a" };
@@ -87,7 +87,7 @@ function moreOf(sheet) {
   return more;
 }
 
-/** Edit the title in place. The line is no link meanwhile. */
+/** Edit the title in place. Meanwhile the line is not a link. */
 async function rename({ name, title, incarnation }) {
   const link = linkOf(name);
   if (!link || isRetitling) return;
@@ -110,7 +110,7 @@ async function rename({ name, title, incarnation }) {
 async function remove({ name, title, version, incarnation }) {
   const called = `“${title || name}”`;
   const versions = version === 1 ? "its one version" : `all its ${version.toLocaleString("en")} versions`;
-  const text = `It goes for everybody, with ${versions}. Copies that were made of it stay. This cannot be undone.`;
+  const text = `It is deleted for all users, with ${versions}. Copies of it stay. This cannot be undone.`;
   if (!(await confirmInDialog({ title: `Delete ${called}?`, text, yes: "Delete" }))) return;
   try {
     await server.delete(server.path(name, "/"), { incarnation });
@@ -126,7 +126,7 @@ async function remove({ name, title, version, incarnation }) {
 }
 
 async function begin() {
-  const title = prompt("What shall the sheet be called?", "Untitled");
+  const title = prompt("The title of the sheet", "Untitled");
   if (!title?.trim()) return;
   const name = freshName(title);
   await server.put(`${server.path(name, "/")}?author=${encodeURIComponent(ownName())}`, { title: title.trim() });
@@ -141,7 +141,7 @@ async function take(file) {
   const name = freshName(title);
   await server.upload(server.path(name, "/import"), { file: file.name, title, author: ownName() }, file);
   const { findings } = await server.get(server.path(name, "/import-report"));
-  if (findings.length) await showFindings(`Not all of “${file.name}” came in`, findings);
+  if (findings.length) await showFindings(`Some parts of “${file.name}” were not imported`, findings);
   location.href = addressOf(organisation, name);
 }
 
@@ -158,7 +158,7 @@ function complain(error) {
 
 function tooMany({ details: { value, limit } }) {
   const [size, maximum] = [value, limit].map((count) => count.toLocaleString("en"));
-  return `This workbook is too large to be comfortable in a browser: ${size}, and the limit is ${maximum}.`;
+  return `This workbook is too large for a browser: ${size}, and the limit is ${maximum}.`;
 }
 
 /** @returns {HTMLElement[]} */

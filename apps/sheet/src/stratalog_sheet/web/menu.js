@@ -1,4 +1,4 @@
-// Menu: a short list of things to do below a button, or above it if there is no room. Arrows move, Escape closes.
+// Menu: a list of actions below a button, or above it if there is no room. Arrows move, Escape closes.
 
 import { make } from "./dom.js";
 

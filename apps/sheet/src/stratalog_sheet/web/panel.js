@@ -68,7 +68,7 @@ export class Panel extends EventTarget {
     this.refresh(0);
   }
 
-  /** Query again, once no other call has come for `afterMs`. */
+  /** Query again, once no further call has come for `afterMs`. */
   refresh(afterMs = SETTLE_MS) {
     if (!this.isOpen) return;
     clearTimeout(this.#settling);
@@ -142,7 +142,7 @@ export class Panel extends EventTarget {
     if (!name) return [make("p", { class: "hint" }, "Choose a cell to see who changed it, when, and from what.")];
     const entries = await this.#queries.blame({ name, tab });
     const head = make("h2", {}, name, make("small", {}, label));
-    if (!entries.length) return [head, make("p", { class: "hint" }, "Nobody has changed this cell.")];
+    if (!entries.length) return [head, make("p", { class: "hint" }, "This cell was never changed.")];
     return [head, make("ol", { class: "entries" }, ...entries.map((entry) => this.#entry(entry, this.#change(entry))))];
   }
 

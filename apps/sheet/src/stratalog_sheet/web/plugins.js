@@ -33,8 +33,8 @@ class MarksPlugin extends UIPlugin {
 }
 
 /**
- * Tells the page how cells move, each command once and in the coordinates of the optimistic state. The engine gives its
- * stateful plugins exactly that. Its stores get another client's command twice, and replayed commands as well.
+ * Tells the page how cells move: each command once, in the coordinates of the optimistic state. The engine gives that
+ * to its stateful plugins. Its stores get another client's command twice, and replayed commands as well.
  */
 class PositionsPlugin extends UIPlugin {
   constructor(config) {
@@ -63,8 +63,8 @@ class OnlinePlugin extends UIPlugin {
 }
 
 /**
- * Asks the user whether a first row of texts is a heading. The engine recognises a heading only if the cells below have
- * another type, and never in a single column. Otherwise it sorts the heading with the other rows.
+ * Asks the user whether a first row of texts is a heading. The engine recognises a heading only if a cell of the second
+ * row has another type than the one above it. Otherwise it sorts the heading with the other rows.
  */
 class SortPlugin extends registries.featurePluginRegistry.get("sort") {
   constructor(config) {

@@ -1,4 +1,4 @@
-// Presence: who else has the sheet open and where they are, carried by the live connection and shown by the engine.
+// Presence: the other users of the sheet and their positions. The live connection carries it, the engine shows it.
 
 const PAUSE_MS = 80;
 const NAME_CHARACTERS_MAX = 40;
@@ -53,8 +53,8 @@ export class Presence {
   }
 }
 
-// Others may send any presence. Only the parts that the engine can draw are used, under an id that no other connection
-// can take. If the server knows the principal, the name is the server's.
+// Other clients may send any presence. So only the parts that the engine can draw are used, under an id that another
+// connection cannot take. If the server knows the principal, the name is the server's.
 function person(connection, state, principal) {
   const { name: own, position } = Object(state);
   const name = principal ? principal.name || principal.id : (own ?? "");

@@ -3,7 +3,7 @@
 // cell: docs/concepts/sheet-engine-reports.md. The server's engines load this file as a script too, so it has no
 // exports.
 {
-  /** Marks an undo that is made in order. For an undo without it, all clients of a log follow the engine's own way. */
+  /** Marks an ordered undo. All clients of a log execute an undo without this mark in the engine's own way. */
   const IN_ORDER = "ordered";
   const { Model, registries } = globalThis.o_spreadsheet;
   const { session } = new Model();
@@ -31,7 +31,7 @@
     this.operations = [...before, operation, newOperation, ...after.map((waiting) => walk.pass(waiting))];
   };
 
-  /** Undo: move later operations by the inverse, which is itself moved past those in between. @this {any} */
+  /** Undo: move each later operation by the inverse, which is moved past the operations before it. @this {any} */
   Tree.undo = function (branch, operation) {
     this.inOrder ??= new Set();
     this.inOrder.delete(operation.id);
@@ -45,7 +45,7 @@
     moveBranches(this, without, new Walk(branch, inverse(operation.data.commands)));
   };
 
-  /** After a redo: make a lower branch anew from the one above, without its own undone operation. @this {any} */
+  /** After a redo: rebuild a lower branch from the one above, without its own undone operation. @this {any} */
   Tree.rebaseUp = function (branch) {
     const { previousBranch, branchingOperation } = this.findPreviousBranchingOperation(branch);
     if (!this.inOrder?.has(branchingOperation?.id)) return rebaseUp.call(this, branch);
@@ -75,8 +75,8 @@
 
   /**
    * Return the commands by which an undo or redo of an operation changes the present state: moved past later committed
-   * operations. `isPending(id)` tells the pending ones, which come after it. An undo may remove a line and, with it,
-   * lines that were added beside it; the result does not include these.
+   * operations. It is not moved past pending ones, for which `isPending(id)` is true. An undo may remove a line and,
+   * with it, lines that were added beside it; the result does not include these.
    * @this {any}
    */
   Tree.effectOf = function (id, isUndo, isPending) {
@@ -134,7 +134,7 @@
   const inverse = (commands) =>
     [...commands].reverse().flatMap((command) => registries.inverseCommandRegistry.get(command.type)(command));
 
-  /** Return executed commands as rebased by a waiting one, which moves the lines that they are about. */
+  /** Return executed commands rebased by a waiting command, which may move their lines. */
   function past(executed, waiting, transform) {
     const result = [];
     let left = [waiting];
@@ -160,7 +160,7 @@
     const at = startOf(command);
     if (own.type === "REMOVE_COLUMNS_ROWS") return addition(command, at - countBelow(own.elements, at));
     const start = startOf(own);
-    // In one gap, lines stay beside the line they were added to: own lines added before a line come after the others.
+    // If both add lines to one gap, own lines that were added before a line stay next to it, after the others.
     const isAfter = start < at || (start === at && own.position === "after");
     return addition(command, isAfter ? at + own.quantity : at);
   }

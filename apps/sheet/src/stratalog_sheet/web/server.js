@@ -29,7 +29,7 @@ export function askForToken({ details }) {
 }
 
 export class Server {
-  /** The incarnation of the sheet that requests name; empty for the present sheet of the name. */
+  /** The incarnation that requests state; empty for the sheet that has the name at present. */
   incarnation = "";
   #live = null;
 
@@ -42,7 +42,7 @@ export class Server {
     return `${this.base}/sheets/${encodeURIComponent(sheet)}${rest}`;
   }
 
-  /** Return the URL of a sheet's live connection: beside its log, or as a response said, then with the document. */
+  /** Return a sheet's live connection: the address that a response stated, with the document, else the log's own. */
   live(sheet) {
     const own = new URL(`${this.base}/logs/${encodeURIComponent(sheet)}/live`, location.href);
     own.protocol = location.protocol.replace("http", "ws");

@@ -3,4 +3,4 @@
 if (globalThis.o_spreadsheet && globalThis.owl) await import("./edit.js");
 else
   document.querySelector("#opening").textContent =
-    "The spreadsheet’s engine is not there yet. Run: stratalog sheet setup";
+    "The spreadsheet’s engine is not installed. Run: stratalog sheet setup";

@@ -30,7 +30,7 @@ export class Timeline extends EventTarget {
     this.#show();
   }
 
-  /** The versions that have a name. */
+  /** The versions with a name. */
   set names(versions) {
     const percent = ({ version }) => (100 * (version - this.#first)) / Math.max(1, this.#last - this.#first);
     this.#parts.ticks.replaceChildren(

@@ -94,7 +94,7 @@ export class Transport {
 
   /** Read new entries, since the server has `version`, or has an unknown version. */
   poke(version = Infinity) {
-    // An older version may be a late poke, or show that the server went back, so it leads to a read, too.
+    // An older version may be a late poke, or mean that the server went back to an older history. So read then, too.
     if (version === this.version) return;
     this.#isBehind = true;
     this.#failures = 0;

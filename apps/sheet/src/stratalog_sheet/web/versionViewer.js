@@ -85,7 +85,7 @@ export class VersionViewer {
 
   #make(version) {
     this.#transport = new Silent();
-    // Parse anew each time: a model may change its data, and the base is needed again.
+    // Parse the text each time, because a model may change its data, and the base is needed again.
     const data = JSON.parse(this.#base.text);
     const options = { client: CLIENT, transport: this.#transport, isReadOnly: true, page: this.#page };
     this.model = makeModel(data, this.#between(this.#base.version, version), options);

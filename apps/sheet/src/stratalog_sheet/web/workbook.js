@@ -162,7 +162,7 @@ export class Workbook extends EventTarget {
     if (typed === known) throw new StratalogError("not-found", "the sheet was deleted, and its name was reused");
     // Another tab has cached the new sheet, so the snapshot below these changes is gone. Drop them.
     cached.pending = null;
-    const text = "changes that waited here were made to a sheet of this name that was deleted";
+    const text = "pending changes were dropped, because they belong to a deleted sheet of this name";
     this.#announce("error", new StratalogError("conflict", text));
   }
 
@@ -210,7 +210,8 @@ export class Workbook extends EventTarget {
   }
 
   #announceLoss() {
-    const text = "the server went back to an older state of this sheet. What came after it is gone, what waits is not";
+    const text =
+      "the server went back to an older state of this sheet. Later versions are lost, your pending changes are kept";
     this.#announce("error", new StratalogError(LOST, text));
   }
 

@@ -1,10 +1,10 @@
-// How many cells, rows and columns zones have, in words.
+// Zone words: the numbers of cells, rows and columns in zones, as text.
 
 const CELLS_COUNTED_MAX = 10_000;
 
 /**
- * What zones cover, as in "2 cells and 1 row"; empty without zones. A row or column has no last cell. Cells of several
- * zones count once; beyond CELLS_COUNTED_MAX they are not counted.
+ * Return the cells that zones cover, as in "2 cells and 1 row"; empty without zones. A row or column has no last cell.
+ * A cell in several zones counts once. More than CELLS_COUNTED_MAX cells are "many cells".
  */
 export function zoneWords(zones) {
   const [cells, rows, columns] = [new Set(), new Set(), new Set()];
