@@ -60,7 +60,7 @@ class FileRights:
     def verdict(self, filename: str) -> Verdict:
         """Return the decision on a file that the table's log names and to which the table has no reference."""
         if not self._folder.holds(filename) or filename.startswith(f"{REGISTER}/"):
-            return Verdict.FORGET  # The name is no data file's, whichever program put it into the log.
+            return Verdict.FORGET  # The name is not a data file's. Any program may have put it into the log.
         owner = owner_of(filename)
         if owner == self._incarnation or (not owner and self._is_owner):
             return Verdict.RETAIN if self._is_shared(filename) else Verdict.DELETE
@@ -72,7 +72,7 @@ class FileRights:
         return Verdict.FORGET if self._is_shared(filename) else Verdict.DELETE
 
     def own_files(self, view: TableView) -> Iterator[DataFile]:
-        """Yield the table's files in the folder, tracked or not: by their names, or left behind by a clear."""
+        """Yield the table's files, tracked or not: those with its incarnation in the name, and those of a clear."""
         for file in self._folder.list(self._incarnation):
             if owner_of(file.filename) == self._incarnation:
                 yield file
@@ -83,7 +83,7 @@ class FileRights:
                 yield DataFile(name, written_ms)
 
     def retire(self) -> None:
-        """Remove a deleted table from the register, unless files of the table remain, which relatives need."""
+        """Remove a deleted table from the register, unless relatives still need some of its files."""
         if next(self._folder.list(self._incarnation), None) is None:
             self._register.remove()
             self._folder.remove_empty(self._incarnation)

@@ -38,8 +38,8 @@ class Job(msgspec.Struct, frozen=True):
     """The state of a job. Versions are the table's; 0 for an event that has not happened.
 
     status: created — references wait for it. committed — its last references were replaced. failed — a commit of it was
-    refused, and references may still wait. cleared — the table was cleared before the job was done. ingested — its
-    files were added. cancelled — its references were taken from it.
+    refused, and references may still wait. cleared — the table was cleared before the job was done, or the versions in
+    which the job ended were forgotten. ingested — its files were added. cancelled — its references were unassigned.
     """
 
     job: str
@@ -165,7 +165,7 @@ class JobTracker:
         try:
             events = [event for version in self._table.versions(after, upto) for event in events_of(version)]
         except VersionForgotten:
-            # The versions between were forgotten. Close all known jobs, and start from the jobs under way at the floor.
+            # The versions between were forgotten. Close the jobs that wait, and add those that wait at the floor.
             floor = self._table.log.floor()
             events, upto = [["cleared", after], *_standing(TableView(self._table.at(floor)))], floor
         table = self._table.log.record.incarnation
@@ -250,7 +250,7 @@ _EVENT_READERS: Mapping[str, Callable[[int, Any, str | None], Iterator[Event]]] 
 
 
 def _standing(view: TableView) -> Iterable[Event]:
-    """Return the jobs under way at the floor, as events."""
+    """Return the jobs for which references wait in a view, as events."""
     return (["assigned", view.version, *job] for job in view.jobs())
 
 

@@ -37,7 +37,7 @@ INNER = "inner"
 """The field with the number of inner partitions (not leaves) that hold references; absent if there are none."""
 
 COLLECTED = "collected/"
-"""Prefix of the keys of files whose data was collected before a transaction added them. None can be added later."""
+"""Prefix of the keys of files that were collected before a transaction added them. No transaction can add them."""
 
 COLUMN = "column/"
 """Prefix of the keys of value columns, by number: `[name, type]`. They are known if `Meta.has_columns` is True."""

@@ -29,7 +29,7 @@ __all__ = ["Ingested", "RowSource", "bounds_of", "data_files_of", "ingest", "new
 
 
 class RowSource(msgspec.Struct, frozen=True):
-    """The client that adds rows, and the number of its batch: 1, 2, 3 … A batch that is sent again is added once."""
+    """The client that adds rows, and the number of its batch: 1, 2, 3 … A repeated batch is added only once."""
 
     client: str
     number: int
@@ -54,8 +54,8 @@ def data_files_of(table: Table) -> DataFiles:
     meta = view.meta
     folder = DataFolder(open_location(table.store, meta.data))
     register = table.register(folder)
-    # Enter a table that only reads too: a copy's entry keeps the files that it tracks. If the entry fails, the files
-    # can still be read.
+    # Enter the table even if the caller only reads: the entry of a copy protects the files that the copy tracks. If
+    # the entry fails, the files can still be read.
     with suppress(OSError, DataFolderTaken):
         if not folder.is_empty():
             register.enter()

@@ -190,7 +190,7 @@ class Table:
         return self._commit("claim_job", ClaimJob(job, partition, worker, seen))
 
     def cancel_job(self, job: str, partition: str) -> int:
-        """Take all references of a partition from a job. The commit of a worker that is doing it is then refused."""
+        """Unassign all references of a partition from a job. The commit of a worker that does it is then refused."""
         return self._commit("cancel_job", CancelJob(job, partition))
 
     def set_aside_files(self, files: Sequence[FileDamage]) -> int | None:
@@ -206,8 +206,8 @@ class Table:
     def set_columns(self, columns: Sequence[ValueColumn], *, add: bool = False, widen: bool = False) -> int:
         """Set, add or widen value columns. Raises Invalid, LimitExceeded and TransactionRefused.
 
-        A table without declared columns gets these. In any other table ``add`` allows new columns, and ``widen`` allows
-        wider types.
+        A table without declared columns gets exactly these. In any other table ``add`` allows new columns, and
+        ``widen`` allows wider types.
         """
         check_columns(columns)
         return self._commit("set_columns", SetColumns(tuple(columns), add, widen))
@@ -227,7 +227,7 @@ class Table:
         return self._commit("initialise_partitions", Partitions(tuple(tree)), len(tree))
 
     def reinitialise(self, points: Sequence[Key] = ()) -> int:
-        """Forget all files and replace the tree, in one version."""
+        """Stop tracking all files and replace the tree, in one version."""
         tree = self._tree(points)
         return self._commit("reinitialise", Partitions(tuple(tree)), len(tree))
 
@@ -266,7 +266,7 @@ class Table:
         Raises Conflict if the table's retention covers a version below it; nothing is deleted then.
         """
         self._check_promise(version)
-        # The tracker follows the log. Versions that it has not read by now would be lost to it.
+        # The tracker reads the log. It could never read versions that are deleted before it reads them.
         self.jobs.catch_up(version)
         return self.document.forget_below(version)
 
