@@ -176,5 +176,5 @@ def _layouts() -> Iterator[tuple[str, bytes]]:
 
 
 def _other_schema() -> bytes:
-    """Return a file without an Arrow schema, whose writer is named like the key of one."""
+    """Return a file without an Arrow schema. The name of its writer is the metadata key of such a schema."""
     return parquet(plain(), store_schema=False).replace(b"parquet-cpp-arrow", b"ARROW:schema-ARRO")

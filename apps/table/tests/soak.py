@@ -158,7 +158,7 @@ def _is_in(at: Site, processes: int, batches: int) -> bool:
 
 
 def _check(at: Site, rows: int, rows_max: int) -> int:
-    """Run maintenance until it finds no work, check that each row is there once, and return the number of rows."""
+    """Run maintenance until it finds no work, check that the table has each row once, and return the number of rows."""
     with stratalog.open(at.store) as store:
         table = open_table(store, "acme", "events")
         data_files = data_files_of(table)

@@ -47,7 +47,7 @@ class DataFileDamaged(Corrupt):
 
 
 class DataFiles:
-    """The data files of a table. The first write checks, with ``require_owner``, that the folder is the table's."""
+    """The data files of a table. Before the first write, ``require_owner`` checks that the table may write there."""
 
     def __init__(
         self,
@@ -98,7 +98,7 @@ class DataFiles:
     def read(self, filename: str, region: Region, columns: Sequence[str] | None = None) -> pa.Table:
         """Return the rows of a file in a region, in order.
 
-        Raises FileNotFoundError if the file was collected, Invalid, and DataFileDamaged.
+        Raises FileNotFoundError if the file does not exist, Invalid, and DataFileDamaged.
         """
         wanted = self.rows_schema
         if wanted is not None and columns is not None:

@@ -73,7 +73,7 @@ class JobTracker:
     def job(self, job: str, partition: str = "", *, version_min: int | None = None) -> Job | None:
         """Return a job, or None if it is unknown, as of ``version_min`` or newer; without it, as of the newest version.
 
-        A merge job is named with its partition; an ingest job has no partition.
+        A merge job is identified with its partition; an ingest job has no partition.
         """
 
         def query(document: Document) -> Job | None:
@@ -152,7 +152,7 @@ class JobTracker:
         followed = view.get(TABLE)
         if followed is not None:
             return bool(followed == self._table.log.record.incarnation)
-        # A model from before the field existed. A model is always younger than its table.
+        # Older models lack the field. A model is younger than its table, or it belongs to an earlier incarnation.
         return document.log.record.created_ms >= self._table.log.record.created_ms
 
     def _follow(self, document: Document, version_min: int | None) -> int:

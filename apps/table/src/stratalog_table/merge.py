@@ -44,7 +44,7 @@ def merged(schema: Schema, inputs: Iterable[Iterator[pa.Table]]) -> Iterator[pa.
 def _in_order(schema: Schema, inputs: Iterable[Iterator[pa.Table]]) -> Iterator[pa.Table]:
     """Yield the merged rows step by step. Each step takes the rows up to the smallest of the heads' last keys.
 
-    Every later row of every input has a key at or above that bound, so no later row belongs before the step.
+    Every later row of every input has a key at or above that bound, so the steps are in order.
     """
     heads = [head for position, rows in enumerate(inputs) if (head := _Head(schema, rows, position)).advance()]
     while heads:
@@ -89,7 +89,7 @@ class _Head:
         """Return the unmerged rows up to and including a key, and count them as merged. Raises OutOfOrder."""
         positions = range(self._part.num_rows)
         stop = bisect_right(positions, bound, lo=self._start, key=self._key)
-        # In sorted rows, a last key at or below the bound leaves no row. Such a row would be merged too late or never.
+        # If the part were sorted, no row could remain here. A remaining row would be merged too late or never.
         if stop < len(positions) and self.last <= bound:
             raise OutOfOrder(self._position)
         rows = self._part.slice(self._start, stop - self._start)

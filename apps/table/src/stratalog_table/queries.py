@@ -247,7 +247,7 @@ class TableView:
                 beyond = edge
 
     def _leaf_rows(self, edge: str, *, with_references: bool) -> Iterator[tuple[Holding, tuple[FileReference, ...]]]:
-        """Yield the leaves from those that end at ``edge`` on, in order. A seek skips a long run of unwanted rows."""
+        """Yield the leaves that end at or after ``edge``, in order. A seek skips a long run of unwanted rows."""
         prefix = self._layout.leaf()
         rows = self._view.scan(prefix, after=prefix + edge)
         leaf: Holding | None = None

@@ -113,8 +113,8 @@ class Table:
         return self.at().unreferenced(version)
 
     def cleared_ms(self) -> int:
-        """Return when the table was last cleared, if rows of before the clear are left. Return 0 if no row is left, or
-        if the version of the clear was forgotten.
+        """Return when the table was last cleared. Return 0 if no row from before the clear is left, or if the version
+        of the clear was forgotten.
         """
         version = self.at().cleared_in()
         try:
@@ -261,7 +261,7 @@ class Table:
         return self.document.snapshot()
 
     def forget_below(self, version: int) -> int:
-        """Delete the log below a version. Before that the job tracker reads up to it, and the base is verified.
+        """Delete the log below a version, after the job tracker has read it and a snapshot of the version is verified.
 
         Raises Conflict if the table's retention covers a version below it; nothing is deleted then.
         """
@@ -336,7 +336,8 @@ def create_table(
     ``retention_days`` after the last version that needs them. A creation that was interrupted is resumed.
 
     Raises Conflict if a log of that name exists, Invalid, and DataFolderTaken if the folder is not empty or belongs to
-    another table. Nothing is created then.
+    another table. Nothing is created then. Raises TransactionRefused for a schema, columns or a retention that the
+    transaction rejects: the log then exists without a table, and its name stays in use.
     """
     if not schema.keys:
         raise Invalid("a table needs at least one key column")

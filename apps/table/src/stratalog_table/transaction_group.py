@@ -135,7 +135,7 @@ class Committer:
             self._document.snapshot()
 
     def _let_others_come(self) -> None:
-        """Wait for as many callers as the last commit served, for at most a fifth of its time, bounded to 1 to 4 ms.
+        """Wait up to a fifth of the last commit's time, but 1 to 4 ms, for as many callers as that commit served.
 
         Callers that were just answered usually call again at once. Without the pause they would miss this commit and
         wait for all of the next one.
