@@ -1,4 +1,4 @@
-"""The stores on which every transaction of a table is tried."""
+"""Stores for the tests of tables: each transaction is tested on every backend."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ names = itertools.count()
 
 @pytest.fixture(scope="session")
 def dynamo(aws: Emulator) -> Iterator[DynamoIndex]:
-    """One index for all tests; each has tables of its own names."""
+    """One index for all tests. The table of each test has a name of its own."""
     index = dynamo_index(aws)
     yield index
     index.close()
@@ -32,7 +32,7 @@ def dynamo(aws: Emulator) -> Iterator[DynamoIndex]:
 
 @pytest.fixture(params=["memory", "sqlite", "dynamodb"])
 def store(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Store]:
-    """A store on each backend of the index."""
+    """A store, once on each backend of the index."""
     if request.param == "memory":
         yield memory_store()
     elif request.param == "sqlite":
@@ -46,5 +46,5 @@ def store(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Store]:
 
 @pytest.fixture
 def table(store: Store) -> Table:
-    """A table of one partition, on each backend."""
+    """A table with one partition, once on each backend."""
     return table_of(store, f"events-{next(names)}", LONG)

@@ -1,4 +1,4 @@
-"""What the tests of tables share: small tables on any backend, and what they are asked."""
+"""Helpers of the table tests: small tables on any backend, transactions, and assertions."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ TWO = Schema((Column("id", "long"), Column("name", "string")))
 
 
 def memory_store(clock: ManualClock | None = None, index: Any = None, **settings: Any) -> Store:
-    """A store in memory that goes by a test's clock."""
+    """Return a store in memory that uses a test's clock."""
     clock = clock or ManualClock()
     environment = Environment(
         index or MemoryIndex(), MemoryBlobs(clock), clock, LogSettings(**settings), background=InlineTasks()
@@ -45,17 +45,17 @@ def memory_store(clock: ManualClock | None = None, index: Any = None, **settings
 
 
 def system_store() -> Store:
-    """A store in memory that goes by the machine's clock, as files on disk do."""
+    """Return a store in memory that uses the machine's clock, as the times of files on disk do."""
     return stratalog.open("memory:")
 
 
 def table_of(store: Store, name: str = "events", schema: Schema = LONG, points: Sequence[Any] = ()) -> Table:
-    """A new table."""
+    """Create a table."""
     return create_table(store, "acme", name, schema, points)
 
 
 def reopened(table: Table) -> Table:
-    """The table as another process has it: nothing is remembered."""
+    """Open the table as another process would, with empty caches."""
     from stratalog_table import open_table
 
     table.store.environment.chunk_cache = ByteCache(CHUNK_CACHE_BYTES_MAX)
@@ -63,31 +63,31 @@ def reopened(table: Table) -> Table:
 
 
 def leaves(table: Table) -> list[str]:
-    """The leaves in order of region."""
+    """Return the ids of the leaves, in order of region."""
     return [one.partition for one in table.at().holdings() if one.leaf]
 
 
 def new_file(filename: str, *references: tuple[str, int], partition: str = "root", rows: int = 100) -> NewFile:
-    """A file on one partition, or on those given with their rows."""
+    """Return a file on one partition, or on the given partitions with the given numbers of rows."""
     chosen = references or ((partition, rows),)
     whole = len(chosen) == 1
     return NewFile(filename, tuple(NewReference(id, count, complete=whole) for id, count in chosen))
 
 
 def assignment(job: str, *filenames: str, partition: str = "root") -> Assignment:
-    """References for a job."""
+    """Return an assignment of references to a job."""
     return Assignment(job, partition, filenames)
 
 
 def replacement(
     job: str, *inputs: str, output: str = "", partition: str = "root", rows: int = 100
 ) -> ReplaceFileReferences:
-    """What a job has done."""
+    """Return the result of a job."""
     return ReplaceFileReferences(job, partition, inputs, Output(output or f"{job}.parquet", rows))
 
 
 def halves(filename: str, parent: str, children: Sequence[str], rows: int) -> Split:
-    """A reference split in two, by halves that add up."""
+    """Return a split of a reference into two halves whose rows add up."""
     left = rows // 2
     pieces = tuple(
         NewReference(child, count, approximate=True, complete=False)
@@ -97,18 +97,18 @@ def halves(filename: str, parent: str, children: Sequence[str], rows: int) -> Sp
 
 
 def children_of(table: Table, partition: str = "root") -> tuple[str, ...]:
-    """The children of a partition, the left one first."""
+    """Return the children of a partition, the left one first."""
     return table.at().partition(partition).children
 
 
 def leaf(id: str, low: str, high: str | None, parent: str | None = None) -> Partition:
-    """A leaf of one column."""
+    """Return a leaf in a table with one key column."""
     return Partition(id, ((low, high),), parent)
 
 
 @contextmanager
 def refused(kind: str, *reasons: str) -> Iterator[None]:
-    """Expect a refusal of a kind with exactly these texts."""
+    """Expect that the block is refused with a kind and exactly these reasons."""
     with pytest.raises(TransactionRefused) as caught:
         yield
     assert [failure.reason for failure in caught.value.failures] == [*reasons]
@@ -116,7 +116,7 @@ def refused(kind: str, *reasons: str) -> Iterator[None]:
 
 
 def rows_held(table: Table) -> int:
-    """The rows of all references together, which the tallies of the partitions must agree on."""
+    """Return the number of rows of all references, and check that the tallies of the partitions have the same sum."""
     view = table.at()
     rows = sum(reference.rows for reference in view.file_references())
     assert rows == sum(holding.tally.rows for holding in view.holdings())

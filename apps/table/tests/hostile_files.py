@@ -1,4 +1,4 @@
-"""Hostile input files: damaged, unusual and useless Parquet, and what only looks like it."""
+"""Hostile input files: damaged, unusual and useless Parquet files, and files that are not Parquet."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ NOON = datetime.fromisoformat("2026-11-24T12:00:00.123456")
 
 
 def hostile_files() -> Iterator[tuple[str, bytes]]:
-    """Files by a name for each."""
+    """Yield each file as its name and its bytes."""
     yield from _no_parquet()
     yield from _damaged()
     yield from _columns()
@@ -29,14 +29,14 @@ def hostile_files() -> Iterator[tuple[str, bytes]]:
 
 
 def parquet(rows: pa.Table, **options: Any) -> bytes:
-    """Rows as a file."""
+    """Return the bytes of a Parquet file with the rows."""
     body = io.BytesIO()
     pq.write_table(rows, body, **options)
     return body.getvalue()
 
 
 def plain(count: int = ROWS) -> pa.Table:
-    """Rows that any table with a key of numbers takes."""
+    """Return rows that fit a table with the integer key ``id``."""
     return pa.table({"id": [*range(count)], "text": [f"text {number}" for number in range(count)]})
 
 
@@ -176,5 +176,5 @@ def _layouts() -> Iterator[tuple[str, bytes]]:
 
 
 def _other_schema() -> bytes:
-    """A file whose stored Arrow schema is nonsense."""
+    """Return a file without an Arrow schema. The name of its writer is the metadata key of such a schema."""
     return parquet(plain(), store_schema=False).replace(b"parquet-cpp-arrow", b"ARROW:schema-ARRO")

@@ -1,6 +1,7 @@
-"""A table in plain dictionaries, as the reference describes it: what the table is held against after each step.
+"""A model of a table in plain dictionaries. The random workload compares the table with it after each step.
 
-Each transaction answers the reason for which it is refused, or None; a reason that ends in a colon is how it begins.
+Each transaction returns the reason of its refusal, or None. A reason that ends in a colon is only the start of the
+reason that the table must give.
 """
 
 from __future__ import annotations
@@ -28,37 +29,37 @@ REASONS_KEPT = 10
 
 
 class Refusal(Exception):
-    """A check failed."""
+    """A check of a transaction failed."""
 
 
 class Model:
-    """Files with their references, the tree, what was declared garbage, and what became of jobs."""
+    """The files with their references, the tree, the files that were declared garbage, and the state of the jobs."""
 
     def __init__(self, root: Partition) -> None:
         self.files: dict[str, Places] = {}
         self.tree: dict[str, Partition] = {root.id: root}
         self.lost: dict[str, int] = {}
-        """Files without references, and the version that took the last one."""
+        """The files without references, each with the version that removed its last reference."""
 
         self.collected: set[str] = set()
         self.jobs: dict[tuple[str, str], Job] = {}
 
-    # Looking
+    # Queries
 
     def references(self) -> list[FileReference]:
-        """All, in order of file and partition."""
+        """Return all references, in order of file and partition."""
         return [self.files[name][id] for name in sorted(self.files) for id in sorted(self.files[name])]
 
     def on(self, partition: str) -> list[FileReference]:
-        """Those on a partition, in order of file."""
+        """Return the references on a partition, in order of file."""
         return [one for one in self.references() if one.partition == partition]
 
     def leaves(self) -> list[Partition]:
-        """In order of id."""
+        """Return the leaves, in order of id."""
         return [self.tree[id] for id in sorted(self.tree) if self.tree[id].is_leaf]
 
     def waiting(self) -> dict[tuple[str, str], int]:
-        """How many references wait for each job."""
+        """Return the number of references that wait for each job."""
         found: dict[tuple[str, str], int] = {}
         for one in self.references():
             if one.job is not None:
@@ -72,7 +73,7 @@ class Model:
             parent = self.tree[parent].parent
 
     def leaves_with(self, keys: Sequence[str]) -> list[str]:
-        """The leaves in whose region a row lies: one."""
+        """Return the leaves whose region contains a row with these keys. In a correct tree that is one leaf."""
         return [one.id for one in self.leaves() if contains(one.region, keys)]
 
     # Files
@@ -165,10 +166,10 @@ class Model:
             self.clear(version)
         return None
 
-    # One request each
+    # Single requests
 
     def _all(self, version: int, act: object) -> str | None:
-        """All of a transaction, or none of it and the reason."""
+        """Run a transaction. If a check fails, undo the transaction and return the reason."""
         before = {name: dict(places) for name, places in self.files.items()}
         try:
             act()  # type: ignore[operator]
@@ -297,7 +298,7 @@ class Model:
 
 
 def sound(schema: Schema, tree: Iterable[Partition]) -> bool:
-    """Whether partitions are one whole tree, looked at leaf by leaf: a parent is its two children, and they meet."""
+    """Return whether partitions are one complete tree: each parent has two children that meet and fill it."""
     known = {one.id: one for one in tree}
     roots = [one for one in known.values() if one.parent is None]
     inner = [one for one in known.values() if not one.is_leaf]

@@ -1,4 +1,4 @@
-"""Bugs planted in the table, one at a time. The random workload must catch each, by a checker that is named for it."""
+"""Bugs that are planted in the table, one at a time. One of the checkers named for a bug must catch it."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ __all__ = ["MUTANTS", "Mutant", "hunt"]
 
 
 class Mutant(msgspec.Struct, frozen=True):
-    """A planted bug: ``apply`` makes a context in which it lives, ``caught_by`` names the checkers that may find it."""
+    """A planted bug. ``apply`` returns a context with the bug; ``caught_by`` names the checkers that may find it."""
 
     name: str
     apply: Callable[[], AbstractContextManager[None]]
@@ -33,7 +33,7 @@ class Mutant(msgspec.Struct, frozen=True):
 
 
 def hunt(mutant: Mutant, seeds: Iterable[int]) -> Catch:
-    """Run seeds with the bug alive until one fails. Good: a checker that was named saw it."""
+    """Run seeds with the bug until one fails. The catch is good if a checker in ``caught_by`` found it."""
     count = 0
     with mutant.apply():
         for count, seed in enumerate(seeds, 1):
@@ -45,7 +45,7 @@ def hunt(mutant: Mutant, seeds: Iterable[int]) -> Catch:
 
 
 def nothing(*args: Any, **options: Any) -> None:
-    """Whatever it was, it is not done."""
+    """Do nothing, in place of the real function."""
 
 
 _add_file = TableDraft.add_file
@@ -60,7 +60,7 @@ _check_pieces = references._check_pieces
 
 
 def _add_unchecked(self: TableDraft, filename: str, references: Sequence[NewReference]) -> None:
-    """A file that is there is added once more."""
+    """Add a file even if the table tracks it already."""
     if self.is_tracked(filename):
         self.forget_file(filename)
     _add_file(self, filename, references)
@@ -82,17 +82,17 @@ def _delete_referenced(draft: Draft, args: Any) -> None:
 
 
 def _one_off(self: TableTally, reference: FileReference, by: int) -> TableTally:
-    """A reference that is taken away is still counted."""
+    """Keep counting the file of a removed reference."""
     return TableTally(self.files + max(by, 0), self.rows + by * reference.rows, self.sure)
 
 
 def _all_sure(self: TableTally, reference: FileReference, by: int) -> TableTally:
-    """What is counted roughly counts as exact."""
+    """Count the rows of an approximate reference as exact."""
     return TableTally(self.files + by, self.rows + by * reference.rows, self.sure + by * reference.rows)
 
 
 def _gone_too_soon(self: TableDraft, filename: str, source: str, targets: Sequence[str]) -> None:
-    """A file that is off one partition is taken for garbage, though another holds it too."""
+    """Record a file as unreferenced when it loses one reference, although it has others."""
     _relocate(self, filename, source, targets)
     if not targets:
         self.draft.put(self.layout.unreferenced(filename), None)
@@ -110,13 +110,13 @@ def _tally_stays(self: TableDraft, reference: FileReference, moved_to: Sequence[
 
 
 def _job_counted_once(self: TableDraft, job: str, partition: str, by: int) -> None:
-    """However many references a job is given, one is counted."""
+    """Count one reference per job, however many it gets."""
     if by < 0 or self.draft.get(self.layout.job(job, partition)) is None:
         _count_job(self, job, partition, by)
 
 
 def _rows_forgotten(held: TableDraft, reference: FileReference, pieces: tuple[NewReference, ...]) -> None:
-    """Pieces need not add up."""
+    """Accept pieces whose rows do not add up."""
     whole = sum(one.rows for one in pieces)
     _check_pieces(held, msgspec.structs.replace(reference, rows=whole), pieces)
 
@@ -126,25 +126,25 @@ def _a_leaf_short(held: TableDraft, wanted: Iterable[Partition]) -> None:
 
 
 def _first_leaf_lost(top: Partition, edges: Sequence[str], new_id: Callable[[], str]) -> list[Partition]:
-    """Of many split points the first is left out."""
+    """Omit the first of several split points."""
     return _grown(top, edges[1:] if len(edges) > 2 else edges, new_id)
 
 
 def _inner_uncounted(self: TableDraft, partition: Partition) -> None:
-    """A leaf with references that is split is not remembered as one that holds any."""
+    """Do not count a split leaf as an inner partition with references."""
     count, self._count_inner = self._count_inner, nothing  # type: ignore[method-assign]
     _put_partition(self, partition)
     self._count_inner = count  # type: ignore[method-assign]
 
 
 def _split_tally_lost(self: TableDraft, partition: Partition) -> None:
-    """What a leaf held is forgotten when it is split."""
+    """Lose the tally of a leaf that is split."""
     _put_partition(self, partition)
     self._tallies[partition.id] = TableTally()
 
 
 def _mark_stays(self: TableDraft, filename: str) -> None:
-    """A file that is gone still waits to be collected."""
+    """Leave the row of an unreferenced file when the file is forgotten."""
     self.draft.delete(self.layout.file(filename))
 
 
@@ -154,7 +154,7 @@ def _initialised_over_files(draft: Draft, args: Any) -> None:
 
 
 def _forgets_too_much(draft: Draft, args: Any) -> None:
-    """Purge takes the rows of today with those of yesterday."""
+    """Purge rows of the current collections too."""
     meta = table_draft.meta_of(draft)
     for name in ("file", "of", "unreferenced"):
         for key in list(draft.keys(f"{name}{meta.files}/"))[: args["limit"]]:
@@ -163,7 +163,7 @@ def _forgets_too_much(draft: Draft, args: Any) -> None:
 
 
 def _still_inner(draft: Draft, args: Any) -> None:
-    """After a clear some partition that was split is said to hold references."""
+    """Leave the count of inner partitions with references after a clear."""
     inner = draft.get("inner")
     _clear_files(draft, args)
     draft.put("inner", inner)
@@ -173,7 +173,7 @@ _clear_files = partitions.clear_files
 
 
 def _leaves_unwritten(draft: Draft, args: Any) -> None:
-    """A clear does not say of each leaf that it is empty."""
+    """Clear without writing the empty tallies of the leaves."""
     meta = table_draft.meta_of(draft)
     table_draft.put_meta(draft, msgspec.structs.replace(meta, files=meta.files + 1))
     draft.delete("inner")
@@ -185,7 +185,7 @@ def _rejection_untold(version: int, args: Any, reason: str | None) -> Iterator[A
 
 
 def _a_version_behind(self: JobTracker, document: Any, after: int, upto: int) -> None:
-    """Read at version n the tracker has not heard of n."""
+    """Advance the tracker to a version without the events of that version."""
     events = [event for one in self._table.versions(after, upto) if one.version < upto for event in jobs.events_of(one)]
     document.mutate("track", {"after": after, "upto": upto, "events": events})
 
@@ -197,12 +197,12 @@ def _since_before(self: TableView, upto: int) -> Iterator[str]:
 
 
 def _below_only(self: TableView, leaves: Any, region: Region) -> list[Any]:
-    """A range without what lies above its leaves."""
+    """Omit the partitions above the leaves from a range."""
     return []
 
 
 def _early_end(self: TableView, region: Region) -> Iterator[Any]:
-    """Of leaves in order the last one is taken to end the range before it does."""
+    """Omit the last leaf of a range."""
     found = list(_in_order(self, region))
     return iter(found[:-1] if len(found) > 1 else found)
 
@@ -211,12 +211,12 @@ _in_order = TableView._leaves_in_order
 
 
 def _young_too(self: Table, time_ms: int) -> Iterator[str]:
-    """Whatever has no reference is garbage, however young."""
+    """Treat every file without references as garbage, whatever its age."""
     return self.at().unreferenced(self.version)
 
 
 def _referenced_too(self: Table, time_ms: int) -> Iterator[str]:
-    """A file that is referenced counts as garbage."""
+    """Treat a referenced file as garbage."""
     yield from _unreferenced_before(self, time_ms)
     yield from [one.filename for one in self.at().file_references()[:1]]
 
@@ -229,12 +229,12 @@ def _untold(version: int, args: Any, reason: str | None) -> Iterator[Any]:
 
 
 def teller(name: str, bug: Callable[..., Iterator[Any]]) -> Callable[[], AbstractContextManager[None]]:
-    """Another function in the place of one that tells the tracker."""
+    """Return a context in which ``bug`` reads the tracker's events of one kind of transaction."""
     return replaced(jobs, "_EVENT_READERS", {**jobs._EVENT_READERS, name: bug})
 
 
 def mutator(name: str, bug: Callable[[Draft, Any], None]) -> Callable[[], AbstractContextManager[None]]:
-    """Another function in the place of a transaction."""
+    """Return a context in which ``bug`` replaces a mutator."""
     return replaced(handle, "RULES", Rules({**handle.MUTATORS, name: bug}))
 
 

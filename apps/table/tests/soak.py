@@ -1,8 +1,9 @@
-"""Rows in, rows out, whoever dies: ``python -m apps.table.tests.soak --rows 5000000 --processes 4 --seed 7``.
+"""A soak of processes that are killed: ``python -m apps.table.tests.soak --rows 5000000 --processes 4 --seed 7``.
 
-Each process brings rows of its own into one table and, between batches, splits leaves, moves references, merges files,
-collects garbage and scans. They are killed at random, and started again at once. In the end every row is there once.
-With ``--store aws-local`` the table's log is in DynamoDB and its data in S3, both emulated on this machine.
+Each process ingests its own rows into one table. Between batches it splits leaves, moves references, merges files,
+collects garbage or reads a leaf. The soak kills processes at random and restarts them at once. At the end the table
+must have each row exactly once. With ``--store aws-local`` the table's log is in DynamoDB and its data in S3, both
+emulated on this machine.
 """
 
 from __future__ import annotations
@@ -41,7 +42,7 @@ RESTARTS_MAX = 10_000
 
 
 class Site(NamedTuple):
-    """Where a soak takes place: its store, its data files, and a folder for what its processes complain of."""
+    """The locations of a soak: its store, its data files, and a folder for the errors of its processes."""
 
     store: str
     data_files: str
@@ -50,7 +51,7 @@ class Site(NamedTuple):
 
 @contextmanager
 def site(name: str, folder: Path) -> Iterator[Site]:
-    """A folder, or ``aws-local``: services that end with the block. They are found by environment variables."""
+    """Yield locations in a folder or, for ``aws-local``, in emulated services that run until the end of the block."""
     if name == "folder":
         yield Site(str(folder / "store"), (folder / "lake").as_uri(), folder)
         return
@@ -69,9 +70,9 @@ def site(name: str, folder: Path) -> Iterator[Site]:
 def soak(
     rows: int, processes: int, seed: int, pause: float, at: Site, batch_rows: int = BATCH_ROWS, kills_min: int = 1
 ) -> dict[str, int]:
-    """Run it all, until all rows are in and enough was killed; what was done.
+    """Run until all rows are in the table and ``kills_min`` processes were killed. Return the counts of both.
 
-    Raises AssertionError where a row is missing or there twice.
+    Raises AssertionError if a row is missing or duplicated.
     """
     chance = random.Random(seed)
     batches = -(-rows // (processes * batch_rows))
@@ -99,7 +100,7 @@ def soak(
 
 
 def work(url: str, position: int, batches: int, batch_rows: int, rows_max: int, seed: int) -> None:
-    """One process: its own batches, and the upkeep of all, until it is killed."""
+    """Run one process: ingest its own batches and maintain the whole table, until it is killed."""
     chance = random.Random(seed * 1000 + position)
     with stratalog.open(url) as store:
         table = open_table(store, "acme", "events")
@@ -113,7 +114,7 @@ def work(url: str, position: int, batches: int, batch_rows: int, rows_max: int, 
 
 
 def rows_of(start: int, count: int) -> pa.Table:
-    """Rows that are told apart by their number; keys far apart, a tenth of them the same as another's."""
+    """Return rows with distinct numbers. Their keys are far apart, and about one in eight repeats another row's key."""
     numbers = numpy.arange(start, start + count, dtype=numpy.uint64)
     mixed = (numbers - numbers % 10 * (numbers % 7 == 0)) * numpy.uint64(MIX)
     return pa.table({"id": mixed.view(numpy.int64), "row": numbers.view(numpy.int64)})
@@ -134,7 +135,7 @@ def _tend_a_little(table: Table, data_files: DataFiles, chance: random.Random, r
 
 
 def _look(table: Table, data_files: DataFiles, chance: random.Random) -> None:
-    """A scan of a leaf has the rows that the table says of it, whatever happens meanwhile."""
+    """Check that the files of a leaf have the number of rows that the same view records, despite concurrent changes."""
     view = table.at()
     holding = chance.choice([one for one in view.holdings() if one.leaf])
     held = view.on_partition(holding.partition)
@@ -157,7 +158,7 @@ def _is_in(at: Site, processes: int, batches: int) -> bool:
 
 
 def _check(at: Site, rows: int, rows_max: int) -> int:
-    """Let upkeep come to rest, then count every row; answer how many there are."""
+    """Run maintenance until it finds no work, check that the table has each row once, and return the number of rows."""
     with stratalog.open(at.store) as store:
         table = open_table(store, "acme", "events")
         data_files = data_files_of(table)
@@ -172,7 +173,7 @@ def _check(at: Site, rows: int, rows_max: int) -> int:
         assert (seen == 1).all(), f"{(seen == 0).sum()} rows are missing, {(seen > 1).sum()} are there more than once"
         assert sum(one.tally.rows for one in view.holdings()) == rows
         assert table.jobs.waiting() == [*view.jobs()] == []
-        # What was written in this second is older than the next one, by any clock.
+        # With a negative age, the files that were written just now are old enough too, even if clocks differ a little.
         collect(table, data_files, -2000)
         tracked = {file.filename for file in table.at().files(10**9).files}
         assert {one.filename for one in data_files.list()} == tracked, "a file is lost, or left behind"

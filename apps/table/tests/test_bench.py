@@ -1,4 +1,4 @@
-"""The bench of tables measures what it says, on each store. How fast anything is, is never asserted here."""
+"""The bench of tables does the work that it measures, on each store. No test here asserts a speed."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ def test_no_store_gives_a_file_to_two_jobs_or_takes_it_from_another(name: str) -
 
 @pytest.mark.parametrize("name", SIDES)
 def test_what_waits_together_is_refused_one_by_one(name: str) -> None:
-    """Of four at once that add one file, one does; none of the others takes a fifth's commit with it."""
+    """Four of five concurrent calls add the same file. Three of these are refused; the fifth call succeeds."""
     with stratalog.open("memory:") as store:
         SIDES[name].create(store, "t")
         side = SIDES[name](store, "t", SIDES[name].tunings[-1])

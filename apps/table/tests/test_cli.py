@@ -1,4 +1,4 @@
-"""The commands on tables, as typed."""
+"""The commands on tables, run as a user types them."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ Run = Callable[..., str]
 
 @pytest.fixture
 def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Run:
-    """The program in a folder with two Parquet files."""
+    """Return a function that runs the program, in a folder with two Parquet files."""
     monkeypatch.setenv("STRATALOG_STORE", str(tmp_path / "store"))
     monkeypatch.chdir(tmp_path)
     for position in range(2):

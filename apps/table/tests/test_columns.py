@@ -1,4 +1,4 @@
-"""Value columns: the first rows say which there are, others are refused, and what is widened stays exact."""
+"""Value columns: the first rows determine them, other columns are refused, and widened values stay exact."""
 
 from __future__ import annotations
 
@@ -174,7 +174,7 @@ def test_columns_are_added_and_widened_on_request(tmp_path: Path) -> None:
     assert compact(table, data_files, files_min=3) == 1
     assert values_in(table, data_files) == [2**31 - 1, 2**40, 1]
     assert values_in(table, data_files, "note") == [None, None, "new"]
-    # Time travel shows the columns of then.
+    # A view of an old version has the columns of that version.
     (then,) = scan(table.at(old), data_files)
     assert then.schema == pa.schema([("id", pa.int64()), ("value", pa.int32())])
 

@@ -1,4 +1,4 @@
-"""Committing: many threads, few entries; answers that were lost; the queue; what is kept and what is collected."""
+"""Commits: threads that share entries, lost answers, the queue, and the collection of files and of the log."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ def test_a_transaction_that_no_entry_could_hold_fails_alone(tmp_path: Path) -> N
         def write(args: Any) -> None:
             try:
                 table.commit([Request("add_files", args)])
-            except Exception as exc:  # noqa: BLE001 - looked at below
+            except Exception as exc:  # noqa: BLE001 - checked below
                 errors.append(exc)
 
         good = [{"files": [{"filename": f"{n}"}]} for n in range(20)]
@@ -75,7 +75,7 @@ def test_a_transaction_that_no_entry_could_hold_fails_alone(tmp_path: Path) -> N
 
 
 class Losing(MemoryIndex):
-    """An index whose next commits take place and whose answers are lost, or that is out of reach."""
+    """An index whose next ``out`` commits fail, and that loses the answers of the next ``lost`` commits."""
 
     def __init__(self) -> None:
         super().__init__()

@@ -1,4 +1,4 @@
-"""Real files: rows in are rows out, whatever is done to the files between, by whom, and whoever dies."""
+"""Real files: a table returns exactly the ingested rows, after maintenance by many processes and after kills."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ ROWS = 600
 
 @pytest.fixture
 def made(tmp_path: Path) -> tuple[Table, DataFiles]:
-    """A table of rows with numbers, and where its files lie."""
+    """A table with an integer key, and its data files."""
     return made_of(tmp_path, LONG)
 
 
@@ -167,7 +167,7 @@ def test_data_that_nobody_told_of_is_collected_and_its_writer_refused(
     write = DataFiles.write
 
     def slow(self: DataFiles, filename: str, rows: pa.Table) -> None:
-        """The writer sleeps for hours between its file and the table; meanwhile garbage is collected."""
+        """Collect garbage after a file is written and before it is added, as if its writer slept for hours."""
         write(self, filename, rows)
         assert collect(reopened(table), data_files, -1000) == 1
 

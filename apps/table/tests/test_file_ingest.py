@@ -1,4 +1,4 @@
-"""Files of a source are known by their names and what they hold: each is in the table once, and none is left out."""
+"""A file of a source is identified by its name and content: the table has each file once, and omits none."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from stratalog_table.sources import SourceConflict, SourceRows
 
 @pytest.fixture
 def table(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Table:
-    """An empty table, in a folder with the files of two days."""
+    """An empty table. The current folder has the files of two days."""
     monkeypatch.chdir(tmp_path)
     for day in range(2):
         Path(f"day-{day}").mkdir()

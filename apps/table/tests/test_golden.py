@@ -1,4 +1,4 @@
-"""The format is fixed: the same transactions leave the same rows, and rows that were written once read for ever."""
+"""The format is stable: the same transactions always write the same rows, and old rows can still be read."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ GOLDEN: dict[str, Any] = json.loads((Path(__file__).parents[3] / "formats/golden
 
 
 def grown() -> Table:
-    """One of every row there is."""
+    """Return a table with rows of all kinds but those of columns, sources, claims and damaged files."""
     table = table_of(memory_store(), schema=TWO)
     table.add_files([new_file("gone"), NewFile("c"), new_file("d")])
     table.clear_files()

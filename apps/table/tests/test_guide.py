@@ -1,4 +1,4 @@
-"""The guide's example is a program that runs."""
+"""The example in the guide runs."""
 
 from __future__ import annotations
 

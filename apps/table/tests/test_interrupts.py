@@ -1,4 +1,4 @@
-"""A thread that commits for others and is interrupted ends its own call only."""
+"""An interrupt of the thread that commits for others is raised in its own call only."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def committer_of(table: Table) -> Committer:
 def together(
     committer: Committer, names: Sequence[str], prepare: Callable[[], object] = lambda: None
 ) -> dict[str, Any]:
-    """What became of commits by threads that share one batch, whose leader is the first."""
+    """Return the results of commits by threads that share one batch. The first thread is its leader."""
     calls = {name: partial(committer.commit, [add(name)]) for name in names}
     return ends_of(committer._group_commit, PendingTransaction([]), calls, prepare)
 

@@ -1,4 +1,4 @@
-"""The job tracker: a model of the same log, which says what the state says."""
+"""The job tracker: a second model of the same log, which agrees with the state of the table."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from stratalog_table.jobs import JobTracker
 
 
 def worked() -> Table:
-    """A table on which one job is done, one waits and one was refused."""
+    """Return a table with an ingest job, a job that is done, one that waits and one that was refused."""
     table = table_of(memory_store(segment_entries_target=4, snapshot_entries_interval=4))
     table.add_files([new_file(name) for name in "abcd"], job="ingest", task="t", run="r", written_ms=5)
     table.assign_job_ids([assignment("done", "a", "b"), assignment("waits", "c")])
@@ -137,7 +137,7 @@ def test_a_tracker_of_before_trackers_named_their_table_is_taken_over_or_made_ag
 ) -> None:
     table = worked()
     with monkeypatch.context() as patched:
-        patched.setattr(jobs, "TABLE", "unnamed")  # no reader finds what is written there
+        patched.setattr(jobs, "TABLE", "unnamed")  # older trackers did not write the field
         before = [*table.jobs.jobs()]
     tracker = table.store.document("acme", "events.jobs").log.record.incarnation
     table.add_files([new_file("late")], job="late")

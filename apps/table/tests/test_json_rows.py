@@ -1,4 +1,4 @@
-"""Rows as JSON: nothing is lost, nothing fails, and every line is JSON."""
+"""Rows as JSON: no value is lost, no type fails, and every value but bytes is valid JSON."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def told(column: pa.Array) -> list[Any]:
 )
 def test_each_kind_of_value(column: pa.Array, values: list[Any]) -> None:
     assert told(column) == values
-    # A slice of a column, as a filter leaves it, says the same.
+    # A slice of a column, as a filter returns it, gives the same values.
     doubled = pa.concat_arrays([column, column])
     assert told(doubled.slice(len(column))) == values
     assert told(doubled.slice(1)) == [*values[1:], *values]

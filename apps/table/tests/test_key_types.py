@@ -1,4 +1,4 @@
-"""Keys of each type: their text has their order, they keep their type, and what is no key of a type is refused."""
+"""Keys of each type: their texts sort as the keys do, they keep their type, and values of other types are refused."""
 
 from __future__ import annotations
 

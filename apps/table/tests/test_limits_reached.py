@@ -1,4 +1,4 @@
-"""Limits of tables that no test of their own subject reaches; `docs/limits.md` names a test for each."""
+"""The limits of tables that no other test reaches. `docs/limits.md` names a test for each limit."""
 
 from __future__ import annotations
 

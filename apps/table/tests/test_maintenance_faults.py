@@ -1,4 +1,4 @@
-"""Maintenance that nothing wedges: what fails for one file, job or leaf is listed, and everything beside it is done."""
+"""Faults of maintenance: the failure of one file, job or leaf is listed, and the pass does all other work."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def files_of(table: Table) -> list[str]:
 
 
 def flip(path: Path) -> None:
-    """Change a byte in the middle of the pages."""
+    """Change a byte in the pages of a file."""
     body = bytearray(path.read_bytes())
     body[len(body) // 4] ^= 0x55
     path.write_bytes(body)
@@ -69,7 +69,7 @@ def cut(path: Path) -> None:
 
 
 def swap(path: Path) -> None:
-    """Another file of the same columns: it can be read, and has other rows."""
+    """Replace a file by a readable one with the same columns and other rows."""
     pq.write_table(pa.table({"id": [1], "row": [0]}), path)
 
 
@@ -79,7 +79,7 @@ def retype(path: Path) -> None:
 
 
 def shuffle(path: Path) -> None:
-    """The same rows, in an order by which a merge went on for ever: the last key is not found behind greater ones."""
+    """Move a row to the end. A merge that did not check the order never ended: bisection missed the last row."""
     rows = pq.read_table(path).to_pylist()
     pq.write_table(pa.Table.from_pylist([rows[0], *rows[2:], rows[1]], pq.read_schema(path)), path)
 
@@ -101,7 +101,7 @@ def test_a_damaged_file_is_set_aside_and_everything_beside_it_is_merged(
     assert len(files_of(table)) <= 3
     assert sum(holding.tally.rows for holding in table.at().holdings()) == 900
     assert path.exists() == (damage is not Path.unlink)
-    # The file comes back from a backup.
+    # The file is restored from a backup.
     path.write_bytes(body)
     assert retry_damaged(table, data_files) == 1
     assert [*table.at().damaged()] == []
@@ -134,7 +134,7 @@ def test_a_leaf_with_a_damaged_file_is_split_by_the_others(made: tuple[Table, Da
     for _ in range(2):
         assert maintain(table, data_files, rows_max=300).faults == ()
     assert len(leaves(table)) == 4
-    # Its rows are where they were, on the partitions above.
+    # The references of the damaged file stay on the partitions that were split.
     above = [one.filename for one in table.at().file_references() if one.partition not in leaves(table)]
     assert {*above} == {chosen}
     assert sum(holding.tally.rows for holding in table.at().holdings()) == 900
@@ -241,7 +241,7 @@ def test_a_job_is_left_to_who_claimed_it_until_nothing_is_heard_for_a_lease() ->
     assert known is not None
     assert known[0] == JobClaim("first", 2)
     with refused("job-claimed", f"Job is claimed: {job}, in partition {partition}, by first"):
-        # It saw the claim before it was renewed.
+        # The second worker saw the claim before its renewal.
         table.claim_job(job, partition, "second", JobClaim("first", 1))
     table.claim_job(job, partition, "second", JobClaim("first", 2))
     table.cancel_job(job, partition)
@@ -266,7 +266,7 @@ def test_a_worker_renews_its_claim_and_stops_where_another_took_it(
     def slow(self: DataFiles, filename: str, schema: Any, parts: Any) -> int:
         def each() -> Any:
             for part in parts:
-                # Each part takes longer than a quarter of a lease.
+                # The negative lease below makes a heartbeat due after each part.
                 yield part.slice(0, 1)
                 yield part.slice(1)
 

@@ -1,4 +1,4 @@
-"""Merges: every row once and in order, in bounded memory, and each row rewritten seldom."""
+"""Merges: every row once and in order, in bounded memory, and few rewrites of each row."""
 
 from __future__ import annotations
 
@@ -70,11 +70,11 @@ def test_a_merge_holds_a_few_rows_of_each_input(tmp_path: Path) -> None:
 
     before = pool.bytes_allocated()
     data_files.write_parts = watched  # type: ignore[method-assign]
-    # The worker works with a copy that has the table's columns.
+    # The worker would use a copy with the table's columns, whose `write_parts` is not watched.
     data_files.with_columns = lambda columns: _with(data_files, columns)  # type: ignore[method-assign]
     assert compact(table, data_files, files_min=files) == 1
     assert len(seen) > 5
-    # All rows together are 105 MB: one part that is written, what is sorted for the next, and a little of each input.
+    # All rows are 105 MB. A merge holds the part that it writes, the rows for the next part, and a few of each input.
     assert max(seen) < 45_000_000
     assert sum(part.num_rows for part in scan(table.at(), data_files)) == rows * files
 
@@ -87,7 +87,7 @@ def _with(data_files: Any, columns: Any) -> Any:
 
 
 def rewritten(files: int, every: int, files_min: int) -> float:
-    """How often each row is rewritten where so many files come, and maintenance plans after each ``every``."""
+    """Return how often a row is rewritten on average if ``files`` files arrive, with a plan after every ``every``."""
     table = table_of(memory_store())
     written = 0
     for number in range(files):

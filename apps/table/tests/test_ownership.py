@@ -1,4 +1,4 @@
-"""Whose a file is: maintenance and deletion take a table's own files, and leave all others alone."""
+"""The ownership of files: maintenance and deletion delete a table's own files, and no others."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from stratalog_table.maintenance import compact, maintain_table
 from stratalog_table.rows import data_files_of, ingest
 
 ALL_AGES = -1000
-"""Whatever was written by now is old enough."""
+"""An age by which every file that was written before now is old enough."""
 
 
 @pytest.fixture
@@ -35,7 +35,7 @@ def store(tmp_path: Path) -> Iterator[Store]:
 
 @pytest.fixture
 def table(store: Store, tmp_path: Path) -> Table:
-    """A table of two files beside the store."""
+    """A table with two data files, in a folder next to the store."""
     made = create_table(store, "acme", "events", LONG, data=(tmp_path / "lake").as_uri())
     fill(made, 2)
     return made

@@ -1,6 +1,6 @@
 """With foreign files, tables side by side, forks, copies and moves, maintenance deletes only a table's own files.
 
-Whatever is done, in whatever order: every table has each of its rows once, and every foreign file is as it was.
+After any sequence of actions, every table has each of its rows once, and every foreign file is unchanged.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ FOREIGN = ("thesis.txt", "src/main.py", "ab/data.parquet", "input.parquet", "x.u
 
 
 class World:
-    """A project with a store, its tables and files of somebody else, and what each of them must hold."""
+    """A project with a store, its tables and foreign files, and the content that each of them must have."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
@@ -46,13 +46,13 @@ class World:
         self.ingest(0)
 
     def create(self, number: int) -> None:
-        """A table in a folder of its own, beside the others or below the store; one that is taken is refused."""
+        """Create a table in a new folder, next to the others or below the store. Folders in use are refused."""
         name = self._new_name("table")
         data = self.project / ("store/tables" if number % 2 else "lakes") / name
         for taken in (self.project, self.project / "store", data.parent / "table-1" / "inner"):
             with suppress(DataFolderTaken):
                 create_table(self.store, "acme", f"taken-{name}", LONG, data=taken.as_uri())
-                # Only the folder within another table's may be free: that table may be gone.
+                # Only ``inner`` may be free: the table whose folder contains it may be deleted.
                 assert taken.name == "inner"
                 table = open_table(self.store, "acme", f"taken-{name}")
                 delete_table(table, data_files_of(table))
@@ -93,7 +93,7 @@ class World:
             del self.rows[table.document.name]
 
     def move(self, number: int) -> None:
-        """The project gets another name."""
+        """Rename the folder of the project."""
         self.store.close()
         self.made += 1
         target = self.folder / f"project-{self.made}"
@@ -102,7 +102,7 @@ class World:
         self.store = stratalog.open(target / "store")
 
     def twin(self, number: int) -> None:
-        """Somebody copies the store's folder, and lets maintenance loose on the copy; then it goes."""
+        """Copy the store's folder, run maintenance and a deletion in the copy, then remove the copy."""
         twin = self.project / "twin"
         shutil.copytree(self.project / "store", twin)
         with stratalog.open(twin) as store:
@@ -114,7 +114,7 @@ class World:
         shutil.rmtree(twin)
 
     def drop_foreign(self, number: int) -> None:
-        """Somebody leaves a file among a table's own."""
+        """Write a foreign file into the folder of a table."""
         folder = Path(data_files_of(self._table(number)).folder.base)
         path = folder / FOREIGN[number % len(FOREIGN)]
         path.parent.mkdir(parents=True, exist_ok=True)

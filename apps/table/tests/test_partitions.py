@@ -1,4 +1,4 @@
-"""Transactions on the tree: what each does, what it refuses, and with which words. On every backend."""
+"""Transactions on the tree, on every backend: their effects, their refusals, and the exact reasons."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Looking at a table: whole, by range, at any version; and how little is read for it."""
+"""Queries on a whole table, on ranges and at any version, and the number of chunks that they read."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ CHUNKS_READ_MAX = 10
 
 
 def brute(table: Table, region: Region) -> set[str]:
-    """The partitions that a range concerns, by looking at all of them."""
+    """Return the partitions that a query of a region must return, found among all partitions."""
     view = table.at()
     held = {holding.partition for holding in view.holdings()}
     return {one.id for one in view.partitions() if one.id in held and overlaps(one.region, region)}

@@ -1,4 +1,4 @@
-"""A random workload against a plain model, and bugs planted one at a time, to show that it would find them."""
+"""A random workload, compared with a plain model. Planted bugs, one at a time, show that it finds bugs."""
 
 from __future__ import annotations
 

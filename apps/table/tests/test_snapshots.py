@@ -1,4 +1,4 @@
-"""A table's snapshots: begun once much has changed, made beside its commits, and bounded in what waits for them."""
+"""A table's snapshots: many changes start one, commits continue meanwhile, and the changes in memory are bounded."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ from stratalog_table import Table, open_table, transaction_group
 
 WEIGHT = 16
 BATCH = 4
-"""Files of a commit; each weighs two, since it names a partition."""
+"""The files of one commit. Each has the weight two: one for the file, and one for its reference."""
 
 
 class Later:
-    """In the place of threads: work is begun when somebody waits for it, and never before."""
+    """A replacement for background threads, which runs the offered work only when a caller waits for it."""
 
     def __init__(self) -> None:
         self.begun = 0

@@ -1,4 +1,4 @@
-"""The weaknesses of the public table state store, each with a test that would catch it. Numbered as in its study."""
+"""The weaknesses of the public table state store, each with a test that detects it. A study of it numbers them."""
 
 from __future__ import annotations
 
@@ -163,6 +163,6 @@ def test_10_a_new_process_commits_without_loading_the_table() -> None:
 
 
 def assert_read(table: Table, chunks_max: int, of: Table) -> None:
-    """How many chunks a process has read, and that those are few of those there are."""
+    """Check that a process read at most ``chunks_max`` chunks, and that ``of`` wrote more than ten times as many."""
     assert 0 < table.document.chunks.reads <= chunks_max
     assert of.document.chunks.writes > 10 * chunks_max

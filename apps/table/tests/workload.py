@@ -1,8 +1,9 @@
-"""A random workload on a table, held against a plain model: ``python -m apps.table.tests.workload --seeds 1000``.
+"""A random workload on a table, compared with a plain model: ``python -m apps.table.tests.workload --seeds 1000``.
 
-Two processes change one table in turn, rightly and wrongly. After each step everything that the table says is compared
-with what `model.py` says, down to the rows of the document; a fault is a `Violation`, which names its checker. Every
-row is referenced once, no file is lost, the tracker is the state. A seed runs the same way each time.
+Two handles, as of two processes, change one table in turn with valid and invalid transactions. After each step the
+results of all queries, and the rows of the document, are compared with `model.py`. A difference raises a `Violation`,
+which names its checker. The checkers require that every row is referenced once, that no file is lost, and that the job
+tracker agrees with the state. A seed always gives the same run.
 """
 
 from __future__ import annotations
@@ -51,11 +52,11 @@ PARTITIONS_MAX = 15
 PAST_VERSIONS = 4
 SECOND_MS = 1000
 FAULT = re.compile(r"\w+Error: ")
-"""How the reason of a rejection begins that no check is behind: the transaction itself failed."""
+"""The start of a rejection's reason if the mutator raised a Python error instead of refusing the transaction."""
 
 
 class Shelf:
-    """Where data files lie: their names, and when each was written."""
+    """A replacement for the data folder and `FileRights`: the names of data files, and the time of each write."""
 
     def __init__(self, clock: ManualClock) -> None:
         self._clock = clock
@@ -68,7 +69,7 @@ class Shelf:
         self.written.pop(filename, None)
 
     def verdict(self, filename: str) -> Verdict:
-        """All on the shelf is the table's; `test_ownership.py` is about shelves that are shared."""
+        """Return DELETE: all files on the shelf belong to the table. `test_ownership.py` tests shared folders."""
         return Verdict.DELETE
 
     def own_files(self, view: TableView) -> list[DataFile]:
@@ -94,7 +95,7 @@ class Workload:
         self.past: list[tuple[int, list[FileReference], list[Partition]]] = []
 
     def run(self) -> None:
-        """All steps, each checked. Raises Violation."""
+        """Run all steps, with a check after each. Raises Violation."""
         steps, weights = zip(*STEPS_BY_WEIGHT, strict=True)
         for (step,) in (self.random.choices(steps, weights) for _ in range(STEPS)):
             self.clock.sleep(self.random.randrange(3))
@@ -102,7 +103,7 @@ class Workload:
             self.check()
         verify(self.handles[0].document)
 
-    # What is done
+    # Steps
 
     def add(self) -> None:
         new = [self._new_file() for _ in range(self.random.randrange(1, 4))]
@@ -121,7 +122,7 @@ class Workload:
         self._does(lambda table: table.assign_job_ids(requests), lambda version: self.model.assign(version, requests))
 
     def replace(self) -> None:
-        """Several jobs in one call, each for itself."""
+        """Commit several jobs in one call. Each succeeds or fails on its own."""
         jobs = [self._done_job() for _ in range(self.random.choice([1, 1, 2]))]
         before = self.model.references()
         table = self._table()
@@ -134,11 +135,11 @@ class Workload:
         for job, reason in zip(jobs, told, strict=True):
             self.shelf.write(job.output.filename)
             self._same(self.model.replace(table.version, job), reason)
-        # A job may write fewer rows than it read; what it is told to leave out is out.
+        # The model has the rows of each output, which may be fewer than those of the inputs.
         self.rows += sum(one.rows for one in self.model.references()) - sum(one.rows for one in before)
 
     def split_references(self) -> None:
-        """No row is lost; only a count that was a guess may turn out to be another."""
+        """Split references. No row is lost; only an approximate count may change."""
         if not self._on_inner() and self.random.random() < 0.9:
             return self.split_partition()
         requests = [self._split() for _ in range(self.random.choice([1, 1, 2]))]
@@ -212,12 +213,12 @@ class Workload:
         self._does(lambda table: table._each([Request("purge", {"limit": limit})]), lambda version: None)
 
     def declare(self) -> None:
-        """Declare garbage what may or may not be."""
+        """Declare a file garbage, which the table may or may not track."""
         names = [self.random.choice([*self._some_files(), self._new_name("n")])]
         self._does(lambda table: table.collect_files(names), lambda version: self.model.collect(version, names))
 
     def collect(self) -> None:
-        """What is old and unreferenced goes, from the shelf and from the table; nothing else."""
+        """Collect garbage: the files that are old and unreferenced are deleted, and no others."""
         age_ms = self.random.randrange(10) * SECOND_MS
         before, table = self.clock.wall_ms() - age_ms, self._table()
         listed = {one.filename for one in self.shelf.own_files(table.at()) if one.modified_ms < before}
@@ -240,10 +241,10 @@ class Workload:
     def restart(self) -> None:
         self.handles[self.turn % 2] = reopened(self._table())
 
-    # What is looked at
+    # Checks
 
     def check(self) -> None:
-        """Everything the table says, against the model."""
+        """Compare the results of all queries with the model."""
         view, references = self._table().at(), self.model.references()
         _same("references", references, view.file_references())
         _same("rows", self.rows, sum(one.rows for one in references))
@@ -294,7 +295,7 @@ class Workload:
         _same("ranges", len(wanted), len(held), low=low)
 
     def _check_shelf(self) -> None:
-        """The data of every tracked file that a transaction brought is there."""
+        """Check that the data of every referenced file exists."""
         missing = {one.filename for one in self.model.references()} - self.shelf.written.keys()
         if missing:
             raise Violation("lost", "the data of a referenced file was collected", missing=sorted(missing))
@@ -314,7 +315,7 @@ class Workload:
         _same("tracker", self.model.waiting(), waiting)
 
     def _check_past(self, view: TableView) -> None:
-        """A version that was looked at before is what it was."""
+        """Check that an earlier version still reads as it did."""
         self.past = [*self.past, (view.version, self.model.references(), [*view.partitions()])][-PAST_VERSIONS:]
         version, references, partitions = self.random.choice(self.past)
         try:
@@ -324,7 +325,7 @@ class Workload:
         _same("past", (references, partitions), (old.file_references(), [*old.partitions()]), version=version)
 
     def _check_leftovers(self, view: TableView) -> None:
-        """The rows of the document that stand under its present numbers are those there should be, and no others."""
+        """Compare the rows of the current collections in the document with the expected rows."""
         layout = view.meta.layout
         numbers = {
             "partition": layout.tree,
@@ -349,14 +350,14 @@ class Workload:
         counted = [name for name, row in rows.items() if not isinstance(row, str)]
         return keys | {layout.location(name, id) for name in counted for id in model.files[name]}
 
-    # Chance
+    # Random choices
 
     def _table(self) -> Table:
         self.turn += 1
         return self.handles[self.turn % 2]
 
     def _does(self, act: Callable[[Table], object], expect: Callable[[int], str | None]) -> bool:
-        """A transaction, which must end as the model says; whether it was committed."""
+        """Run a transaction, check that its outcome is the model's, and return whether it was committed."""
         table, told = self._table(), None
         try:
             act(table)
@@ -405,7 +406,7 @@ class Workload:
         return NewFile(name, tuple(NewReference(id, self.random.randrange(102), not sure, whole) for id in chosen))
 
     def _reference(self, *, assigned: bool) -> FileReference:
-        """One that is there, mostly such as a job has, or has not."""
+        """Choose a reference: mostly one with a job if ``assigned``, and mostly one without a job if not."""
         all_of_them = self.model.references()
         fitting = [one for one in all_of_them if (one.job is not None) == assigned]
         found = fitting if fitting and self.random.random() < 0.85 else all_of_them
@@ -453,20 +454,20 @@ class Workload:
         return Split(one.filename, one.partition, tuple(NewReference(id, rows, guessed, whole) for id, rows in pairs))
 
     def _on_inner(self) -> list[FileReference]:
-        """References that may be split."""
+        """Return the references that may be split."""
         return [
             one for one in self.model.references() if not self.model.tree[one.partition].is_leaf and one.job is None
         ]
 
     def _below(self, id: str) -> list[str]:
-        """Partitions that are all of one: its children, or what lies below those."""
+        """Return partitions that together fill a partition: its children, or partitions below them."""
         parts: list[str] = []
         for child in self.model.tree[id].children if id in self.model.tree else ():
             parts += self._below(child) if self.random.random() < 0.4 and self.model.tree[child].children else [child]
         return parts
 
     def _parts(self, rows: int, count: int) -> list[int]:
-        """``rows`` in so many parts."""
+        """Divide ``rows`` at random into ``count`` parts."""
         cuts = sorted(self.random.randrange(rows + 1) for _ in range(count - 1))
         return [high - low for low, high in zip([0, *cuts], [*cuts, rows], strict=True)]
 
@@ -484,7 +485,7 @@ class Workload:
         return encode_key(kind, points[0]) if points else None
 
     def _spoilt(self, parent: Partition, children: Sequence[Partition]) -> tuple[Partition, list[Partition]]:
-        """A split that is none."""
+        """Return an invalid variant of a split."""
         left, right = children
         which = self.random.randrange(4)
         if which == 0:

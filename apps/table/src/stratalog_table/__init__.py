@@ -6,41 +6,41 @@ table                 the handle
 model                 partitions, files and references
 limits                limits of tables
 row_order             row keys as text in their order
-columns               value columns: types, and how they may change
+columns               value columns: their types, and the changes that are allowed
 tree                  the partitions tree, without I/O
 layout                keys and rows of the table's document
 table_draft           a draft of the document in a table's terms
 partitions            transactions on partitions
 references            transactions on files and their references
-sources               which files a source has brought
+sources               the files that each source brought
 table_changes         transactions on columns and retention
-job_claims            who does which job
+job_claims            claims of jobs by workers
 damaged_files         data files that were set aside
 jobs                  the job tracker, a second model of the same log
 messages              texts of failures
 queries               a table at one version
-transaction_group     many threads, few entries
+transaction_group     group commit: concurrent transactions in one entry
 queue_path            transactions through the queue
 application           the application for `stratalog serve` and `stratalog work`
-data_folder           a folder of data files, here or in S3
-locations             where data files lie, relative to the store
-folder_register       which tables have files in a folder
-arrow_types           columns and keys as pyarrow has them
+data_folder           a folder of data files, on this machine or in S3
+locations             locations of data files, relative to the store
+folder_register       the tables that have files in a folder
+arrow_types           columns and keys in pyarrow
 data_files            Parquet files in a folder or in S3
 json_rows             rows as JSON
 rows                  ingest and scans
-file_ingest           ingest of Parquet files, by content
+file_ingest           ingest of Parquet files, each file once
 relatives             forks and copies of a table
-collection            which data files a table may delete
-merge                 merging sorted files in bounded memory
-merge_plan            which files are merged
-job_worker            doing jobs
-maintenance_faults    what failed in a pass
+collection            deletion of data files that a table no longer needs
+merge                 the merge of sorted files in bounded memory
+merge_plan            the choice of files to merge
+job_worker            the worker of merge jobs
+maintenance_faults    the failures of a pass
 maintenance           splits, compaction, collection
 commands              the command `stratalog table`
-table_commands        its subcommands on a table as a whole
-maintenance_commands  its subcommands that keep a table well
-command_parts         what these share
+table_commands        its subcommands on a whole table
+maintenance_commands  its subcommands for maintenance
+command_parts         shared parts of the commands
 
 See `formats/table.md`.
 """

@@ -1,4 +1,4 @@
-"""The application of tables: `stratalog serve` and `stratalog work` take ``stratalog_table.application:app``."""
+"""The application of tables, ``stratalog_table.application:app``, for `stratalog serve` and `stratalog work`."""
 
 from __future__ import annotations
 

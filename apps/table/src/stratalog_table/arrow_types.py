@@ -67,7 +67,7 @@ _KEY_SOURCES = {
     "float": pa.types.is_floating,
     "double": pa.types.is_floating,
 }
-"""The pyarrow types that each kind of key column accepts. A text of digits is not accepted as a number."""
+"""By kind of key column, the pyarrow types that it accepts. A numeric column does not accept text."""
 
 
 def type_of(kind: pa.DataType) -> ColumnType:
@@ -181,7 +181,7 @@ def check_values(rows: pa.Table) -> None:
 
 
 def with_sorted_keys(schema: Schema, rows: pa.Table) -> pa.Table:
-    """Return rows sorted by key, with key columns of the table's types and no empty key. Raises Invalid."""
+    """Return rows sorted by key, with key columns of the table's types. Raises Invalid, also for a null key."""
     if len({*rows.schema.names}) < len(rows.schema.names):
         twice = next(name for name in rows.schema.names if rows.schema.names.count(name) > 1)
         raise Invalid("two columns of the rows have one name", column=twice)

@@ -60,7 +60,7 @@ class FileRights:
     def verdict(self, filename: str) -> Verdict:
         """Return the decision on a file that the table's log names and to which the table has no reference."""
         if not self._folder.holds(filename) or filename.startswith(f"{REGISTER}/"):
-            return Verdict.FORGET  # The name is no data file's, whichever program put it into the log.
+            return Verdict.FORGET  # The name is not a data file's. Any program may have put it into the log.
         owner = owner_of(filename)
         if owner == self._incarnation or (not owner and self._is_owner):
             return Verdict.RETAIN if self._is_shared(filename) else Verdict.DELETE
@@ -72,7 +72,7 @@ class FileRights:
         return Verdict.FORGET if self._is_shared(filename) else Verdict.DELETE
 
     def own_files(self, view: TableView) -> Iterator[DataFile]:
-        """Yield the table's files in the folder, tracked or not: by their names, or left behind by a clear."""
+        """Yield the table's files, tracked or not: those with its incarnation in the name, and those of a clear."""
         for file in self._folder.list(self._incarnation):
             if owner_of(file.filename) == self._incarnation:
                 yield file
@@ -83,7 +83,7 @@ class FileRights:
                 yield DataFile(name, written_ms)
 
     def retire(self) -> None:
-        """Remove a deleted table from the register, unless files of the table remain, which relatives need."""
+        """Remove a deleted table from the register, unless relatives still need some of its files."""
         if next(self._folder.list(self._incarnation), None) is None:
             self._register.remove()
             self._folder.remove_empty(self._incarnation)
@@ -115,10 +115,10 @@ def retained_ms(table: Table, age_ms: int) -> int:
 def collect(table: Table, data_files: DataFiles, age_ms: int, faults: MaintenanceFaults | None = None) -> int:
     """Delete the table's garbage files that are older than ``age_ms`` and return how many were deleted.
 
-    Garbage is a file that has had no reference for that long, or a file of the table that no transaction added. A table
-    whose retention is longer than ``age_ms`` keeps its files for the retention. Readers of an older view have this time
-    to finish. A file that no transaction added is declared garbage before it is deleted: from then on the transaction
-    of a slow writer that wrote the file is rejected.
+    Garbage is a file that has had no reference for that long, or a file of the table that the table does not track:
+    no transaction added it, or a clear dropped it. A table whose retention is longer than ``age_ms`` keeps its files
+    for the retention. Readers of an older view have this time to finish. An untracked file is declared garbage before
+    it is deleted. From then on the transaction of a slow writer that wrote the file is rejected.
 
     Raises DataFolderTaken if the files belong to the table in another store. A file that cannot be deleted stays for
     the next pass and is listed in ``faults``; without ``faults`` its error is raised.
@@ -156,7 +156,7 @@ def collect_as(
 
 
 def delete_table(table: Table, data_files: DataFiles | None) -> int:
-    """Delete a table with its data files and jobs and return the number of deleted files. Files of relatives stay.
+    """Delete a table with its jobs and data files, except files of relatives, and return the number of deleted files.
 
     The table itself is deleted last, so an interrupted deletion can be repeated. Raises DataFolderTaken, with nothing
     deleted, if the files belong to the table in another store.

@@ -1,9 +1,9 @@
-"""Value columns: their names and types as a table's state has them, and how they may change. Pure data, no pyarrow.
+"""Value columns: their names, their types as a table's state stores them, and the changes that are allowed.
 
-A type is Arrow's name of it, or a list for a nested one: ``["list", T]``, ``["fixed_size_list", T, length]``,
-``["map", K, V]``, ``["struct", [[name, T], …]]``. What Parquet cannot store is none. Columns are only added and
-widened, so a file that was written under older columns can always be read under newer ones, and writers need not agree
-on a moment.
+A type is Arrow's name, or a list for a nested type: ``["list", T]``, ``["fixed_size_list", T, length]``,
+``["map", K, V]``, ``["struct", [[name, T], …]]``. A type that Parquet cannot store is not allowed. Columns are only
+added and widened, so a file with older columns can always be read with newer ones, and writers need not change
+together. This module does not import pyarrow.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ __all__ = [
 ]
 
 ColumnType = Any
-"""A text or, of a nested type, a list: see above."""
+"""A text, or a list for a nested type: see the docstring of the module."""
 
 _INTEGERS = ("int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64")
 _PLAIN = {*_INTEGERS, "null", "bool", "halffloat", "float", "double", "string", "binary", "date32[day]"}
@@ -55,14 +55,17 @@ DECIMAL_DIGITS = {"128": 38, "256": 76}
 
 
 class ValueColumn(msgspec.Struct, frozen=True, array_like=True):
-    """A column that is not of the row key: its name, and the type of its values."""
+    """A column that is not part of the row key: its name, and the type of its values."""
 
     name: str
     type: ColumnType
 
 
 def column_type(text: str) -> ColumnType:
-    """The type that a person names: Arrow's names, those of key columns, or JSON for a nested type. Raises Invalid."""
+    """Return the type that a person typed: Arrow's name, a short name such as ``long``, or JSON for a nested type.
+
+    Raises Invalid, LimitExceeded.
+    """
     wanted: ColumnType = text
     if text.lstrip().startswith("["):
         try:
@@ -78,17 +81,17 @@ def column_type(text: str) -> ColumnType:
 
 
 def stored_type(text: str) -> str:
-    """The type in which Parquet stores another: it has no seconds, only milliseconds."""
+    """Return the type in which Parquet stores a type: seconds become milliseconds, since Parquet has no seconds."""
     return _SECONDS.sub(r"\1[ms", text)
 
 
 def type_text(kind: ColumnType) -> str:
-    """A type as `column_type` reads it."""
+    """Return the text of a type, which `column_type` reads."""
     return kind if isinstance(kind, str) else msgspec.json.encode(kind).decode()
 
 
 def check_columns(columns: Sequence[ValueColumn]) -> None:
-    """Refuse columns that a table cannot have. Raises Invalid, LimitExceeded."""
+    """Raise Invalid or LimitExceeded for columns that a table cannot have."""
     if len(columns) > COLUMNS_MAX:
         raise LimitExceeded("a table has too many columns", value=len(columns), limit=COLUMNS_MAX)
     seen: set[str] = set()
@@ -104,7 +107,7 @@ def check_columns(columns: Sequence[ValueColumn]) -> None:
 
 
 def check_type(kind: ColumnType, depth: int = 1) -> None:
-    """Refuse what is no type. Raises Invalid, LimitExceeded."""
+    """Raise Invalid if ``kind`` is not a type, and LimitExceeded if it is nested too deep."""
     if depth > COLUMN_TYPE_DEPTH_MAX:
         raise LimitExceeded("the type of a column is nested too deep", value=depth, limit=COLUMN_TYPE_DEPTH_MAX)
     for inner in _inner_types(kind):
@@ -114,10 +117,11 @@ def check_type(kind: ColumnType, depth: int = 1) -> None:
 def joined(
     known: Sequence[ValueColumn], brought: Iterable[ValueColumn], *, add: bool = False, widen: bool = False
 ) -> tuple[ValueColumn, ...]:
-    """The columns of a table after rows with columns ``brought`` came, or after these were asked for.
+    """Return the columns of a table with columns ``known`` that gets rows with the columns ``brought``.
 
-    Raises Invalid for one that the table lacks, unless ``add``, and for one whose values do not fit, unless ``widen``
-    and there is a type that holds both.
+    Raises Invalid for a new column, unless ``add`` is True. Raises Invalid for values that a column cannot hold, unless
+    ``widen`` is True and one type holds both. A column of type null takes the new type in any case. Raises
+    LimitExceeded for too many columns.
     """
     types = {column.name: column.type for column in known}
     for column in brought:
@@ -147,14 +151,14 @@ def joined(
 
 
 def holds(wide: ColumnType, narrow: ColumnType) -> bool:
-    """Whether values of one type may be stored as the other; each is checked then, since an instant may not fit."""
+    """Return whether values of ``narrow`` may be stored as ``wide``. The cast checks that each timestamp fits."""
     if wide == narrow or narrow == "null" or widened(wide, narrow) == wide:
         return True
     return bool((pair := _instants(wide, narrow)) and _UNITS.index(pair[0]) > _UNITS.index(pair[1]))
 
 
 def widened(first: ColumnType, other: ColumnType) -> ColumnType | None:
-    """The type that holds every value of both, exactly; None where there is none, or it is neither."""
+    """Return the type that holds every value of both exactly: one of the two, or a wider decimal. Else None."""
     if first == other or other == "null":
         return first
     if first == "null":
@@ -168,7 +172,7 @@ def widened(first: ColumnType, other: ColumnType) -> ColumnType | None:
 
 
 def _is_wider(wide: str, narrow: str) -> bool:
-    """Whether each value of one type is one of the other."""
+    """Return whether ``wide`` holds every value of ``narrow`` exactly."""
     integer = _INTEGER.fullmatch(narrow)
     if integer and (known := _INTEGER.fullmatch(wide)):
         unsigned, bits, narrow_unsigned, narrow_bits = known[1], int(known[2]), integer[1], int(integer[2])
@@ -178,12 +182,12 @@ def _is_wider(wide: str, narrow: str) -> bool:
     if wide == "binary":
         return _FIXED.fullmatch(narrow) is not None
     pair = _instants(wide, narrow)
-    # Nanoseconds of 64 bits end in 2262, so no coarser column becomes one of them.
+    # A 64-bit count of nanoseconds ends in the year 2262, so a coarser column is never widened to nanoseconds.
     return bool(pair and pair[0] != "ns" and _UNITS.index(pair[0]) > _UNITS.index(pair[1]))
 
 
 def _instants(first: str, other: str) -> tuple[str, str] | None:
-    """The units of two types of timestamps that differ in nothing else."""
+    """Return the units of two timestamp types that differ in the unit at most, or None for other types."""
     if not isinstance(first, str) or not isinstance(other, str):
         return None
     left, right = _TIMESTAMP.fullmatch(first), _TIMESTAMP.fullmatch(other)
@@ -203,7 +207,7 @@ def _joined_decimals(first: str, other: str) -> str | None:
 
 
 def _inner_types(kind: ColumnType) -> list[ColumnType]:
-    """The types that a nested type is made of. Raises Invalid."""
+    """Return the types inside a nested type, or an empty list for a plain type. Raises Invalid."""
     if isinstance(kind, str):
         if not _is_plain(kind):
             raise Invalid("a column cannot be of this type", type=kind)

@@ -34,7 +34,7 @@ of_retention_days = click.option(
     "retention_days",
     type=click.IntRange(0),
     metavar="DAYS",
-    help="Keep data files for this time after they are merged away.",
+    help="Keep data files for this time after the last version that needs them.",
 )
 
 
@@ -44,31 +44,31 @@ def module(name: str) -> Any:
 
 
 def opened_files(session: Session, name: str) -> tuple[Any, Any]:
-    """A table and its data files."""
+    """Open a table and its data files."""
     table = opened_table(session, name)
     return table, module("rows").data_files_of(table)
 
 
 def opened_table(session: Session, name: str) -> Any:
-    """A table by its name as typed."""
+    """Open a table by its name as typed."""
     return module("table").open_table(session.open(), *split_name(name))
 
 
 def key_column(text: str) -> Any:
-    """A column of the row key as typed."""
+    """Parse NAME:TYPE as a column of the row key."""
     order = module("row_order")
     name, kind = _typed(text, order.key_kind, f"types are {order.KEY_TYPES}")
     return module("model").Column(name, kind.name)
 
 
 def value_column(text: str) -> Any:
-    """Another column as typed."""
+    """Parse NAME:TYPE as a value column."""
     app = module("columns")
     return app.ValueColumn(*_typed(text, app.column_type, "types are those of Arrow"))
 
 
 def _typed(text: str, read: Any, types: str) -> tuple[str, Any]:
-    """A name and its type. Both may have colons: of the splits, the last one with a type behind it counts."""
+    """Parse NAME:TYPE. Both may contain colons: the last colon with a valid type after it separates them."""
     parts = text.split(":")
     for position in range(len(parts) - 1, 0, -1):
         with suppress(Invalid):
@@ -77,7 +77,7 @@ def _typed(text: str, read: Any, types: str) -> tuple[str, Any]:
 
 
 def typed_key(kind: str, text: str) -> Any:
-    """A key as typed; bytes in hexadecimal."""
+    """Parse a key as typed. Bytes are typed in hexadecimal."""
     try:
         return module("row_order").parse_key(kind, text)
     except Invalid as exc:
@@ -85,7 +85,7 @@ def typed_key(kind: str, text: str) -> Any:
 
 
 def data_url(session: Session, table: str, data: str) -> str:
-    """Where the data files of a new table go."""
+    """Return the URL of a table's data files: the location ``data`` or, if it is empty, a folder next to the store."""
     if "://" in data:
         return data
     if not data and "://" in session.url and not session.url.startswith("file://"):

@@ -175,7 +175,7 @@ def scan(
 @command("show", example="stratalog table show acme/events")
 @of_table
 def show(session: Session, table: str) -> None:
-    """List the partitions of a table in order, with their files and rows."""
+    """List the leaves in order, then the split partitions that still hold references, with their files and rows."""
     opened = opened_table(session, table)
     view = opened.at()
     schema = view.meta.schema

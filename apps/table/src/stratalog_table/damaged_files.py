@@ -1,4 +1,4 @@
-"""Data files that cannot be read: maintenance sets them aside and lists them, and deletes or forgets none for that.
+"""Data files that cannot be read. Maintenance sets such a file aside and lists it; damage alone deletes no file.
 
 A file that is set aside is still referenced, so its rows count. No job merges it, no split samples it, and its
 references are not moved. A scan names it in its error. Once the file is restored, `retry_damaged` releases it.

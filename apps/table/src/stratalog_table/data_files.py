@@ -1,7 +1,7 @@
 """The data files of a table as Parquet, in a folder or in S3, and the rows in them.
 
-A file appears whole or not at all and never changes. Its name is random and begins with the table's incarnation, so no
-other table writes the same name. Rows are in the order of the key.
+A file is written atomically and never changes. Its name is random and begins with the table's incarnation, so no other
+table writes the same name. The rows in a file are in the order of the key.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ class DataFileDamaged(Corrupt):
 
 
 class DataFiles:
-    """The data files of a table. The first write checks, with ``require_owner``, that the folder is the table's."""
+    """The data files of a table. Before the first write, ``require_owner`` checks that the table may write there."""
 
     def __init__(
         self,
@@ -71,13 +71,13 @@ class DataFiles:
         return other
 
     def write(self, filename: str, rows: pa.Table) -> None:
-        """Write a file durably and whole; ``rows`` are in the order of the key. Raises DataFolderTaken, Invalid."""
+        """Write a file atomically and durably. ``rows`` must be sorted by key. Raises DataFolderTaken, Invalid."""
         self.write_parts(filename, rows.schema, iter([rows]))
 
     def write_parts(self, filename: str, schema: pa.Schema, parts: Iterator[pa.Table]) -> int:
-        """Write a file part by part, durably and whole, and return its number of rows.
+        """Write a file part by part, atomically and durably, and return its number of rows.
 
-        An error of ``parts`` is raised, and no file is left.
+        If ``parts`` raises an error, the error is raised here, and no file is left.
         """
         if not self._is_owner:
             self._require_owner()
@@ -98,7 +98,7 @@ class DataFiles:
     def read(self, filename: str, region: Region, columns: Sequence[str] | None = None) -> pa.Table:
         """Return the rows of a file in a region, in order.
 
-        Raises FileNotFoundError if the file was collected, Invalid, and DataFileDamaged.
+        Raises FileNotFoundError if the file does not exist, Invalid, and DataFileDamaged.
         """
         wanted = self.rows_schema
         if wanted is not None and columns is not None:
@@ -185,7 +185,7 @@ class DataFiles:
         return self.read(filename, region, [column.name for column in self.schema.keys])
 
     def delete(self, filename: str) -> None:
-        """Delete a file. A missing file is no error. The caller checks with `collection` that the table may."""
+        """Delete a file. A missing file is no error. The caller must know that the table may delete it."""
         self.folder.delete(filename)
 
     def list(self) -> Iterator[DataFile]:

@@ -1,7 +1,7 @@
 """A folder of data files, on this machine or in S3, that gives access to the files below it and to no others.
 
-A file name that leads out of the folder is refused, whichever program put it into the log: by `..`, as an absolute
-path, or through a symbolic link.
+Names of files come from the log, into which any program may have written them. A name that leads out of the folder by
+`..`, as an absolute path or through a symbolic link is refused.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ class DataFolder:
         return is_plain and self._is_inside(f"{self.base}/{filename}")
 
     def write_with(self, filename: str, write: Any) -> None:
-        """Write a file with ``write(path)``. Afterwards it exists whole and durably, or after an error not at all."""
+        """Write a file atomically with ``write(path)``. It is durable on return; after an error it does not exist."""
         path = self.path(filename)
         target = path + UNFINISHED if self.is_local else path
         if self.is_local:
@@ -66,7 +66,7 @@ class DataFolder:
             _settle(target, path)
 
     def write_bytes(self, filename: str, body: bytes) -> None:
-        """Write a small file, whole and durably."""
+        """Write a small file, atomically and durably."""
 
         def write(path: str) -> None:
             with self.files.open_output_stream(path) as stream:
@@ -141,7 +141,7 @@ def _opened(url: str) -> tuple[Any, str]:
 
 
 def _settle(source: str, target: str) -> None:
-    """Make a written file durable, then its name."""
+    """Sync a written file to disk, rename it to its final name, and sync the folder."""
     with open(source, "rb") as written:
         os.fsync(written.fileno())
     os.rename(source, target)

@@ -1,4 +1,4 @@
-"""Ingest of Parquet files: each file of a source is in the table once, by its content, however often it is brought."""
+"""Ingest of Parquet files: the table gets each file of a source once, even if the file is ingested again."""
 
 from __future__ import annotations
 
@@ -27,17 +27,17 @@ ROWS_PRESENT = "source-rows-present"
 
 
 class InputFile(msgspec.Struct, frozen=True):
-    """A file as it is to be brought: where it is, its name for its source, and what it holds."""
+    """A file to ingest: its path, its name at the source, and the hash of its content."""
 
     path: Path
     name: str
     sha256: str
     stamp: tuple[int, int]
-    """Its size and when it was changed, so that a change meanwhile is noticed."""
+    """Its size and its modification time, by which the ingest notices a change."""
 
 
 class _Options(NamedTuple):
-    """What may be done with a file that does not fit."""
+    """What an ingest may do with repeated content, and with columns that do not fit the table."""
 
     repeat: bool
     add_columns: bool
@@ -45,7 +45,7 @@ class _Options(NamedTuple):
 
 
 class FileIngestReport(msgspec.Struct, frozen=True):
-    """What was brought: rows and data files; and how many input files were in the table already."""
+    """The rows and data files that an ingest added, and ``known``, the input files that the table already had."""
 
     rows: int
     files: int
@@ -53,7 +53,7 @@ class FileIngestReport(msgspec.Struct, frozen=True):
 
 
 def input_file(path: Path, name: str = "") -> InputFile:
-    """A file with the hash of its content. Its name is the path as given, unless one is named. Raises Invalid."""
+    """Return a file with the hash of its content. Without ``name``, its name is its normalised path. Raises Invalid."""
     digest = hashlib.sha256()
     stamp = _stamp(path)
     try:
@@ -77,13 +77,15 @@ def ingest_files(
     widen: bool = False,
     step: Callable[[int], object] = lambda count: None,
 ) -> FileIngestReport:
-    """Add the rows of Parquet files, ``rows_per_file`` at a time; ``step`` is called after each part.
+    """Add the rows of Parquet files, ``rows_per_file`` at a time, and call ``step`` after each part.
 
-    With a ``source`` a file that is in the table is left out. One that is there in part is resumed. Raises
-    SourceConflict, before anything is added, where the source brought other content under a file's name, or, unless
-    ``repeat``, the same content under another name. Raises Invalid for a file that is no Parquet or does not fit the
-    table, which ``add_columns`` and ``widen`` change as `rows.ingest` says, Conflict for one that changes meanwhile:
-    the files before it, and its parts so far, are added.
+    With a ``source``, a file that is in the table is skipped, and a file that is there in part is resumed. Raises
+    SourceConflict if the source brought other content under a file's name before, or the same content under another
+    name; ``repeat`` allows the latter. Nothing is added then.
+
+    Raises Invalid for a file that is not Parquet, Invalid or LimitExceeded for rows that do not fit the table, and
+    Conflict for a file that changes during the ingest. The files before it, and its own parts before the error, are in
+    the table then. ``add_columns`` and ``widen`` change the table's columns, see `rows.ingest`.
     """
     if source:
         check_files(table, files, source, repeat=repeat)
@@ -101,7 +103,7 @@ def ingest_files(
 
 
 def check_files(table: Table, files: Sequence[InputFile], source: str, *, repeat: bool = False) -> None:
-    """Raise SourceConflict where files are not what the source brought under their names; Invalid, LimitExceeded."""
+    """Raise SourceConflict if files conflict with earlier files of the source. Raises Invalid, LimitExceeded."""
     if table.document.last_mutation(source):
         text = "an older version ingested this source in numbered batches; choose another name for the source"
         raise SourceConflict(text, source=source)
@@ -127,7 +129,7 @@ def check_files(table: Table, files: Sequence[InputFile], source: str, *, repeat
 def _ingest(
     table: Table, data_files: DataFiles, file: InputFile, rows_per_file: int, source: str, options: _Options
 ) -> Iterator[int]:
-    """Add the rows of one file that are not in the table; how many, part by part."""
+    """Add the rows of a file that the table lacks, and yield the number of rows of each part."""
     start = _present(table, file, source)
     with _read(file) as opened:
         reader = _parts(opened, start, rows_per_file)
@@ -142,7 +144,7 @@ def _ingest(
             except TransactionRefused as exc:
                 if exc.kind != ROWS_PRESENT:
                     raise
-                # Another process brings the same file: go on behind what it has added.
+                # Another process ingests the same file: continue after the rows that it added.
                 start = _present(table, file, source)
                 reader = _parts(opened, start, rows_per_file)
                 continue
@@ -171,7 +173,7 @@ def _read(file: InputFile) -> Iterator[pq.ParquetFile]:
 
 
 def _parts(opened: pq.ParquetFile, start: int, rows: int) -> Iterator[pa.Table]:
-    """The rows of a file from ``start`` on, so many at a time."""
+    """Yield the rows of a file from ``start`` on, ``rows`` at a time."""
     waiting = pa.Table.from_batches([], schema=opened.schema_arrow)
     for batch in opened.iter_batches():
         skipped = min(start, batch.num_rows)

@@ -1,8 +1,8 @@
 """Claims of merge jobs: a worker claims a job and renews its claim; any worker may take over a claim that is old.
 
-A claim saves duplicate work and fences nothing: the output of a job is committed once, whichever worker did the job. No
-transaction carries a time. The age of a claim is the age of the version that wrote it. A worker that takes over a claim
-names the claim that it saw, so of two such workers only one succeeds.
+A claim only avoids duplicate work. Correctness does not depend on it: even if two workers do one job, one output is
+committed. No transaction carries a time, so the age of a claim is the age of the version that wrote it. A worker that
+takes over a claim names the claim that it saw, so of two such workers only one succeeds.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ def claim_job(draft: Draft, args: Any) -> None:
 
 
 def cancel_job(draft: Draft, args: Any) -> None:
-    """Take all references of a partition from a job. The commit of a worker that is doing the job is then refused."""
+    """Unassign all references of a partition from a job. The commit of a worker that does the job is then refused."""
     wanted: CancelJob = read(args, CancelJob)
     table_draft = TableDraft(draft)
     table_draft.need_partition(wanted.partition)

@@ -23,7 +23,7 @@ BEATS_PER_LEASE = 4
 
 
 class JobWorker:
-    """One worker. It leaves a job to another worker until that worker's claim was not renewed for ``lease_ms``."""
+    """One worker. It takes over the job of another worker if that worker has not renewed its claim for ``lease_ms``."""
 
     def __init__(self, table: Table, data_files: DataFiles, lease_ms: int) -> None:
         self._table = table

@@ -38,8 +38,8 @@ class Job(msgspec.Struct, frozen=True):
     """The state of a job. Versions are the table's; 0 for an event that has not happened.
 
     status: created — references wait for it. committed — its last references were replaced. failed — a commit of it was
-    refused, and references may still wait. cleared — the table was cleared before the job was done. ingested — its
-    files were added. cancelled — its references were taken from it.
+    refused, and references may still wait. cleared — the table was cleared before the job was done, or the versions in
+    which the job ended were forgotten. ingested — its files were added. cancelled — its references were unassigned.
     """
 
     job: str
@@ -73,7 +73,7 @@ class JobTracker:
     def job(self, job: str, partition: str = "", *, version_min: int | None = None) -> Job | None:
         """Return a job, or None if it is unknown, as of ``version_min`` or newer; without it, as of the newest version.
 
-        A merge job is named with its partition; an ingest job has no partition.
+        A merge job is identified with its partition; an ingest job has no partition.
         """
 
         def query(document: Document) -> Job | None:
@@ -152,7 +152,7 @@ class JobTracker:
         followed = view.get(TABLE)
         if followed is not None:
             return bool(followed == self._table.log.record.incarnation)
-        # A model from before the field existed. A model is always younger than its table.
+        # Older models lack the field. A model is younger than its table, or it belongs to an earlier incarnation.
         return document.log.record.created_ms >= self._table.log.record.created_ms
 
     def _follow(self, document: Document, version_min: int | None) -> int:
@@ -165,7 +165,7 @@ class JobTracker:
         try:
             events = [event for version in self._table.versions(after, upto) for event in events_of(version)]
         except VersionForgotten:
-            # The versions between were forgotten. Close all known jobs, and start from the jobs under way at the floor.
+            # The versions between were forgotten. Close the jobs that wait, and add those that wait at the floor.
             floor = self._table.log.floor()
             events, upto = [["cleared", after], *_standing(TableView(self._table.at(floor)))], floor
         table = self._table.log.record.incarnation
@@ -250,7 +250,7 @@ _EVENT_READERS: Mapping[str, Callable[[int, Any, str | None], Iterator[Event]]] 
 
 
 def _standing(view: TableView) -> Iterable[Event]:
-    """Return the jobs under way at the floor, as events."""
+    """Return the jobs for which references wait in a view, as events."""
     return (["assigned", view.version, *job] for job in view.jobs())
 
 

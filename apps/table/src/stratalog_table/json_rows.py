@@ -1,8 +1,8 @@
-"""Rows as JSON says them, column by column, with no value changed or left out.
+"""Rows as JSON, converted column by column, with no value changed or left out.
 
-What JSON has no number or text for becomes a text: not-a-number and the infinities by the names of proto3's JSON
-mapping, decimals digit by digit, dates and times by ISO 8601 with all their digits. A map with text for keys is an
-object, any other a list of pairs. Bytes stay bytes: how they are said is for who writes the JSON.
+A value without a JSON form becomes a text: NaN and the infinities have the names of proto3's JSON mapping, decimals
+have all their digits, and dates, times and durations are in ISO 8601 with all their digits. A map is an object if its
+keys are distinct texts, and a list of pairs if not. Bytes stay bytes: the caller that writes the JSON encodes them.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ __all__ = ["json_rows"]
 
 
 def json_rows(rows: pa.Table) -> Iterator[dict[str, Any]]:
-    """Each row as an object."""
+    """Yield each row as a dict."""
     names = rows.column_names
     for batch in rows.to_batches():
         for values in zip(*(_plain_values(column) for column in batch.columns), strict=True):
@@ -26,7 +26,7 @@ def json_rows(rows: pa.Table) -> Iterator[dict[str, Any]]:
 
 
 def _plain_values(column: Any) -> list[Any]:
-    """The values of an array."""
+    """Return the values of an array as JSON values, or as bytes."""
     kind = column.type
     if pa.types.is_floating(kind):
         return [value if value is None or math.isfinite(value) else _named(value) for value in column.to_pylist()]
@@ -54,7 +54,7 @@ def _plain_values(column: Any) -> list[Any]:
 
 
 def _grouped(column: Any, values: Any, group: Any) -> list[Any]:
-    """The values of lists that stand one after another, each list for itself."""
+    """Return one value per row of a list column: ``group`` of the row's part of the flat ``values``."""
     flat = [*values]
     edges = pairwise(column.offsets.to_pylist())
     valid = column.is_valid().to_pylist()
@@ -71,7 +71,7 @@ def _named(value: float) -> str:
 
 
 def _duration(ticks: int, unit: str) -> str:
-    """Seconds as ISO 8601 says them."""
+    """Return a duration in ISO 8601, in seconds."""
     digits = {"s": 0, "ms": 3, "us": 6, "ns": 9}[unit]
     seconds, rest = divmod(abs(ticks), 10**digits)
     fraction = f".{rest:0{digits}d}" if rest else ""

@@ -1,6 +1,8 @@
 """The layout of a table's state: the keys of its document and the content of its rows. See `formats/table.md`.
 
-The rows of references follow the row of their leaf, in the order of the leaves, so a range of keys is a range of rows.
+The rows of references follow the row of their leaf, in the order of the leaves. So a query of a range of keys reads a
+range of rows.
+
 A clear deletes no rows. It increments the numbers in the names of the collections, and `purge` deletes the rows under
 the old numbers.
 """
@@ -37,10 +39,10 @@ INNER = "inner"
 """The field with the number of inner partitions (not leaves) that hold references; absent if there are none."""
 
 COLLECTED = "collected/"
-"""Prefix of the keys of files whose data was collected before a transaction added them. None can be added later."""
+"""Prefix of the keys of files that were collected before a transaction added them. No transaction can add them."""
 
 COLUMN = "column/"
-"""Prefix of the keys of value columns, by number: `[name, type]`. They are known if `Meta.has_columns` is True."""
+"""Prefix of the keys of value columns, by number: `[name, type]`. They are declared if `Meta.has_columns` is True."""
 
 EDGE_CHARACTERS = 64
 UNBOUNDED = "~"
@@ -106,7 +108,7 @@ class Layout(msgspec.Struct, frozen=True):
         return f"of{self.files}/{filename}\t{partition}"
 
     def unreferenced(self, filename: str = "") -> str:
-        """Return the key of a file without references. The row has the version in which the file lost the last one."""
+        """Return the key of a file without references. The row's version is when the file lost the last one."""
         return f"unreferenced{self.files}/{filename}"
 
     def job(self, job: str, partition: str) -> str:

@@ -108,7 +108,7 @@ def compact(
 ) -> int:
     """Plan merge jobs, do every job that no other worker has claimed, and return the number done.
 
-    A claimed job stays with its worker until the claim was not renewed for ``lease_ms``.
+    A claimed job stays with its worker until ``lease_ms`` have passed without a renewal of the claim.
     """
     plan(table, files_min)
     waiting = [(job, partition) for job, partition, _ in table.at().jobs()]

@@ -42,7 +42,7 @@ WATCH_SECONDS = 60.0
     default=LEASE_SECONDS,
     show_default=True,
     metavar="SECONDS",
-    help="How long a claimed job is left to a worker that gives no sign.",
+    help="How long a claimed job stays with a worker that does not renew its claim.",
 )
 @click.option("--watch", is_flag=True, help="Keep running, one pass after another.")
 @click.option(
@@ -117,7 +117,7 @@ def jobs(session: Session, table: str) -> None:
 @click.argument("job")
 @click.option("--partition", required=True, metavar="ID", help="The job's partition, as `table jobs` shows it.")
 def cancel(session: Session, table: str, job: str, partition: str) -> None:
-    """Cancel a merge job, so that its files are free for another. The job's worker is refused when it commits."""
+    """Cancel a merge job, so that another job can merge its files. The commit of the job's worker is then refused."""
     opened = opened_table(session, table)
     version = opened.cancel_job(job, partition)
     session.answer({"table": table, "job": job, "version": version}, f"cancelled {job}, version {version}")

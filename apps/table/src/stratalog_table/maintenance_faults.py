@@ -1,4 +1,4 @@
-"""Faults of maintenance: a pass lists its failure with one file, job or leaf, and continues with the others."""
+"""Faults of maintenance: a pass lists the failure of one file, job or leaf, and continues with the others."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ __all__ = ["MaintenanceFault", "MaintenanceFaults", "isolated"]
 ISOLATED = (OSError, pa.ArrowException, Corrupt, Invalid)
 """The errors that concern one file, job or leaf. Unavailable and other errors of the store end the pass.
 
-Corrupt is here for the damage in the store that only some actions read: a row, a region or a large value of one file,
-job or leaf. Such damage lasts until a repair, so without this it would end every pass at the same action. Each action
-that meets it is listed. What all actions read is also read outside of them, and ends the pass.
+Corrupt is among them because damage in the store may concern the rows of one file, job or leaf. It lasts until a
+repair, and would end every pass at the same action. Each action that reads the damage is listed. Damage in rows that
+every action needs still ends the pass, because the pass also reads them outside the actions.
 """
 
 

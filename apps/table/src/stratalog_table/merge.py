@@ -17,7 +17,7 @@ OUTPUT_ROWS = 64 * 1024
 
 
 class OutOfOrder(Exception):
-    """The rows of one input are not in the order of the key. ``position`` is its place among the inputs."""
+    """The rows of one input are not in the order of the key. ``position`` is its index among the inputs."""
 
     def __init__(self, position: int) -> None:
         super().__init__(f"the rows of input {position} are not in the order of the key")
@@ -25,9 +25,9 @@ class OutOfOrder(Exception):
 
 
 def merged(schema: Schema, inputs: Iterable[Iterator[pa.Table]]) -> Iterator[pa.Table]:
-    """Yield the rows of all inputs in the order of the key, in parts of at least `OUTPUT_ROWS` rows but for the last.
+    """Yield the rows of all inputs in the order of the key. Each part except the last has at least `OUTPUT_ROWS` rows.
 
-    Each input must be in the order of the key. Raises OutOfOrder where the merge meets rows that are not.
+    Each input must be in the order of the key. Raises OutOfOrder when the merge reads rows that are not.
     """
     waiting: list[pa.Table] = []
     count = 0
@@ -42,9 +42,9 @@ def merged(schema: Schema, inputs: Iterable[Iterator[pa.Table]]) -> Iterator[pa.
 
 
 def _in_order(schema: Schema, inputs: Iterable[Iterator[pa.Table]]) -> Iterator[pa.Table]:
-    """Yield the merged rows step by step, each step up to the smallest of the heads' last keys.
+    """Yield the merged rows step by step. Each step takes the rows up to the smallest of the heads' last keys.
 
-    Every later row of every input has a key at or above that bound, so the step is final.
+    Every later row of every input has a key at or above that bound, so the steps are in order.
     """
     heads = [head for position, rows in enumerate(inputs) if (head := _Head(schema, rows, position)).advance()]
     while heads:
@@ -89,7 +89,7 @@ class _Head:
         """Return the unmerged rows up to and including a key, and count them as merged. Raises OutOfOrder."""
         positions = range(self._part.num_rows)
         stop = bisect_right(positions, bound, lo=self._start, key=self._key)
-        # Rows left below the bound would be merged late or, at the end of the part, never.
+        # If the part were sorted, no row could remain here. A remaining row would be merged too late or never.
         if stop < len(positions) and self.last <= bound:
             raise OutOfOrder(self._position)
         rows = self._part.slice(self._start, stop - self._start)

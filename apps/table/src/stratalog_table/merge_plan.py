@@ -1,7 +1,7 @@
-"""The plan of merge jobs: files of similar size on one leaf are merged, so a row is rewritten rarely as files arrive.
+"""The plan of merge jobs: a job merges files of similar size on one leaf, so that each row is rewritten rarely.
 
-Sizes are grouped in tiers, each eight times the tier below. A merge of ``files_min`` files makes one file ``files_min``
-times as large. A row is therefore rewritten at most log(rows of the leaf) times, to the base ``files_min``.
+Files are grouped by their number of rows in tiers, each eight times the tier below. If ``files_min`` is eight or more,
+each merge moves its rows to a higher tier, so a row is rewritten at most log8(rows of the leaf) times.
 """
 
 from __future__ import annotations
@@ -22,8 +22,8 @@ TIER_RATIO = 8
 def plan(table: Table, files_min: int, files_max: int = FILES_PER_JOB_MAX) -> int:
     """Assign references to merge jobs and return the number of jobs.
 
-    A leaf gets a job for every ``files_min`` to ``files_max`` references of one size tier that have no job yet. Files
-    that were set aside are left out.
+    A job gets ``files_min`` to ``files_max`` references of one leaf and one size tier that have no job yet. Files that
+    were set aside are left out.
     """
     view = table.at()
     damaged = {file.filename for file in view.damaged()}

@@ -50,12 +50,12 @@ def file_not_found(filename: str) -> str:
 
 
 def file_collected(filename: str) -> str:
-    """Add, replace: its data was deleted before it was added."""
+    """Add, replace: the file was declared garbage before this transaction."""
     return f"File was collected before it was added: {filename}"
 
 
 def file_tracked(filename: str) -> str:
-    """Collect: it was added meanwhile."""
+    """Collect: the table tracks the file, for example because it was added meanwhile."""
     return f"File is tracked: {filename}"
 
 
@@ -65,12 +65,12 @@ def reference_not_found(partition: str, filename: str) -> str:
 
 
 def reference_already_assigned(job: str, partition: str, filename: str) -> str:
-    """Assign, split: a job has it."""
+    """Assign, split: a job has the reference already."""
     return f"Reference to file is already assigned to job {job}, in partition {partition}, filename {filename}"
 
 
 def reference_not_assigned(job: str, partition: str, filename: str) -> str:
-    """Replace: another job has it, or none."""
+    """Replace: another job has the reference, or no job has it."""
     return f"Reference to file is not assigned to job {job}, in partition {partition}, filename {filename}"
 
 
@@ -115,7 +115,7 @@ def columns_refused(reason: str) -> str:
 
 
 def job_not_found(job: str, partition: str) -> str:
-    """Claim, cancel: no reference waits for it."""
+    """Claim, cancel: no reference of the partition waits for the job."""
     return f"Job not found: {job}, in partition {partition}"
 
 

@@ -38,7 +38,7 @@ class Column(msgspec.Struct, frozen=True):
 
     name: str
     type: str
-    """As `row_order.key_kind` stores it."""
+    """The name of a key type, as in `row_order.KeyKind.name`."""
 
 
 class Schema(msgspec.Struct, frozen=True):

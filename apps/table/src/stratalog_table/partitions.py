@@ -221,7 +221,7 @@ def _check_new(table_draft: TableDraft, partition: Partition) -> None:
 
 
 def _check_complete(schema: Schema, partitions: Sequence[Partition]) -> None:
-    """Raise unless the partitions are one tree that covers the key space: a row in no partition would be lost."""
+    """Raise ValueError unless the partitions are one tree that covers the key space, so that each row has a leaf."""
     check_tree(partitions)
     root = next(partition for partition in partitions if partition.parent is None)
     if root.region != schema.full_region():

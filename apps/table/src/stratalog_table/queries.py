@@ -157,7 +157,7 @@ class TableView:
                 yield _after_slash(row.key)
 
     def cleared_in(self) -> int:
-        """Return the version that last wrote the metadata if rows of before a clear are left, or 0 if none is."""
+        """Return the version that last wrote the metadata, or 0 if no row from before a clear is left."""
         if self.meta.purged_files == self.meta.files:
             return 0
         return next(row.version for row in self._view.list(TABLE) if row.key == TABLE)
@@ -186,7 +186,7 @@ class TableView:
             yield job, partition, count
 
     def job_since(self, job: str, partition: str) -> int | None:
-        """Return the version that last changed the number of a job's references on a partition, or None without any."""
+        """Return the version that last changed a job's number of references on a partition, or None if it has none."""
         rows = self._view.list(self._layout.job(job, partition))
         return next((row.version for row in rows if row.key == self._layout.job(job, partition)), None)
 
@@ -247,7 +247,7 @@ class TableView:
                 beyond = edge
 
     def _leaf_rows(self, edge: str, *, with_references: bool) -> Iterator[tuple[Holding, tuple[FileReference, ...]]]:
-        """Yield the leaves from those that end at ``edge`` on, in order. A seek skips a long run of unwanted rows."""
+        """Yield the leaves that end at or after ``edge``, in order. A seek skips a long run of unwanted rows."""
         prefix = self._layout.leaf()
         rows = self._view.scan(prefix, after=prefix + edge)
         leaf: Holding | None = None

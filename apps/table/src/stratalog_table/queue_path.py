@@ -54,9 +54,9 @@ class TableQueue:
 
         Raises LimitExceeded: nothing is queued. Raises Unavailable if the queue cannot be reached or is too long:
         nothing is queued. Raises Conflict if the table refuses the sender's client, for example since another sender
-        used its numbers: nothing is queued, and a sender with another client helps. Raises OutcomeUnknown if the
-        message of any attempt may be queued. Send nothing more with this sender then: its next message would repeat the
-        same numbers.
+        used its numbers: nothing is queued, and another client must be used. Raises OutcomeUnknown if the message of
+        any attempt may be queued. Send nothing more with this sender then: its next message would have the same
+        numbers.
         """
         if not 0 < len(requests) <= TRANSACTIONS_PER_CALL_MAX:
             raise LimitExceeded(
@@ -90,7 +90,7 @@ class TableQueue:
     def _push(self, queued: QueuedPush) -> None:
         """Push, at most `PUSH_TRIES_MAX` times while the outcome is unknown. A message queued twice is applied once.
 
-        An attempt that fails certainly proves nothing about an earlier one in doubt, so the error is then
+        The definite failure of one attempt does not settle an earlier attempt that is in doubt, so the error is then
         OutcomeUnknown.
         """
         in_doubt = False
@@ -108,7 +108,7 @@ class TableQueue:
 
 
 def _check_accepted(outcomes: Sequence[Outcome]) -> None:
-    """Raise Conflict if a push was answered at once and not each transaction is committed. A queued push has none."""
+    """Raise Conflict if a push got outcomes at once and not all are committed. A queued push has no outcomes yet."""
     refused = next((outcome for outcome in outcomes if outcome.status != "seen"), None)
     if refused is not None:
         raise Conflict(

@@ -223,7 +223,7 @@ def _check_pieces(table_draft: TableDraft, reference: FileReference, pieces: tup
     if rows != reference.rows and not (counted and reference.approximate):
         raise Rejected(f"Split of {reference.rows} rows into {rows}, in partition {partition}, filename {filename}")
     parent = table_draft.need_partition(partition)
-    # Exact sums that agree prove that no row is lost. With an estimate only pieces that cover the partition do.
+    # Equal exact sums prove that no row is lost. With an approximate count, the pieces must cover the partition.
     if (reference.approximate or not counted) and not _covers(
         table_draft, parent, {piece.partition for piece in pieces}
     ):

@@ -13,7 +13,7 @@ __all__ = ["Relatives", "is_alive"]
 
 
 class Relatives:
-    """The relatives of a table at their newest versions. To find them reads the name record of each document."""
+    """The relatives of a table at their newest versions. The search reads the name record of each document."""
 
     def __init__(self, store: Store, log: Log) -> None:
         self._views: list[TableView] = []

@@ -1,9 +1,9 @@
-"""Row keys as text whose order is the order of the keys, so that what compares regions needs no types.
+"""Row keys as text that sorts as the keys do, so that code can compare regions without knowing the types.
 
-Numbers are moved up by half their range and written in hexadecimal of a fixed width. A date is its days and a timestamp
-its ticks since 1970, a decimal its digits without the point. Of a float the bits are turned so that their order is that
-of the numbers. Text is its UTF-8 and bytes are themselves, two digits a byte. The least key of a type is its smallest
-number, or the empty text.
+An integer is shifted up by half its range and written in hexadecimal with a fixed width. A date becomes its days since
+1970, a timestamp its ticks since 1970, and a decimal its digits without the point. The bits of a float become an
+integer that sorts as the floats do. Text is written as UTF-8 and bytes as they are, with two digits per byte. The lower
+bound of a type is all zeros, or the empty text.
 """
 
 from __future__ import annotations
@@ -50,16 +50,16 @@ _SHORT = {"timestamp": "timestamp[us]"}
 
 
 class KeyKind(msgspec.Struct, frozen=True):
-    """The type of a key column, taken apart: its family, and what the family needs."""
+    """The parsed type of a key column: its family, and the parameters of the family."""
 
     name: str
-    """The type as it is stored."""
+    """The type as a table stores it."""
 
     family: str
-    """The name without what stands in brackets."""
+    """The name without its parameters."""
 
     bits: int = 0
-    """Of the number that a key is written as; 0 for text and bytes."""
+    """The width of the integer that encodes a key; 0 for text and bytes."""
 
     unit: str = ""
     zone: str = ""
@@ -68,13 +68,13 @@ class KeyKind(msgspec.Struct, frozen=True):
 
     @property
     def is_ordinal(self) -> bool:
-        """Whether a key may be given as the whole number that it is written as: a day, a tick."""
+        """Whether `encode_key` accepts an integer in place of a key: the days of a date, the ticks of a timestamp."""
         return self.family in ("date", "timestamp")
 
 
 @lru_cache(256)
 def key_kind(text: str) -> KeyKind:
-    """The type behind a text, as typed or stored. Raises Invalid."""
+    """Parse a key type, as typed or as stored. Raises Invalid."""
     wanted = _SHORT.get(text, text)
     if wanted in ("string", "bytes"):
         return KeyKind(wanted, wanted)
@@ -93,7 +93,7 @@ def key_kind(text: str) -> KeyKind:
 
 
 def is_key_type(text: str) -> bool:
-    """Whether a key column may be of a type, as it is stored."""
+    """Return whether a text is a key type in its stored form."""
     try:
         return key_kind(text).name == text
     except Invalid:
@@ -101,9 +101,9 @@ def is_key_type(text: str) -> bool:
 
 
 def encode_key(kind: str, value: Key) -> str:
-    """The text of a key. Raises Invalid for a value of another type or out of range.
+    """Return the text of a key. Raises Invalid for a value of another type or out of range.
 
-    A day of a date and a tick of a timestamp may be given as a number too.
+    A date may also be given as its days since 1970, and a timestamp as its ticks.
     """
     known = key_kind(kind)
     if known.bits:
@@ -116,7 +116,7 @@ def encode_key(kind: str, value: Key) -> str:
 
 
 def decode_key(kind: str, text: str) -> Key:
-    """The key behind a text. A day or tick that Python's dates cannot say is a number. Raises Corrupt."""
+    """Return the key of a text. A date or timestamp that Python cannot represent is an integer. Raises Corrupt."""
     known = key_kind(kind)
     try:
         if known.bits:
@@ -128,7 +128,7 @@ def decode_key(kind: str, text: str) -> Key:
 
 
 def parse_key(kind: str, text: str) -> Key:
-    """A key as a person types it: ISO 8601 for dates and timestamps, hexadecimal for bytes. Raises Invalid."""
+    """Parse a key as typed: ISO 8601 for dates and timestamps, hexadecimal for bytes. Raises Invalid."""
     known = key_kind(kind)
     try:
         return _PARSERS[known.family](known, text)
@@ -137,19 +137,19 @@ def parse_key(kind: str, text: str) -> Key:
 
 
 def minimum_key(kind: str) -> str:
-    """The text that no key of the type is below."""
+    """Return a text that is at or below the text of every key of the type."""
     return "0" * (key_kind(kind).bits // 4)
 
 
 def check_edge(text: str) -> str:
-    """``text``, if a region may begin or end there. Raises LimitExceeded."""
+    """Return ``text`` if it is short enough for a bound of a region. Raises LimitExceeded."""
     if len(text) > 2 * EDGE_BYTES_MAX:
         raise LimitExceeded("a split point is too long", value=len(text) // 2, limit=EDGE_BYTES_MAX)
     return text
 
 
 def is_edge(kind: str, text: str) -> bool:
-    """Whether a region may begin or end at ``text``: it is how a key of the type is written, and not too long."""
+    """Return whether ``text`` may be a bound of a region: it is the text of a key of the type, and not too long."""
     try:
         key = decode_key(kind, text)
         return len(text) <= 2 * EDGE_BYTES_MAX and encode_key(kind, key) == text
@@ -190,7 +190,7 @@ def _from_timestamp(kind: KeyKind, value: Any) -> int:
     if not isinstance(value, datetime):
         return _from_number(kind, value)
     if bool(kind.zone) != (value.tzinfo is not None):
-        raise Invalid("a key has a time zone and its column has none, or the other way", type=kind.name, value=value)
+        raise Invalid("a key and its column must both have a time zone, or neither", type=kind.name, value=value)
     plain = value.astimezone(UTC).replace(tzinfo=None) if kind.zone else value
     microseconds = (plain - EPOCH) // timedelta(microseconds=1)
     ticks, rest = divmod(microseconds * TICKS[kind.unit], TICKS["us"])
@@ -217,7 +217,7 @@ def _from_decimal(kind: KeyKind, value: Any) -> int:
     sign, digits, exponent = Decimal(value).as_tuple()
     number = int("".join(map(str, digits)) or "0")
     shift = int(exponent) + kind.scale if number else 0
-    # A power of ten beyond this fits no key, and takes longer to compute than anybody waits: 1E999999999.
+    # A shift beyond these bounds fits no key, and the power of ten for 1E999999999 would take too long to compute.
     if not -len(digits) < shift <= kind.precision:
         raise _is_no_key(kind, value)
     unscaled, rest = (number * 10**shift, 0) if shift >= 0 else divmod(number, 10**-shift)
@@ -235,7 +235,7 @@ def _from_float(kind: KeyKind, value: Any) -> int:
     if isinstance(value, bool) or not isinstance(value, int | float) or value != value:
         raise _is_no_key(kind, value)
     try:
-        # Adding zero makes one zero of the two: they are equal as keys.
+        # Adding 0.0 turns -0.0 into 0.0: the two are one key.
         (bits,) = struct.unpack(*_float_formats(kind, float(value) + 0.0))
     except OverflowError as exc:
         raise _is_no_key(kind, value) from exc
@@ -262,7 +262,7 @@ def _parse_timestamp(kind: KeyKind, text: str) -> int:
     fraction = _FRACTION.search(text)
     at_second = datetime.fromisoformat(_FRACTION.sub("", text, count=1))
     if bool(kind.zone) != (at_second.tzinfo is not None):
-        raise ValueError("a time zone stands in one of text and type, and not in the other")
+        raise ValueError("the text and the type must both have a time zone, or neither")
     plain = at_second.astimezone(UTC).replace(tzinfo=None) if kind.zone else at_second
     seconds = (plain - EPOCH) // timedelta(seconds=1)
     digits = fraction[1] if fraction else ""

@@ -29,7 +29,7 @@ __all__ = ["Ingested", "RowSource", "bounds_of", "data_files_of", "ingest", "new
 
 
 class RowSource(msgspec.Struct, frozen=True):
-    """The client that adds rows, and the number of its batch: 1, 2, 3 … A batch that is sent again is added once."""
+    """The client that adds rows, and the number of its batch: 1, 2, 3 … A repeated batch is added only once."""
 
     client: str
     number: int
@@ -54,8 +54,8 @@ def data_files_of(table: Table) -> DataFiles:
     meta = view.meta
     folder = DataFolder(open_location(table.store, meta.data))
     register = table.register(folder)
-    # Enter a table that only reads too: a copy's entry keeps the files that it tracks. If the entry fails, the files
-    # can still be read.
+    # Enter the table even if the caller only reads: the entry of a copy protects the files that the copy tracks. If
+    # the entry fails, the files can still be read.
     with suppress(OSError, DataFolderTaken):
         if not folder.is_empty():
             register.enter()
@@ -76,8 +76,8 @@ def ingest(
     """Add rows to a table as one file. Return None if there are no rows, or if the table has the source's batch.
 
     ``source`` numbers the batches of a client. ``brought`` names the rows of a source's file; TransactionRefused is
-    raised if they are not the next rows of that file. The file is written before the transaction that adds it. If that
-    transaction is not committed, the file is garbage, and maintenance collects it.
+    raised if they are not the next rows of that file. The file is written before the transaction that adds it, and is
+    deleted if that transaction is refused. After any other failure, maintenance collects a file that was not added.
 
     Raises Invalid if keys or columns do not fit the table. ``add_columns`` adds missing columns, and ``widen`` widens
     columns whose type does not hold the values. The first rows of a table without declared columns determine them.
@@ -115,7 +115,7 @@ def scan(
     """Yield the rows of a range of keys, reference by reference: each row once, with the columns of the view's version.
 
     Raises NotFound if the view is so old that one of its files was collected, and DataFileDamaged for a file that
-    cannot be read. If ``skip`` is given, it is called with the error in both cases, and the scan continues.
+    cannot be read. If ``skip`` is given, it is called with a DataFileDamaged in both cases, and the scan continues.
     """
     wanted = data_files.schema.full_region() if region is None else region
     files = data_files.with_columns(view.columns())

@@ -113,8 +113,8 @@ class Table:
         return self.at().unreferenced(version)
 
     def cleared_ms(self) -> int:
-        """Return when the table was last cleared, if rows of before the clear are left. Return 0 if no row is left, or
-        if the version of the clear was forgotten.
+        """Return when the table was last cleared. Return 0 if no row from before the clear is left, or if the version
+        of the clear was forgotten.
         """
         version = self.at().cleared_in()
         try:
@@ -190,7 +190,7 @@ class Table:
         return self._commit("claim_job", ClaimJob(job, partition, worker, seen))
 
     def cancel_job(self, job: str, partition: str) -> int:
-        """Take all references of a partition from a job. The commit of a worker that is doing it is then refused."""
+        """Unassign all references of a partition from a job. The commit of a worker that does it is then refused."""
         return self._commit("cancel_job", CancelJob(job, partition))
 
     def set_aside_files(self, files: Sequence[FileDamage]) -> int | None:
@@ -206,8 +206,8 @@ class Table:
     def set_columns(self, columns: Sequence[ValueColumn], *, add: bool = False, widen: bool = False) -> int:
         """Set, add or widen value columns. Raises Invalid, LimitExceeded and TransactionRefused.
 
-        A table without declared columns gets these. In any other table ``add`` allows new columns, and ``widen`` allows
-        wider types.
+        A table without declared columns gets exactly these. In any other table ``add`` allows new columns, and
+        ``widen`` allows wider types.
         """
         check_columns(columns)
         return self._commit("set_columns", SetColumns(tuple(columns), add, widen))
@@ -227,7 +227,7 @@ class Table:
         return self._commit("initialise_partitions", Partitions(tuple(tree)), len(tree))
 
     def reinitialise(self, points: Sequence[Key] = ()) -> int:
-        """Forget all files and replace the tree, in one version."""
+        """Stop tracking all files and replace the tree, in one version."""
         tree = self._tree(points)
         return self._commit("reinitialise", Partitions(tuple(tree)), len(tree))
 
@@ -261,12 +261,12 @@ class Table:
         return self.document.snapshot()
 
     def forget_below(self, version: int) -> int:
-        """Delete the log below a version. Before that the job tracker reads up to it, and the base is verified.
+        """Delete the log below a version, after the job tracker has read it and a snapshot of the version is verified.
 
         Raises Conflict if the table's retention covers a version below it; nothing is deleted then.
         """
         self._check_promise(version)
-        # The tracker follows the log. Versions that it has not read by now would be lost to it.
+        # The tracker reads the log. It could never read versions that are deleted before it reads them.
         self.jobs.catch_up(version)
         return self.document.forget_below(version)
 
@@ -336,7 +336,8 @@ def create_table(
     ``retention_days`` after the last version that needs them. A creation that was interrupted is resumed.
 
     Raises Conflict if a log of that name exists, Invalid, and DataFolderTaken if the folder is not empty or belongs to
-    another table. Nothing is created then.
+    another table. Nothing is created then. Raises TransactionRefused for a schema, columns or a retention that the
+    transaction rejects: the log then exists without a table, and its name stays in use.
     """
     if not schema.keys:
         raise Invalid("a table needs at least one key column")

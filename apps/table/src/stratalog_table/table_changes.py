@@ -18,7 +18,7 @@ from stratalog_table.table_draft import meta_of, put_meta, read
 __all__ = ["SetColumns", "SetRetention", "checked_days", "put_columns", "set_columns", "set_retention"]
 
 NUMBER_DIGITS = 5
-"""The digits of a column's number in its key. The fixed width makes the order of keys that of the columns."""
+"""The digits of a column's number in its key. With a fixed width the keys sort in the order of the columns."""
 
 
 class SetColumns(msgspec.Struct, frozen=True, omit_defaults=True):

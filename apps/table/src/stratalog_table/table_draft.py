@@ -97,7 +97,7 @@ class TableDraft:
             self._count_inner(1)
 
     def forget_tally(self, leaf: Partition) -> None:
-        """Give a leaf an empty tally, if no row of its tally exists yet."""
+        """Set the tally of a leaf to zero without reading a row. The caller knows that the tally has no row yet."""
         self._partitions[leaf.id] = leaf
         self._tallies[leaf.id] = self._before[leaf.id] = NO_TALLY
 
@@ -180,7 +180,7 @@ class TableDraft:
         self._count_job(job, reference.partition, 1)
 
     def unassign(self, reference: FileReference) -> None:
-        """Take a reference from its job."""
+        """Unassign a reference from its job."""
         self._write(msgspec.structs.replace(reference, job=None))
         if reference.job is not None:
             self._count_job(reference.job, reference.partition, -1)
@@ -237,7 +237,7 @@ class TableDraft:
             self.draft.put(self.layout.unreferenced(filename), None)
         return None
 
-    # What partitions hold
+    # Tallies
 
     def _tally(self, id: str) -> TableTally:
         tally = self._tallies.get(id)

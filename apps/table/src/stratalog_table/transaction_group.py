@@ -1,7 +1,7 @@
 """Group commit of one process's transactions: concurrent transactions become one entry of the log.
 
-Each transaction has its own outcome. Every batch is numbered, so a batch whose answer was lost can be sent again; if it
-was committed, the number shows it.
+Each transaction has its own outcome. Every batch is numbered, so a batch whose answer was lost can be sent again: the
+numbers show whether it was committed.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ __all__ = [
 
 CLIENT_CHARACTERS = 16
 WEIGHT_MAX = 20_000
-"""The files and partitions that the transactions of one entry may name. A transaction that names more has its own."""
+"""The files and partitions after which no call is added to an entry. One call alone may name more."""
 
 SNAPSHOT_WEIGHT = 200_000
 """The files and partitions after which a snapshot moves the changes from memory into the tree.
@@ -135,7 +135,7 @@ class Committer:
             self._document.snapshot()
 
     def _let_others_come(self) -> None:
-        """Wait until as many callers are queued as the last commit served, for at most a fifth of that commit's time.
+        """Wait up to a fifth of the last commit's time, but 1 to 4 ms, for as many callers as that commit served.
 
         Callers that were just answered usually call again at once. Without the pause they would miss this commit and
         wait for all of the next one.
@@ -204,7 +204,7 @@ class Committer:
     def _retried(self, mutations: list[Mutation]) -> list[Outcome]:
         """Apply a batch. Retry after lost races and while the store is unavailable: the numbers make that safe.
 
-        An attempt that fails certainly proves nothing about an earlier one in doubt, so the error is then
+        The definite failure of one attempt does not settle an earlier attempt that is in doubt, so the error is then
         OutcomeUnknown.
         """
         retry = Retry(self._clock, RETRY_POLICY)
