@@ -1,4 +1,4 @@
-"""Redrive of dead letters: a record is read from its stored body, a work made of its record, and a source polled."""
+"""Redrive of dead letters. A record is read from its letter, a work is made again, or a source is polled again."""
 
 from __future__ import annotations
 
