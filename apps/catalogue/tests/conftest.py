@@ -1,4 +1,4 @@
-"""A catalogue in memory or in SQLite."""
+"""The fixture of a catalogue, in memory and in SQLite."""
 
 from __future__ import annotations
 

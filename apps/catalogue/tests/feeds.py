@@ -1,4 +1,4 @@
-"""Real HTTP servers for the adapters: a paged feed with validators, and an OAI-PMH repository."""
+"""HTTP servers on loopback for tests of the adapters: a feed in pages, with an ETag, and an OAI-PMH repository."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ PAGE = 3
 
 
 class Feed:
-    """What a feed serves, and what it was asked. ``broken`` answers come before the good ones."""
+    """A feed of books that records its requests. The first answers have the statuses in ``broken``."""
 
     def __init__(self) -> None:
         self.books: list[dict[str, Any]] = []
@@ -40,7 +40,10 @@ class Feed:
 
 
 class Repository:
-    """Records by identifier: datestamp and title, None for a deleted one. Lists come in pages by token."""
+    """An OAI-PMH repository that answers in pages by resumption token, and records its requests.
+
+    ``records`` has the datestamp and title of each identifier. A deleted record has no title.
+    """
 
     def __init__(self) -> None:
         self.records: dict[str, tuple[str, str | None]] = {}
@@ -96,7 +99,7 @@ class Repository:
 
 @contextmanager
 def serving(source: Feed | Repository) -> Iterator[None]:
-    """The source behind a port of loopback."""
+    """Serve the source at a loopback port, and set its URL."""
 
     class Handler(BaseHTTPRequestHandler):
         def do_GET(self) -> None:

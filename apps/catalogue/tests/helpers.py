@@ -1,4 +1,4 @@
-"""What the catalogue's tests share: a catalogue of their own, and small sources."""
+"""Helpers of the catalogue's tests: a catalogue with a folder, and small sources."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ START_NS = 1_700_000_000_000_000_000
 
 
 class Catalogue:
-    """A catalogue of the organisation acme, and a folder for its sources."""
+    """A catalogue of the organisation acme, with a folder for its sources."""
 
     def __init__(self, store: Store, folder: Path) -> None:
         self.store = store
@@ -43,7 +43,7 @@ class Catalogue:
         self.connect: Callable[[], httpx.Client] = httpx.Client
 
     def add(self, name: str = "debian", **settings: Any) -> Source:
-        """A source; by default a folder of Debian packages, each file a whole state."""
+        """Add a source. By default it is a folder of Debian packages, and each file is a complete state."""
         (self.folder / name).mkdir(exist_ok=True)
         given = {
             "adapter": "folder",
@@ -56,25 +56,25 @@ class Catalogue:
         return add_source(self.records, Source(name=name, **{**given, **settings}))
 
     def write(self, text: str | bytes, *, source: str = "debian", name: str = "Packages", day: int = 1) -> None:
-        """A file of a source as it was on a day."""
+        """Write a file of a source, with the time of a day."""
         path = self.folder / source / name
         path.write_bytes(text if isinstance(text, bytes) else text.encode())
         os.utime(path, ns=(START_NS + day * DAY_NS, START_NS + day * DAY_NS))
 
     def write_packages(self, versions: dict[str, str], *, day: int = 1) -> None:
-        """A whole state of Debian packages."""
+        """Write a complete state of Debian packages."""
         self.write("\n".join(PACKAGE.format(name=name, version=at) for name, at in versions.items()), day=day)
 
     def poll(self, *sources: str) -> Polled:
-        """Poll the sources, or all; what came of the last."""
+        """Poll these sources, or all, and return the last outcome."""
         return list(poll(self.store, "acme", self.connect, sources=sources))[-1]
 
     def scan(self, *, everything: bool = False) -> ReconciliationCounts:
-        """Make works."""
+        """Make the works that are out of date, or with ``everything`` all works."""
         return reconcile(self.store, "acme", everything=everything)
 
     def ids(self, prefix: str) -> list[str]:
-        """The records that live under a prefix, without it."""
+        """Return the ids of the records with a prefix that are not deleted, without the prefix."""
         lines = (line.id for line in self.records.list(prefix=prefix))
         return [id.removeprefix(prefix) for id in lines if not self.records.stat(id).deleted]
 

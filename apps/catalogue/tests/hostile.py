@@ -1,4 +1,4 @@
-"""Hostile files for a catalogue, made by code: each with the records that are exactly taken and how many are named."""
+"""Hostile files for a catalogue, each with the records that a poll must store and the number of dead letters."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ LONG = "é" * 2000
 
 
 class Hostile(msgspec.Struct, frozen=True):
-    """A file, how its source reads it, the exact records in it by id, and the number of dead letters."""
+    """A file, its source's settings, the original bytes of its valid records by id, and the number of dead letters."""
 
     name: str
     form: str
@@ -31,7 +31,7 @@ class Hostile(msgspec.Struct, frozen=True):
 
 
 def jsonl() -> Iterator[Hostile]:
-    """Lines of JSON."""
+    """Yield hostile files of JSON lines."""
     a, b = b'{"id":"a"}', b'{"id":"b"}'
     both = {"a": a, "b": b}
 
@@ -104,7 +104,7 @@ def jsonl() -> Iterator[Hostile]:
 
 
 def json() -> Iterator[Hostile]:
-    """Documents of JSON."""
+    """Yield hostile JSON documents."""
     items = {"records": "items"}
     for name, body, settings in (
         ("cut off", b'[{"id":1},', {}),
@@ -138,7 +138,7 @@ def json() -> Iterator[Hostile]:
 
 
 def csv() -> Iterator[Hostile]:
-    """CSV."""
+    """Yield hostile files of CSV."""
     a, b = b'{"id":"a","t":"1"}', b'{"id":"b","t":"2"}'
     both = {"a": a, "b": b}
     for name, row, letters in (
@@ -176,7 +176,7 @@ def csv() -> Iterator[Hostile]:
 
 
 def rfc822() -> Iterator[Hostile]:
-    """Paragraphs of fields."""
+    """Yield hostile files of RFC 822 paragraphs."""
     a, b = b"id: a\ntext: x\n y\n", b"id: b\n"
     yield Hostile(
         "rfc822 CRLF", "rfc822", b"id: a\r\nt: x\r\n\r\nid: b\r\n", {"a": b"id: a\r\nt: x\r\n", "b": b"id: b\r\n"}
@@ -193,7 +193,7 @@ def rfc822() -> Iterator[Hostile]:
 
 
 def xml() -> Iterator[Hostile]:
-    """XML."""
+    """Yield hostile XML documents."""
     each = {"records": "i"}
     a = b"<i><id>a</id></i>"
     for name, body, taken in (
@@ -248,7 +248,7 @@ def xml() -> Iterator[Hostile]:
 
 
 def files() -> Iterator[Hostile]:
-    """Packed files, and names."""
+    """Yield damaged compressed files, and files with hostile names."""
     line = b'{"id":"a"}\n'
     taken = {"a": line.strip()}
     packed, stretched = gzip.compress(line), gzip.compress(line * 5000)

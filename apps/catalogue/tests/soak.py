@@ -1,8 +1,9 @@
-"""Records in, whoever dies: ``python -m apps.catalogue.tests.soak --records 1000000 --kills 40 --seed 7``.
+"""A soak test with kills: ``python -m apps.catalogue.tests.soak --records 1000000 --kills 40 --seed 7``.
 
-Each process polls a source of its own and makes works of it, and is killed at random and started again at once. Each
-source has files of records and then one that changes some of them. In the end every record has its bytes, its versions
-and its work, and nothing is a dead letter. Ends with 1 where that is not so, or fewer were killed than asked.
+Each process polls its own source and makes its works. Processes are killed at random times and restarted at once. Each
+source has files of records, and a last file that changes some of them. At the end every record must have its bytes,
+versions and work, and there must be no dead letter. The exit code is 1 if that is not so, or if too few processes were
+killed.
 """
 
 from __future__ import annotations
@@ -34,7 +35,7 @@ STOP_SECONDS_MAX = 24 * 3600
 
 
 def soak(records: int, processes: int, kills_min: int, seed: int, pause: float, folder: Path) -> dict[str, int]:
-    """Run it all; what was done. Raises AssertionError where a record is lost, or is not what came."""
+    """Run the soak test and return its counts. Raises AssertionError if a record is lost or differs from its source."""
     chance = random.Random(seed)
     store = str(folder / "store")
     each = -(-records // processes)
@@ -57,7 +58,7 @@ def soak(records: int, processes: int, kills_min: int, seed: int, pause: float, 
                 os.kill(running[number].pid, signal.SIGKILL)
                 running[number].wait()
                 kills += 1
-                assert kills < RESTARTS_MAX, "the records do not get in"
+                assert kills < RESTARTS_MAX, "the polls make no progress"
                 running[number] = _start(store, number, folder)
     finally:
         for process in running.values():
@@ -67,12 +68,12 @@ def soak(records: int, processes: int, kills_min: int, seed: int, pause: float, 
         for number in range(processes):
             _check(opened.records("acme"), number, each)
         assert list(opened.records("acme").dead_letters()) == []
-    assert kills >= kills_min, f"{kills} processes were killed: let them live for less than {pause} s"
+    assert kills >= kills_min, f"only {kills} processes were killed; use a --pause below {pause} s"
     return {"records": each * processes, "kills": kills}
 
 
 def work(store: str, number: int) -> None:
-    """One process: poll its source to its end, and make the works of it."""
+    """Do the work of one process: poll its source, and make its works."""
     with stratalog.open(store) as opened:
         connect = _no_client
         for outcome in poll(opened, "acme", connect, sources=[f"s{number}"]):
@@ -81,7 +82,7 @@ def work(store: str, number: int) -> None:
 
 
 def lines_of(first: int, stop: int, *, changed: bool = False) -> Iterator[bytes]:
-    """The records, each a line; every so-many-th changes."""
+    """Yield the first version of records as lines, or with ``changed`` the second version of those that change."""
     for number in range(first, stop):
         if not changed:
             yield _line(number, 1)
@@ -90,7 +91,7 @@ def lines_of(first: int, stop: int, *, changed: bool = False) -> Iterator[bytes]
 
 
 def _line(number: int, state: int) -> bytes:
-    # As no encoder writes it: the bytes must stay.
+    # No JSON encoder writes these spaces, so the test notices if the record is encoded again.
     return b'{"id": "%08d",  "title":"Record %d", "state":%d.0}' % (number, number, state)
 
 
@@ -112,7 +113,7 @@ def _write(file: Path, lines: Iterator[bytes], day: int) -> None:
 
 
 def _check(records: Records, number: int, count: int) -> None:
-    """Every record has its bytes and versions, and a work that was made of the newest."""
+    """Check that every record has its bytes, its versions, and a work of its newest version."""
     prefix = f"source/s{number}/"
     ids = [line.id for line in records.list(prefix=prefix)]
     assert ids == [f"{prefix}{position:08d}" for position in range(count)], f"{len(ids)} records of {count}"
@@ -142,7 +143,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--work", nargs=2, default=None)
     parser.add_argument("--records", type=int, default=1_000_000)
     parser.add_argument("--processes", type=int, default=4)
-    parser.add_argument("--kills", type=int, default=12, help="So many at least.")
+    parser.add_argument("--kills", type=int, default=12, help="The minimum number of kills.")
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--pause", type=float, default=10.0, help="Mean seconds between kills.")
     options = parser.parse_args(arguments)

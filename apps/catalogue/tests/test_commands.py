@@ -1,4 +1,4 @@
-"""The commands, from naming a source to looking at what differs."""
+"""The catalogue's commands, from adding a source to comparing versions."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ SECONDS_MAX = 60
 
 
 class Shell:
-    """Runs commands on a store of its own."""
+    """A runner of commands on its own store."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
@@ -115,7 +115,7 @@ def test_what_cannot_be_is_refused(shell: Shell) -> None:
 
 
 class Told(ManualClock):
-    """A clock whose every sleep lets something happen; after the last one somebody stops the program."""
+    """A clock that calls the next of some functions in each sleep. After the last one it interrupts the program."""
 
     def __init__(self, happenings: list[Callable[[], object]]) -> None:
         super().__init__()

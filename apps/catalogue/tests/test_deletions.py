@@ -1,4 +1,4 @@
-"""What a complete state deletes: what it lacks, unless it lacks so much that it is more likely wrong."""
+"""A complete state deletes the records that it lacks, unless it lacks too many. Also paused and removed sources."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The demo tells its story, and the script behind it makes states of what apt fetched."""
+"""The demo of the catalogue runs, and its script makes states of the indexes that apt fetched."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Stories of the catalogue, told to headless Chromium: search, a work, its versions and what they changed, counts."""
+"""Stories of the catalogue's page in headless Chromium: search, a work, its versions and their differences, counts."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ STORIES = [
 
 @pytest.fixture(scope="module")
 def url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    """The URL of a server with three states of packages and two of films."""
+    """Return the URL of a server. Its catalogue has polled three states of packages and two of films."""
     with stratalog.open("memory:") as store:
         fill(Catalogue(store, tmp_path_factory.mktemp("sources")))
         with serving(create_app(store, application())) as found:

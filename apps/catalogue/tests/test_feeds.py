@@ -1,4 +1,4 @@
-"""Feeds over real HTTP: only what changed is fetched, pages are followed, trouble passes or is told."""
+"""Feeds over real HTTP: only changes are fetched, pages are followed, failures are retried or reported."""
 
 from __future__ import annotations
 

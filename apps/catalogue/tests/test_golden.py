@@ -1,4 +1,4 @@
-"""The formats are fixed: each transformer makes the very bytes that are kept here, and what was kept is still read."""
+"""The stored formats are fixed: each transformer makes the golden bytes, and the golden records can still be read."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def test_a_transformer_makes_the_work_that_was_kept(name: str) -> None:
     made = TRANSFORMERS[name].make(
         Given("golden", kept["id"], kept["format"], kept["body"].encode(), len(kept["body"]))
     )
-    assert TRANSFORMERS[name].name == kept["transformer"], "a transformer that answers otherwise has another version"
+    assert TRANSFORMERS[name].name == kept["transformer"], "a transformer with other results needs a new version"
     assert encode_work(made).decode() == kept["work"]
     assert decode_work(kept["work"].encode()) == made
 

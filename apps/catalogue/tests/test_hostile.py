@@ -1,4 +1,4 @@
-"""A battery of hostile files: each is taken exactly or named, with its bytes, and everything beside it is taken."""
+"""A poll of hostile files stores their valid records exactly, makes dead letters of the rest, and reads other files."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ def test_a_hostile_file_is_taken_exactly_or_named_and_what_is_beside_it_is_taken
         kept = b"".join(plain.records.open_dead_letter(letter.id)) if letter.size else b""
         assert letter.size is not None or not hostile.body
         assert kept in hostile.body or hostile.form == "csv", "the bytes are those of the file"
-    # The next poll and a redrive find what the first one did.
+    # A second poll reads nothing, and a redrive leaves the same dead letters.
     assert [outcome.taken.read for outcome in poll(plain.store, "acme", plain.connect)] == [0, 0]
     assert [one.resolved for one in redrive(plain.store, "acme", plain.connect)] == [False] * len(letters)
     assert len(list(plain.records.dead_letters())) == len(letters)

@@ -1,4 +1,4 @@
-"""Hostile answers of feeds and repositories: each is named with its bytes, costs one page or record, and no token."""
+"""A hostile answer of a feed or repository becomes a dead letter, affects one page or record, and reveals no secret."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The read API and its page: what was found, one work, its versions, what changed, and the counts an alarm watches."""
+"""The read API and its page: search, one work, its versions, their differences, and the counts for an alarm."""
 
 from __future__ import annotations
 
@@ -109,7 +109,7 @@ def test_a_record_is_asked_for_by_its_id(client: TestClient[Any], path: str) -> 
 
 
 def fetch(client: TestClient[Any], path: str, authorize: Any) -> int:
-    """The status of an answer about bash, under these rules."""
+    """Return the HTTP status of a request about bash under these rules of authorisation."""
     rules = application(authenticate=StaticTokens({"t": Principal(id="ann")}), authorize=authorize)
     store: Any = client.app.state.service.store  # type: ignore[attr-defined]
     with TestClient(create_app(store, rules)) as other:

@@ -1,4 +1,4 @@
-"""Dead letters of a catalogue keep bytes, cost one file, page or record, and are looked at, redriven, dismissed."""
+"""Dead letters of a catalogue: each keeps its bytes, affects one file, page or record, and can be redriven."""
 
 from __future__ import annotations
 

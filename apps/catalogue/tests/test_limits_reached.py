@@ -1,4 +1,4 @@
-"""Limits of catalogues that no test of their own subject reaches; `docs/limits.md` names a test for each."""
+"""Tests of limits that the tests of their subjects do not reach. `docs/limits.md` names a test for each limit."""
 
 from __future__ import annotations
 

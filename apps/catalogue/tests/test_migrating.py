@@ -1,4 +1,4 @@
-"""Rows of a versioned hybrid store become records: whole, or by a pointer of any age; cut off, it goes on."""
+"""Rows of a versioned hybrid store become records, with payloads of all formats. An interrupted migration resumes."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def emulators(aws: Emulator, bucket: Emulator) -> tuple[Emulator, Emulator]:
 
 
 class Old:
-    """A versioned hybrid store as its users left it."""
+    """A versioned hybrid store to migrate from."""
 
     def __init__(self, *, ranged: bool) -> None:
         self.dynamodb: Any = boto3.client("dynamodb")

@@ -1,4 +1,4 @@
-"""The same catalogue on DynamoDB and S3, as emulators play them: polled, made into works, made again, all the same."""
+"""The catalogue works the same on emulators of DynamoDB and S3: it is polled, and its works are made, also twice."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Files that change again within one tick of their file system's clock, with the same time and size."""
+"""Files that change twice within one tick of the file system's clock, and keep their time and size."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ TICK_MS = TICK_NS // 1_000_000
 
 
 class Folder:
-    """A polled folder on a file system with a coarse clock, and the clock of the polls."""
+    """A polled folder whose files have times of a coarse clock, and the clock of the polls."""
 
     def __init__(self, catalogue: Catalogue, **settings: Any) -> None:
         given = {"format": "json", "transformer": "plain", "id": "id", "complete": False}

@@ -1,4 +1,4 @@
-"""Processes that take records in are killed, and every record is there as it came: see `soak.py`."""
+"""Processes that store records are killed, and every record still has its original bytes: see `soak.py`."""
 
 from __future__ import annotations
 

@@ -63,7 +63,7 @@ def test_a_renamed_source_has_its_records_versions_letters_works_and_checkpoint(
     assert (debian.ids("source/debian/"), debian.ids("works/debian/")) == ([], [])
     assert letters_of(debian) == [(letters[0][0].replace("/debian/", "/packages/"), letters[0][1])]
     assert list(source_names(debian.records)) == ["packages"]
-    assert debian.poll().taken.read == 0  # the checkpoint was renamed too, so nothing is read again
+    assert debian.poll().taken.read == 0  # the checkpoint moved too, so nothing is read again
     debian.scan()
     assert debian.ids("works/packages/") == works
     with pytest.raises(NotFound):
@@ -95,7 +95,7 @@ def test_a_rename_that_is_cut_off_anywhere_goes_on_and_writes_nothing_twice(debi
     before, letters = history_of(debian, "debian"), letters_of(debian)
     records, cuts = CutOff(debian.records.environment, "acme"), 0
     while True:
-        # Each run may make one write more than the run before it, so each is interrupted at another point.
+        # Each run may make one more write than the run before, so each run is interrupted at a different point.
         records.left = cuts + 1
         try:
             rename_source(records, "debian", "packages")

@@ -1,4 +1,4 @@
-"""Works: made of what changed, made again of everything, the same every time; stopped anywhere, nothing is lost."""
+"""Works are made of changed records, or all again with the same bytes. An interrupted scan resumes."""
 
 from __future__ import annotations
 

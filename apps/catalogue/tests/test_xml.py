@@ -1,4 +1,4 @@
-"""XML of strangers costs as much as it is long: nothing in it grows, and each part has a bound."""
+"""Untrusted XML costs time and memory in proportion to its length, and each part of it has a limit."""
 
 from __future__ import annotations
 
@@ -96,7 +96,7 @@ def test_what_one_record_holds_is_bounded_and_what_many_hold_is_not(monkeypatch:
     long = [b"y" * PIECE_BYTES] * 4
     with pytest.raises(LimitExceeded, match="a record is too long"):
         list(cut_elements([b"<l><r>", *long], "r"))
-    # What stands between records is not held.
+    # The bytes between records are not kept in memory.
     assert list(cut_elements([b"<l>", *long, b"</l>"], "r")) == []
 
 

@@ -1,4 +1,4 @@
-"""The same engine in a real browser: Chromium opens a page that imports workbooks and writes down what came of it."""
+"""The engine in a real browser: Chromium opens a page that imports workbooks, and the page shows their states."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ document.getElementById("out").textContent = JSON.stringify(states);
 
 
 def browser_program() -> str:
-    """Chromium's path, as scripts/bootstrap finds it."""
+    """Return the path of Chromium, found as scripts/bootstrap finds it."""
     found = [shutil.which(name) for name in ("chromium", "chromium-browser", "google-chrome")]
     program = next(filter(None, found), None)
     assert program is not None, "scripts/bootstrap browser installs Chromium"
@@ -32,7 +32,7 @@ def browser_program() -> str:
 
 
 def imported(books: list[dict[str, Any]], folder: Path) -> list[dict[str, Any]]:
-    """The engine's states of workbooks, each given as its files, as a browser makes them."""
+    """Return the engine's states of workbooks in a browser. Each workbook is given as its files."""
     (folder / "books.js").write_text(f"const books = {json.dumps(books)};")
     page = folder / "page.html"
     page.write_text(PAGE.format(engine=engine_folder().as_uri()))

@@ -1,4 +1,4 @@
-"""The engine, fetched and started once for each process of tests, and a sheet in memory."""
+"""Fixtures of the sheet: engines, which are shared by all tests of a process, and sheets in memory."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def sheets(store: Store, engines: EnginePool) -> Sheets:
 
 @pytest.fixture
 def short(store: Store, engines: EnginePool) -> Sheets:
-    """Sheets whose undo reaches back five entries, and of which every fourth version is kept."""
+    """Return sheets whose undo reaches back five entries, with an app snapshot every four entries."""
     return Sheets(store, engines, SheetSettings(undo_entries=5, snapshot_entries=4))
 
 

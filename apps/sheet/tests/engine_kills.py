@@ -1,9 +1,9 @@
-"""Random sheet sessions against a live server whose engines are killed meanwhile: it lives, and all clients agree.
+"""Random sheet sessions against a server whose engines are killed: the server must survive, and all states be equal.
 
     python -m apps.sheet.tests.engine_kills --sessions 200 --kills 50 --seed 1
 
-Clients are those of `convergence`: real engines in Node, which reach the server over HTTP. Ends with 1 where the server
-died, a session diverged, or fewer engines were killed than asked. A session that fails prints its seed.
+Clients are those of `convergence`: real engines in Node. This process sends their requests to the server over HTTP. The
+exit code is 1 if the server died, a session diverged, or too few engines were killed. A failure prints the seed.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ PROGRAM = "from stratalog.cli import main; main()"
 STEPS = 60
 CLIENTS = 3
 REQUESTS_MIN = 40
-"""A session makes more than so many; its kills come among these."""
+"""A session normally makes more requests than this number. Its kills are planned during these requests."""
 
 AT_ONCE = 2
 KILL_DELAY_SECONDS_MAX = 0.01
@@ -46,11 +46,11 @@ BUSY = (429, 503)
 
 
 class Refusal(Exception):
-    """What the server answered instead, by its code."""
+    """The code of an error that the server answered."""
 
 
 class Server:
-    """One ``stratalog sheet serve``, and the engines that it runs."""
+    """A process of ``stratalog sheet serve``, and its engines."""
 
     def __init__(self, folder: str) -> None:
         command = [sys.executable, "-c", PROGRAM, "--json", "sheet", "serve", "--store", folder, "--port", "0"]
@@ -60,11 +60,11 @@ class Server:
         self.kills = 0
 
     def engines(self) -> list[int]:
-        """The processes of its engines."""
+        """Return the process ids of the server's engines."""
         return [pid for pid in map(int, filter(str.isdigit, os.listdir("/proc"))) if self._is_engine(pid)]
 
     def kill_one(self, chance: random.Random) -> None:
-        """What an operator or the kernel may do to an engine."""
+        """Kill one engine, as an operator or the kernel may do."""
         engines = self.engines()
         if engines:
             os.kill(chance.choice(engines), signal.SIGKILL)
@@ -79,7 +79,7 @@ class Server:
 
 
 class ServedRun(Run):
-    """A run whose clients are answered by the server, which loses engines at the requests in ``kills``."""
+    """A run whose requests go to the server. The requests in ``kills`` kill engines of the server."""
 
     def __init__(self, seed: int, engines: EnginePool, folder: str, server: Server, kills: Counter[int]) -> None:
         super().__init__(seed, engines, folder, f"plan-{seed}")
@@ -93,7 +93,7 @@ class ServedRun(Run):
         return SheetSettings()
 
     def _ask(self, method: str, path: str, **options: Any) -> Any:
-        """The server's answer; asked again where it is busy or an engine died. Raises Refusal."""
+        """Return the server's answer. Retries while the server is busy or an engine died. Raises Refusal."""
         self._requests += 1
         for _ in range(self._kills[self._requests]):
             self._kill_amid_a_call()
@@ -157,7 +157,7 @@ class ServedRun(Run):
             return {"error": str(exc)}
 
     def _states_elsewhere(self) -> dict[str, Any]:
-        # Kills that a short session has not met come now.
+        # If a session was short, its remaining kills happen now.
         for request, count in self._kills.items():
             for _ in range(count if request > self._requests else 0):
                 self._kill_amid_a_call()
@@ -168,7 +168,7 @@ class ServedRun(Run):
 
 @contextmanager
 def serving(folder: str) -> Iterator[Server]:
-    """A server that must live to the end."""
+    """Run a server. Raises Diverged if it died, or if an engine outlives it."""
     server = Server(folder)
     try:
         yield server
@@ -184,7 +184,7 @@ def serving(folder: str) -> Iterator[Server]:
 
 
 def plan_kills(sessions: int, kills: int, chance: random.Random) -> list[Counter[int]]:
-    """For each session, how many engines are killed at which of its requests."""
+    """Return for each session the number of engines to kill at each of its requests."""
     planned = [Counter[int]() for _ in range(sessions)]
     for _ in range(kills):
         chance.choice(planned)[chance.randrange(1, REQUESTS_MIN)] += 1
@@ -192,7 +192,7 @@ def plan_kills(sessions: int, kills: int, chance: random.Random) -> list[Counter
 
 
 def play(sessions: int, kills: int, seed: int) -> tuple[Counter[str], int]:
-    """What happened in the sessions, and how many engines were killed. Raises Diverged."""
+    """Run the sessions. Return their counts and the number of killed engines. Raises Diverged."""
     install_engine()
     planned = plan_kills(sessions, kills, random.Random(seed))
     total: Counter[str] = Counter()
@@ -213,7 +213,7 @@ def play(sessions: int, kills: int, seed: int) -> tuple[Counter[str], int]:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Play; 1 where something went wrong."""
+    """Run the sessions and return the exit code."""
     parser = argparse.ArgumentParser()
     parser.add_argument("--sessions", type=int, default=200)
     parser.add_argument("--kills", type=int, default=50)

@@ -1,4 +1,4 @@
-"""Messages as a browser's engine would send them, written by hand."""
+"""Hand-written messages in the form that a browser's engine sends."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ _numbers = count(1)
 
 
 def present(sheet: Sheet) -> str:
-    """The revision that the next message has to stand on."""
+    """Return the current revision, which the next message must have as its base."""
     loaded = sheet.load()
     revision = loaded.base_revision
     for entry in loaded.entries:

@@ -1,5 +1,6 @@
-// Sheets whose first row and column name all others, in real engines that run the page's own rebase.
-// The program that imports this is called with ENGINE_FOLDER PAGE_FOLDER FIRST_SEED SEEDS.
+// Sheets for tests of the rebase, in real engines with the page's own modules. The first row has a name for each
+// column, and the first column one for each row. Programs that import this have the arguments ENGINE_FOLDER
+// PAGE_FOLDER FIRST_SEED SEEDS.
 import { readFileSync } from "node:fs";
 import vm from "node:vm";
 
@@ -12,7 +13,7 @@ export const { movedBy } = await import(`${page}/positions.js`);
 const LINES = 12;
 export const sheetId = "sheet1";
 
-/** A model and what it would send; `receive` is how it is given what was committed. */
+/** Make a model. `sent` has the messages that it sends, and `receive` gives it a committed message. */
 export function made(data, name) {
   const sent = [];
   let give;
@@ -27,7 +28,7 @@ export function made(data, name) {
 
 const name = (dimension, index) => `${dimension} ${index}`;
 
-/** A sheet whose first row and column name all others. */
+/** Make the data of a sheet whose first row and column have the names of all columns and rows. */
 export function named() {
   const cells = {};
   const column = (index) => String.fromCharCode(65 + index);
@@ -39,7 +40,7 @@ export function named() {
   return { version: "19.3.2", revisionId: "start", sheets: [sheet] };
 }
 
-/** Where each line with a name is, and each text. */
+/** Return the position of each name and each text. */
 export function look({ getters }) {
   const positions = new Map();
   for (const { id, content } of getters.getCells(sheetId)) {
@@ -59,7 +60,7 @@ export function chanceOf(seed) {
   };
 }
 
-/** Do something to lines; the first row and column, which hold the names, stay first. */
+/** Add or remove rows or columns. The first row and column have the names and are not moved. */
 export function change(model, below) {
   const dimension = below(2) ? "ROW" : "COL";
   const size = dimension === "ROW" ? model.getters.getNumberRows(sheetId) : model.getters.getNumberCols(sheetId);
@@ -70,7 +71,7 @@ export function change(model, below) {
   else model.dispatch("ADD_COLUMNS_ROWS", { ...of, base: line(), quantity: 1 + below(2), position });
 }
 
-/** Play every seed, print what is elsewhere, and end. */
+/** Play every seed, print the first failures, and exit with 1 if there are any. */
 export function playAll(play) {
   let wrong = 0;
   for (let seed = Number(first); seed < Number(first) + Number(count); seed++) {

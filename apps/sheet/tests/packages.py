@@ -1,4 +1,4 @@
-"""Workbooks written by hand, part by part, as writers other than ours lay them out."""
+"""Workbooks built from hand-written parts, in the form that other programs write."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ STRICT = "http://purl.oclc.org/ooxml"
 
 
 def archive(files: Mapping[str, str | bytes]) -> bytes:
-    """The files as one archive."""
+    """Return the files as one ZIP archive."""
     packed = io.BytesIO()
     with zipfile.ZipFile(packed, "w", zipfile.ZIP_DEFLATED) as opened:
         for name, body in files.items():
@@ -29,7 +29,7 @@ def package(
     strings: str = "",
     more: Mapping[str, str] | None = None,
 ) -> bytes:
-    """A workbook of worksheets by name, each what stands inside of ``worksheet``."""
+    """Return a workbook. ``sheets`` has the content of the ``worksheet`` element of each sheet by name."""
     listed = "".join(f'<sheet name="{name}" sheetId="{n}" r:id="s{n}"/>' for n, name in enumerate(sheets, 1))
     links = "".join(link(f"s{n}", "worksheet", f"worksheets/sheet{n}.xml") for n in range(1, len(sheets) + 1))
     links += link("styles", "styles", "styles.xml") if styles else ""
@@ -55,7 +55,7 @@ def package(
 
 
 def content_types(sheets: int, has_styles: bool, has_strings: bool) -> str:
-    """The types of the parts that a workbook of ours has."""
+    """Return the content types of the parts of a workbook that `package` makes."""
     kinds = {"workbook.xml": "sheet.main", **{f"worksheets/sheet{n}.xml": "worksheet" for n in range(1, sheets + 1)}}
     kinds |= {"styles.xml": "styles"} if has_styles else {}
     kinds |= {"sharedStrings.xml": "sharedStrings"} if has_strings else {}
@@ -69,15 +69,15 @@ def content_types(sheets: int, has_styles: bool, has_strings: bool) -> str:
 
 
 def link(id: str, kind: str, target: str) -> str:
-    """A relationship."""
+    """Return a relationship element."""
     return f'<Relationship Id="{id}" Type="{RELATIONS}/{kind}" Target="{target}"/>'
 
 
 def related(links: str) -> str:
-    """A part of relationships."""
+    """Return a relationships part."""
     return f'<Relationships xmlns="{PACKAGE}/relationships">{links}</Relationships>'
 
 
 def rows(*cells: str) -> str:
-    """A sheet with these cells in its first row."""
+    """Return the sheet data with these cells in the first row."""
     return f'<sheetData><row r="1">{"".join(cells)}</row></sheetData>'

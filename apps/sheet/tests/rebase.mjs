@@ -1,8 +1,11 @@
-// What waits is rebased past what somebody else committed: each text stays in its row and column, which have names that
-// the engine moves. node rebase.mjs ENGINE_FOLDER PAGE_FOLDER FIRST_SEED SEEDS; prints each text that is elsewhere.
+// Pending messages are rebased over the commits of another client. Each text must stay in its row and column, whose
+// names the engine moves. `node rebase.mjs ENGINE_FOLDER PAGE_FOLDER FIRST_SEED SEEDS` prints texts in other cells.
 import { chanceOf, change, look, made, named, playAll, sheetId } from "./lines.mjs";
 
-/** A run: somebody commits changes of lines, beside changes and texts that wait. Answers what is elsewhere. */
+/**
+ * Play a run: one client has pending texts and changes of rows and columns, and the other commits such changes. Return
+ * a line for each text in another cell.
+ */
 function play(seed) {
   const chance = chanceOf(seed);
   const below = (limit) => Math.floor(chance() * limit);
@@ -26,7 +29,7 @@ function play(seed) {
     mine.receive(message);
   }
   const positions = look(mine.model);
-  // Of two texts of one cell the newer one is there.
+  // If two texts were typed into one cell, the cell has the newer one.
   const last = new Map(typed.map((each) => [`${each.row} ${each.column}`, each]));
   return [...last.values()].flatMap(({ text, row, column }) => {
     const [there, top, left] = [text, row, column].map((each) => positions.get(each));

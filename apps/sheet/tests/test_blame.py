@@ -1,4 +1,4 @@
-"""Blame tells who changed a cell, and follows it wherever rows, columns, undo and restored versions took it."""
+"""Blame lists who changed a cell. It follows the cell across moved rows and columns, undo and restored versions."""
 
 from __future__ import annotations
 
@@ -108,7 +108,7 @@ def test_no_sheet_of_that_name_is_not_found(sheet: Sheet) -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("seed", range(8))
 def test_what_blame_says_last_is_what_the_cell_holds(seed: int, engines: EnginePool) -> None:
-    """Whatever was written, inserted, removed, undone and restored."""
+    """This holds after random writes, insertions, removals, undos and restores."""
     chance = random.Random(seed)
     with stratalog.open("memory:") as store:
         sheet = Sheets(store, engines).create("acme", "plan")

@@ -1,4 +1,4 @@
-"""What may be committed is bound by what the engine can open."""
+"""The server refuses messages that would make a sheet too large for the engine."""
 
 from __future__ import annotations
 

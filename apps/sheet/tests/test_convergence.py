@@ -1,4 +1,4 @@
-"""Real engines that share a sheet agree in the end, whatever they did and missed: see `convergence/run.py`."""
+"""Real engines that share a sheet have equal states at the end of random runs: see `convergence/run.py`."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ RUNS = 30
 RUNS_AT_ONCE = 5
 STEPS = 200
 SEED_ACROSS = 2
-"""A run in which an undo reaches across an app snapshot."""
+"""The seed of a run in which an undo reaches across an app snapshot."""
 
 
 @pytest.mark.slow

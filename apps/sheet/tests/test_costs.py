@@ -1,4 +1,4 @@
-"""What an edit of a sheet costs in DynamoDB's units, by its published rules; on the emulator, and in memory."""
+"""The cost of an edit in DynamoDB's capacity units, by its published rules, on the emulator and in memory."""
 
 from __future__ import annotations
 

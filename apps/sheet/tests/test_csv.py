@@ -1,4 +1,4 @@
-"""CSV comes in with every field as it is, and goes out with what cells give."""
+"""An import of CSV keeps every field as it is, and an export has the values of cells and the results of formulas."""
 
 from __future__ import annotations
 

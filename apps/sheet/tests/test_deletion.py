@@ -1,4 +1,4 @@
-"""A sheet that is deleted is gone for all who had it, its copies stay whole, and its name is free."""
+"""A deleted sheet is gone for all its clients. Its forks stay complete, and its name is free."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from stratalog_sheet import EnginePool, Sheet, Sheets
 
 
 class Later(SystemClock):
-    """A clock that is an hour ahead once it is told to be."""
+    """A system clock that a test can set ahead."""
 
     ahead_ms = 0
 

@@ -1,4 +1,4 @@
-"""The demo's workbook: it has no broken cell, and a history to slide through."""
+"""The demo's workbook has no cell with an error, and has a history of versions."""
 
 from __future__ import annotations
 

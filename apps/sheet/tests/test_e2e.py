@@ -1,4 +1,4 @@
-"""Stories of the spreadsheet, told to headless Chromium: the page on the real engine, against a real server."""
+"""Stories of the spreadsheet in headless Chromium: the page with the real engine, on a real server."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ ROOT = Path(__file__).parents[3]
 
 @pytest.fixture(scope="module")
 def url() -> Iterator[str]:
-    """The URL of a server with the spreadsheet and no sheets."""
+    """Return the URL of a server with the spreadsheet application and no sheets."""
     install_engine()
     with open_store("memory:") as store, serving(create_app(store, application())) as found:
         yield found
@@ -95,7 +95,7 @@ def test_in_the_browser(story: str, node: str, url: str, tmp_path: Path) -> None
 
 
 def test_what_the_command_line_writes_is_seen_at_once(node: str, tmp_path: Path) -> None:
-    """Another process writes into the same store; the server looks at its head."""
+    """Another process writes to the same store, and the server polls the head."""
     folder = str(tmp_path / "store")
     install_engine()
     with open_store(folder) as store, serving(create_app(store, application())) as url:

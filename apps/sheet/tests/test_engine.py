@@ -1,4 +1,4 @@
-"""The engine's processes: what limits them, what callers are told when one dies, and that none is left behind."""
+"""The engine's processes: their limits, the errors that callers get when one dies, and that none is left running."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def engine() -> Iterator[Engine]:
 
 @pytest.fixture
 def made() -> Iterator[Callable[..., EnginePool]]:
-    """Makes pools, which end with the test."""
+    """Return a function that makes pools. They are closed after the test."""
     pools: list[EnginePool] = []
 
     def make(**settings: Any) -> EnginePool:
@@ -65,13 +65,13 @@ def message(quantity: int) -> dict[str, Any]:
 
 
 def opened(engine: Engine, quantity: int = 1) -> Any:
-    """Open a model into which so many rows come."""
+    """Open a model with a message that adds this number of rows."""
     data = {**BLANK, "revisionId": "first"}
     return engine.call("open", key="k", data=data, messages=[message(quantity)], client="k")
 
 
 def cpu_seconds(pid: int) -> float:
-    """How much CPU time a process has used."""
+    """Return the CPU seconds that a process has used."""
     fields = Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()
     return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
@@ -85,7 +85,7 @@ def is_running(pid: int) -> bool:
 
 
 def await_end(pid: int) -> None:
-    """Wait until a process that is not ours has ended."""
+    """Wait until a process has ended that is not a child of this one."""
     wait = threading.Event()
     for _ in range(SECONDS_MAX * 100):
         if not is_running(pid):
@@ -128,7 +128,7 @@ def test_a_call_that_takes_too_much_ends_the_engine(settings: dict[str, Any], wh
 
 
 def test_a_process_that_does_not_answer_is_killed(engine: Engine) -> None:
-    """V8 does not look at its clock everywhere: the caller has one of its own."""
+    """V8 does not check its own timeout everywhere, so the caller has one too."""
     engine = Engine(settings=EngineSettings(call_seconds_max=0.1))
     engine.start()
     engine._await_ready()
@@ -143,7 +143,7 @@ def test_cpu_time_is_counted_for_each_call(engine: Engine) -> None:
     engine = Engine(settings=EngineSettings(call_cpu_seconds_max=2))
     opened(engine)
     assert engine.pid is not None
-    # The limit is a whole second, which rounding up makes one more. On a slow machine fewer calls take that.
+    # The limit is rounded up to whole seconds, so 3 seconds exceed it. The number of calls depends on the machine.
     while cpu_seconds(engine.pid) < 3:
         opened(engine, 100_000)
     engine.close()
@@ -337,7 +337,7 @@ def lent_pid(pool: EnginePool, owner: str) -> int | None:
 
 
 def test_many_threads_make_and_use_engines_at_once(made: Callable[..., EnginePool]) -> None:
-    """Six threads that each make a V8 in one process crash it."""
+    """If six threads of one process each made a V8 isolate, the process would crash."""
     pool = made(engines_max=3)
     with ThreadPoolExecutor(6) as threads:
         pids = set(threads.map(lambda number: lent_pid(pool, f"sheet-{number}"), range(60)))
@@ -351,7 +351,7 @@ def test_a_fork_has_engines_of_its_own_and_leaves_its_parents_alone(made: Callab
     with pool.lend("a") as models:
         opened(models.engine)
         mine = models.engine.pid
-        pool._freed.acquire()  # as if another thread held it
+        pool._freed.acquire()  # as if another thread held the lock
         try:
             fork = os.fork()
             if not fork:

@@ -1,4 +1,4 @@
-"""A few sessions of `engine_kills` in every run of the tests."""
+"""A short run of `engine_kills`, as a part of the tests."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The format is fixed: entries and parts written once read for ever, and the same facts have the same bytes."""
+"""The stored format is fixed: golden entries and parts can still be read, and equal facts have equal bytes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The spreadsheet over HTTP: what its page and other programs are answered."""
+"""The HTTP API of the spreadsheet, for its page and other programs."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ TOKENS = {"full": Principal(id="ann", name="Ann Lee"), "look": Principal(id="bob
 
 @pytest.fixture(scope="module")
 def client() -> Iterator[Client]:
-    """A server that lets everybody in."""
+    """Return a client of a server without authentication."""
     install_engine()
     with serving(application()) as running:
         yield running
@@ -31,14 +31,14 @@ def client() -> Iterator[Client]:
 
 @pytest.fixture
 def name(client: Client, request: pytest.FixtureRequest) -> str:
-    """The path of a new sheet of the test's own."""
+    """Return the path of a new sheet for one test."""
     path = f"{SHEETS}/{request.node.name}"
     assert client.put(f"{path}/", params={"author": "Maker"}, json={"title": "Budget"}).status_code == 201
     return path
 
 
 def revision(client: Client, path: str, id: str, content: str) -> dict[str, Any]:
-    """A message that sets A1 at the present revision, as a browser makes it."""
+    """Return a message that sets A1 and is based on the current revision, as a browser makes it."""
     entries = client.get(f"{path}/load").json()["entries"]
     messages = [entry["message"] for entry in entries if entry["message"]]
     base = client.get(f"{path}/state").json()["revisionId"]

@@ -1,4 +1,4 @@
-"""An import's memory in the process that asks for it, by the bytes that Python allocates: the same in each run."""
+"""The memory of an import in the calling process, measured in bytes that Python allocates. It is deterministic."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ def test_an_import_reserves_no_more_than_it_gets(head: bytes, monkeypatch: pytes
 
 
 def peak_of(sheets: Sheets, file_name: str, body: bytes) -> int:
-    sheets.create("acme", "warm").set("A1", "=1+1")  # loads what the first call needs
+    sheets.create("acme", "warm").set("A1", "=1+1")  # loads modules and starts an engine, before memory is measured
     tracemalloc.start()
     try:
         sheets.import_file("acme", "large", body, file_name=file_name)

@@ -1,4 +1,4 @@
-"""Limits of sheets that no test of their own subject reaches; `docs/limits.md` names a test for each."""
+"""Tests of limits that the tests of their subjects do not reach. `docs/limits.md` names a test for each limit."""
 
 from __future__ import annotations
 
@@ -77,4 +77,4 @@ def test_a_change_that_others_overtake_is_decided_so_often(sheet: Sheet, monkeyp
     monkeypatch.setattr(sheet.log, "append", overtaken)
     with pytest.raises(ContentionError):
         sheet.rename("Budget")
-    assert SHEET_ATTEMPTS_MAX <= len(decided) <= SHEET_ATTEMPTS_MAX + 1  # and once on the window of before
+    assert SHEET_ATTEMPTS_MAX <= len(decided) <= SHEET_ATTEMPTS_MAX + 1  # plus one with the cached window

@@ -1,4 +1,4 @@
-"""A load and an import hold no more in memory than they may, and what is refused can be brought back."""
+"""Loads and imports have limits in bytes. If a sheet is too large to load, a restore of an earlier version helps."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ def test_the_command_line_reads_no_more_of_a_file_than_may_be_imported(
     monkeypatch.setattr(files, "SHEET_XLSX_BYTES_MAX", 1000)
     file = tmp_path / name
     with file.open("wb") as opened:
-        opened.truncate(1 << 40)  # a sparse file: to read it whole would end the test
+        opened.truncate(1 << 40)  # a sparse file that is too large to be read whole
     result = CliRunner().invoke(main, ["sheet", "import", str(file), "acme/plan", "--store", str(tmp_path / "store")])
     assert result.exit_code != 0
     assert f"value={1 << 40}" in result.output

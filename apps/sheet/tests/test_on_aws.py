@@ -1,4 +1,4 @@
-"""Two browser windows on one sheet, served by the Lambda functions behind a local gateway."""
+"""Two browser windows share a sheet that Lambda functions serve behind a local gateway."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The engine comes from npm, pinned by content, whole or not at all."""
+"""The engine is installed from npm, with pinned hashes, and completely or not at all."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from stratalog.errors import Corrupt, Unavailable
 from stratalog_sheet import engine_files
 from stratalog_sheet.engine import engine_folder, install_engine
 
-# A stand-in for npm that packs what lies beside it.
+# A fake npm that copies the prepared packages.
 NPM = "#!/bin/sh\ncp {source}/*.tgz .\n"
 
 KILLED = """
@@ -34,7 +34,7 @@ engine_files.install_engine(folder=Path({folder!r}))
 
 @pytest.fixture
 def fake(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A package of one file, an npm that has it, and pins that name it. Answers the folder npm takes it from."""
+    """Make a package of one file, a fake npm that serves it, and its pins. Return the folder of the package."""
     source = tmp_path / "source"
     (source / "package").mkdir(parents=True)
     (source / "package" / "index.js").write_text("the engine")

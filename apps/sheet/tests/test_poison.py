@@ -1,4 +1,4 @@
-"""A message that no engine can open harms nobody: it is refused, and where a log holds it already, only engines die."""
+"""A message that no engine can open is refused. If a log already has one, only engines die, and the server survives."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def client(store: Store) -> Iterator[Client]:
 
 
 def poison(sheet: Sheet) -> int:
-    """Put the message below the check, as logs of earlier programs may hold it; its version."""
+    """Append the message without the check, as an earlier program may have done, and return its version."""
     message = revision(sheet, rows(1, HUGE))
     return sheet.log.append(event_of(Revision(message)), expected=sheet.version).version
 
@@ -164,7 +164,7 @@ def test_a_restored_version_whose_state_is_not_kept_is_loaded_where_an_engine_ma
     assert loaded["data"]["sheets"][0]["cells"] == {"A1": "good"}
 
 
-# What is remembered
+# Remembered deaths
 
 
 def died(by: str) -> StratalogError:
@@ -232,7 +232,7 @@ def test_those_who_wait_for_an_engine_hold_no_thread_and_are_bounded() -> None:
 
 async def _wait_in_turn() -> None:
     turns, gate = EngineTurns(EngineSettings(engines_max=1, waiting_max=4)), threading.Event()
-    before = set(threading.enumerate())  # a thread of an earlier test may end meanwhile
+    before = set(threading.enumerate())  # a thread of an earlier test may end during this one
     waiting = [asyncio.ensure_future(turns.run(("acme", "plan"), gate.wait)) for _ in range(2)]
     waiting += [asyncio.ensure_future(turns.run(("acme", name), gate.wait)) for name in ("second", "third")]
     await asyncio.sleep(0)

@@ -1,4 +1,4 @@
-"""Texts stay in their cells, whatever comes to rows and columns before what waits, and whatever is undone late."""
+"""Texts stay in their cells when rows and columns change before pending messages, and when such changes are undone."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def test_texts_stay_in_rows_and_columns_that_come_and_go(program: str, seeds: in
 
 
 def removed_row(sheet: Sheet) -> str:
-    """Remove row 6, insert three rows before row 4, and write beside what row 8 held at first. Return the removal."""
+    """Remove row 6, insert three rows before row 4, and write next to the former row 8. Return the removal."""
     for row in (6, 8):
         sheet.set(f"A{row}", f"row {row}")
     lines = {"sheetId": "sheet1", "sheetName": "Sheet1", "dimension": "ROW", "elements": [5]}

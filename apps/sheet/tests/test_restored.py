@@ -1,4 +1,4 @@
-"""A server that goes back to an older backup: its open sheets notice, and lose nothing that was typed and not saved."""
+"""A server is restored from an older backup: open sheets notice it, and lose no text that was typed but not saved."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ HERE = Path(__file__).parent / "e2e"
 
 
 class Restored:
-    """A server that keeps its port while its folder is copied and put back."""
+    """A server whose folder can be backed up and restored. It keeps its port."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder / "store"
@@ -84,7 +84,7 @@ def sheets() -> Iterator[Sheets]:
 
 
 def lose_newest(sheet: Sheet) -> None:
-    """What a restore from an older backup does beneath an open handle."""
+    """Delete the newest entry while the sheet is open, as a restore from an older backup does."""
     index, record = sheet.log.environment.index, sheet.log.record
     *_, newest = index.query(entries_partition(record.prefix, record.segment))
     index.commit([Delete(newest.partition, newest.sort)])

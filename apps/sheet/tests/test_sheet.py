@@ -1,4 +1,4 @@
-"""A sheet: messages are taken in one order, states are what follows, and nothing of the past is lost."""
+"""A sheet: messages are committed in one order, states follow from them, and no version is lost."""
 
 from __future__ import annotations
 
@@ -205,7 +205,7 @@ def test_an_undo_across_a_kept_state_is_followed_by_those_who_load_later(short: 
     assert "A1" not in cells(fresh)
 
 
-# Loading and following
+# Load and entries
 
 
 def test_a_load_has_the_entries_that_an_undo_may_reach(short: Sheets) -> None:
@@ -257,7 +257,7 @@ def test_a_version_that_is_not_there_is_not_found(sheet: Sheet) -> None:
         sheet.state(-1)
 
 
-# Keeping states
+# App snapshots
 
 
 def test_states_are_kept_at_the_interval_and_not_twice(short: Sheets) -> None:
@@ -370,7 +370,7 @@ def test_a_name_is_given_changed_and_taken_away(sheet: Sheet) -> None:
         sheet.name_version(99, "no")
 
 
-# The past in words
+# Activity and changes
 
 
 def test_activity_is_told_newest_first_and_page_by_page(sheet: Sheet) -> None:

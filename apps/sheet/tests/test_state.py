@@ -1,4 +1,4 @@
-"""A state is cut into parts and put together again, and two that are alike share most of them."""
+"""A state is split into parts and joined again, and two similar states share most of their parts."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def parts(plain: dict[str, Any]) -> list[bytes]:
 
 
 def shared(one: list[bytes], other: list[bytes]) -> float:
-    """How much of ``other`` stands in ``one``, by bytes."""
+    """Return the share of the bytes of ``other`` whose parts are also in ``one``."""
     return sum(len(part) for part in other if part in set(one)) / sum(map(len, other))
 
 

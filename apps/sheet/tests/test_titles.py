@@ -1,4 +1,4 @@
-"""What a sheet is called is part of its log: typed entries that leave the engine's revisions alone."""
+"""The title of a sheet is part of its log: entries of their own type, which do not change the engine's revisions."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from stratalog_sheet.state import title_in
 
 
 def fresh(sheets: Sheets, name: str = "plan") -> Sheet:
-    """The sheet as another process opens it."""
+    """Return the sheet opened again, as another process opens it."""
     return Sheets(sheets.store, sheets.engines, sheets.settings).open("acme", name)
 
 

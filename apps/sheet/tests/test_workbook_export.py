@@ -1,4 +1,4 @@
-"""Every export is opened by an independent reader, openpyxl, and has the same values in the same types."""
+"""An independent reader, openpyxl, opens every export and reads the same values with the same types."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ VALUES = [
 
 
 def read(body: bytes, **options: Any) -> openpyxl.Workbook:
-    """The workbook as an independent reader reads it, without a warning."""
+    """Read a workbook with the independent reader. A warning is an error."""
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         return openpyxl.load_workbook(io.BytesIO(body), **options)
@@ -108,7 +108,7 @@ def test_charts_open_elsewhere(sheet: Sheet) -> None:
 def test_validations_open_elsewhere(sheet: Sheet) -> None:
     add_rule(sheet, "1", {"type": "isValueInList", "values": ["a", "b"], "displayStyle": "arrow"})
     assert [rule.formula1 for rule in read(sheet.export()).active.data_validations.dataValidation] == ['"a,b"']
-    # For a rule that blocks, the engine writes an empty style, which the schema does not have.
+    # For a rule that blocks, the engine writes an empty error style, which the schema does not allow.
     add_rule(sheet, "1", {"type": "isValueInList", "values": ["c"], "displayStyle": "arrow"}, is_blocking=True)
     assert [rule.formula1 for rule in read(sheet.export()).active.data_validations.dataValidation] == ['"c"']
     add_rule(sheet, "2", {"type": "isValueInList", "values": ["x" * 200, "y" * 200], "displayStyle": "arrow"})

@@ -1,4 +1,4 @@
-"""What a corpus of workbooks showed: what kept a file out, changed a value, or made an export unreadable."""
+"""Faults that a corpus of workbooks showed: refused files, changed values, and exports that cannot be read."""
 
 from __future__ import annotations
 
@@ -120,7 +120,7 @@ def test_cells_that_an_array_formula_fills_otherwise_are_named(sheets: Sheets) -
 def test_what_the_engine_refuses_is_left_out_and_named(
     sheets: Sheets, monkeypatch: pytest.MonkeyPatch, stumbles: str, named: list[str] | None
 ) -> None:
-    """The engine of this test stumbles over a part, as the real one does over charts of names that are no ranges."""
+    """The engine of this test refuses a part. The real one refuses charts whose names are not ranges."""
     book = book_with_chart()
     book.active.add_data_validation(DataValidation(type="list", formula1='"a,b"', sqref="D1"))
     book.active.merge_cells("F1:F2")

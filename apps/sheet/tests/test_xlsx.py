@@ -1,4 +1,4 @@
-"""Workbooks come in as in a browser, are kept as they were, and go out; bombs and what is too large stay outside."""
+"""Workbooks are imported as in a browser, stored unchanged, and exported. Bombs and too large files are refused."""
 
 from __future__ import annotations
 

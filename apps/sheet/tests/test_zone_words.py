@@ -1,4 +1,4 @@
-"""The words of the timeline for what a version changed, as the page makes them."""
+"""The page's words for the cells that a version changed, as the timeline shows them."""
 
 from __future__ import annotations
 

@@ -1,10 +1,13 @@
-// Somebody undoes rows and columns, and does them again, after others came and went: each text stays in its row and
-// column. node undo.mjs ENGINE_FOLDER PAGE_FOLDER FIRST_SEED SEEDS; prints each text that is elsewhere.
+// Two clients undo and redo changes of rows and columns, after other such changes. Each text must stay in its row and
+// column. `node undo.mjs ENGINE_FOLDER PAGE_FOLDER FIRST_SEED SEEDS` prints texts that are in other cells.
 import { chanceOf, change, effectOfHistory, look, made, movedBy, named, playAll, sheetId } from "./lines.mjs";
 
 const STEPS = 24;
 
-/** A run: two change lines, type, undo and redo in turns. Answers what is elsewhere, and what they do not agree on. */
+/**
+ * Play a run: two clients change rows and columns, type, undo and redo. Return a line for each text in another cell,
+ * for each wrong prediction of a move, and if the clients differ.
+ */
 function play(seed) {
   const chance = chanceOf(seed);
   const below = (limit) => Math.floor(chance() * limit);
@@ -33,7 +36,7 @@ function play(seed) {
   return [...elsewhere, ...unforetold, ...(same ? [] : ["they do not agree"])].map((line) => `seed ${seed}: ${line}`);
 }
 
-/** Give a client a message. Answers the lines that an undo or redo moves elsewhere than its effect says. */
+/** Give a client a message. Return a line for each name or text that an undo or redo moves unlike its prediction. */
 function given({ model, receive }, message) {
   if (message.type === "REMOTE_REVISION") return receive(message) ?? [];
   const before = look(model);
@@ -41,7 +44,8 @@ function given({ model, receive }, message) {
   const sizes = sizesOf(model);
   receive(message);
   const after = look(model);
-  // Lines that were added beside one that goes are gone with it, and come back with it: no effect of one says so.
+  // Lines that were inserted next to an undone line go and come back with it, but the predicted effect does not have
+  // them. If the sizes show such a case, do not check the moves.
   const grown = sizesOf(model).map((size, index) => size - sizes[index]);
   if (grown.some((lines, index) => lines !== grownBy(effect, ["ROW", "COL"][index]))) return [];
   return [...before].flatMap(([name, { col, row }]) => {
@@ -59,7 +63,7 @@ function grownBy(effect, dimension) {
   return lines.reduce((sum, { quantity, elements }) => sum + (quantity ?? -elements.length), 0);
 }
 
-/** Type into a cell whose row and column have names, and that nothing was typed into before. */
+/** Type into a cell whose row and column have names. Skip a cell that was typed into before. */
 function type(model, text, below, typed) {
   const positions = look(model);
   const lines = (dimension) => [...positions].filter(([name]) => name.startsWith(dimension));
@@ -78,7 +82,8 @@ function wrong(positions, { text, row, column, model, id }, _, hasRedone) {
     ({ operation, isCancelled }) => operation.id === id && isCancelled,
   );
   const where = there ? `at ${JSON.stringify(there)}` : "nowhere";
-  // The engine has no line again that was removed, undone, removed again and undone again, with what was typed between.
+  // If a removal of a line is undone, redone and undone again, the engine loses texts that were typed in between. So
+  // after a redo a text may be missing.
   const isRight = there ? top && left && there.row === top.row && there.col === left.col : hasRedone || isUndone;
   return isRight || (!there && (!top || !left)) ? [] : [`“${text}” of ${row}, ${column} is ${where}`];
 }

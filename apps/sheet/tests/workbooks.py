@@ -1,6 +1,6 @@
-"""Real workbooks: the 13 of Debian's r-cran-openxlsx, fetched once from the machine's own package source.
+"""Real workbooks: the 13 of Debian's r-cran-openxlsx. apt fetches the package once.
 
-They are MIT-licensed test data of that package, and no part of this repository.
+They are MIT-licensed test data of that package, and not a part of this repository.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ LARGE = "readTest.xlsx"
 
 
 def workbooks() -> list[Path]:
-    """Their paths, in order of name. Fetches them where they are missing."""
+    """Return the paths of the workbooks in order of name. Fetches them if they are missing."""
     CACHE.parent.mkdir(parents=True, exist_ok=True)
     with CACHE.with_suffix(".lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
@@ -31,7 +31,7 @@ def workbooks() -> list[Path]:
 
 
 def large() -> bytes:
-    """The one with 123,000 cells, of which 91,399 hold something, and 4,168 formulas."""
+    """Return the workbook of 123,000 cells: 91,399 have a value, and 4,168 of these are formulas."""
     return next(path for path in workbooks() if path.name == LARGE).read_bytes()
 
 

@@ -1,31 +1,31 @@
-"""The catalogue: records of many sources, kept as they came, and works made of them in one shared model.
+"""The catalogue: records of many sources with their original bytes, and works made of them in one shared model.
 
 Modules
 -------
-sources          sources and how they are read
-source_rename    another name for a source, and for all it has
+sources          settings of sources
+source_rename    renames a source and moves its records
 names            ids of a catalogue's records
 folder           the adapter of a folder
 feed             the adapter of an HTTP feed
 oai              the adapter of OAI-PMH 2.0
-record_splitter  a file or an answer as records
-csv_rows         rows of CSV
-encodings        encodings of text
-xml              XML of strangers, read safely
-xml_bounds       how long, deep and many the parts of XML may be
+record_splitter  splits a file or an HTTP answer into records
+csv_rows         splits CSV into rows
+encodings        decodes and encodes text
+xml              reads untrusted XML
+xml_bounds       checks the limits of XML
 polls            polls sources on a schedule
-ingest           stores records: newer wins, failures become dead letters
-dry_run          what storing them would do
+ingest           stores records that are newer; failures become dead letters
+dry_run          counts what an ingest would do, and writes nothing
 model            the shared model
-transformers     a source's record becomes a work
+transformers     make works of sources' records
 reconciliation   synchronises works with their sources
-workers          a scan of a catalogue by one process or several
-summary          counts and titles that a scan leaves
+workers          scan a catalogue in one process or several
+summary          stores the counts and titles of a scan
 queries          search, versions, differences
-redrive          tries dead letters again
+redrive          retries dead letters
 migration        imports a versioned hybrid store
-metrics          counts in Prometheus's format
-http             routes and the page
+metrics          writes counts in Prometheus's format
+http             HTTP routes and the page
 limits           limits of catalogues
 commands         the command `stratalog catalogue`
 letter_commands  the commands on dead letters

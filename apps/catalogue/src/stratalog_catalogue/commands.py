@@ -161,7 +161,7 @@ def poll(
 def ingest(session: Session, source: str, files: tuple[str, ...], dry_run: bool) -> None:
     """Store the records of files, from any folder, as records of a source.
 
-    The source's checkpoint stays, and no work is made yet.
+    The source's checkpoint stays, and no works are made yet.
     """
     folder, ingest = _module("folder"), _module("ingest")
     take = _module("dry_run").preview if dry_run else ingest.take
@@ -299,7 +299,7 @@ def _poll_once(
     allow: bool = False,
     dry_run: bool = False,
 ) -> bool:
-    """Poll, and make works. Return whether nothing failed."""
+    """Poll the sources, then make works of their records. Return whether nothing failed."""
     polls, well = _module("polls"), True
     with progress("polling", None) as step:
         given = {"sources": sources, "due_only": due, "allow_deletions": allow, "dry_run": dry_run}
@@ -322,7 +322,7 @@ def _poll_once(
 
 
 def _connect() -> Any:
-    """A client for HTTP."""
+    """Return an HTTP client."""
     import httpx
 
     return httpx.Client(timeout=30, headers={"User-Agent": "stratalog-catalogue"})

@@ -1,4 +1,4 @@
-"""Rows of CSV, each with the bytes that it came as. A row that is not as the header says costs only itself."""
+"""Rows of CSV, each with its original bytes. An invalid row does not affect the other rows."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ __all__ = ["CsvRow", "cut_rows"]
 
 
 class CsvRow(NamedTuple):
-    """A row's fields by their names, or why it has none; with the header's line it is a document of its own."""
+    """A row's fields by name, or why it has none. ``body`` is the header and the row, a document of its own."""
 
     fields: dict[str, str | None]
     body: bytes
@@ -22,7 +22,7 @@ class CsvRow(NamedTuple):
 
 
 class _Lines:
-    """Lines on their way to a reader, which remembers those that it read."""
+    """Lines for a CSV reader. It keeps the bytes of the lines that were read."""
 
     def __init__(self, lines: Iterable[bytes]) -> None:
         self._lines = iter(lines)
@@ -34,19 +34,19 @@ class _Lines:
     def __next__(self) -> str:
         line = next(self._lines) + b"\n"
         self.read.append(line)
-        # A byte that is no UTF-8 goes through the reader and is found in the field that has it.
+        # Invalid UTF-8 passes the reader as surrogates. `_row` then refuses only the row that has it.
         return line.decode(errors="surrogateescape")
 
     def take(self) -> bytes:
-        """What was read since the last call."""
+        """Return the bytes that were read since the last call."""
         body = b"".join(self.read)
         self.read.clear()
         return body
 
 
 def cut_rows(lines: Iterable[bytes]) -> Iterator[CsvRow]:
-    """The rows after the header. Raises Invalid for a header that names no columns, or one column twice."""
-    # The reader's own bound of a field is of the whole process, and lower than a record's.
+    """Yield the rows after the header. Raises Invalid for a header that is not CSV or UTF-8, or has a name twice."""
+    # The csv module has one limit of a field's size for the process. Its default is lower than the limit of a record.
     if csv.field_size_limit() < CATALOGUE_RECORD_BYTES_MAX:
         csv.field_size_limit(CATALOGUE_RECORD_BYTES_MAX)
     read = _Lines(lines)

@@ -1,4 +1,4 @@
-"""Dry runs: what taking records in would do, by the same decisions, with nothing written."""
+"""Dry runs of an ingest: the same decisions and counts, but nothing is written."""
 
 from __future__ import annotations
 
@@ -23,9 +23,10 @@ def preview(
     progress: Callable[[int], None] = lambda count: None,
     allow_deletions: bool = False,
 ) -> IngestCounts:
-    """What `take` would do with a step. Each record is compared with what is stored now, also one that comes twice.
+    """Return the counts that `take` would return for a step. Nothing is written, also no dead letter.
 
-    Writes nothing, and keeps no dead letter. Raises Unavailable.
+    Each record is compared with the store as it is now, so the second copy of a record in one step counts like the
+    first. Raises Unavailable.
     """
     counts, seen = IngestCounts(), {stored_id(id) for id in step.present}
     for record in step.records:
@@ -57,6 +58,6 @@ def _would_change(records: Records, source: Source, record: SplitRecord, time_ms
     if record.deleted:
         return living_version(records, source_id(source.name, record.id), time_of(record, time_ms)) is not None
     body = body_of(source, record, time_ms)
-    if record.path is not None:  # of a file only the time decides: its bytes are not read
+    if record.path is not None:  # the time alone decides for a file, so its bytes are not read
         body = msgspec.structs.replace(body, changed_only=False)
     return records.would_put(body)

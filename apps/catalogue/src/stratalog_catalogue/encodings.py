@@ -1,4 +1,4 @@
-"""Encodings of text: found by a byte order mark, or declared with the source. Nothing is guessed or replaced."""
+"""Encodings of text. A byte order mark or the source's settings name one, else it is UTF-8. No byte is replaced."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ __all__ = ["UTF8", "check_encoding", "decode_text", "encode_text", "utf8_pieces"
 
 UTF8 = "utf-8"
 MARK_BYTES = 4
-# The longer marks first: UTF-32's begins as UTF-16's does.
+# The longer marks come first, because the mark of UTF-32-LE begins with the mark of UTF-16-LE.
 MARKS = (
     (codecs.BOM_UTF8, UTF8),
     (codecs.BOM_UTF32_LE, "utf-32-le"),
@@ -20,12 +20,15 @@ MARKS = (
     (codecs.BOM_UTF16_LE, "utf-16-le"),
     (codecs.BOM_UTF16_BE, "utf-16-be"),
 )
-# Text in these comes back as the same bytes when it was decoded and is encoded again.
+# In these encodings, text that is decoded and encoded again has the same bytes.
 FAMILIES = ("utf-8", "utf-16-", "utf-32-", "iso8859-", "cp125", "koi8-", "mac-", "ascii")
 
 
 def check_encoding(name: str) -> str:
-    """The encoding's own name; the empty one stands for UTF-8 or what a byte order mark says. Raises Invalid."""
+    """Return the standard name of an encoding. "" stands for UTF-8, unless a byte order mark names another.
+
+    Raises Invalid for an encoding that is unknown or not supported.
+    """
     if not name:
         return ""
     try:
@@ -38,9 +41,10 @@ def check_encoding(name: str) -> str:
 
 
 def utf8_pieces(pieces: Iterable[bytes], declared: str) -> tuple[str, bytes, Iterator[bytes]]:
-    """The text's encoding, its byte order mark, and the rest in UTF-8. Bytes in UTF-8 pass as they are, bad ones too.
+    """Return the text's encoding, its byte order mark, and the rest as UTF-8.
 
-    The pieces raise Invalid where text of another encoding cannot be decoded.
+    Bytes of text in UTF-8 pass unchanged, also invalid ones. The iterator raises Invalid if text in another encoding
+    cannot be decoded.
     """
     rest = iter(pieces)
     head = b""
@@ -52,7 +56,7 @@ def utf8_pieces(pieces: Iterable[bytes], declared: str) -> tuple[str, bytes, Ite
 
 
 def decode_text(body: bytes, encoding: str) -> str:
-    """A record's text. Raises Invalid, which says where the first bad byte is."""
+    """Return a record's text. Raises Invalid with the position of the first invalid byte."""
     try:
         return body.decode(encoding or UTF8)
     except (UnicodeDecodeError, LookupError) as exc:
@@ -61,7 +65,7 @@ def decode_text(body: bytes, encoding: str) -> str:
 
 
 def encode_text(body: bytes, encoding: str) -> bytes:
-    """Text in UTF-8 as its source had it."""
+    """Return text that is in UTF-8 in the encoding of its source."""
     return body if encoding == UTF8 else body.decode().encode(encoding)
 
 

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 __all__ = ["FeedPage", "fetch", "poll_feed", "shown_url"]
 
 PASSING = {408, 425, 429, 500, 502, 503, 504}
-"""HTTP statuses that may pass: a retry is worthwhile."""
+"""The HTTP statuses of temporary failures, after which a retry may succeed."""
 
 SECONDS_DIGITS_MAX = 9
 
@@ -46,9 +46,9 @@ class FeedPage(msgspec.Struct, frozen=True):
 def poll_feed(source: Source, checkpoint: Checkpoint, connect: Callable[[], httpx.Client]) -> Iterator[Step]:
     """Yield the pages of a feed as steps, or nothing if its first page is unchanged since the checkpoint.
 
-    The checkpoint advances only with the last page, because pages may shift while they are read. Records that are read
-    again are not written again. If the pages are the source's complete state, they are one step. Raises Unavailable
-    (also for a complete state that changed while it was read), Invalid and LimitExceeded.
+    The checkpoint advances only with the last page, because records may move between pages while they are read. A
+    record that is read again is not written again. If the pages are the source's complete state, they are one step.
+    Raises Unavailable (also if a complete state changed while it was read), Invalid and LimitExceeded.
     """
     validators: dict[str, str] = {name: str(checkpoint[name]) for name in ("etag", "modified") if name in checkpoint}
     with connect() as client:
@@ -64,8 +64,9 @@ def poll_feed(source: Source, checkpoint: Checkpoint, connect: Callable[[], http
 
 
 def _pages(source: Source, client: httpx.Client, first: FeedPage) -> Iterator[tuple[FeedPage, bool]]:
-    """Yield each page and whether it is the last. If a page's next link is invalid, the page is yielded, then the error
-    is raised.
+    """Yield each page and whether it is the last one.
+
+    A page with an invalid link to the next page is yielded before the error is raised, so its records are stored.
     """
     answer, url, seen = first, source.location, {source.location}
     while True:
@@ -83,8 +84,9 @@ def _pages(source: Source, client: httpx.Client, first: FeedPage) -> Iterator[tu
 
 
 def _all_pages(source: Source, client: httpx.Client, first: FeedPage) -> Iterator[SplitRecord | Unreadable]:
-    """Yield the records of all pages. Raises Unavailable if the first page changed meanwhile: a record that moved to a
-    page that was already read would look deleted.
+    """Yield the records of all pages. Raises Unavailable if the first page changed in the meantime.
+
+    After such a change a record may have moved to a page that was read before, and would look deleted.
     """
     several = False
     for answer, is_last in _pages(source, client, first):
@@ -127,7 +129,7 @@ def fetch(client: httpx.Client, url: str, headers: dict[str, str]) -> FeedPage:
 
 
 def _retry_after_seconds(headers: Any) -> int | None:
-    """Return the seconds of a Retry-After header, given as seconds or as a moment of the server's clock; else None."""
+    """Return the seconds of a Retry-After header, or None. A date in it is compared with the response's own Date."""
     wait = str(headers.get("retry-after", "")).strip()
     if is_decimal(wait) and len(wait) <= SECONDS_DIGITS_MAX:
         return int(wait)
@@ -138,7 +140,7 @@ def _retry_after_seconds(headers: Any) -> int | None:
 
 
 def shown_url(url: str) -> str:
-    """Return a URL for messages and dead letters: without user, password and query, which may be secret."""
+    """Return a URL for messages and dead letters, without user, password and query, because they may be secret."""
     try:
         parts = urlsplit(url)
         host = parts.hostname or ""
@@ -156,7 +158,10 @@ def _records(source: Source, answer: FeedPage) -> Iterator[SplitRecord | Unreada
 
 
 def _next(source: Source, url: str, answer: FeedPage, seen: set[str]) -> str | None:
-    """Return the next page's URL, or None after the last. Raises Invalid for a repeated page or another server."""
+    """Return the next page's URL, or None after the last page.
+
+    Raises Invalid for a page that was read before, for too many pages, and for a page on another server.
+    """
     link = _named_next(source, answer)
     if not link:
         return None
@@ -194,12 +199,15 @@ def _conditions(validators: dict[str, str]) -> dict[str, str]:
 def _validators(answer: FeedPage) -> Checkpoint:
     names = {"etag": "etag", "modified": "last-modified"}
     sent = {name: str(answer.headers[header]) for name, header in names.items() if header in answer.headers}
-    # Request headers are sent in ASCII, so another value cannot be sent back.
+    # Request headers must be ASCII, so a value that is not ASCII cannot be sent back.
     return {name: value for name, value in sent.items() if value.isascii()}
 
 
 def _time_of(answer: FeedPage) -> int:
-    """Return the feed's time: its Last-Modified, else its Date. Raises Invalid without either: no order is known."""
+    """Return the feed's time: its Last-Modified, else its Date. Raises Invalid if neither is valid.
+
+    Without a time it is unknown whether the feed's records are newer than the stored ones.
+    """
     refused: Invalid | None = None
     for header in ("last-modified", "date"):
         if header in answer.headers:

@@ -31,10 +31,11 @@ __all__ = ["Checkpoint", "Step", "poll_file", "poll_folder", "read_file", "suffi
 
 Checkpoint = dict[str, Any]
 Remembered = list[Any]
-"""What a checkpoint remembers of a file: its time in nanoseconds and its size in bytes.
+"""The entry of a file in a checkpoint: its time in nanoseconds and its size in bytes.
 
-A third item is the time in milliseconds that its records were given, if it is another one. A fourth is the SHA-256 of
-the file, or no text if it could not be read, if the file may have been changed since with the same time and size.
+A third item is the time in milliseconds of its records, if that differs from the file's time. A fourth item is the
+file's SHA-256, or "" if the file could not be read. It is there if a later change may leave the time and size as they
+are.
 """
 
 FILES_PER_STEP = 200
@@ -47,7 +48,7 @@ class Step(msgspec.Struct, frozen=True):
 
     records: Iterator[SplitRecord | Unreadable]
     checkpoint: Checkpoint
-    """Reading the records removes each file that could not be opened from it, so that the next poll tries it again."""
+    """While the records are read, each file that cannot be read is removed from it, so the next poll tries it again."""
 
     time_ms: int
     """The time of the records that have no time of their own."""
@@ -56,16 +57,16 @@ class Step(msgspec.Struct, frozen=True):
     """Whether the records, together with those of ``present``, are all that the source has."""
 
     present: Sequence[str] = ()
-    """The ids of records that the source has and that were not read because they did not change."""
+    """The ids of the source's unchanged records, which were not read again."""
 
 
 def poll_folder(source: Source, checkpoint: Checkpoint, clock: Clock) -> Iterator[Step]:
-    """Yield the files that differ from the checkpoint, as steps. Raises Unavailable for the folder.
+    """Yield the files that differ from the checkpoint, as steps. Raises Unavailable if the folder cannot be read.
 
-    A file that cannot be read yields the records before the fault, then Unreadable; the files after it are read. In a
-    source with complete states a file that is older than an ingested one is skipped.
+    A file that cannot be read to its end yields the records before the fault, then Unreadable, and the poll continues
+    with the next file. If the source's files are complete states, a file older than an ingested one is skipped.
     """
-    looked_ms = clock.wall_ms()  # before anything is read: a change after it may leave the time that is read
+    looked_ms = clock.wall_ms()  # before any file is read: a later change may leave the time of a file as it is
     folder = Path(source.location)
     before: dict[str, Remembered] = checkpoint.get("files", {})
     listed = _files(folder, source.pattern)
@@ -103,10 +104,10 @@ def _mirror(
     unchanged: dict[str, Remembered],
     looked_ms: int,
 ) -> Iterator[Step]:
-    """Yield a folder whose files are the records as one complete state: a file that is gone was deleted.
+    """Yield a folder in which each file is a record, as one complete state: a missing file is a deleted record.
 
-    The state is later than the last one, and than each file that is gone: the store discards a deletion that is not
-    later than its record. A file that comes back with its old time is dated after its deletion.
+    The store discards a deletion that is not later than its record. So the time of the state is later than the last
+    state and each missing file. A file that comes back with its old time gets a time after its deletion.
     """
     before: dict[str, Remembered] = checkpoint.get("files", {})
     last_ms = int(checkpoint.get("newest", -1))
@@ -133,7 +134,10 @@ def _has_changed(file: _File, entry: Remembered | None) -> bool:
 
 
 def _remembered(file: _File, dated: _File, looked_ms: int) -> Remembered:
-    """Return what to remember of a file that is read next, as ``dated``. A change after the hash shows."""
+    """Return the entry of a file that is read next, with the time of ``dated``.
+
+    The file is hashed before it is read, so the next poll detects a change in between.
+    """
     return _settled(file, [file.time_ns, file.size, dated.time_ms, None], looked_ms)
 
 
@@ -141,7 +145,7 @@ def _settled(file: _File, entry: Remembered, looked_ms: int) -> Remembered:
     """Return the entry, with the file's hash only if a change after ``looked_ms`` may leave its time as it is."""
     given_ms = _given_ms(entry)
     if looked_ms - file.time_ms <= CATALOGUE_FILE_TICK_SECONDS_MAX * 1000:
-        if len(entry) < 4:  # without a hash since an earlier poll, whose clock was ahead of this one's
+        if len(entry) < 4:  # an earlier poll, whose clock was ahead of this one's, has removed the hash
             return entry
         return [*entry[:2], given_ms, _hash(file) if entry[3] is None else entry[3]]
     return entry[:2] if given_ms == file.time_ms else [*entry[:2], given_ms]
@@ -152,28 +156,29 @@ def _given_ms(entry: Remembered) -> int:
 
 
 def _last_ms(source: Source, file: _File, known: dict[str, Remembered]) -> int:
-    """Return the time of the records that those of a changed file replace; -1 if there are none."""
+    """Return the time of the records that the changed file's records replace, or -1 if there are none."""
     if source.complete:  # each file replaces the records of all files before it
         return max(map(_given_ms, known.values()), default=-1)
     return _last_ms_of(file, known)
 
 
 def _last_ms_of(file: _File, known: dict[str, Remembered]) -> int:
-    """Return the time that the records of a file's earlier content were given; -1 if its time is an earlier one now."""
+    """Return the time of the records of a file's former content; -1 if there are none, or the file's time went back."""
     entry = known.get(file.id)
     return -1 if entry is None or file.time_ns < entry[0] else _given_ms(entry)
 
 
 def _dated(file: _File, last_ms: int) -> _File:
-    """Return the file with the time for its records: later than ``last_ms``, or the store would take them for stale.
+    """Return the file with the time for its records, which is later than ``last_ms``.
 
-    The file's own time may be in the same tick or millisecond as before.
+    The file's own time may be in the same tick or millisecond as before, and the store would discard its records as
+    stale.
     """
     return file if file.time_ms > last_ms else file._replace(time_ns=(last_ms + 1) * 1_000_000)
 
 
 def _hash(file: _File) -> str:
-    """Return the hash of a file's bytes; no text if it cannot be read, and then no file is like it."""
+    """Return the hash of a file's bytes, or "" if it cannot be read. A file with "" always counts as changed."""
     try:
         if file.fault:
             return ""
@@ -184,13 +189,13 @@ def _hash(file: _File) -> str:
 
 
 def read_file(source: Source, id: str) -> Iterator[SplitRecord | Unreadable] | None:
-    """Return the records of a file in the folder now, by its id, or None if it is gone. Raises Unavailable, OSError."""
+    """Return the records of a file by its id, or None if the file is gone. Raises Unavailable and OSError."""
     file = next((file for file in _files(Path(source.location), source.pattern) if file.id == id), None)
     return None if file is None else _split_file(source, file)
 
 
 def poll_file(source: Source, path: Path) -> Iterator[Step]:
-    """Yield one file of any path and name as a step: a complete state if the source's files are states."""
+    """Yield one file, of any path and name, as a step. It is a complete state if the source's files are states."""
     file = _listed(path.parent.resolve(), path.parent, path)
     if file is None:
         raise Invalid("not a file", path=path)
@@ -202,7 +207,7 @@ def poll_file(source: Source, path: Path) -> Iterator[Step]:
 
 
 def suffix_of(id: str) -> str:
-    """Return the suffix of the file with an id."""
+    """Return the suffix of a file's name, from the file's id."""
     return Path(HASHED.sub("", id)).suffix
 
 
@@ -214,7 +219,7 @@ class _File(NamedTuple):
     id: str
     path: Path
     fault: str = ""
-    """The reason why it cannot be read, if known from the listing."""
+    """The reason why the file cannot be read, if the listing found one."""
 
     @property
     def time_ms(self) -> int:
@@ -283,7 +288,7 @@ def _split_file(source: Source, file: _File) -> Iterator[SplitRecord | Unreadabl
 
 
 def unpacked(pieces: Iterable[bytes], suffix: str) -> Iterator[bytes]:
-    """Yield the uncompressed content of a file, or its bytes if the suffix is no compression's.
+    """Yield the uncompressed content of a file, or its bytes if the suffix names no compression.
 
     Raises Invalid if the file is damaged.
     """

@@ -1,7 +1,8 @@
-"""The catalogue over HTTP: what its page and other programs read. Nothing is written here.
+"""The read-only HTTP API of a catalogue, for its page and other programs.
 
-Works and titles are made of records' bodies, so they ask for the action that the server's own paths ask of a body. A
-path of one record asks for that record too: a query names it, which the server's guard does not read.
+Works and titles contain parts of records' bodies. So their routes require the action `read-record`, like the server's
+own routes to a body. A route to one record also checks the permission for that record itself: the record is named in
+the query, and the server's guard does not read the query.
 """
 
 from __future__ import annotations
@@ -63,13 +64,13 @@ async def _record_id(
 
 @reading("/works", opt={"action": "read-record"}, summary="Find works by their ids or by words of their titles")
 def works(records: CatalogueRecords, text: Text = "", source: Text = "", begins: Text = "", limit: Count = 50) -> Any:
-    """Ordered by source and id. Titles are those of the last scan."""
+    """The works are ordered by source and id. Their titles are as of the last scan."""
     return search(records, text, source=source, begins=begins, limit=limit)
 
 
 @reading("/stats", opt={"action": "list"}, summary="Count records by source, format and kind")
 def stats(records: CatalogueRecords) -> Any:
-    """Records are counted by the last scan of each source, dead letters now."""
+    """The counts of records are as of the last scan of each source; those of dead letters are current."""
     return read_stats(records)
 
 
@@ -157,4 +158,4 @@ def application(
 
 
 app = application()
-"""What `stratalog serve stratalog_catalogue.http:app` serves."""
+"""The application that `stratalog serve stratalog_catalogue.http:app` serves."""

@@ -1,4 +1,4 @@
-"""Ingest of records: the newer one wins, a stale or equal one writes nothing, and a failure becomes a dead letter."""
+"""Ingest of records. A newer record is stored, a stale or equal one is discarded, a failure becomes a dead letter."""
 
 from __future__ import annotations
 
@@ -40,19 +40,23 @@ __all__ = [
 
 
 class IngestCounts(msgspec.Struct):
-    """The outcomes of a source's records: each record is in one of the four counts after ``read``."""
+    """The counts of a source's records by outcome.
+
+    Each of the ``read`` records is new, same, deleted or failed. ``deleted`` also counts the records that a complete
+    state lacks.
+    """
 
     read: int = 0
     new: int = 0
     """Stored as a new version."""
 
     same: int = 0
-    """Stale, or equal to the stored version; nothing was written."""
+    """Records that are stale or equal to the stored version, and deletions without effect. Nothing was written."""
 
     deleted: int = 0
     failed: int = 0
     withheld: int = 0
-    """Deletions that were not made, because a complete state lacked too many records."""
+    """Deletions that were not done, because a complete state lacked too many records."""
 
     def add(self, other: IngestCounts) -> None:
         """Add the counts of ``other`` to these."""
@@ -61,7 +65,7 @@ class IngestCounts(msgspec.Struct):
 
 
 class IngestFailure(msgspec.Struct, frozen=True, kw_only=True):
-    """The content of a dead letter's pointer, with which the record can be tried again."""
+    """The data in a dead letter's pointer, which a redrive needs."""
 
     id: str
     time_ms: int = 0
@@ -86,9 +90,11 @@ def take(
 ) -> IngestCounts:
     """Store all records of a step and return their counts.
 
-    Records that a complete state lacks are deleted. None is deleted if part of the state could not be read, or if it
-    lacks so many that the state is more likely wrong, unless ``allow_deletions``. Raises Unavailable and other errors
-    of the store as a whole: records that were already stored stay, and the step can be repeated.
+    Records that a complete state lacks are deleted. If a part of the state could not be read, none is deleted. If the
+    state lacks too many records, none is deleted unless ``allow_deletions``.
+
+    Raises Unavailable, OutcomeUnknown, Conflict, and the errors of reading the step. The records before the error are
+    stored, and the step can be repeated.
     """
     intake = _Intake(records, source, step, progress)
     for stored in records.put_many(intake.bodies()):
@@ -101,7 +107,7 @@ def take(
 
 
 def take_record(records: Records, source: Source, record: SplitRecord, time_ms: int) -> bool:
-    """Store one record on its own and return whether it made a new version. A file is streamed, whatever its size."""
+    """Store or delete one record on its own, and return whether that made a version. A file of any size is streamed."""
     record_id, time = source_id(source.name, record.id), time_of(record, time_ms)
     if record.deleted:
         return _delete(records, record_id, time)
@@ -117,7 +123,7 @@ def take_record(records: Records, source: Source, record: SplitRecord, time_ms: 
 def fail(
     records: Records, record_id: str, reason: str, letter: IngestFailure, body: bytes | Iterable[bytes] | None
 ) -> None:
-    """Store a record as a dead letter, with its body and the pointer for another try. Raises Unavailable."""
+    """Store a record as a dead letter, with its body and the pointer that a redrive needs. Raises Unavailable."""
     short = reason.encode(errors="replace")[:REASON_BYTES_MAX].decode(errors="ignore") or "no reason was given"
     if len(letter.id.encode(errors="surrogatepass")) > CATALOGUE_ID_STORED_BYTES_MAX:
         letter = msgspec.structs.replace(letter, id=stored_id(letter.id))
@@ -141,7 +147,7 @@ class _Intake:
         self._bodiless = _bodiless(records, source) if source.format == "file" else set()
 
     def bodies(self) -> Iterator[NewBody]:
-        """Yield the bodies that may share commits. Deletions, files and unreadable records are handled in between."""
+        """Yield the bodies that may share a commit. In between, store files, deletions and unreadable records."""
         for record in self._step.records:
             self.counts.read += 1
             self._progress(1)
@@ -157,7 +163,7 @@ class _Intake:
                 yield body_of(self._source, record, self._step.time_ms)
 
     def settle(self, stored: Stored) -> None:
-        """Count the outcome of a put. If the store is unavailable, raises that error: the poll ends and is repeated."""
+        """Count the outcome of a put, or raise its error if the step can be repeated."""
         record = self._given.popleft()
         if isinstance(stored.error, Unavailable | OutcomeUnknown | Conflict):
             raise stored.error
@@ -194,7 +200,7 @@ class _Intake:
         fail(self._records, source_id(self._source.name, record.id), reason, letter, body)
 
     def _refuse(self, unreadable: Unreadable) -> None:
-        """Make a dead letter of unreadable bytes, under an id that includes their hash, so no other letter has it."""
+        """Make a dead letter of unreadable bytes. Its id has their hash, so it replaces no letter of other bytes."""
         self.counts.failed += 1
         letter = self._letter(unreadable.id, unreadable.file_time_ms)
         letter = msgspec.structs.replace(letter, document=unreadable.document, encoding=unreadable.encoding)
@@ -218,8 +224,9 @@ class _Intake:
 
 
 def _bodiless(records: Records, source: Source) -> set[str]:
-    """Return the ids of dead letters without a body: files that could not be opened. A letter is resolved once its file
-    is stored.
+    """Return the ids of dead letters without a body, which are those of files that could not be opened.
+
+    Such a letter is resolved when its file is stored.
     """
     prefix = f"{SOURCES}{source.name}/"
     letters = takewhile(lambda letter: letter.id.startswith(prefix), records.dead_letters(prefix))
@@ -252,14 +259,14 @@ def _metadata(source: Source, record: SplitRecord) -> dict[str, Any]:
     ):
         metadata["id"] = record.id
     for name, value in record.metadata.items():
-        # The namespaces around a record may exceed the limit; a value that does not fit is left out.
+        # The namespaces around a record may be too long. A value that does not fit is left out.
         if len(msgspec.json.encode({**metadata, name: value})) <= CATALOGUE_METADATA_BYTES_MAX:
             metadata[name] = value
     return metadata
 
 
 def _delete(records: Records, record_id: str, time_ms: int) -> bool:
-    """Delete a record and return True, or return False if it is newer than ``time_ms``, deleted or unknown."""
+    """Delete a record and return True. Return False if it is newer than ``time_ms``, already deleted, or unknown."""
     while (latest := living_version(records, record_id, time_ms)) is not None:
         try:
             records.delete(record_id, expected=latest, source_time_ms=time_ms)
@@ -279,9 +286,9 @@ def living_version(records: Records, record_id: str, time_ms: int) -> int | None
 
 
 def missing_records(records: Records, source: Source, seen: Set[str], allow_deletions: bool) -> tuple[list[str], int]:
-    """Return the records to delete because a complete state lacks them, and the number of withheld deletions.
+    """Return the records that a complete state lacks and that may be deleted, and the number of withheld deletions.
 
-    If the state lacks too many records, all deletions are withheld.
+    If the state lacks too many records, all its deletions are withheld.
     """
     prefix = f"{SOURCES}{source.name}/"
     unseen = (line.id for line in records.list(prefix=prefix) if line.id.removeprefix(prefix) not in seen)
@@ -294,7 +301,7 @@ def missing_records(records: Records, source: Source, seen: Set[str], allow_dele
 def _is_too_much(source: Source, missing: int, present: int) -> bool:
     """Return whether a complete state lacks more records than may be deleted without ``allow_deletions``.
 
-    An empty state always does if any record is stored.
+    An empty state lacks too many records if any record is stored.
     """
     if not present:
         return missing > 0

@@ -1,4 +1,4 @@
-"""A catalogue's counts as Prometheus reads them."""
+"""A catalogue's counts in the text format of Prometheus."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ __all__ = ["exposition"]
 
 
 def exposition(stats: Stats) -> str:
-    """One sample a line. Names of sources need no escaping: they are letters, digits and hyphens."""
+    """Return one sample per line. Names of sources need no escape: they have only letters, digits and hyphens."""
     lines = ["# TYPE stratalog_catalogue_works gauge"]
     lines += [f'stratalog_catalogue_works{{source="{summary.source}"}} {summary.works}' for summary in stats.sources]
     lines += ["# TYPE stratalog_catalogue_scanned_seconds gauge"]

@@ -1,4 +1,4 @@
-"""Migration: the rows of a versioned hybrid store on DynamoDB and S3 become records of a source.
+"""The migration of a versioned hybrid store on DynamoDB and S3: its rows become records of a source.
 
 A row has an id, a version and a payload. The payload is the record itself (text, bytes or a map) or its location in a
 bucket: ``{bucket, key}``, the older ``{namespace, path}``, or either of them within ``typedStoreId``. A table may have
@@ -42,9 +42,9 @@ def migrate(
     s3: Any = None,
     progress: Callable[[int], None] = lambda count: None,
 ) -> Migrated:
-    """Copy all rows of ``table``, for each id in the order of versions. A repeated call resumes an interrupted run.
+    """Copy all rows of ``table``, those of one id by ascending version. A repeated call resumes an interrupted run.
 
-    A record's metadata has the row's version, and a version that is already stored is not copied again. A row that
+    A record's metadata has the row's version, so a version that is already stored is not copied again. A row that
     cannot be read becomes a dead letter. ``dynamodb`` and ``s3`` are boto3 clients; without them they are created from
     the environment.
 
@@ -116,10 +116,10 @@ def _time(source: Source, row: Mapping[str, Any]) -> int | None:
 def _pages(
     tables: Any, table: str, ranged: bool, start: dict[str, Any] | None
 ) -> Iterator[tuple[list[dict[str, Any]], dict[str, Any] | None]]:
-    """Yield pages of rows, each with the start key of the next page. If the table is ``ranged`` an id has many rows,
-    and all rows of an id come in order.
+    """Yield pages of rows, each with the start key of the next page.
 
-    DynamoDB does not define the order of a scan, so each id of a page is queried on its own.
+    In a ``ranged`` table an id may have several rows. A scan has no defined order, so each id on a page is queried for
+    its rows in the order of versions.
     """
     while True:
         more = {"ExclusiveStartKey": start} if start else {}
@@ -174,7 +174,7 @@ def _begun(records: Records, table: str) -> dict[str, Any] | None:
 
 
 def _note(records: Records, table: str, position: dict[str, Any] | None) -> None:
-    """Store the position at which the next run resumes; None, after the last page, is the beginning."""
+    """Store the start key with which the next run resumes. None, after the last page, is the beginning."""
     id = f"{CHECKPOINTS}!migrate/{table}"
     records.put(id, msgspec.json.encode(position))
     records.prune(id, retain=1)

@@ -1,4 +1,4 @@
-"""The shared model: what every source's records become. `formats/catalogue.md` describes it for readers."""
+"""The shared model of works. Records of all sources become works of it. `formats/catalogue.md` specifies it."""
 
 from __future__ import annotations
 
@@ -10,35 +10,35 @@ MODEL_VERSION = 1
 
 
 class Agent(msgspec.Struct, frozen=True, omit_defaults=True):
-    """Somebody who made a work, and as what."""
+    """A person or organisation that made a work, and its role."""
 
     name: str
     role: str = ""
 
 
 class Dated(msgspec.Struct, frozen=True, omit_defaults=True):
-    """A date as the source writes it, and what happened then."""
+    """A date as the source writes it, and the kind of event at that date."""
 
     value: str
     kind: str = ""
 
 
 class Identifier(msgspec.Struct, frozen=True):
-    """What a work is called in some scheme."""
+    """An identifier of a work in a named scheme."""
 
     scheme: str
     value: str
 
 
 class Relation(msgspec.Struct, frozen=True):
-    """Another work, named as the source names it, and how this one stands to it."""
+    """A relation to another work, which has the name that the source gives it."""
 
     kind: str
     target: str
 
 
 class Work(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, tag_field="model", tag=MODEL_VERSION):
-    """One work. It says nothing of when or how often it was made: the same record always gives the same bytes."""
+    """One work. It has no time or count of its making, so the same record always gives the same bytes."""
 
     id: str
     """The source's own id; with ``source`` it is unique."""
@@ -55,7 +55,7 @@ class Work(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, tag_fi
     description: str = ""
     url: str = ""
     size: int | None = None
-    """Bytes of what the work describes, where the source says so."""
+    """The size in bytes of the object that the work describes, if the source gives it."""
 
 
 _encode = msgspec.json.Encoder().encode
@@ -63,10 +63,10 @@ _decode = msgspec.json.Decoder(Work).decode
 
 
 def encode_work(work: Work) -> bytes:
-    """Its bytes as they are stored; equal works have equal bytes."""
+    """Return the bytes of a work to store. Equal works have equal bytes."""
     return _encode(work)
 
 
 def decode_work(body: bytes) -> Work:
-    """The work behind :func:`encode_work`'s bytes."""
+    """Return the work of bytes that :func:`encode_work` returned."""
     return _decode(body)

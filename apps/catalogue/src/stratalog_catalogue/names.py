@@ -39,14 +39,14 @@ ID_PREFIX_CHARACTERS = 24
 
 
 def check_source(name: str) -> str:
-    """``name``. Raises Invalid where no source can be called so."""
+    """Return ``name``. Raises Invalid if it is not a valid name of a source."""
     if not SOURCE.fullmatch(name):
         raise Invalid("a source's name must be 1 to 40 lower-case letters, digits and hyphens", value=name)
     return name
 
 
 def stored_id(id: str) -> str:
-    """The id of a source's record as ours hold it: itself, or for a long one its beginning and its hash."""
+    """Return the id to store for a source's record: the id itself, or the beginning and the hash of a long id."""
     encoded = id.encode(errors="surrogatepass")
     if len(encoded) <= CATALOGUE_ID_BYTES_MAX:
         return id
@@ -54,7 +54,7 @@ def stored_id(id: str) -> str:
 
 
 def file_id(name: str) -> str:
-    """The id of a file: its name, or for one that is no UTF-8 its bytes written out and its hash."""
+    """Return the id of a file: its name. A name that is not UTF-8 is escaped, and its hash is appended."""
     encoded = os.fsencode(name)
     try:
         return encoded.decode()
@@ -63,21 +63,21 @@ def file_id(name: str) -> str:
 
 
 def letter_id(where: str, digest: bytes) -> str:
-    """The id of bytes that are no record: where they were, and what they are, so that no letter replaces another."""
+    """Return the id of unreadable bytes: their position and hash, so that two letters of one position differ."""
     return f"{where}~{digest.hex()[:16]}"
 
 
 def source_id(source: str, id: str) -> str:
-    """Where a source's record is kept."""
+    """Return the id under which a source's record is stored."""
     return f"{SOURCES}{source}/{stored_id(id)}"
 
 
 def work_id(source: str, id: str) -> str:
-    """Where the work made of it is kept."""
+    """Return the id under which the work of a source's record is stored."""
     return f"{WORKS}{source}/{stored_id(id)}"
 
 
 def parts_of(record_id: str) -> tuple[str, str]:
-    """Source and id behind the id of a source's record, a work or a letter."""
+    """Return the source and the source's id from the stored id of a record, a work or a dead letter."""
     _, source, id = record_id.split("/", 2)
     return source, id

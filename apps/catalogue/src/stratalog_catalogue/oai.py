@@ -36,12 +36,12 @@ class _Page(msgspec.Struct, frozen=True):
 
 
 def poll_oai(source: Source, checkpoint: Checkpoint, connect: Callable[[], httpx.Client]) -> Iterator[Step]:
-    """Yield the lists of records since the checkpoint. A stored token resumes its harvest; if it expired, the harvest
-    starts again.
+    """Yield each page of records that changed since the checkpoint, as a step.
 
-    The next harvest is ``from`` the day or second at which this one began, by the server's clock. The two overlap, so
-    no record is missed between them. A source with complete states is harvested from its start each time, in one step.
-    Raises Unavailable, Invalid.
+    A stored token resumes its harvest. If the token has expired, the harvest starts again. The next harvest starts
+    ``from`` the day or second at which this one began, by the server's clock. The two overlap, so no record is missed
+    between them. A source with complete states is harvested from its beginning each time, in one step. Raises
+    Unavailable and Invalid.
     """
     with connect() as client:
         if source.complete:
@@ -56,8 +56,9 @@ def poll_oai(source: Source, checkpoint: Checkpoint, connect: Callable[[], httpx
 
 
 def _pages(source: Source, harvest: dict[str, str], client: httpx.Client) -> Iterator[_Page]:
-    """Yield the answers of a harvest from its checkpoint on. A new harvest first reads the server's time and its
-    granularity.
+    """Yield the answers of a harvest from its checkpoint on.
+
+    A new harvest first asks the server for its time, and for the granularity of its times.
     """
     if "token" not in harvest:
         harvest = {**harvest, "begun": _moment(parse_element(fetch(client, _url(source, verb="Identify"), {}).body))}
@@ -84,7 +85,7 @@ def _pages(source: Source, harvest: dict[str, str], client: httpx.Client) -> Ite
 
 
 def _asked(source: Source, harvest: dict[str, str]) -> str:
-    """Return the URL of the next list: with the token alone, as the protocol requires, or with the selection."""
+    """Return the URL of the next page: with the token alone, as the protocol requires, or with the selection."""
     if "token" in harvest:
         return _url(source, verb="ListRecords", resumptionToken=harvest["token"])
     since, until = harvest.get("from", "") or source.since, source.until
@@ -100,7 +101,7 @@ def _url(source: Source, **asked: str) -> str:
 
 
 def _moment(identified: Element) -> str:
-    """Return when a harvest began, in the granularity of the source. Raises Invalid for an answer of no repository."""
+    """Return the server's time in its granularity. Raises Invalid if the answer is not from an OAI-PMH repository."""
     granularity = text_at(identified, "Identify.granularity")
     answered = text_at(identified, "responseDate")
     if not granularity or not answered:

@@ -1,6 +1,6 @@
-"""Polls of sources: one after another, with retries while a source is unavailable.
+"""Polls of sources, one after another, with retries while a source is unavailable.
 
-The checkpoint of a source is stored after the records that were read before it.
+A source's checkpoint is stored only after all records before it are stored.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from stratalog_catalogue.sources import Source, read_source, source_names
 __all__ = ["Connect", "Polled", "forget_checkpoint", "poll", "poll_source", "preview_source"]
 
 RETRY_POLICY = RetryPolicy(wait_seconds_first=0.5, wait_seconds_max=30)
-WITHHELD = "a complete state lacks too many records, so none was deleted; if that is right, poll with --allow-deletions"
+WITHHELD = "a complete state lacks too many records, so none was deleted; if it is correct, poll with --allow-deletions"
 
 RENAMED = "a rename of the source was interrupted; run it again"
 
@@ -35,7 +35,7 @@ Connect = Callable[[], Any]
 
 
 class Polled(msgspec.Struct, frozen=True, kw_only=True):
-    """The outcome of one source's poll. ``reason`` is the error that ended it; the records before it are stored."""
+    """The outcome of one source's poll. ``reason`` is the error that ended it; records before the error are stored."""
 
     source: str
     taken: IngestCounts
@@ -60,8 +60,8 @@ def poll(
 ) -> Iterator[Polled]:
     """Poll these sources, or all that are not paused, and yield each outcome as it is known.
 
-    With ``due_only`` a source is polled only if its last poll is at least ``every_seconds`` ago. With ``dry_run`` each
-    source is read and nothing is written. Raises NotFound and Invalid for a source that is named.
+    With ``due_only`` a source is polled only if its last poll is at least ``every_seconds`` ago. With ``dry_run`` the
+    sources are read, and nothing is written. Raises NotFound and Invalid for a named source.
     """
     records, clock = store.records(organisation), store.environment.clock
     named = list(sources)
@@ -94,10 +94,11 @@ def poll_source(
 ) -> Polled:
     """Poll a source and return the outcome.
 
-    After a failure, retry from the newest checkpoint, up to `CATALOGUE_POLL_TRIES_MAX` tries.
+    If the source or the store is unavailable, the poll is retried from the newest checkpoint, with at most
+    `CATALOGUE_POLL_TRIES_MAX` tries from one checkpoint.
 
     A complete state that lacks too many records deletes none unless ``allow_deletions``, and the next poll reads it
-    again. A failed poll counts as a failure of the source; as many as make a record a dead letter make the source one.
+    again. A failed poll counts as a failure of the source. Repeated failures make the source a dead letter.
     """
     counts = IngestCounts()
     tries, retry = 0, Retry(clock, RETRY_POLICY)
@@ -132,7 +133,7 @@ def preview_source(
     progress: Callable[[int], None] = lambda count: None,
     allow_deletions: bool = False,
 ) -> Polled:
-    """Read a source once and return what a poll would do. Nothing is written: no checkpoint and no failure count."""
+    """Read a source once and return what a poll would do. Nothing is written, also no checkpoint or failure count."""
     counts, reason = IngestCounts(), ""
     try:
         for step in _steps(source, _checkpoint(records, source), connect, records.environment.clock):
@@ -145,14 +146,14 @@ def preview_source(
 
 
 def _broken_off(records: Records, source: Source, counts: IngestCounts, cause: Exception) -> Polled:
-    """Count a failed poll of a source and return its outcome. Raises Unavailable if the store is unavailable too."""
+    """Count a failed poll of a source and return its outcome. Raises Unavailable if the store is unavailable."""
     reason = _reason(cause)
     letter = records.fail(POLLS + source.name, reason[:300], pointer=_pointer(source))
     return Polled(source=source.name, taken=counts, reason=reason, dead=letter.dead)
 
 
 def _refuse_withheld(source: Source, taken: IngestCounts) -> None:
-    """Raise Invalid if deletions were withheld: the poll ends before its checkpoint is stored."""
+    """Raise Invalid if deletions were withheld, so that the poll ends before its checkpoint is stored."""
     if taken.withheld:
         raise Invalid(WITHHELD, missing=taken.withheld, limit=f"{source.deletions_percent_max} %")
 
@@ -163,7 +164,7 @@ def _reason(cause: Exception) -> str:
 
 
 def forget_checkpoint(records: Records, source: str) -> None:
-    """Delete a source's checkpoint. The next poll reads everything, but writes no record a second time."""
+    """Delete a source's checkpoint. The next poll reads the whole source again, but stores no record a second time."""
     try:
         records.delete(CHECKPOINTS + source)
     except NotFound:
@@ -183,7 +184,7 @@ def _steps(source: Source, checkpoint: Checkpoint, connect: Connect, clock: Cloc
 
 
 def _retry_seconds(retry: Retry, cause: Exception) -> float:
-    """Return the seconds to wait: the server's Retry-After up to a bound, else an increasing back-off."""
+    """Return the seconds to wait: the server's Retry-After up to a limit, else an increasing back-off."""
     asked = cause.details.get("retry_after_seconds") if isinstance(cause, StratalogError) else None
     if asked is not None:
         return min(float(asked), CATALOGUE_RETRY_AFTER_SECONDS_MAX)

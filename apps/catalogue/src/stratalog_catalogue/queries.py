@@ -1,4 +1,4 @@
-"""Reading a catalogue: search, a record's versions, and the difference between any two."""
+"""Queries of a catalogue: search, the versions of a record, and the difference between two versions."""
 
 from __future__ import annotations
 
@@ -76,10 +76,10 @@ class FieldDifference(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def search(records: Records, text: str = "", *, source: str = "", begins: str = "", limit: int = 50) -> list[Hit]:
-    """Return the works of a source, or of all.
+    """Return works of a source, or of all sources, whose ids begin with ``begins``, ordered by source and id.
 
-    Their ids begin with ``begins``, or their titles hold all words of ``text``. They are ordered by
-    id. Titles are those of the last scan. A search without words reads the list of records itself.
+    With ``text`` the title and id of a work must also contain all its words. This search reads the titles that the last
+    scan stored. A search without words reads the list of works.
     """
     names = [source] if source else [listed.name for listed in read_sources(records)]
     hits = (hit for name in names for hit in (_by_title if text else _by_id)(records, name, text, begins))

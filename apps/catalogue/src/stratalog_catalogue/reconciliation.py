@@ -1,7 +1,8 @@
 """Reconciliation of works with their sources' records: a scan makes the works that are out of date, or all of them.
 
-A work's metadata names the version of the source's record and the transformer that it was made with. That is its
-checkpoint: a scan that is stopped anywhere loses nothing. Two concurrent scans repeat work but do no harm.
+A work's metadata names the record's version and the transformer that the work was made with. So a scan can stop at any
+point, and the next scan finds the works that are still out of date. Concurrent scans make some works twice, with the
+same result.
 """
 
 from __future__ import annotations
@@ -32,7 +33,7 @@ class ReconciliationCounts(msgspec.Struct):
 
     looked_at: int = 0
     made: int = 0
-    """Works stored anew."""
+    """Works stored as a new version."""
 
     same: int = 0
     """Works that were up to date, or were made again with the same bytes."""
@@ -57,8 +58,8 @@ def reconcile_records(
 ) -> ReconciliationCounts:
     """Make the works of these records of a source: those that are out of date, or with ``everything`` all of them.
 
-    ``record_ids`` are ids of the store's list, in its order. A record that cannot become a work is a dead letter, once
-    for each version and transformer.
+    ``record_ids`` are ids of the store, in ascending order. If no work can be made of a record, the work becomes a dead
+    letter. A scan without ``everything`` tries it again only with a new version of the record or transformer.
     """
     scan = _Scan(records, source, record_ids, everything)
     for stored in records.put_many(scan.works()):
@@ -72,7 +73,7 @@ def reconcile_records(
 
 
 class _Scan:
-    """The records of a source while their works are made."""
+    """One scan of some records of a source."""
 
     def __init__(self, records: Records, source: Source, record_ids: Sequence[str], everything: bool) -> None:
         self.tally = ReconciliationCounts(titles=[])
@@ -84,7 +85,7 @@ class _Scan:
         self.dead = _letters(records, record_ids)
 
     def works(self) -> Iterator[NewBody]:
-        """Yield the works to store. Deletions, up-to-date works and failures are handled on the way."""
+        """Yield the works to store. Delete the works of deleted records, and count up-to-date works and failures."""
         for record in self._record_ids:
             self.tally.looked_at += 1
             work = _work_of(record)
@@ -131,7 +132,7 @@ class _Scan:
         return True
 
     def _made(self, work: str, version: RecordVersion, body: bytes) -> NewBody | None:
-        """Return the work of a record with its checkpoint as metadata, or None if it failed and is a dead letter."""
+        """Return the work of a record, or None after a failure, which becomes a dead letter."""
         id = str(version.metadata.get("id") or parts_of(work)[1])
         form = str(version.metadata.get("format", self._source.format))
         try:
@@ -154,7 +155,7 @@ class _Scan:
         return NewBody(id=work, body=stored, metadata=metadata)
 
     def _see(self, work: str, version: RecordVersion, metadata: Mapping[str, Any]) -> None:
-        """Count a record that has a work."""
+        """Add a record that has a work to the statistics."""
         form, kind = str(metadata.get("f", "")), str(metadata.get("k", ""))
         rows = self.tally.rows
         rows[form, kind, "records"] += 1

@@ -1,4 +1,4 @@
-"""The splitter of files and HTTP answers into records: each with its bytes, its id and its source's time."""
+"""The splitter of files and HTTP answers into records, each with its bytes, its id and its time at the source."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ _PARAGRAPH_END = re.compile(rb"\n\r?\n")
 
 
 class SplitRecord(msgspec.Struct, frozen=True, kw_only=True):
-    """A record as its source has it now. If ``path`` is given, the body is the content of that file, of any size."""
+    """A record as its source has it now. With ``path`` the body is the content of that file, of any size."""
 
     id: str
     body: bytes = b""
@@ -53,7 +53,7 @@ class SplitRecord(msgspec.Struct, frozen=True, kw_only=True):
     """The time of the record's file, if a step has records of several files."""
 
     metadata: dict[str, Any] = {}
-    """Facts that the bytes do not contain: their ``encoding``, and the ``namespaces`` declared around them."""
+    """Properties that the bytes do not contain: their ``encoding``, and the ``namespaces`` declared around them."""
 
 
 class Unreadable(msgspec.Struct, frozen=True, kw_only=True):
@@ -78,7 +78,7 @@ Read = SplitRecord | Unreadable
 def split(source: Source, pieces: Iterable[bytes], where: str) -> Iterator[Read]:
     """Yield the records in the bytes of one file or answer. Invalid records are yielded as Unreadable.
 
-    Raises Unavailable and other errors of ``pieces`` if their source cannot be read.
+    Raises Unavailable and OSError if ``pieces`` raises them, because then the source itself cannot be read.
     """
     try:
         yield from _SPLIT[source.format](source, pieces, where)
@@ -91,10 +91,11 @@ def split(source: Source, pieces: Iterable[bytes], where: str) -> Iterator[Read]
 
 
 def time_ms_of(value: Any) -> int:
-    """Return a time as milliseconds since 1970, from ISO 8601, a year, RFC 2822, or a number of (milli)seconds.
+    """Return a time in milliseconds since 1970. Raises Invalid.
 
-    Four digits are a year. A number of at least `MILLISECONDS_MIN` is milliseconds: as seconds it would be after the
-    year 5000. Raises Invalid.
+    The value is a time in ISO 8601 or RFC 2822, a year, a year and month, or a number. Four digits are a year, and
+    eight digits that form a date are a day. Another number is in seconds, or in milliseconds if it is at least
+    `MILLISECONDS_MIN`: that many seconds would be after the year 5000.
     """
     text = str(value).strip()
     try:
@@ -201,7 +202,7 @@ _SPLIT: dict[str, Callable[[Source, Iterable[bytes], str], Iterator[Read]]] = {
 
 
 def _json_list(body: bytes, path: str) -> list[bytes]:
-    """Return the items of the list at a path, each with its bytes as written. Another value is returned as one item."""
+    """Return the items of the list at a path, each as its original bytes. A value that is no list is the only item."""
     raw = body.strip()
     for step in path.split(".") if path else ():
         members = _members(raw) if raw.startswith(b"{") else {}
@@ -228,7 +229,7 @@ def _json_record(source: Source, raw: bytes, where: str, encoding: str) -> Read:
 
 
 def _json_value(fields: Mapping[str, bytes], path: str) -> str | None:
-    """Return the text, boolean or number at a path, a number as written, or None for any other value."""
+    """Return the value at a path as text, a number with its original digits, or None for null, an object or a list."""
     first, *steps = path.split(".")
     raw = fields.get(first, b"null")
     for step in steps:
@@ -246,9 +247,9 @@ def _record(
     metadata: dict[str, Any],
     letter: bytes | None = None,
 ) -> Read:
-    """Return the record of ``body``, whose fields ``value`` finds, or Unreadable.
+    """Return the record with this body, or Unreadable. ``value`` returns the value of a field.
 
-    ``letter``, if given, is a document with this record alone, for another try.
+    ``letter``, if given, is a document with only this record. A dead letter keeps it instead of ``body``.
     """
     try:
         parts = [_text(value(field)) for field in source.id_fields]
@@ -293,7 +294,7 @@ def _document_body(pieces: Iterable[bytes]) -> bytes:
 
 
 def _cut(pieces: Iterable[bytes], mark: re.Pattern[bytes]) -> Iterator[bytes]:
-    """Yield the parts between marks. Only the part that is not yet complete is held in memory."""
+    """Yield the parts between matches of ``mark``. Only one piece and one incomplete part are in memory."""
     rest = b""
     for piece in pieces:
         *complete, rest = mark.split(rest + piece)

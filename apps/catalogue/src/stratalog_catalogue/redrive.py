@@ -1,4 +1,4 @@
-"""Redrive of dead letters: a record from its stored body, a work from its record, a source by a new poll."""
+"""Redrive of dead letters. A record is read from its letter, a work is made again, or a source is polled again."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class Redriven(msgspec.Struct, frozen=True):
 
 
 def redrive(store: Store, organisation: str, connect: Connect, *, sources: tuple[str, ...] = ()) -> Iterator[Redriven]:
-    """Try each dead letter of these sources, or of all, once more and yield each outcome."""
+    """Retry each dead letter of these sources, or of all sources, and yield each outcome."""
     records = store.records(organisation)
     polled: set[str] = set()
     for letter in list(records.dead_letters()):
@@ -43,20 +43,20 @@ def redrive(store: Store, organisation: str, connect: Connect, *, sources: tuple
 
 
 def _try(store: Store, records: Records, source: Source, letter: DeadLetter, connect: Connect, polled: set[str]) -> str:
-    """Try a letter again. Return the reason if it failed, or "" if it succeeded and the letter was resolved."""
+    """Retry a letter. Return the reason of the failure, or "" if it succeeded and the letter was resolved."""
     if letter.id.startswith(WORKS):
         record = SOURCES + letter.id.removeprefix(WORKS)
         return letter.reason if reconcile_records(records, source, [record], True).failed else ""
     if letter.id.startswith(SOURCES) and letter.size is not None:
         return _take_stored_body(records, source, letter)
     if source.name in polled:
-        # The poll for an earlier letter of this source has resolved this one, or written it anew.
+        # The poll for an earlier letter of this source resolved this one. It may have written a new letter.
         return ""
     return _poll_anew(store, records, source, letter, connect, polled)
 
 
 def _take_stored_body(records: Records, source: Source, letter: DeadLetter) -> str:
-    """Store a letter's body again, read with the source's present settings. Return the reason if it fails, or ""."""
+    """Read a letter's body with the source's present settings, and store its records. Return why it failed, or ""."""
     failure = msgspec.json.decode(letter.pointer, type=IngestFailure)
     if failure.document:
         return _take_document(records, source, letter, failure)
@@ -78,8 +78,9 @@ def _take_stored_body(records: Records, source: Source, letter: DeadLetter) -> s
 
 
 def _take_document(records: Records, source: Source, letter: DeadLetter, failure: IngestFailure) -> str:
-    """Store all records of a letter's file or answer. If that fails and the source is a folder, store those of the file
-    in the folder now. Return the reason if both fail, or "".
+    """Store all records of a document: a file or answer that a letter holds. Return why it failed, or "".
+
+    If the document of a folder is still unreadable, the file that is in the folder now is read instead.
     """
     pieces = records.open_dead_letter(letter.id)
     if source.adapter == "folder":
@@ -96,9 +97,9 @@ def _take_document(records: Records, source: Source, letter: DeadLetter, failure
 
 
 def _take_all(records: Records, source: Source, read: Iterator[SplitRecord | Unreadable], time_ms: int) -> list[str]:
-    """Store records and return why the document, or a row that is a document of its own, is still unreadable.
+    """Store the readable records. Return the reasons why parts of the document are still unreadable.
 
-    If a reason is returned the caller leaves the letter as it is.
+    If there is a reason, the caller keeps the letter.
     """
     refused: list[str] = []
 
@@ -116,7 +117,7 @@ def _take_all(records: Records, source: Source, read: Iterator[SplitRecord | Unr
 def _poll_anew(
     store: Store, records: Records, source: Source, letter: DeadLetter, connect: Connect, polled: set[str]
 ) -> str:
-    """Poll a source from its beginning, for a letter without a body. Records that fail again get new letters."""
+    """Poll a source from its beginning for a letter without a body. A record that fails again gets a new letter."""
     polled.add(source.name)
     prefix = f"{SOURCES}{source.name}/"
     for other in list(records.dead_letters()):
@@ -134,7 +135,7 @@ def _poll_anew(
 
 
 def _single_record_source(source: Source, failure: IngestFailure) -> Source:
-    """Return the source with settings to read a single record that was cut out of its document."""
+    """Return the source with the settings to read a single record that was split off its document."""
     single = {"csv": "json", "jsonl": "json"}.get(source.format, source.format)
     alone = msgspec.structs.replace(source, records="", format=single, encoding=failure.encoding or source.encoding)
     if source.adapter == "oai":

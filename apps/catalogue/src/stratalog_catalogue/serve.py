@@ -1,4 +1,4 @@
-"""The command that serves a catalogue to browsers. What it needs beyond the library is imported only when it runs."""
+"""The command that serves a catalogue to browsers. It imports the packages of the server extra only when it runs."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """The rename of a source: its records with all versions, its dead letters, settings and checkpoint move to a new name.
 
-A record's id contains its source's name, so each record is written again under the new name, and the old record is
-deleted. An interrupted run can be resumed: the write id of a copied version names the version that it is a copy of.
+A record's id contains its source's name, so each record is copied to an id with the new name, and the old record is
+deleted. An interrupted rename can resume, because the write id of each copy names the version that it was copied from.
 """
 
 from __future__ import annotations
@@ -31,17 +31,17 @@ class RenameCounts(msgspec.Struct):
 def rename_source(
     records: Records, name: str, other: str, progress: Callable[[int], None] = lambda count: None
 ) -> RenameCounts:
-    """Rename the source ``name`` to ``other``. A repeated call resumes an interrupted run. No poll reads the source
-    until the rename is complete.
+    """Rename the source ``name`` to ``other``. A repeated call resumes an interrupted rename.
 
-    Versions keep their bytes, source times and metadata, and are numbered from 1. The next scan makes the works. Raises
-    NotFound, Invalid, and Conflict if ``other`` is a source or has records.
+    No poll reads the source until the rename is complete. Versions keep their bytes, source times and metadata, and are
+    numbered from 1. The next scan makes the works. Raises NotFound, Invalid, and Conflict if ``other`` is a source or
+    has records.
     """
     source = read_source(records, name)
     _check_free(records, source, check_source(other))
     add_source(records, msgspec.structs.replace(source, renamed_to=other))
     counts = RenameCounts()
-    # A poll that began before the rename may still write records. So repeat until a pass finds nothing to move.
+    # A poll that began before the rename may still write records, so repeat until a pass moves no record.
     while moved := _move_records(records, name, other, progress):
         counts.records += moved.records
         counts.versions += moved.versions
@@ -57,7 +57,7 @@ def rename_source(
 
 
 def _check_free(records: Records, source: Source, other: str) -> None:
-    """Raise Conflict if another source or its records have the name, and Invalid if the source itself has it."""
+    """Raise Conflict if another source or its records use the name, and Invalid if it is the source's own name."""
     if other == source.name:
         raise Invalid("the source has that name already", source=other)
     with suppress(NotFound):
@@ -72,7 +72,7 @@ def _check_free(records: Records, source: Source, other: str) -> None:
 
 
 def _move_records(records: Records, name: str, other: str, progress: Callable[[int], None]) -> RenameCounts | None:
-    """Move all records once and return their counts, or None if there was nothing to move."""
+    """Move all records once and return the counts, or None if no record was moved."""
     counts = RenameCounts()
     prefix = f"{SOURCES}{name}/"
     for line in records.list(prefix=prefix):
@@ -98,7 +98,7 @@ def _move_records(records: Records, name: str, other: str, progress: Callable[[i
 
 
 def _copy(records: Records, source_id: str, target_id: str, name: str) -> int:
-    """Copy the versions of a record to another id, from the first that is not copied yet, and return their number."""
+    """Copy those versions of a record to another id that are not copied yet, and return their number."""
     newest = _newest(records, target_id)
     latest, copied = (newest.version, _copied(newest, name)) if newest else (0, 0)
     count = 0
@@ -123,8 +123,9 @@ def _copy(records: Records, source_id: str, target_id: str, name: str) -> int:
 
 
 def _move_letters(records: Records, name: str, other: str) -> int:
-    """Move the dead letters of records and return their number. Letters of works are resolved: the next scan makes the
-    works again and writes new letters for failures.
+    """Move the dead letters of records and return their number.
+
+    Letters of works are resolved, because the next scan makes the works again and writes new letters for failures.
     """
     count = 0
     for letter in list(_letters(records, f"{WORKS}{name}/")):

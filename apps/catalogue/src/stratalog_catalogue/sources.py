@@ -1,4 +1,4 @@
-"""Sources: the location of records and the way to read them. Each source is stored as a record of the catalogue."""
+"""Sources: where records are and how they are read. The settings of each source are a record of the catalogue."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ Format = Literal["json", "jsonl", "xml", "csv", "rfc822", "file"]
 
 
 class Source(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """A source system, or a part of a system that is read in one way."""
+    """A source system, or a part of one, with the settings for reading it."""
 
     name: str
     adapter: Literal["folder", "http", "oai"]
@@ -38,23 +38,24 @@ class Source(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     """A folder, or a URL."""
 
     format: Format
-    """`file`: each file is one record, of any size."""
+    """With `file` each file is one record, of any size."""
 
     transformer: str = "plain"
     records: str = ""
-    """In JSON the path of the list of records, in XML the name of a record's element; "" if the whole is one record."""
+    """In JSON the path of the list of records, in XML the name of a record's element. Without it, in JSON the whole
+    document is the list or the one record, and in XML it is one record."""
 
     id: str = "id"
-    """The field with a record's id, or several with commas between, joined by `/`."""
+    """The field with a record's id, or several separated by commas. Their values are joined by `/`."""
 
     time: str = ""
-    """The field with the time of a record's last change; without it the time of the whole file or answer is used."""
+    """The field with the time of a record's last change. Without it a record has the time of its file or answer."""
 
     next: str = ""
-    """In JSON and XML, the field with the next page's URL; else the answer's `Link` header is followed."""
+    """In JSON and XML, the field with the next page's URL. Else the URL is in the answer's `Link` header."""
 
     complete: bool = False
-    """Whether each file or answer is the source's complete state, so that a record that it lacks was deleted."""
+    """Whether each file or answer is the source's complete state. A record that it lacks is then deleted."""
 
     encoding: str = ""
     """The encoding of text that is not UTF-8, if neither a byte order mark nor the document names it."""
@@ -72,13 +73,16 @@ class Source(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
 
     every_seconds: float = 3600.0
     paused: bool = False
-    """Whether polls that do not name the source leave it out."""
+    """Whether polls skip the source unless they name it."""
 
     renamed_to: str | msgspec.UnsetType = msgspec.UNSET
     """The new name during a rename. The source is not polled until the rename is complete. Older programs refuse it."""
 
     deletions_percent_max: float = CATALOGUE_DELETIONS_PERCENT
-    """The percent of records that a complete state may lack. If it lacks more, only a poll that allows it deletes."""
+    """The percentage of records that a complete state may lack.
+
+    If it lacks more, and more than `CATALOGUE_DELETIONS_UNASKED_MAX`, it deletes none unless the poll allows deletions.
+    """
 
     version: Literal[1] = 1
 
@@ -89,7 +93,7 @@ class Source(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
 
     @property
     def scope(self) -> str:
-        """The location and selection for which a checkpoint is valid. After a change the whole source is read again."""
+        """The location and selection that a checkpoint belongs to. If they change, the whole source is read again."""
         if self.adapter != "oai":
             return self.location
         selected = (self.metadata_prefix, self.set, self.since, self.until)
@@ -97,7 +101,7 @@ class Source(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
 
 
 def add_source(records: Records, source: Source) -> Source:
-    """Store a source's settings in place of earlier ones and return them. Raises Invalid; nothing is stored then."""
+    """Store a source's settings in place of earlier ones and return them. If it raises Invalid, nothing is stored."""
     check_source(source.name)
     if source.adapter == "oai" and source.format != "xml":
         raise Invalid("the format of an OAI-PMH source must be xml", source=source.name, format=source.format)
@@ -126,21 +130,21 @@ def read_source(records: Records, name: str) -> Source:
 
 
 def source_names(records: Records) -> Iterator[str]:
-    """Yield the names of all sources in order, also of sources whose settings cannot be read."""
+    """Yield the names of all sources in order, including those whose settings cannot be read."""
     for line in records.list(prefix=SETTINGS):
         if not records.stat(line.id).deleted:
             yield line.id.removeprefix(SETTINGS)
 
 
 def read_sources(records: Records) -> Iterator[Source]:
-    """Yield all sources in order of their names, without those whose settings this program cannot read."""
+    """Yield all sources in order of their names, except those whose settings this program cannot read."""
     for name in source_names(records):
         with suppress(Invalid, NotFound):
             yield read_source(records, name)
 
 
 def pause_source(records: Records, name: str, paused: bool) -> Source:
-    """Pause or resume a source: polls that do not name it leave a paused one out. Raises NotFound, Invalid."""
+    """Pause or resume a source. Polls skip a paused source unless they name it. Raises NotFound and Invalid."""
     return add_source(records, msgspec.structs.replace(read_source(records, name), paused=paused))
 
 

@@ -1,4 +1,4 @@
-"""What a scan of a source leaves behind: counts, and the titles of its works, so that neither asks for a scan again."""
+"""The results of a scan: counts and titles of a source's works, stored so that a query needs no scan."""
 
 from __future__ import annotations
 
@@ -25,14 +25,14 @@ class Row(msgspec.Struct, frozen=True):
     kind: str
     records: int
     versions: int
-    """Of all these records together, forgotten ones too."""
+    """The number of their versions, pruned ones included."""
 
     bytes: int
-    """Of their latest versions."""
+    """The size of their latest versions."""
 
 
 class Summary(msgspec.Struct, frozen=True, kw_only=True):
-    """A source as its last complete scan found it."""
+    """The counts of a source by its last complete scan."""
 
     source: str
     as_of_ms: int
@@ -42,16 +42,16 @@ class Summary(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Stats(msgspec.Struct, frozen=True):
-    """All sources, and the dead letters there are now."""
+    """The summaries of all sources, and the number of dead letters now."""
 
     sources: tuple[Summary, ...]
     not_scanned: tuple[str, ...]
     dead_letters: dict[str, int]
-    """By source; `more` where there are too many to count."""
+    """By source. The key `more` says that there are more than `CATALOGUE_LETTERS_COUNTED_MAX`."""
 
 
 def write_summary(records: Records, source: str, tally: ReconciliationCounts, now_ms: int) -> Summary:
-    """Store what a complete scan found; the titles only where they differ."""
+    """Store the counts and titles of a complete scan. Equal titles make no new version."""
     keys = sorted({key[:2] for key in tally.rows})
     rows = tuple(Row(*key, *(tally.rows[*key, what] for what in ("records", "versions", "bytes"))) for key in keys)
     summary = Summary(source=source, as_of_ms=now_ms, works=len(tally.titles), failed=tally.failed, rows=rows)
@@ -66,7 +66,7 @@ def write_summary(records: Records, source: str, tally: ReconciliationCounts, no
 
 
 def read_stats(records: Records) -> Stats:
-    """The counts. Reads a record for each source, and the list of dead letters."""
+    """Return the counts of the last scans. Reads each source's settings and summary, and the dead letters."""
     summaries: list[Summary] = []
     missing: list[str] = []
     for source in read_sources(records):
@@ -78,7 +78,7 @@ def read_stats(records: Records) -> Stats:
 
 
 def read_titles(records: Records, source: str) -> Iterator[tuple[str, str]]:
-    """Each work of a source with its title, as of its last scan."""
+    """Yield the id and title of each work of a source, as of its last scan."""
     try:
         text = records.get(TITLES + source).body.decode()
     except NotFound:

@@ -1,6 +1,6 @@
-"""Transformers: how a source's record becomes a work. Each is a pure function with a version.
+"""Transformers: pure functions that make a work of a source's record.
 
-Whoever changes what one answers raises its version: the next scan then makes those works anew.
+Each has a version. A change of its results needs a new version, so that the next scan makes its works again.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ __all__ = ["TRANSFORMERS", "Given", "Transformer", "transformer"]
 
 
 class Given(msgspec.Struct, frozen=True):
-    """A source's record; its body is empty where it was too large to be read."""
+    """A source's record. The body is empty if it was too large to be read."""
 
     source: str
     id: str
@@ -29,18 +29,18 @@ class Given(msgspec.Struct, frozen=True):
     body: bytes
     size: int
     encoding: str = ""
-    """Of the body's text, where it is not UTF-8 and not said in it."""
+    """The encoding of the body, if it is not UTF-8 and the body does not name it."""
 
 
 class Transformer(msgspec.Struct, frozen=True):
-    """A way from records to works. ``name`` includes the version."""
+    """A function that makes a work of a record. ``name`` includes the version."""
 
     name: str
     make: Callable[[Given], Work]
 
 
 def transformer(name: str) -> Transformer:
-    """The transformer of that name. Raises Invalid."""
+    """Return the transformer that a source's settings name. Raises Invalid if it is unknown."""
     try:
         return TRANSFORMERS[name]
     except KeyError as exc:
@@ -48,7 +48,7 @@ def transformer(name: str) -> Transformer:
 
 
 def debian_package(given: Given) -> Work:
-    """A paragraph of a `Packages` index."""
+    """Make a work of a paragraph of a Debian `Packages` index."""
     fields = control_fields(given.body, given.encoding)
     name = _needed(fields, "Package")
     summary, _, rest = fields.get("Description", "").partition("\n")
@@ -68,7 +68,7 @@ def debian_package(given: Given) -> Work:
 
 
 def debian_source(given: Given) -> Work:
-    """A paragraph of a `Sources` index."""
+    """Make a work of a paragraph of a Debian `Sources` index."""
     fields = control_fields(given.body, given.encoding)
     name = _needed(fields, "Package")
     people = _people(fields.get("Maintainer", ""), "maintainer") + _people(fields.get("Uploaders", ""), "uploader")
@@ -87,7 +87,7 @@ def debian_source(given: Given) -> Work:
 
 
 def rfc_entry(given: Given) -> Work:
-    """An `rfc-entry` of the RFC index."""
+    """Make a work of an `rfc-entry` element of the RFC index."""
     entry = parse_element(given.body, given.encoding)
     year = f"{text_at(entry, 'date.year')} {text_at(entry, 'date.month')}".strip()
     relations = [
@@ -114,7 +114,7 @@ def rfc_entry(given: Given) -> Work:
 
 
 def rfc_json(given: Given) -> Work:
-    """The same entry as the RFC editor gives it in JSON."""
+    """Make a work of an RFC's metadata in the RFC Editor's JSON."""
     fields = _object(given)
     relations = [
         Relation(name.replace("_", "-"), str(target).strip())
@@ -137,7 +137,7 @@ def rfc_json(given: Given) -> Work:
 
 
 def rfc_xml(given: Given) -> Work:
-    """An RFC as a document of its own, in the vocabulary that RFCs are written in."""
+    """Make a work of a whole RFC in the RFC XML vocabulary."""
     root = parse_element(given.body, given.encoding)
     front = next((child for child in root if local_name(child) == "front"), root)
     number = text_at(root, "@number")
@@ -168,7 +168,7 @@ def rfc_xml(given: Given) -> Work:
 
 
 def dublin_core(given: Given) -> Work:
-    """Fifteen elements that any element may hold: an OAI-PMH record in `oai_dc`, or any other document."""
+    """Make a work of the Dublin Core elements at any depth of a record, such as an OAI-PMH record in `oai_dc`."""
     root = parse_element(given.body, given.encoding)
     texts_by_name: dict[str, list[str]] = {}
     for element in root.iter():
@@ -195,7 +195,7 @@ def dublin_core(given: Given) -> Work:
 
 
 def film(given: Given) -> Work:
-    """A row of the films of vega-datasets."""
+    """Make a work of one film of the `movies` data set of vega-datasets."""
     fields = _object(given)
     title = str(fields.get("Title") or given.id)
     genres = [fields.get("Major Genre"), fields.get("Creative Type"), fields.get("Source")]
@@ -213,7 +213,7 @@ def film(given: Given) -> Work:
 
 
 def plain(given: Given) -> Work:
-    """What a record says under the shared model's own names, in whatever format it is."""
+    """Make a work of a record in any format, from the fields with names of the shared model or common synonyms."""
     fields = _FIELDS[given.format](given) if given.body else {}
     lower = {str(name).lower(): value for name, value in fields.items()}
     texts: Any = {name: str(lower[name]) for name in ("language", "description", "url") if lower.get(name)}
@@ -252,7 +252,7 @@ def _needed(fields: Mapping[str, str], name: str) -> str:
 
 
 def _people(text: str, role: str) -> tuple[Agent, ...]:
-    """Names of a list of addresses."""
+    """Return the names in a list of e-mail addresses."""
     names = (part.partition("<")[0].strip(' ,\n"') for part in text.split(">"))
     return tuple(Agent(name, role) for name in names if name)
 
@@ -262,7 +262,7 @@ def _identifiers(fields: Mapping[str, str], schemes: Mapping[str, str]) -> tuple
 
 
 def _depends(fields: Mapping[str, str], names: tuple[str, ...]) -> tuple[Relation, ...]:
-    """Each alternative of each dependency, by its name alone."""
+    """Return a relation to each alternative of each dependency, without version and architecture."""
     return tuple(
         Relation(name.lower(), target)
         for name in names

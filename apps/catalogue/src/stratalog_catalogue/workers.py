@@ -1,4 +1,4 @@
-"""The scan of a whole catalogue: batches of records, in one process or several, with progress and resumption."""
+"""The scan of a catalogue in batches of records, in one process or several. An interrupted scan can resume."""
 
 from __future__ import annotations
 
@@ -33,10 +33,13 @@ Piece = tuple[str, ReconciliationCounts]
 
 
 class ScanRun(msgspec.Struct, frozen=True, kw_only=True):
-    """The progress of a run over everything: all sources before ``source`` are done, and ``source`` up to ``after``."""
+    """The stored progress of a scan that makes every work again.
+
+    The sources before ``source`` are done, and ``source`` is done up to the record ``after``.
+    """
 
     sources: tuple[str, ...] = ()
-    """The sources of the run. A run of other sources starts at the beginning."""
+    """The sources of the scan. A scan of other sources does not resume this one."""
 
     source: str = ""
     after: str = ""
@@ -55,9 +58,9 @@ def reconcile(
 ) -> ReconciliationCounts:
     """Reconcile the works of these sources, or of all, with their records. No source is read.
 
-    With ``everything`` each work is made again, and an interrupted run is resumed unless ``resume`` is False. Several
-    ``processes`` open the store at ``url`` themselves. Counts and titles are written after each source. Raises Invalid,
-    and NotFound for an unknown source.
+    With ``everything`` each work is made again, and an interrupted scan resumes unless ``resume`` is False. With more
+    than one of ``processes``, each worker process opens the store at ``url``. Counts and titles are stored after each
+    source. Raises Invalid, and NotFound for an unknown source.
     """
     if processes > 1 and url in ("", "memory:"):
         raise Invalid("several processes need a store that each can open by its URL", store=url or "none")
@@ -89,7 +92,7 @@ class _Scan:
         self._progress = progress
 
     def run(self, resume: bool) -> ReconciliationCounts:
-        """Scan all sources, with ``resume`` from the progress of an interrupted run."""
+        """Scan all sources. With ``resume`` continue an interrupted scan."""
         total = ReconciliationCounts(titles=[])
         begun = self._begun() if resume else ScanRun()
         skipped = self._names.index(begun.source) if begun.source in self._names else 0
@@ -116,7 +119,7 @@ class _Scan:
         return tally
 
     def _done(self, source: Source, after: str, everything: bool) -> Iterator[Piece]:
-        """Yield the batches of a source in order, each once it is done."""
+        """Yield the finished batches of a source in order."""
         if self._pool is None:
             for record_ids in _pieces(self._records, source, after):
                 yield record_ids[-1], reconcile_records(self._records, source, record_ids, everything)
@@ -149,7 +152,7 @@ def _pieces(records: Records, source: Source, after: str) -> Iterator[list[str]]
 
 
 _opened: list[Records] = []
-"""The handle of a worker process on its store, opened once per process."""
+"""In a worker process, the records of the store that it opened. The list has one item."""
 
 
 def _pool(url: str, organisation: str, processes: int) -> AbstractContextManager[Executor | None]:

@@ -1,7 +1,7 @@
-"""The reader of untrusted XML: safe, in pieces, each record with its original bytes.
+"""The reader of untrusted XML. It reads a document in pieces and yields each record with its original bytes.
 
-The standard library's expat parses the XML, after `xml_bounds` has checked the same bytes. Names keep their prefixes: a
-record that is cut out of a document lacks the declarations around it, so elements are found by local name.
+`xml_bounds` checks each piece before expat, the parser of the standard library, parses it. Elements are found by local
+name, because a record that is cut out of a document lacks the namespace declarations around it.
 """
 
 from __future__ import annotations
@@ -45,13 +45,13 @@ class CutElement(NamedTuple):
 
 
 def cut_elements(pieces: Iterable[bytes], name: str, encoding: str = "") -> Iterator[CutElement]:
-    """Yield the outermost elements of that local name. One at a time is in memory.
+    """Yield the outermost elements with a local name. Only the elements of one piece are in memory at once.
 
     Without a name the root is yielded, with the whole document as its bytes. Raises Invalid for bytes that are not XML
-    or declare entities or attributes, and LimitExceeded for XML beyond the limits.
+    or have an internal subset in their document type, and LimitExceeded for XML beyond the limits.
     """
     detected, mark, even = utf8_pieces(pieces, encoding)
-    # Text that was decoded is UTF-8 now, so the encoding that the document declares must be ignored.
+    # `utf8_pieces` has converted the text to UTF-8, so the parser must ignore the encoding that the document declares.
     forced = UTF8 if detected != UTF8 else None
     bounds, cutter = XmlBounds(forced), _Cutter(name, forced)
     bytes_max = CATALOGUE_RECORD_BYTES_MAX if name else CATALOGUE_DOCUMENT_BYTES_MAX
@@ -132,7 +132,7 @@ def _local(name: str) -> str:
 
 
 class _Cutter:
-    """The builder of one record's tree at a time, which also keeps the record's bytes."""
+    """A parser that builds the tree of one record at a time, and keeps the record's bytes."""
 
     def __init__(self, name: str, forced: str | None) -> None:
         self._name = name
@@ -185,7 +185,7 @@ class _Cutter:
         self._parser.Parse(b"", True)
         if self._ended is None:
             return []
-        # A whole document declares its own encoding, so none is returned with it.
+        # A whole document declares its encoding itself, so none is returned here.
         return [CutElement(self._ended, bytes(self._held), "", {})]
 
     def _declare(self, version: str, encoding: str | None, standalone: int) -> None:

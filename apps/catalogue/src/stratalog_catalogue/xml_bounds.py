@@ -1,4 +1,4 @@
-"""Limits of XML, checked before a tree is built: a parser that keeps nothing reads each piece first.
+"""The check of the limits of XML. A parser that builds no tree checks each piece before a tree is built of it.
 
 The limits hold with every version of expat. Versions before 2.6 parse an incomplete token again with each piece, so a
 long token costs quadratic time. Therefore the length of tokens is limited, and pieces have one size, however they
@@ -25,7 +25,7 @@ PIECE_BYTES = 64 * 1024
 
 
 class XmlBounds:
-    """The checker of one document's limits. Raises Invalid for declarations, LimitExceeded, and expat's own error."""
+    """The check of one document. Raises Invalid for an internal subset, LimitExceeded, and expat's own error."""
 
     def __init__(self, encoding: str | None = None) -> None:
         self.read_bytes = 0
@@ -47,7 +47,7 @@ class XmlBounds:
 
     @property
     def position(self) -> int:
-        """The offset of the parser in the document, or of the fault that it met."""
+        """The offset of the parser in the document, or of the error that it found."""
         return self._parser.CurrentByteIndex
 
     def _refuse(self, name: str, system: str | None, public: str | None, has_subset: int) -> None:

@@ -1,5 +1,5 @@
-// What people do with a catalogue in a browser, told to Chromium. `node stories.mjs` lists the stories;
-// `node stories.mjs URL STORY CHROMIUM FOLDER` tells one. Every wait is for a condition.
+// Stories of users of a catalogue's page, run in Chromium. `node stories.mjs` lists the stories, and
+// `node stories.mjs URL STORY CHROMIUM FOLDER` runs one. Every wait is for a condition.
 
 import assert from "node:assert/strict";
 import { chromium } from "playwright-core";
@@ -8,7 +8,7 @@ const WAIT_MS = 60_000;
 const [url, story, executablePath] = process.argv.slice(2);
 const ARGUMENTS = ["--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-sync"];
 
-/** A page on the catalogue, in a browser of somebody's own. */
+/** Open the catalogue's page in a new browser context. */
 async function person(browser, more = "", options = {}) {
   const profile = await browser.newContext({ viewport: { width: 1280, height: 820 }, ...options });
   const page = await profile.newPage();

@@ -1,4 +1,4 @@
-"""Many random runs: ``python -m apps.sheet.tests.convergence --runs 300 --seed 1``. Ends with 1 where one diverged."""
+"""Random runs: ``python -m apps.sheet.tests.convergence --runs 300 --seed 1``. The exit code is 1 if one diverged."""
 
 from __future__ import annotations
 

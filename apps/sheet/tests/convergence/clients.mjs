@@ -1,5 +1,5 @@
-// A few real engines share one sheet, in an order that a seed decides. They ask the server over stdio, a line each way.
-// Each does with its model what the page does: the page's own modules keep what waits and what was lost.
+// Real engines share one sheet. A seed decides the order of their steps. They send requests to the server over stdio,
+// one line each way. Each client uses the page's own modules for pending messages and conflicts.
 // node clients.mjs ENGINE_FOLDER PAGE_FOLDER SEED CLIENTS STEPS
 import { readFileSync } from "node:fs";
 import { createInterface } from "node:readline";
@@ -49,11 +49,11 @@ class Client {
     };
   }
 
-  /** Load the sheet, and do again what waits. */
+  /** Load the sheet, and apply the pending messages again. */
   async load(without = "") {
     const loaded = await request("load");
     if (this.model?.session.pendingMessages.length) {
-      // What was sent may be among what came before a restore.
+      // The server may have committed pending messages before a restore, so take the entries before it first.
       const { entries } = await request("since", { version: this.version });
       const restored = entries.findIndex(({ type }) => type === "restored");
       this.take(restored < 0 ? entries.slice(0, loaded.version - this.version) : entries.slice(0, restored));
@@ -68,7 +68,7 @@ class Client {
     for (const message of waiting) if (!known.has(message.nextRevisionId)) this.watch.redo(message);
   }
 
-  /** End and begin anew, as a page does that is closed or whose browser crashes: only what it stored is left. */
+  /** Start again with the stored data only, like a page that was closed or whose browser crashed. */
   reopen() {
     const stored = JSON.parse(JSON.stringify([pendingOf(this.model), this.conflicts.stored, this.version]));
     const [waiting, conflicts, version] = stored;
@@ -76,13 +76,13 @@ class Client {
     this.make(version - this.cached.version, waiting);
   }
 
-  /** A model of what is cached, up to so many entries, with what waits. */
+  /** Make a model of the cached data and the first `count` cached entries, and apply the messages in `waiting`. */
   make(count, waiting) {
     this.outbox = [];
     this.offline = 0;
     const entries = this.cached.entries.slice(0, count);
     this.version = this.cached.version + count;
-    // A tab that loads again is somebody new to the engine.
+    // To the engine, a tab that was loaded again is a new client.
     const id = `${this.name}-${this.generation++}`;
     const sendMessage = async (message) => {
       if (message.type.startsWith("RE")) this.outbox.push(JSON.parse(JSON.stringify(message)));
@@ -96,7 +96,7 @@ class Client {
     for (const message of waiting) this.watch.redo(message);
   }
 
-  /** A command, with what it types: where, and what the model stood on. */
+  /** Dispatch a command. If it makes a new message, record it with the version and the pending messages before it. */
   do(type, payload = {}) {
     const before = pendingOf(this.model).map(({ nextRevisionId: id, commands }) => ({ id, commands }));
     const copied = JSON.parse(JSON.stringify({ version: this.version, before, command: { type, ...payload } }));
@@ -151,7 +151,7 @@ class Client {
     const message = this.outbox.shift();
     const answer = await request("append", { message: this.watch.dated(message, this.version) });
     if (answer.error && answer.error !== "version-conflict") await this.refuse(message, answer);
-    // What was refused for its revision is sent again by the engine, rebased, once it has what it missed.
+    // After a version conflict the engine rebases the message and sends it again, once it has the missed entries.
     return answer.error;
   }
 

@@ -1,8 +1,8 @@
-"""Whether each text that was typed is in its cell of the history, or in somebody's *While you were away*.
+"""The check of typed texts: each is in its cell in the log, or in the list *While you were away* of a client.
 
-A cell is known by where its row and column began, so it stays the same wherever they go (`stratalog_sheet.contents`).
-Texts are typed once each. One that its own author wrote over, or cleared, before it was sent may be shown to nobody.
-A text for a sheet that its author's undo takes away meanwhile is shown to nobody yet: these are counted apart.
+A cell is identified by the first position of its row and column, so it stays the same cell when they move
+(`stratalog_sheet.contents`). Each text is typed once. A text that its author overwrote or cleared before it was sent
+may be in neither. A text across the undo of a new or deleted sheet is in neither yet; these texts are counted apart.
 """
 
 from __future__ import annotations
@@ -22,11 +22,11 @@ __all__ = ["Keystrokes"]
 SHEETS = ("CREATE_SHEET", "DELETE_SHEET", "DUPLICATE_SHEET")
 Typed = dict[str, Any]
 Cell = tuple[str, CellId]
-"""The id of a sheet, and a cell of it wherever it goes."""
+"""The id of a sheet, and the identity of a cell in it."""
 
 
 class Keystrokes:
-    """What the clients of a run typed, and what became of it."""
+    """The texts that the clients of a run typed, and where they are at the end."""
 
     def __init__(self, sheet: Sheet, typed: list[Typed], listed: list[dict[str, Any]]) -> None:
         self._sheet = sheet
@@ -44,7 +44,7 @@ class Keystrokes:
         self.counts: Counter[str] = Counter()
 
     def lost(self) -> Iterator[str]:
-        """What is neither in its cell nor shown to anybody."""
+        """Yield the texts that are neither in their cells nor listed at a client."""
         for number, typed in enumerate(self._typed):
             text = self._text(typed)
             if not text:
@@ -68,7 +68,7 @@ class Keystrokes:
         return text if text.startswith(typed["name"]) else ""
 
     def _written(self, typed: Typed, text: str) -> tuple[int, Cell | None]:
-        """The version that holds the text, and the cell that it wrote it into."""
+        """Return the version that committed the text, and the cell that it was written to."""
         version, message = self._committed.get(typed["revision"], (0, {}))
         for command in message.get("commands", ()):
             if command.get("content") == text:
@@ -82,7 +82,7 @@ class Keystrokes:
         return _cell(contents, typed["command"])
 
     def _is_replaced(self, number: int, cell: Cell | None) -> bool:
-        """Whether its author wrote something else into the cell, or deleted it."""
+        """Return whether the author of a text later overwrote or deleted its cell."""
         name = self._typed[number]["name"]
         for later in self._typed[number + 1 :]:
             if later["name"] != name or cell is None:
@@ -105,7 +105,7 @@ class Keystrokes:
         return False
 
     def _crosses_undone_sheets(self, after: int, version: int) -> bool:
-        """Whether a sheet that was made or deleted was undone, or made or deleted again."""
+        """Return whether the creation or deletion of a sheet was undone or redone between two versions."""
         for entry in self._sheet.log.read(after, version or None):
             fact = fact_of(entry)
             if isinstance(fact, Revision) and (target := target_of(fact.message)):

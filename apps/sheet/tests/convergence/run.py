@@ -1,7 +1,7 @@
-"""One random run: real engines in Node share a sheet that this process serves; in the end all must agree.
+"""One random run: real engines in Node share a sheet that this process serves. At the end all states must be equal.
 
-The clients, the server's warm model, a model loaded from an app snapshot and the entries after it, and a replay from
-the first entry: all hold the same.
+The states are those of the clients, of the server's warm model, of a model loaded from an app snapshot and the entries
+after it, and of a replay from the first entry.
 """
 
 from __future__ import annotations
@@ -32,11 +32,11 @@ SECONDS_MAX = 300
 
 
 class Diverged(AssertionError):
-    """Two that should agree do not."""
+    """Two states that must be equal differ, or a text is lost."""
 
 
 class Run:
-    """A sheet in a store of its own, and what its clients ask of it."""
+    """A sheet in its own store, which answers the requests of its clients."""
 
     def __init__(self, seed: int, engines: EnginePool, folder: str, name: str = "plan") -> None:
         self.seed = seed
@@ -50,11 +50,11 @@ class Run:
         self.counts: dict[str, int] = {}
 
     def _chosen_settings(self) -> SheetSettings:
-        """Short, so that a run crosses many undos and app snapshots."""
+        """Return settings with short intervals, so that a run has many undos across app snapshots."""
         return SheetSettings(undo_entries=5 + self.seed % 11, snapshot_entries=3 + self.seed % 7)
 
     def play(self, clients: int, steps: int) -> None:
-        """Let the clients play to the end. Raises Diverged."""
+        """Run the clients to the end, and compare all states. Raises Diverged."""
         ended = False
         asked: dict[str, Any] = {}
         folders = str(engine_folder()), str(PAGE)
@@ -99,7 +99,7 @@ class Run:
         return {"version": self._sheet.snapshot_due()}
 
     def _restart(self) -> Any:
-        """Another process opens the store: nothing is remembered but what is in it."""
+        """Open the store again, as another process does, without any cached state."""
         self._store.close()
         self._store = stratalog.open(self._folder)
         self._sheet = self._fresh()
@@ -125,11 +125,11 @@ class Run:
     def _compare_states(self, end: dict[str, Any]) -> None:
         self.counts = {**end["counts"], "versions": self._sheet.version}
         if any(end["pending"]):
-            raise Diverged(f"a client kept something for itself: seed={self.seed}")
+            raise Diverged(f"a client still has pending messages: seed={self.seed}")
         while self._sheet.snapshot_due() is not None:
             pass
         if {self._sheet.title, self._fresh().title} != {self._title}:
-            raise Diverged(f"the sheet is called something else: seed={self.seed}")
+            raise Diverged(f"the sheet has another title: seed={self.seed}")
         self._check_typed(end)
         version = self._sheet.version
         held = {f"client {position}": json.dumps(state) for position, state in enumerate(end["states"])}
@@ -150,7 +150,7 @@ class Run:
             raise Diverged("\n".join([f"{len(lost)} texts are lost or in other cells: seed={self.seed}", *lost]))
 
     def _states_elsewhere(self) -> dict[str, Any]:
-        """What others hold who should agree, by who they are."""
+        """Return further states that must be equal, by name."""
         return {}
 
     def _loaded(self) -> bytes:
@@ -158,7 +158,7 @@ class Run:
         return self._exported(loaded.data, loaded.messages)
 
     def _replayed(self, version: int) -> bytes:
-        """The state by all messages from the first entry on, without any state that was kept."""
+        """Return the state after all messages from the first entry on, without any app snapshot."""
         data, messages = b"", list[dict[str, Any]]()
         for entry in self._sheet.log.read(0, version):
             fact = fact_of(entry)
@@ -179,7 +179,9 @@ class Run:
 
 
 def readable(state: dict[str, Any]) -> dict[str, Any]:
-    """A state without what two engines may number in another way: styles and formats stand where they are used."""
+    """Return a state that can be compared. Engines number styles, formats and borders differently, so the numbers are
+    replaced by their values, cell by cell.
+    """
     state = dict(state)
     styles, formats = state.pop("styles", {}), state.pop("formats", {})
     borders = state.pop("borders", {})
@@ -189,7 +191,7 @@ def readable(state: dict[str, Any]) -> dict[str, Any]:
         for name, known in (("styles", styles), ("formats", formats), ("borders", borders)):
             plain[name] = dict(_cell_by_cell(plain.get(name, {}), known))
         plain["merges"] = sorted(plain.get("merges", []))
-        # The engine gives the cells that a merged one hides its style as it loads a state; nobody sees theirs.
+        # When the engine loads a state, cells that a merge hides get the style of the merge. Nobody can see it.
         for hidden in _hidden(plain["merges"]):
             plain["styles"].pop(hidden, None)
         sheets.append(plain)
@@ -214,7 +216,7 @@ def _hidden(merges: list[str]) -> Iterator[str]:
 
 
 def play(seed: int, engines: EnginePool, clients: int = 0, steps: int = 250) -> dict[str, int]:
-    """One run; what happened in it. Raises Diverged."""
+    """Play one run and return its counts. Raises Diverged."""
     with tempfile.TemporaryDirectory() as folder:
         run = Run(seed, engines, folder)
         try:

@@ -1,12 +1,11 @@
-"""A corpus of workbooks that many programs wrote: imported, compared cell by cell with another reader, and exported.
+"""A test with a corpus of workbooks of many programs: import, comparison with another reader, and export.
 
 Modules
 -------
-source_packages  Debian's source packages that the workbooks are taken from
-selection        which workbooks are tried, by what is in them
-scoring          one workbook: its cells here and by another reader, its report, its export
-office           LibreOffice as the judge of exports
+source_packages  fetches the workbooks from Debian's source packages
+scoring          imports one workbook, compares its cells with another reader's, and exports it
+office           opens exports with LibreOffice
 
-``make corpus`` runs it; see ``docs/corpus.md``. The workbooks are test data of those packages and no part of this
+``make corpus`` runs it; see ``docs/corpus.md``. The workbooks are test data of those packages and not a part of this
 repository.
 """

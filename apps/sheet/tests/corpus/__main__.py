@@ -1,6 +1,6 @@
 """Score the corpus: ``python -m apps.sheet.tests.corpus --json scores.jsonl``.
 
-The exit code is 0 where it is as good as asked. Scores are lines of JSON; the same command goes on where it stopped.
+The exit code is 0 if the scores reach the goal. Scores are stored as lines of JSON, and a repeated command resumes.
 """
 
 from __future__ import annotations
@@ -23,12 +23,12 @@ EQUAL_MIN = 0.95
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Score what has no score yet, print the summary, and answer the exit code."""
+    """Score the workbooks that have no score yet, print the summary, and return the exit code."""
     parser = argparse.ArgumentParser(prog="python -m apps.sheet.tests.corpus", description=__doc__)
-    parser.add_argument("--json", type=Path, default=Path("corpus.jsonl"), help="where the scores go")
-    parser.add_argument("--exports", type=Path, default=Path("corpus-exports"), help="where the exports go")
-    parser.add_argument("--every", type=int, default=1, help="only every so many-th workbook")
-    parser.add_argument("--only", default="", help="only workbooks whose path has this text; scores are printed")
+    parser.add_argument("--json", type=Path, default=Path("corpus.jsonl"), help="the file of the scores")
+    parser.add_argument("--exports", type=Path, default=Path("corpus-exports"), help="the folder of the exports")
+    parser.add_argument("--every", type=int, default=1, help="score every N-th workbook only")
+    parser.add_argument("--only", default="", help="only workbooks whose path contains this text; print their scores")
     given = parser.parse_args(arguments)
     install_engine()
     given.exports.mkdir(exist_ok=True)

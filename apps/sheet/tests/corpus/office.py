@@ -1,4 +1,4 @@
-"""LibreOffice as the judge of exports: what it converts, it can open."""
+"""A check of exports by LibreOffice. If it converts an export, it can open it."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ SECONDS_MAX = 600
 
 
 def has_office() -> bool:
-    """Whether LibreOffice is on this machine: Debian's libreoffice-calc-nogui."""
+    """Return whether LibreOffice is installed, for example Debian's libreoffice-calc-nogui."""
     return shutil.which(OFFICE) is not None
 
 
 def refused_by_office(exports: Sequence[Path]) -> Iterator[Path]:
-    """Those of the workbooks that LibreOffice does not open."""
+    """Yield the workbooks that LibreOffice does not open."""
     with tempfile.TemporaryDirectory() as folder:
         for number in range(0, len(exports), BATCH):
             batch = exports[number : number + BATCH]

@@ -1,4 +1,4 @@
-"""One workbook: its cells here and by another reader, what its report says of the differences, and its export."""
+"""The score of one workbook: its cells compared with another reader's, the report of differences, and the export."""
 
 from __future__ import annotations
 
@@ -25,18 +25,18 @@ __all__ = ["Difference", "Score", "score_workbook"]
 VOLATILE = re.compile(r"\b(NOW|TODAY|RAND|RANDBETWEEN|RANDARRAY|CELL|INFO)\s*\(", re.IGNORECASE)
 ERRORS = ("#DIV/0!", "#N/A", "#NAME?", "#NULL!", "#NUM!", "#REF!", "#VALUE!", "#SPILL!", "#CALC!")
 ESCAPED = re.compile(r"_x([0-9A-Fa-f]{4})_")
-"""A character that XML does not have."""
+"""The escape of a character that XML does not allow."""
 
 TOLERANCE = 1e-9
 DAY_TOLERANCE = 1e-6
-"""Another reader gives moments to the microsecond."""
+"""The other reader rounds times to microseconds."""
 
 CELLS_COMPARED_MAX = 50_000
 DIFFERENCES_LISTED = 5
 
 
 class Difference(msgspec.Struct, frozen=True):
-    """A cell that another reader has otherwise."""
+    """A cell for which the other reader has another value."""
 
     cell: str
     here: str
@@ -45,9 +45,10 @@ class Difference(msgspec.Struct, frozen=True):
 
 
 class Score(msgspec.Struct, frozen=True, kw_only=True):
-    """What came of one workbook.
+    """The result for one workbook.
 
-    outcome: equal, different, refused (by us, with an error that says why), unreadable (by the other reader).
+    ``outcome`` is equal, different, refused (the import raised an error, which ``reason`` has), or unreadable (the
+    other reader failed).
     """
 
     name: str
@@ -56,19 +57,19 @@ class Score(msgspec.Struct, frozen=True, kw_only=True):
     differences: int = 0
     examples: tuple[Difference, ...] = ()
     findings: tuple[str, ...] = ()
-    """Codes of the import's report."""
+    """The codes in the import's report."""
 
     reported: bool = True
-    """Whether the report has every difference."""
+    """Whether the report names a loss for every difference."""
 
     export: str = ""
-    """Why the export cannot be opened; empty where it can."""
+    """The reason why the export cannot be written or opened, or ""."""
 
     reason: str = ""
 
 
 def score_workbook(path: Path, engines: EnginePool, exports: Path) -> Score:
-    """Import a workbook, compare it, and write its export below ``exports``. Raises nothing of the workbook's."""
+    """Import a workbook, compare it, and write its export into ``exports``. A faulty workbook raises no error."""
     name = f"{path.parent.name}/{path.name}"
     body = path.read_bytes()
     with stratalog.open("memory:") as store:
@@ -83,7 +84,7 @@ def score_workbook(path: Path, engines: EnginePool, exports: Path) -> Score:
                 warnings.simplefilter("ignore")
                 values = openpyxl.load_workbook(io.BytesIO(body), data_only=True)
                 formulas = openpyxl.load_workbook(io.BytesIO(body))
-        except Exception as exc:  # noqa: BLE001 - whatever the other reader cannot read is not compared
+        except Exception as exc:  # noqa: BLE001 - a workbook that the other reader cannot read is not compared
             reason = f"{type(exc).__name__}: {exc}"
             return Score(name=name, outcome="unreadable", findings=findings, export=exported, reason=reason[:200])
         cells, differences = _compared(sheet, values, formulas)
@@ -110,7 +111,7 @@ def _compared(sheet: Sheet, values: Any, formulas: Any) -> tuple[int, list[Diffe
             continue
         for cell, formula in _cells(there, formulas[there.title]):
             if formula and values.calculation.fullCalcOnLoad:
-                continue  # The file leaves what its formulas give to who opens it.
+                continue  # The file asks its reader to recalculate, so its stored values count for nothing.
             count += 1
             if count > CELLS_COMPARED_MAX:
                 return count, differences
@@ -123,7 +124,7 @@ def _compared(sheet: Sheet, values: Any, formulas: Any) -> tuple[int, list[Diffe
 
 
 def _cells(values: Any, formulas: Any) -> Iterator[tuple[Any, str]]:
-    """The cells that hold something, each with its formula. Those whose value the file does not say are left out."""
+    """Yield the cells that have a value, each with its formula. Cells with volatile formulas are left out."""
     for position, cell in sorted(values._cells.items()):
         if cell.value is None:
             continue
@@ -136,7 +137,7 @@ def _cells(values: Any, formulas: Any) -> Iterator[tuple[Any, str]]:
 
 
 def _is_same(mine: Any, cell: Any) -> bool:
-    """Whether a value is the same in value and type."""
+    """Return whether a value and its type are the same as those of the other reader."""
     there = cell.value
     if cell.data_type == "e" or (isinstance(there, str) and there in ERRORS):
         return mine == there
@@ -154,17 +155,17 @@ def _is_same(mine: Any, cell: Any) -> bool:
 
 
 def _unescaped(text: str) -> str:
-    """A text without escapes, of which the other reader leaves some and undoes others twice."""
+    """Return a text without XML escapes. The other reader leaves some escapes, and decodes others twice."""
     return ESCAPED.sub(lambda match: chr(int(match[1], 16)), text)
 
 
 def _is_reported(difference: Difference, findings: tuple[str, ...]) -> bool:
-    """Whether the report has a loss of the kind that the difference is."""
+    """Return whether the report has a loss that may explain the difference."""
     return bool(findings) if difference.formula else bool(set(findings) - {"formula"})
 
 
 def _exported(sheet: Sheet, path: Path) -> str:
-    """Write the export and open it; why that fails."""
+    """Write the export and open it with the other reader. Return the reason of a failure, or ""."""
     try:
         body = sheet.export()
     except StratalogError as exc:
@@ -174,6 +175,6 @@ def _exported(sheet: Sheet, path: Path) -> str:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             openpyxl.load_workbook(io.BytesIO(body))
-    except Exception as exc:  # noqa: BLE001 - any failure to open is the answer
+    except Exception as exc:  # noqa: BLE001 - any failure to open is the result
         return f"{type(exc).__name__}: {exc}"[:200]
     return ""

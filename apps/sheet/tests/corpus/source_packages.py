@@ -1,4 +1,4 @@
-"""Workbooks from Debian's source packages: each archive is pinned by its hash and fetched by apt."""
+"""Workbooks from Debian's source packages. apt fetches each archive, and its hash is checked."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ SUITE = "bookworm"
 
 
 class SourcePackage(NamedTuple):
-    """A source package, and the archive of it that has workbooks."""
+    """A source package, and its archive that contains workbooks."""
 
     name: str
     archive: str
@@ -69,7 +69,7 @@ PACKAGES = (
 
 
 def workbook_paths(say: Callable[[str], None] = lambda text: None) -> list[Path]:
-    """The workbooks of all packages, in order of package and hash; each content once. Fetches what is missing."""
+    """Return the workbooks of all packages in order of package and hash, without copies. Fetches missing packages."""
     CACHE.mkdir(parents=True, exist_ok=True)
     with (CACHE / ".lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
@@ -100,7 +100,7 @@ def _fetch(packages: list[SourcePackage], say: Callable[[str], None]) -> None:
 
 
 def _configured(folder: Path) -> list[str]:
-    """Options that give apt lists and sources of its own: those of the machine stay as they are."""
+    """Return options that give apt its own lists and sources, so that those of the machine do not change."""
     (folder / "lists" / "partial").mkdir(parents=True)
     (folder / "archives" / "partial").mkdir(parents=True)
     (folder / "debian.sources").write_text(SOURCES.format(suite=SUITE))
@@ -132,7 +132,7 @@ def _check(archive: Path, package: SourcePackage) -> None:
 
 
 def _unpack(archive: Path, folder: Path) -> None:
-    """Keep the workbooks of an archive, each under its own hash."""
+    """Store the workbooks of an archive, each under the name of its hash."""
     folder.mkdir(exist_ok=True)
     with tarfile.open(archive) as opened:
         for member in opened:

@@ -1,4 +1,4 @@
-// What happens to a cell that is typed into, and to what two people did without knowing of each other.
+// Stories of a cell that is being edited while others change the sheet, and of concurrent edits of two users.
 
 import assert from "node:assert/strict";
 import * as people from "./people.mjs";
@@ -7,7 +7,7 @@ const { agree, choose, evaluate, goOffline, goOnline, hasVersion, isOpen, isSave
 const { open, send, shows, textOf, type, versionOf, windowOf } = people;
 const SHEET = people.SHEET;
 
-/** Have the page's model do a command, as a menu of the engine does. */
+/** Dispatch a command to the page's model, as a menu of the engine does. */
 const dispatch = (page, name, payload) =>
   evaluate(page, ([{ workbook }, [kind, data]]) => workbook.model.dispatch(kind, data), [name, payload]);
 const insert = (page, dimension, base, sheetId = SHEET) => {
@@ -20,14 +20,14 @@ const remove = (page, dimension, element, sheetId = SHEET) => {
 };
 const addSheet = (page) => dispatch(page, "CREATE_SHEET", { sheetId: "other", name: "Other", position: 1 });
 
-/** Begin to type in a cell, and wait until the engine has it. */
+/** Begin to type in a cell, and wait until the engine has the text. */
 async function begin(page, cell, text) {
   await choose(page, cell);
   await page.keyboard.type(text);
   await page.waitForFunction((typed) => document.querySelector(".o-grid-composer")?.textContent === typed, text);
 }
 
-/** Wait until a page has what another did. */
+/** Wait until a page has all changes of another page. */
 async function follow(page, other) {
   await isSaved(other);
   await hasVersion(page, await versionOf(other));
@@ -195,7 +195,7 @@ export const away = ({ url, story, two }) => ({
     await goOnline(bob);
     await isListed(bob, "overwrote", "100");
     await isListed(ada, "overwritten", "100");
-    // The row comes with a message of its own.
+    // The inserted row comes in a separate message.
     await shows(ada, "A3", "200");
     assert.deepEqual([await count(ada), await count(bob)], [1, 1]);
     assert.match(await awayText(ada), /A3 of Sheet1 Bob Hart/);

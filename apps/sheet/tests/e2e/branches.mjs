@@ -1,4 +1,4 @@
-// Branches: the stories of sheets whose server goes back to an older backup.
+// Stories of sheets whose server is restored from an older backup.
 
 import assert from "node:assert/strict";
 import { once } from "node:events";
@@ -6,7 +6,7 @@ import * as people from "./people.mjs";
 
 const { goOffline, goOnline, isOpen, isSaved, make, open, person, shows, type, until, versionOf } = people;
 
-/** Say what is wanted of whoever runs the server, and wait until it is done. */
+/** Print a command for the test that runs the server, and wait until the test has done it. */
 async function ask(text) {
   console.log(text);
   await once(process.stdin, "data");

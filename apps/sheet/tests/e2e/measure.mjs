@@ -1,4 +1,4 @@
-// Measure: what bench/sheet_browser.py prints, as JSON. `node measure.mjs URL CHROMIUM EDITS SMALL LARGE`.
+// Measurements for bench/sheet_browser.py, printed as JSON. `node measure.mjs URL CHROMIUM EDITS SMALL LARGE`.
 
 import { chromium } from "playwright-core";
 import { WITH_WORKER, evaluate, open, person, shows } from "./people.mjs";

@@ -1,17 +1,18 @@
-// People: windows on sheets, and what a person does in one. Every wait is for a condition.
+// Helpers of the stories: pages with sheets, and the actions of their users. Every wait is for a condition.
 
 import assert from "node:assert/strict";
 
 const WAIT_MS = 60_000;
 export const SHEET = "sheet1";
 
-/** Options of a person whose pages open with the server away. */
+/** Options of a user whose pages also open while the server is unreachable. */
 export const WITH_WORKER = { serviceWorkers: "allow" };
 const WITHOUT_WORKER = { serviceWorkers: "block" };
 
 /**
- * A browser of somebody's own, in which what they are asked is answered by `page.answers` in turn. Stories that take
- * requests off do so without a service worker: where one takes over a page at that moment, Chromium pauses no request.
+ * Open a page in a new browser context. The values in `page.answers` answer its dialogs in order. Stories that
+ * intercept requests need a page without a service worker: if one takes over the page just then, Chromium intercepts
+ * none.
  */
 export async function person(browser, name, options = {}) {
   const profile = await browser.newContext({ viewport: { width: 1280, height: 800 }, ...WITHOUT_WORKER, ...options });
@@ -31,18 +32,18 @@ export async function windowOf(profile) {
   return page;
 }
 
-/** Open a sheet; the grid has the focus after this. */
+/** Open a sheet and wait until the grid has the focus. */
 export async function open(page, url, sheet, more = "") {
   await page.goto(`${url}/web/sheet/edit.html?in=local&sheet=${encodeURIComponent(sheet)}${more}`);
   await isOpen(page);
 }
 
 export async function isOpen(page) {
-  // Between two pages there is a moment without a body; and who types before the grid listens is not heard.
+  // Between two pages there is a moment without a body. Keys that are typed before the grid listens are lost.
   await page.waitForFunction(() => document.body?.dataset.ready && document.activeElement?.closest(".o-spreadsheet"));
 }
 
-/** Choose a cell by its name and type into it, as one does. */
+/** Select a cell by its name and type into it, as a user does. */
 export async function type(page, cell, text) {
   await choose(page, cell);
   await page.keyboard.type(text);
@@ -57,13 +58,13 @@ export async function choose(page, cell) {
   await evaluate(page, task, cell);
 }
 
-/** What the module of a sheet's page exports: `workbook`, and its `versionViewer`. */
+/** The exports of the module of a sheet's page: `workbook` and `versionViewer`. */
 const exportsOf = (page) => page.evaluateHandle(() => import("/web/sheet/edit.js"));
 
-/** Run a task in the page of a sheet, with what its module exports and an argument. */
+/** Run a task in the page of a sheet, with the exports of its module and an argument. */
 export const evaluate = async (page, task, argument) => page.evaluate(task, [await exportsOf(page), argument]);
 
-/** Wait until such a task gives something true. */
+/** Wait until such a task returns a true value. */
 export const until = async (page, task, argument) => page.waitForFunction(task, [await exportsOf(page), argument]);
 
 export const textOf = (page, cell) => evaluate(page, read, [SHEET, cell]);
@@ -85,11 +86,11 @@ function says([{ workbook }, [sheetId, cell, text]]) {
   return workbook.model?.getters.getCellText(position, { showFormula: true }) === text;
 }
 
-/** What the page's model holds: of now, or of the version that it looks at. */
+/** The sheets of the page's current model, or with "versionViewer" of the version that it shows. */
 export const stateOf = (page, model = "workbook") =>
   evaluate(page, ([exports, which]) => JSON.stringify(exports[which].model._exportData(false).sheets), model);
 
-/** All pages hold the same, and so does the server. */
+/** Check that all pages and the server have the same cells. */
 export async function agree(url, sheet, ...pages) {
   await Promise.all(pages.map(isSaved));
   const versions = await Promise.all(pages.map(versionOf));
@@ -105,7 +106,7 @@ export async function make(url, sheet, contents = {}, title = "") {
   for (const [cell, content] of Object.entries(contents)) await write(url, sheet, cell, content);
 }
 
-/** What a program does that writes a cell. */
+/** Write a cell over HTTP, as a program does. */
 export const write = (url, sheet, cell, content, author = "Program") =>
   send(url, sheet, "PUT", `/cells/${cell}?author=${encodeURIComponent(author)}`, { content });
 
@@ -117,7 +118,7 @@ export async function send(url, sheet, method, path, body) {
   return answer;
 }
 
-/** Move the slider. */
+/** Move the slider to a version, and wait until the page shows it. */
 export async function showVersion(page, version) {
   await page.evaluate((wanted) => {
     /** @type {HTMLInputElement} */

@@ -1,5 +1,5 @@
-// What people do with a spreadsheet in one browser or two, told to Chromium. `node stories.mjs` lists the stories;
-// `node stories.mjs URL STORY CHROMIUM FOLDER` tells one, in whose sheets nobody else writes.
+// Stories of users of a spreadsheet in one browser or two, run in Chromium. `node stories.mjs` lists the stories, and
+// `node stories.mjs URL STORY CHROMIUM FOLDER` runs one. A story writes only to its own sheets.
 
 import assert from "node:assert/strict";
 import { readFile, writeFile } from "node:fs/promises";
@@ -18,7 +18,7 @@ const ARGUMENTS = ["--no-sandbox", "--disable-gpu", "--disable-quic", "--no-firs
 const column = (letter, from, to) =>
   Object.fromEntries(Array.from({ length: to - from + 1 }, (_, index) => [`${letter}${from + index}`, String(index)]));
 
-/** Windows of two people on a sheet of this story's name. */
+/** Create a sheet with the story's name, and open it in the browsers of two users. */
 async function two(browser, contents = {}, options = {}) {
   await make(url, story, contents);
   const pages = [await person(browser, "Ada Lace", options), await person(browser, "Bob Hart", options)];
@@ -315,7 +315,7 @@ const stories = {
         globalThis.held ? globalThis.held.push(callback) : later(callback);
     });
     await open(page, url, story);
-    // No frame is painted between these keys, as where the machine is slow or the typist quick.
+    // Hold all frames back while the keys are pressed, as on a slow machine or with a fast typist.
     await page.evaluate(() => (globalThis.held = []));
     await choose(page, "A1");
     for (const key of ["1", "2", "Enter", "3", "4", "Enter"]) await page.keyboard.press(key);

@@ -1,4 +1,4 @@
-// Titles: the stories of sheets that are renamed and deleted.
+// Stories of sheets that are renamed and deleted.
 
 import assert from "node:assert/strict";
 import { join } from "node:path";
@@ -44,7 +44,7 @@ export const titles = ({ url, story, two, folder }) => ({
     await isCalled(ada, "Garden & house");
     await isCalled(bob, "Garden & house");
     await bob.waitForSelector(`.entries li:has-text("renamed the sheet from “${story}” to “Garden & house”")`);
-    // Whoever renamed it goes on typing where they were, and what they did before is theirs to undo.
+    // After a rename the focus is in the same cell as before, and earlier edits can still be undone.
     await type(ada, "A1", "two");
     await shows(bob, "A1", "two");
     await ada.click("#title");

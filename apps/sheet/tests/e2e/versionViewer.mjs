@@ -1,4 +1,4 @@
-// Version viewer: the stories of earlier versions of a sheet.
+// Stories of the version viewer, which shows earlier versions of a sheet.
 
 import assert from "node:assert/strict";
 import {
@@ -59,7 +59,7 @@ export const versionViewer = ({ url, story, two }) => ({
     );
     assert.equal(await evaluate(page, ([{ versionViewer }]) => versionViewer.marks.count), 1);
     assert.match(await page.textContent("#timeline .when"), /1 cell changed/);
-    // Rows and columns that came since move nothing in the version that is shown, and a cell in them is not in it.
+    // Rows that were inserted later move no mark in the shown version, and it does not have their cells.
     await send(url, story, "POST", "/rows", { row: 1 });
     await write(url, story, "A1", "in the new row");
     await hasVersion(page, 6);

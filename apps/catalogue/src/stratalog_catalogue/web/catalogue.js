@@ -19,14 +19,14 @@ const named = (name) => new URLSearchParams(location.search).get(name) ?? "";
 /** @returns {HTMLAnchorElement[]} */
 const links = () => [...document.querySelectorAll("#list a")].map((link) => /** @type {any} */ (link));
 
-/** Return the address with the given parameters changed. An empty one is left out. */
+/** Return the address with the given parameters changed. Empty parameters are left out. */
 function address(changes) {
   const query = new URLSearchParams(location.search);
   for (const [name, value] of Object.entries(changes)) value ? query.set(name, value) : query.delete(name);
   return `?${query}`;
 }
 
-/** Change the address and show it. The address also gets words that were typed just now. */
+/** Change the address and show it. Words that were typed but not yet searched for become part of the address. */
 function go(changes, how = "pushState") {
   const typed = timer ? { q: find("#search").value.trim() } : {};
   clearTimeout(timer);
@@ -130,7 +130,7 @@ function choice([name, label, works]) {
   return button;
 }
 
-/** Move the focus by one line in the list, from the search field into it, and from its top back to the field. */
+/** Move the focus by one line in the list. The search field counts as the line above the first one. */
 function move(step) {
   const all = links();
   const index = all.findIndex((link) => link === activeElement());

@@ -64,7 +64,7 @@ function change({ path, before, after }) {
   return [`@@ ${path || "the whole"}`, ...side("-", before), ...side("+", after)];
 }
 
-/** Pair removed with added lines, as indexes both ways: an added line replaces the removed one of the same field. */
+/** Pair each added line with the removed line of the same field. The map has the index of each line for the other. */
 function paired(all) {
   const pairs = new Map();
   let went = new Map();
@@ -80,7 +80,7 @@ function paired(all) {
   return pairs;
 }
 
-/** Make a line. Words that its other side does not have are highlighted. */
+/** Make a line of the difference. Words that the paired line `other` does not have are highlighted. */
 function row(text, other) {
   const kind = { "+": "came", "-": "went", "@": "where" }[text[0]];
   if (other === undefined) return make("span", kind ? { class: kind } : {}, text);

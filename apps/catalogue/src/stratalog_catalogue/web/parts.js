@@ -1,11 +1,12 @@
-// Parts: make an element in one line, and fetch from the server. Text stays text, so no record's text becomes markup.
+// Helpers: make an element in one line, and fetch from the server. Text is never parsed as markup, so the text of a
+// record cannot inject any.
 
 const TOKEN = "stratalog token";
 const TIMEOUT_MS = 30_000;
 
 export const find = (selector) => document.querySelector(selector);
 
-/** Make an element with attributes and content. `on…` adds a listener, false omits an attribute. */
+/** Make an element with attributes and content. An attribute `on…` adds a listener; one that is false is omitted. */
 export function make(tag, attributes = {}, ...content) {
   const element = document.createElement(tag);
   for (const [name, value] of Object.entries(attributes)) {
@@ -30,7 +31,7 @@ export async function fetchJson(path, query) {
   return body;
 }
 
-/** Whether a plain link can reach what `fetchJson` reaches: a link cannot carry a token. */
+/** Whether a plain link works: a link cannot send a token, so it cannot if the page has one. */
 export const canLink = () => !remembered();
 
 export function moment(ms) {

@@ -7,7 +7,7 @@ const RELATIONS_SHOWN = 60;
 const VERSIONS_SHOWN = 1000;
 
 /**
- * Fetch a work and its record's versions and show them in `element`, unless `isWanted()` is false by then. Without a
+ * Fetch a work and its record's versions, and show them in `element` if `isWanted()` still returns true. If there is no
  * work, or after an error, show a message. A click on a related name calls `search(name)`.
  */
 export async function showWork(element, base, asked, search, isWanted) {
