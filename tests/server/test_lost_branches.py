@@ -1,4 +1,4 @@
-"""Lost branches: the store went back to an older backup, or is a copy that went its own way, and clients go on."""
+"""Lost branches: the store was restored from an older backup, or is a diverged copy, and its clients continue."""
 
 from __future__ import annotations
 
@@ -28,12 +28,12 @@ from tests.server.helpers import Follower
 
 
 def backup(world: World) -> Any:
-    """What the index holds now."""
+    """Return a copy of the index."""
     return copy.deepcopy(world.backend._partitions)
 
 
 def restored(world: World, backup: Any) -> Document:
-    """The document of a process that was started after the backup was put back."""
+    """Restore the backup, and return the document as a process sees it that started afterwards."""
     world.backend._partitions = copy.deepcopy(backup)
     return world.open()
 
@@ -201,7 +201,7 @@ def test_the_bookkeeping_outlives_a_snapshot_and_a_collection() -> None:
 
 
 def test_a_floor_that_the_state_does_not_show_yet_hides_no_lost_branch() -> None:
-    """The world of branches found it, seed 70003188: the numbers were not raised, and the loss not named."""
+    """Found by the world `branches`, seed 70003188: the server raised no numbers and reported no loss."""
     world = World(segment_entries_target=1, snapshot_entries_interval=1)
     document, follower = world.create(), Follower()
     older = backup(world)
@@ -218,7 +218,7 @@ def test_a_floor_that_the_state_does_not_show_yet_hides_no_lost_branch() -> None
 
 
 def test_a_group_that_is_collected_while_its_numbers_are_compared_is_told_so() -> None:
-    """The world of sync found it, seed 202058382: the answer left the group's clients out."""
+    """Found by the world `sync`, seed 202058382: the answer left out the group's clients."""
     world = World()
     document, follower = world.create(), Follower()
     change(document, follower, 1)
@@ -284,7 +284,7 @@ def test_a_document_restored_from_an_export_goes_on_with_its_clients() -> None:
 
 
 def test_a_fork_in_the_documents_place_begins_without_its_clients() -> None:
-    """It holds effects of clients that it does not know, so their numbers are of no use there."""
+    """A fork has the effects of its source's clients but does not know the clients, so it raises no numbers."""
     world = World()
     document, follower = world.create("plan"), Follower()
     change(document, follower, 1)
@@ -351,7 +351,7 @@ def test_a_client_moves_between_two_copies_and_back() -> None:
 
 
 def test_a_mutation_is_at_most_a_thousand_numbers_in_the_past(monkeypatch: pytest.MonkeyPatch) -> None:
-    """What was confirmed longer ago is not named any more."""
+    """The client does not report the loss of mutations that were confirmed longer ago."""
     monkeypatch.setattr("stratalog.client.local.CONFIRMED_MAX", 2)
     world = World()
     document = world.create()

@@ -1,4 +1,4 @@
-"""Pools: no kind of call holds up another, and no caller or document another of its kind."""
+"""Pools: a kind of call cannot block another kind, and a caller or a document cannot block the others."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ async def settle() -> None:
 
 
 class Gate:
-    """Holds calls until it is opened, and knows the order in which they got a thread."""
+    """Blocks calls until it is opened, and records the order in which they got a thread."""
 
     def __init__(self) -> None:
         self.order: list[str] = []
@@ -178,7 +178,7 @@ def test_beside_another_caller_one_has_a_quarter_of_the_threads(
 
 
 def busy() -> Paces:
-    """Those of a process that computes all the time."""
+    """Paces of a process that computes all the time."""
     return Paces(process_seconds=itertools.count(0, 1e6).__next__)
 
 
@@ -198,7 +198,7 @@ def test_beside_another_in_a_busy_process_a_caller_has_one_thread() -> None:
 
 
 def ten_seconds_more() -> Callable[[], float]:
-    """Each call takes so long."""
+    """Return a thread's clock on which each call takes ten seconds."""
     return itertools.count(0, 10).__next__
 
 
@@ -217,7 +217,7 @@ def test_who_computed_too_long_pauses_beside_others(others: list[Holder], waitin
         while not gate.order[1 + len(others) :] and not pool.counts().waiting:
             await asyncio.sleep(0)
         assert pool.counts().waiting == waiting
-        # A pause holds up nobody else.
+        # The pause of one caller delays no other caller.
         assert await asyncio.gather(*(start(pool, gate, "other", caller=other) for other in others)) is not None
         second.cancel()
         await asyncio.gather(second, return_exceptions=True)
@@ -417,7 +417,7 @@ def test_calls_that_end_while_the_loop_is_busy_wake_it_once(monkeypatch: pytest.
         wake = loop.call_soon_threadsafe
         monkeypatch.setattr(loop, "call_soon_threadsafe", lambda *given: (woken.append(given), wake(*given)))
         calls = [pool.submit(partial(str, number)) for number in range(4)]
-        # The loop is busy with this, until all threads have ended.
+        # This blocks the loop until all threads have ended.
         pool.close()
         assert [await call.future for call in calls] == ["0", "1", "2", "3"]
         assert len(woken) == 1
