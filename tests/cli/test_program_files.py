@@ -1,4 +1,4 @@
-"""What a command makes belongs to its user alone."""
+"""Only the user who runs a command may access the files that it creates."""
 
 from __future__ import annotations
 
