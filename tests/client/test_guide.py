@@ -1,4 +1,4 @@
-"""The client's guide runs, block after block, and prints what its comments promise."""
+"""The code blocks of the client's guide run as one program, and print what their comments say."""
 
 from __future__ import annotations
 
