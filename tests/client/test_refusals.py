@@ -449,7 +449,7 @@ def test_a_copy_that_knows_the_client_takes_the_rest(document: Document, transpo
 
 
 def test_a_round_that_fails_before_the_first_pull_leaves_that_to_the_next(document: Document) -> None:
-    """A first pull reports no rejections, so a client must not push before it, in case that answer is lost."""
+    """A first pull reports no rejections: a client that pushed before it and lost the answer would learn of none."""
 
     class LosesItsFirstAnswer(InProcess):
         def serve_push(self, request: Push) -> Pushed:

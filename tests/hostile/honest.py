@@ -70,7 +70,7 @@ class Honest(msgspec.Struct):
         began, number = time.monotonic(), 0
 
         async def ask(due: float, number: int) -> None:
-            # If all connections wait for responses, open another: a late request would hide the delay.
+            # If all connections wait for responses, open another, so that the request starts on time.
             caller = free.pop() if free else HttpCaller(port)
             await self._ask(caller, number, due)
             free.append(caller)

@@ -162,7 +162,7 @@ def test_tabs_that_share_a_state_are_never_given_an_order_of_the_lost_branch() -
     assert near.pull(document).cookie.order > highest
     version = document.version
     assert far.pull(document).cookie.order > highest
-    assert document.version == version + 1, "the numbers of the tab that was further"
+    assert document.version == version + 1, "the pull commits the higher numbers of this tab"
 
 
 def test_no_order_is_given_on_two_branches_after_two_restores() -> None:
@@ -180,7 +180,7 @@ def test_no_order_is_given_on_two_branches_after_two_restores() -> None:
     world.clock.sleep(1)
     document = restored(world, older)
     assert near.pull(document).cookie.order > highest, (
-        "its cookie is of the first branch, and says nothing of the second"
+        "the cookie is of the first branch, so its numbers say nothing about the second"
     )
 
 
@@ -243,7 +243,7 @@ def test_who_may_not_write_is_answered_and_raises_nothing() -> None:
     answer = pull(document, Pull("g", cookie), may_write=lambda: False)
     assert (is_whole(answer), answer.last, document.version) == (True, {}, 0)
     assert answer.cookie.order > cookie.order
-    assert answer.cookie.last == {"ada": 1}, "a later pull of one who may write raises it"
+    assert answer.cookie.last == {"ada": 1}, "a later pull that may write raises the number"
 
 
 def test_clients_of_others_are_not_raised() -> None:

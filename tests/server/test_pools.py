@@ -386,7 +386,7 @@ def test_one_who_goes_away_stops_nothing_and_frees_the_turn() -> None:
             await settle()
             group.cancel_scope.cancel()
             held.set()
-        assert done == ["committed"], "the caller left before what it had lent was free"
+        assert done == ["committed"], "the caller left before its call had ended"
         assert await pool.run(lambda: "free", key=BUSY) == "free"
 
     tell(story, threads_of_key_max=1)
@@ -430,7 +430,7 @@ def test_a_call_that_ended_after_its_loop_leaves_its_thread_to_the_next_loop() -
     pool, gate = Pool("work", PoolSettings(threads=2)), Gate()
 
     async def leave() -> None:
-        pool.submit(gate.call()).future.add_done_callback(lambda _: pytest.fail("its loop is closed"))
+        pool.submit(gate.call()).future.add_done_callback(lambda _: pytest.fail("called after its loop"))
         await gate.has_let_in(1)
 
     async def go_on() -> None:

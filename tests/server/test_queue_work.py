@@ -90,7 +90,7 @@ def await_file(path: Path) -> None:
         if path.exists():
             return
         time.sleep(0.01)
-    raise AssertionError(f"{path} does not come")
+    raise AssertionError(f"{path} did not appear")
 
 
 def counts_of(process: ChildProcess) -> dict[str, int]:

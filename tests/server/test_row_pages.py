@@ -93,7 +93,7 @@ def pages_of(client: Client, name: str, page_bytes_max: int, limit: int, headers
         assert 1 <= len(rows) <= limit
         assert len(rows) == 1 or len(answer.content) <= page_bytes_max + ENVELOPE_BYTES
         pages.append(rows)
-        assert len(pages) <= 2 * ROWS, "the rows come to an end"
+        assert len(pages) <= 2 * ROWS, "the pages do not end"
         following = page["next"]
     return pages
 
