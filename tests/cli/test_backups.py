@@ -1,4 +1,4 @@
-"""Backups by the command line: the guide's commands, word for word, and their errors."""
+"""Backups with the command line: the guide's commands exactly as printed, and errors."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ GUIDE = (Path(__file__).parents[2] / "docs" / "guides" / "backup.md").read_text(
 
 
 def commands() -> list[list[str]]:
-    """Every command in a block of the guide, without its comment."""
+    """Return each command of the guide's blocks as arguments, without its comment."""
     blocks = re.findall(r"^```sh\n(.*?)^```", GUIDE, re.DOTALL | re.MULTILINE)
     return [shlex.split(line, comments=True)[1:] for block in blocks for line in block.splitlines()]
 
 
 def test_the_commands_of_the_guide_run(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
-    """In their order; the time is one before which nothing was, so that command restores an empty store."""
+    """The commands run in order. The guide's time is before any write, so restoring it gives an empty store."""
     monkeypatch.setenv("STRATALOG_STORE", "./data")
     for arguments in commands():
         id = ids(run, "./backups")[0] if "ID" in arguments else ""

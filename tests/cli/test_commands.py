@@ -1,4 +1,4 @@
-"""Every command, run as people run it."""
+"""Every command, as users run it."""
 
 from __future__ import annotations
 
@@ -157,7 +157,7 @@ def test_maintenance_keeps_what_it_should(budget: Run) -> None:
 
 
 def test_collecting_lists_first_what_it_then_deletes(budget: Run, tmp_path: Path) -> None:
-    body = b"an orphan" * 10_000  # too large for a row: its file can be made old
+    body = b"an orphan" * 10_000  # too large for a row of the index, so it is a file whose time the test can change
     with stratalog.open(tmp_path / "store") as store:
         owner = store.document("acme", "budget").log.record.owner
         key = f"{owner}/bodies/{sha256(body).hex()}"

@@ -1,4 +1,4 @@
-"""`stratalog cost` tells units and dollars, for each operation or a run of one's own."""
+"""`stratalog cost` shows units and dollars, for each operation or for the user's own run."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Every command and every option is told of in the guide, has --json, and an example."""
+"""The guide describes every command and option. Every command has --json, --store and an example."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ GUIDE = (Path(__file__).parents[2] / "docs" / "guides" / "command-line.md").read
 
 
 def commands(group: click.Group, path: str = "") -> Iterator[tuple[str, click.Command]]:
-    """Those of our applications too, which are installed as plugins."""
+    """Yield every command with its full name, also those of our applications, which are plugins."""
     context = click.Context(group)
     for name in group.list_commands(context):
         command = group.get_command(context, name)
@@ -32,7 +32,7 @@ each_command = pytest.mark.parametrize("name", COMMANDS)
 
 
 def section(name: str) -> str:
-    """The lines of the guide under a command's heading."""
+    """Return the section of the guide about a command."""
     _, heading, rest = GUIDE.partition(f"\n### {name}\n")
     assert heading, f"the guide has no heading for {name}"
     return rest.partition("\n##")[0]

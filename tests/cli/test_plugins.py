@@ -1,4 +1,4 @@
-"""Commands and applications of other distributions, by their entry points. The smallest example is installed for it."""
+"""Commands and applications of other distributions, found by entry points. The guest book example is installed."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ GUESTBOOK = ROOT / "examples" / "guestbook"
 
 @pytest.fixture(scope="module")
 def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder into which pip installed the guest book, as a stranger would install it."""
+    """A folder into which pip installed the guest book, as a user would install it."""
     folder = tmp_path_factory.mktemp("site")
     copied = folder / "source"
     copied.mkdir()
@@ -39,7 +39,7 @@ def installed(site: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def plugin(folder: Path, name: str, group: str, target: str, source: str = "") -> None:
-    """A distribution with one entry point, as an installer leaves it, and its module."""
+    """Write a module and the metadata of its distribution with one entry point, as an installer would."""
     info = folder / f"{name}-1.dist-info"
     info.mkdir(parents=True)
     (info / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {name}\nVersion: 1\n")

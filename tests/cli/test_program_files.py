@@ -1,4 +1,4 @@
-"""What a command makes belongs to its user alone."""
+"""Only the user who runs a command may access the files that it creates."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def test_a_store_that_a_command_makes_is_its_user_s_alone(tmp_path: Path) -> Non
         made = list((tmp_path / "data").rglob("*"))
         assert len(made) >= 2
         assert {oct(path.stat().st_mode & 0o077) for path in (tmp_path / "data", *made)} == {"0o0"}
-        assert os.umask(0o022) == 0o022, "the mask of the process that called it stays"
+        assert os.umask(0o022) == 0o022, "a command changed the umask of its caller"
     finally:
         os.umask(before)
 

@@ -1,4 +1,4 @@
-"""The command that says what an organisation stores, and quotas from the settings."""
+"""`stratalog usage`, which shows what an organisation stores, and quotas from the settings."""
 
 from __future__ import annotations
 

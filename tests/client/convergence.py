@@ -3,8 +3,8 @@
     python -m tests.client.convergence --sessions 1800 --seed 1
     python -m tests.client.convergence --sessions 200 --seed 1 --servers 3
 
-The second form is over real sockets, with several server processes on one store folder that are killed meanwhile.
-A session that fails prints its seed and the command that runs it again.
+The second form uses real sockets and several server processes on one store folder, which are killed now and then.
+A failed session prints its seed and the command that repeats it.
 """
 
 from __future__ import annotations
@@ -31,14 +31,14 @@ FAULT_RATE = 0.35
 
 
 def run_in_process(seed: int) -> Counter[str]:
-    """One session with servers called as functions; what it met. Raises AssertionError where clients disagree."""
+    """Run one session that calls servers as functions; return counts of its events. Raises AssertionError."""
     chance = random.Random(seed)
     with TemporaryDirectory() as folder:
         return _run(session_in_process(Path(folder), _clients(chance), seed), chance)
 
 
 def run_over_sockets(seed: int, servers: Servers) -> Counter[str]:
-    """The same with server processes that are killed meanwhile."""
+    """Run one session with server processes that are killed now and then."""
     chance, name = random.Random(seed), f"session-{seed}"
     servers.create(name)
     ways = [OverSockets(servers.urls(name), random.Random(chance.random())) for _ in range(_clients(chance))]
@@ -51,7 +51,7 @@ def run_over_sockets(seed: int, servers: Servers) -> Counter[str]:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run sessions; 1 where one failed or did not meet what each must."""
+    """Run sessions. Return 1 if one failed, or had no rejection, no conflict or no lost answer."""
     chosen = _arguments(arguments)
     met: Counter[str] = Counter()
     failed = []
@@ -59,7 +59,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         for seed in range(chosen.seed, chosen.seed + chosen.sessions):
             try:
                 met += run(seed)
-            except Exception:  # noqa: BLE001 - whatever fails, the seed is what one needs to know
+            except Exception:  # noqa: BLE001 - after any failure the seed is needed
                 failed.append(seed)
                 print(
                     f"seed {seed} failed; repeat it: {_command(seed, chosen.servers)}", traceback.format_exc(), sep="\n"
@@ -70,7 +70,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _command(seed: int, servers: int) -> str:
-    """The command that runs one session again."""
+    """Return the command that repeats one session."""
     return f"python -m tests.client.convergence --sessions 1 --seed {seed}" + (
         f" --servers {servers}" if servers else ""
     )
@@ -80,7 +80,7 @@ def _arguments(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--sessions", type=int, default=200)
     parser.add_argument("--seed", type=int, default=1)
-    parser.add_argument("--servers", type=int, default=0, help="this many processes, killed now and then; else none")
+    parser.add_argument("--servers", type=int, default=0, help="server processes, killed now and then; 0: none")
     return parser.parse_args(arguments)
 
 
@@ -119,7 +119,7 @@ Step = Callable[[Counter[str]], None]
 
 
 def _schedule(chance: random.Random, session: Session) -> list[Step]:
-    """Random steps, and among them at random places the three that every session has."""
+    """Return random steps, and between them at random positions the three steps that every session has."""
     steps: list[Step] = [_random_step(chance, session) for _ in range(chance.randint(STEPS_MIN, STEPS_MAX))]
     one, other = chance.sample(range(len(session.members)), 2)
     loser = chance.choice(session.members)
@@ -148,7 +148,7 @@ def _random_step(chance: random.Random, session: Session) -> Step:
 
 
 def _count(session: Session, met: Counter[str]) -> None:
-    """What the session was meant to meet, it met."""
+    """Assert that the session had a rejection, a conflict and a lost answer, and count its events."""
     committed = list(session.committed())
     rejected = sum(reason is not None for *_, reason in committed)
     duels = {client for client, _, (_, args), reason in committed if args["key"] == "duel" and reason is None}

@@ -1,4 +1,4 @@
-"""A document in memory and transports to it that lose, repeat and delay what they are told to."""
+"""A document in memory, and a transport to it that loses, repeats and delays requests as a test asks."""
 
 from __future__ import annotations
 
@@ -25,31 +25,31 @@ Message = TypeVar("Message")
 
 
 def memory_place(seed: int = 0) -> Environment:
-    """A place of nothing but memory; its incarnations follow from the seed."""
+    """Return an environment in memory. The seed determines the incarnations that it makes."""
     clock = ManualClock(seed=seed)
     return Environment(index=MemoryIndex(), blobs=MemoryBlobs(clock), clock=clock)
 
 
 def new_document(environment: Environment | None = None, mutators: Mutators = BUILT_IN_MUTATORS) -> Document:
-    """An empty document in memory."""
+    """Create an empty document in memory."""
     log = create_log(environment or memory_place(), "acme", "plan", "document")
     return Document(log, Rules(mutators=mutators))
 
 
 def opened_again(document: Document) -> Document:
-    """The document as another process sees it."""
+    """Open the document again, as another process does."""
     log = open_log(document.log.environment, document.organisation, document.name)
     return Document(log, document.rules)
 
 
 class InProcess:
-    """Calls the server's functions, by way of the bytes that a socket would carry, each time on the next server.
+    """Calls the server's functions with messages that were encoded and decoded, each time on the next server.
 
-    ``faults`` holds what happens to the next requests, one word each; a request that finds none goes well.
+    ``faults`` lists the faults of the next requests, one each. A request without a fault succeeds.
 
-    unreached — no connection. lost-request, lost-answer — the client cannot tell one from the other. twice — it is
-    delivered again, and the second answer counts. late — it is delivered by `deliver_late`, when nobody waits for the
-    answer any more. stale — a pull is answered with what a pull before it was answered.
+    unreached: no connection. lost-request, lost-answer: the client cannot tell one from the other. twice: the request
+    is delivered twice, and the client gets the second answer. late: `deliver_late` delivers the request, and the client
+    gets no answer. stale: a pull gets the answer of an earlier pull.
     """
 
     def __init__(self, *servers: Document, owner: str = "") -> None:
@@ -81,15 +81,15 @@ class InProcess:
         pass
 
     def serve_push(self, request: Push) -> Pushed:
-        """What the server makes of a push."""
+        """Return the server's answer to a push."""
         return through_bytes(push(self._server(), through_bytes(request), owner=self.owner))
 
     def serve_pull(self, request: Pull) -> Pulled:
-        """What the server makes of a pull."""
+        """Return the server's answer to a pull."""
         return through_bytes(pull(self._server(), through_bytes(request), owner=self.owner))
 
     def deliver_late(self) -> None:
-        """Deliver what was late, in the order it was sent; nobody hears what becomes of it."""
+        """Deliver the late requests in order. Their answers and errors are dropped."""
         while self._late:
             with suppress(StratalogError):
                 self._late.pop(0)()
@@ -113,5 +113,5 @@ class InProcess:
 
 
 def through_bytes(message: Message) -> Message:
-    """The message as the other side decodes it."""
+    """Encode a message, and return it as the other side decodes it."""
     return msgspec.msgpack.decode(msgspec.msgpack.encode(message), type=type(message))

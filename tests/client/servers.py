@@ -21,7 +21,7 @@ ALIVE_SECONDS = (0.5, 2.0)
 
 
 class Server:
-    """One ``stratalog serve``. It keeps its port while it is down, so it has it when it is started again."""
+    """One ``stratalog serve``. Its port stays reserved while it is down, so that it can start again there."""
 
     def __init__(self, store: Path) -> None:
         self._store = store
@@ -31,7 +31,7 @@ class Server:
         self.await_ready()
 
     def kill(self) -> None:
-        """Kill the process. Raises ProcessFailure where it had ended by itself."""
+        """Kill the process. Raises ProcessFailure if it had already ended by itself."""
         self._process.kill()
 
     def close(self) -> None:
@@ -40,15 +40,15 @@ class Server:
         self._reservation.close()
 
     def describe(self) -> str:
-        """The process: its command, whether it runs or how it ended, and the end of its stderr."""
+        """Describe the process: its command, whether it runs or how it ended, and the end of its stderr."""
         return self._process.describe()
 
     def launch(self) -> None:
-        """Start it again, without waiting until it serves."""
+        """Start the process again, without waiting until it serves."""
         self._process = self._launch()
 
     def await_ready(self) -> None:
-        """Wait until it serves. Raises ProcessFailure where it ends instead."""
+        """Wait until the process serves. Raises ProcessFailure if it ends instead."""
         assert f":{self.port} " in self._process.read_line()
 
     def _launch(self) -> ChildProcess:
@@ -56,7 +56,7 @@ class Server:
 
 
 class Servers:
-    """All of them, and the store they share."""
+    """Several server processes, and the store that they share."""
 
     def __init__(self, folder: Path, count: int) -> None:
         self._folder = folder
@@ -66,7 +66,7 @@ class Servers:
 
     @contextmanager
     def killed_now_and_then(self, chance: random.Random) -> Iterator[None]:
-        """One at a time is killed, without warning, and started again."""
+        """Until the end of the block, kill a random server now and then, and start it again."""
         killer = threading.Thread(target=self._keep_killing, args=(chance,))
         killer.start()
         try:
@@ -76,27 +76,27 @@ class Servers:
             killer.join()
 
     def create(self, name: str) -> None:
-        """A new document in the store."""
+        """Create a document in the store."""
         with stratalog.open(self._folder) as store:
             store.create(ORGANISATION, name)
 
     @contextmanager
     def document(self, name: str) -> Iterator[Document]:
-        """The document as this process finds it in the folder."""
+        """Open the document in this process, and yield it."""
         with stratalog.open(self._folder) as store:
             yield store.document(ORGANISATION, name)
 
     def urls(self, name: str) -> list[str]:
-        """The document's URL at each of them."""
+        """Return the document's URL at each server."""
         return [f"http://127.0.0.1:{one.port}/v1/organisations/{ORGANISATION}/documents/{name}" for one in self.all]
 
     def close(self) -> None:
-        """End them."""
+        """Kill the servers, and free their ports."""
         for server in self.all:
             server.close()
 
     def describe(self) -> str:
-        """A paragraph for each process."""
+        """Describe each server process."""
         return "\n".join(server.describe() for server in self.all)
 
     def _keep_killing(self, chance: random.Random) -> None:
@@ -109,7 +109,7 @@ class Servers:
 
 
 class OverSockets(InProcess):
-    """Sends each request to a server of its choice, over a real connection."""
+    """Sends each request to a random server, over a real connection."""
 
     def __init__(self, urls: Sequence[str], chance: random.Random) -> None:
         super().__init__()
@@ -123,6 +123,6 @@ class OverSockets(InProcess):
         return self._chance.choice(self._ways).pull(request)
 
     def hang_up(self) -> None:
-        """Let go of the connections; `close` is the client's, which is restarted now and then."""
+        """Close the connections. `close` does not, because a client calls it at each restart."""
         for way in self._ways:
             way.close()

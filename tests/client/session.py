@@ -1,6 +1,6 @@
-"""A session: clients of one document, what they do, what their network does to them, and what must be true at the end.
+"""A session: clients of one document, their changes, the faults of their network, and the checks at the end.
 
-Whoever chooses the steps, Hypothesis or a seeded generator, finds them here, so that both check the same things.
+Hypothesis and a seeded generator both choose from the steps defined here, so both check the same properties.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ Made = tuple[str, Any]
 
 
 class Member:
-    """One client of a session, and everything it was asked to do."""
+    """One client of a session, and all mutations that it has made."""
 
     def __init__(self, path: Path, transport: InProcess, seed: int) -> None:
         self.path = path
@@ -38,25 +38,25 @@ class Member:
         self.client = self._open()
 
     def restart(self) -> None:
-        """Close the client and open it again from its file; the network forgets nothing of what is on its way."""
+        """Close the client, and open it again from its file. Late requests stay late."""
         self.client.close()
         self.client = self._open()
         self.handles |= {one.sequence: one for one in self.client.pending()}
 
     def mutate(self, name: str, args: Any) -> None:
-        """A mutation, unless it is refused at once."""
+        """Make a mutation, unless the client rejects it at once."""
         with suppress(Rejected):
             self._keep(self.client.mutate(name, args))
 
     def undo_last(self) -> None:
-        """Undo the newest mutation, unless somebody has changed what it left."""
+        """Undo the newest mutation, unless its keys have changed since."""
         if self.handles:
             with suppress(Rejected):
                 for handle in self.client.undo(self.handles[max(self.handles)]):
                     self._keep(handle)
 
     def sync(self, *faults: str) -> bool:
-        """One round; whether it came to its end."""
+        """Run one sync cycle with these faults, and return whether it succeeded."""
         self.transport.faults = list(faults)
         try:
             self.client.sync()
@@ -67,7 +67,7 @@ class Member:
         return True
 
     def lose_an_answer(self) -> None:
-        """Have a mutation committed without being told so."""
+        """Have the server commit a mutation, and lose the answer."""
         self.mutate("append", {"key": "list/lost", "item": len(self.made)})
         self.lost_answers += not self.sync("lost-answer")
 
@@ -81,9 +81,9 @@ class Member:
 
 
 class Session:
-    """Clients of one document, which several servers hold open at once.
+    """Clients of one document, which several servers have open at the same time.
 
-    ``document`` gives it as another process sees it. ``pause`` is called after a round that failed without need.
+    ``document`` opens it as another process does. ``pause`` is called after a sync cycle that failed without a fault.
     """
 
     def __init__(
@@ -101,7 +101,7 @@ class Session:
         ]
 
     def change(self, who: int, kind: str, number: int) -> None:
-        """Something of that kind by that client, on one of few keys."""
+        """Have a client make a change of this kind, on one of a few keys."""
         member, key = self.members[who], f"items/{number % 3}"
         if kind == "undo":
             member.undo_last()
@@ -117,7 +117,7 @@ class Session:
         member.mutate(kind, args[kind])
 
     def reject_one(self, sure: int, late: int) -> None:
-        """A mutation that was right where it was made, and wrong by the time it arrived."""
+        """Have ``late`` make a mutation that is valid in its own state, but that the server rejects."""
         key = "clash"
         for who in (sure, late):
             self.settle(who)
@@ -127,45 +127,45 @@ class Session:
         self.settle(late)
 
     def conflict(self, one: int, other: int) -> None:
-        """Two change the same key before either hears of the other."""
+        """Have two clients change the same key before either receives the other's change."""
         for who in (one, other):
             self.members[who].mutate("put", {"key": "duel", "value": who})
 
     def settle(self, who: int) -> None:
-        """Rounds without faults until nothing is pending."""
+        """Run sync cycles without faults until the client has nothing pending."""
         for _ in range(ROUNDS_MAX):
             if not self.members[who].sync():
                 self._pause()
             elif not self.members[who].client.pending():
                 return
-        raise AssertionError(f"client {who} still has pending mutations after {ROUNDS_MAX} rounds")
+        raise AssertionError(f"client {who} still has pending mutations after {ROUNDS_MAX} sync cycles")
 
     def forget(self, who: int) -> None:
-        """The server collects the client, and leaves its group's tombstone."""
+        """Have the server collect the client, and leave a tombstone of its group."""
         with self.members[who].client.held() as local:
             client, group = local.client, local.group
         self.document().collect_clients([client], [group])
 
     def finish(self) -> None:
-        """Let everything arrive, and check what must be true."""
+        """Deliver everything; check the states and the outcomes."""
         self._let_arrive()
         for member in self.members:
             self._check_outcomes(member)
 
     def finish_with_forgotten(self) -> None:
-        """The same for a session that only appends, and whose clients were forgotten now and then."""
+        """Deliver everything; check a session that only appends, and whose clients were collected now and then."""
         self._let_arrive()
         appended = [made[1]["item"] for _, _, made, _ in self.committed()]
         for member in self.members:
             _check_at_most_once(member, appended)
 
     def close(self) -> None:
-        """Let go of the files."""
+        """Close the clients."""
         for member in self.members:
             member.client.close()
 
     def committed(self) -> Iterator[tuple[str, int, Made, str | None]]:
-        """(client, id, what was to be done, why it was rejected) of every mutation in the log, in order."""
+        """Yield (client, id, (name, arguments), reason if rejected) of every mutation in the log, in order."""
         for version in self.document().versions():
             for one in version.mutations:
                 yield one.client, one.id, (one.name, one.args), one.reason
@@ -186,7 +186,7 @@ class Session:
             assert digest_of(shown) == digest
 
     def _check_outcomes(self, member: Member) -> None:
-        """What a client made is in the log under its id, each once and in order, and its outcomes are the log's."""
+        """Assert that the log has the client's mutations once and in order, with the outcomes that the client has."""
         with member.client.held() as local:
             client = local.client
         found = [(id, made, reason) for owner, id, made, reason in self.committed() if owner == client]
@@ -200,14 +200,14 @@ class Session:
 
 
 def session_in_process(folder: Path, clients: int, seed: int = 0) -> Session:
-    """A session whose servers are called as functions."""
+    """Return a session whose servers are called as functions."""
     servers = [new_document()]
     servers += [opened_again(servers[0]) for _ in range(SERVERS - 1)]
     return Session(folder, [InProcess(*servers) for _ in range(clients)], lambda: opened_again(servers[0]), seed)
 
 
 def digest_of(content: dict[str, Any]) -> str:
-    """The content digest of a document that holds exactly this."""
+    """Return the content digest of a document with exactly this content."""
     document = new_document()
     for key, value in content.items():
         document.mutate("put", {"key": key, "value": value})
@@ -216,7 +216,7 @@ def digest_of(content: dict[str, Any]) -> str:
 
 @contextmanager
 def unsynced() -> Iterator[None]:
-    """Files opened inside outlive a process but no power cut, which no session has; ten times the sessions a second."""
+    """Open files without fsync: sessions have no power failures, and run ten times as fast."""
     usual, file.SYNCHRONOUS = file.SYNCHRONOUS, "off"
     try:
         yield
@@ -225,7 +225,7 @@ def unsynced() -> Iterator[None]:
 
 
 def _check_at_most_once(member: Member, appended: Sequence[Any]) -> None:
-    """What a client made is in the log once and in order, but for what it says may be there or not."""
+    """Assert that the log has the client's items at most once and in order, and lacks only those reported unknown."""
     unknown = [one.args["item"] for one in member.client.failures()]
     made = [args["item"] for _, args in member.made]
     mine = [item for item in appended if item in made]

@@ -1,4 +1,4 @@
-"""The thread that keeps a client in step: when it runs a round, and how long it waits after one that failed."""
+"""The thread that synchronises a client: when it runs a sync cycle, and how long it waits after a failure."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ SECONDS_MAX = 10.0
 
 
 class Poked(InProcess):
-    """A transport whose pokes the test gives."""
+    """A transport whose pokes the test sends."""
 
     on_poke: Callable[[], None]
     stopped = False
@@ -73,7 +73,7 @@ def test_a_start_or_a_close_more_changes_nothing() -> None:
 
 
 class Failing:
-    """A round that fails with the next of these."""
+    """A sync cycle that raises the next of these errors; None succeeds."""
 
     def __init__(self, *errors: Exception | None) -> None:
         self.errors = list(errors)
@@ -85,7 +85,7 @@ class Failing:
 
 
 def pauses(*errors: Exception | None) -> list[float]:
-    """How long each round makes the thread wait; its chance is always at the end of its range."""
+    """Return how long the thread waits after each sync cycle, with the jitter at its maximum."""
     clock = ManualClock()
     clock.random = lambda: 1.0  # type: ignore[method-assign]
     running = Background(Failing(*errors), InProcess(), clock)

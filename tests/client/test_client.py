@@ -1,4 +1,4 @@
-"""What a client shows, keeps and tells, with a server that behaves."""
+"""What a client shows, stores and reports, with a server that works."""
 
 from __future__ import annotations
 
@@ -278,7 +278,7 @@ def test_a_push_that_was_too_large_is_made_smaller_and_later_ones_grow_again() -
     sizes: list[int] = []
 
     class Narrow(InProcess):
-        """Takes no push of more than five, until it took one."""
+        """Refuses pushes of more than five mutations, until it has accepted a push."""
 
         def serve_push(self, request: Push) -> Pushed:
             if len(request.mutations) > 5 and sizes == []:

@@ -1,4 +1,4 @@
-"""Whatever the network does, clients and server end on the same state, and each mutation counts once."""
+"""Despite network faults, clients and server converge on one state, and each mutation counts once."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def test_a_client_that_is_forgotten_has_nothing_applied_twice(steps: list[tuple[
 
 
 def take(session: Session, step: tuple[object, ...]) -> None:
-    """One step of a schedule."""
+    """Execute one step of a schedule."""
     match step:
         case ("change", int(who), str(kind), int(number)):
             session.change(who, kind, number)

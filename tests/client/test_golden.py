@@ -1,4 +1,4 @@
-"""A file that a client of format 1 wrote is read by this one, and this one writes the same tables."""
+"""The client reads a file of format 1, and creates the same tables in a new file."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def test_the_tables_are_those_of_format_1(tmp_path: Path) -> None:
 
 
 def written(folder: Path) -> Path:
-    """The golden file as a database."""
+    """Create a database from the golden file, and return its path."""
     path = folder / "golden.sqlite"
     connection = apsw.Connection(str(path))
     connection.execute(GOLDEN.read_text())
@@ -46,7 +46,7 @@ def written(folder: Path) -> Path:
 
 
 def tables(path: Path) -> list[str]:
-    """How a database's tables were made, and its two numbers."""
+    """Return a database's schema, its application id and its user version."""
     connection = apsw.Connection(str(path))
     made = [sql for (sql,) in connection.execute("SELECT sql FROM sqlite_schema WHERE sql IS NOT NULL ORDER BY sql")]
     numbers = [connection.pragma("application_id"), connection.pragma("user_version")]

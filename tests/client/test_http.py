@@ -1,4 +1,4 @@
-"""The transport over HTTP: what comes back from a real server, and what is made of answers that are none."""
+"""The HTTP transport: a client with a real server, and the errors that responses of all kinds become."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ PATH = "/v1/organisations/acme/documents/plan"
 
 
 class Running(uvicorn.Server):
-    """A server on a thread of the test's own process."""
+    """A server in a thread of the test's process."""
 
     def __init__(self, store: stratalog.Store, port: int = 0, tokens: StaticTokens | None = None) -> None:
         self.listening = socket.create_server(("127.0.0.1", port))

@@ -1,4 +1,4 @@
-"""What ends a live connection, and what must not."""
+"""What ends a client's live connection, and when the client connects again."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from stratalog.testing.clock import ManualClock
 
 
 class Connection:
-    """Says what it is told to, and then closes."""
+    """A connection that receives these messages and then closes with ``code``."""
 
     def __init__(self, messages: list[str], code: int, ended: Callable[[], None]) -> None:
         self.messages, self.code, self.ended = messages, code, ended
@@ -38,7 +38,7 @@ class Connection:
 
 
 class Listening:
-    """A listener whose pauses take no time, and which stops after so many of them."""
+    """A listener that does not wait between connections, and stops at the last of ``tokens``."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch, tokens: list[str], code: int, *messages: str) -> None:
         self.connections = self.pokes = 0

@@ -1,4 +1,4 @@
-"""What a client shows: the canonical state with the pending mutations run on it, and which keys a pull changed."""
+"""The optimistic state: the canonical state with the pending mutations applied, and the keys that a pull changed."""
 
 from __future__ import annotations
 

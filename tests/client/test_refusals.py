@@ -1,4 +1,4 @@
-"""A server that does not know the client any more, or never will: what is sent again, and what must not be."""
+"""Servers that no longer know the client, or refuse it: what the client sends again, and what it must not."""
 
 from __future__ import annotations
 
@@ -28,18 +28,18 @@ def identity(client: Client) -> tuple[str, str]:
 
 
 def collect(document: Document, client: Client) -> None:
-    """The server forgets the client and leaves the group's tombstone."""
+    """Collect the client on the server, and leave a tombstone of its group."""
     who, group = identity(client)
     document.collect_clients([who], [group])
 
 
 def forget(document: Document, client: Client) -> None:
-    """The server forgets the client without a trace."""
+    """Collect the client on the server, without a tombstone."""
     document.collect_clients([identity(client)[0]])
 
 
 def items(document: Document) -> list[object]:
-    """What was appended, as the document has it."""
+    """Return the appended items that the document has."""
     return list(document.get("list", []))
 
 
@@ -48,7 +48,7 @@ def append(client: Client, item: object) -> PendingMutation:
 
 
 class Scripted(InProcess):
-    """A server of which some answers are made up."""
+    """A server whose next answers the test can replace."""
 
     def __init__(self, *servers: Document) -> None:
         super().__init__(*servers)
@@ -74,7 +74,7 @@ def transport(document: Document) -> Scripted:
 
 @pytest.fixture
 def client(transport: Scripted) -> Client:
-    """One that has met the server, and had a mutation applied."""
+    """A client that has synchronised once, with one applied mutation."""
     client = Client(transport)
     append(client, "first")
     client.sync()
@@ -112,7 +112,7 @@ def test_what_may_have_been_applied_is_not_sent_again(client: Client, document: 
 
 
 def test_what_a_former_client_confirmed_is_forgotten(client: Client, document: Document) -> None:
-    """Its numbers were the former client's, and the next client uses the same numbers."""
+    """The numbers belong to the former client id, and the next id uses the same numbers again."""
     append(client, "answered, and not pulled")
     transport_of(client).faults = ["", "lost-answer"]
     with pytest.raises(OutcomeUnknown):
@@ -136,7 +136,7 @@ def test_a_client_that_was_only_offline_loses_nothing(client: Client, document: 
 
 
 def test_what_was_answered_is_not_sent_again(client: Client, document: Document) -> None:
-    """The push is answered, the pull is not, and then the client is collected."""
+    """The push is answered, the answer to the pull is lost, and then the client is collected."""
     answered = append(client, 2)
     transport_of(client).faults = ["", "lost-answer"]
     with pytest.raises(OutcomeUnknown):
@@ -181,7 +181,7 @@ def test_a_document_made_anew_takes_what_is_pending(client: Client, transport: S
 
 
 def test_a_server_that_lost_history_gets_what_is_pending(client: Client, transport: Scripted) -> None:
-    """It says that the client's second mutation is due, which was confirmed long ago and is no longer at hand."""
+    """The server expects the second mutation, which was confirmed before, so the client no longer has it."""
     for number in (2, 3):
         append(client, number)
         client.sync()
@@ -206,7 +206,7 @@ def test_who_is_told_so_again_after_a_pull_goes_on_as_another(client: Client, tr
 
 
 def test_a_gap_is_filled_from_where_the_server_says(client: Client, document: Document, transport: Scripted) -> None:
-    """A mutation that was queued and lost: the server wants it again, though it had said that it has it."""
+    """The server queued a mutation and lost it. At the next push it asks for that mutation again."""
     lost = append(client, 2)
     transport.pushed = [lambda request: Pushed([], queued=True)]
     client.sync()
@@ -246,7 +246,7 @@ def test_what_was_queued_is_sent_again_after_a_restart(document: Document, tmp_p
 def test_an_answered_mutation_that_no_pull_shows_is_sent_again(
     client: Client, document: Document, transport: Scripted
 ) -> None:
-    """The server that answered is gone with what it had not made durable."""
+    """The server that answered has lost the mutation, which it had not made durable."""
     handle = append(client, 2)
     transport.pushed = [_applied]
     client.sync()
@@ -371,7 +371,7 @@ def test_an_answer_to_another_push_is_refused(client: Client, document: Document
 def test_a_rejection_nobody_tells_any_more_is_not_taken_for_applied(
     client: Client, document: Document, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """So many versions later the server does not look back for reasons."""
+    """After `REJECTIONS_SHOWN_VERSIONS` versions the server no longer reports the rejection."""
     monkeypatch.setattr("stratalog.client.local.REJECTIONS_SHOWN_VERSIONS", 5)
     monkeypatch.setattr("stratalog.sync.pull.REJECTIONS_SHOWN_VERSIONS", 5)
     client.mutate("put", {"key": "k", "value": 1})
@@ -404,7 +404,7 @@ def _applied(request: Push) -> Pushed:
 @pytest.mark.parametrize("restarted", [True, False])
 @pytest.mark.parametrize("met", [True, False])
 def test_a_copy_that_does_not_know_the_client_gets_nothing_twice(met: bool, restarted: bool, tmp_path: Path) -> None:
-    """The document was restored under its name, with what the client did and without its clients."""
+    """The document was restored under its name, with the client's changes but without its clients."""
     document, path = new_document(), str(tmp_path / "plan.sqlite")
     transport = Scripted(document)
     client = Client(transport, path)
@@ -449,7 +449,7 @@ def test_a_copy_that_knows_the_client_takes_the_rest(document: Document, transpo
 
 
 def test_a_round_that_fails_before_the_first_pull_leaves_that_to_the_next(document: Document) -> None:
-    """Who pushes without a cookie, and loses the answer, is told of no rejection: a first pull tells of none."""
+    """A first pull reports no rejections: a client that pushed before it and lost the answer would learn of none."""
 
     class LosesItsFirstAnswer(InProcess):
         def serve_push(self, request: Push) -> Pushed:

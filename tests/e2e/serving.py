@@ -1,4 +1,4 @@
-"""What the stories share: a server in a thread of this process, a Node that drives a browser, and the browser."""
+"""Helpers of the stories: a server in a thread of this process, Node, and Chromium."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ STORY_SECONDS_MAX = 300
 
 @contextmanager
 def serving(app: Any, **options: Any) -> Iterator[str]:
-    """The URL of an ASGI application that is served meanwhile, with these options of uvicorn's."""
+    """Serve an ASGI application with these options of uvicorn, and yield its URL."""
     with serve_on_loopback(app, **options) as server:
         yield server.url
 
 
 def node_with(folder: Path) -> str:
-    """A Node that has a folder's packages at hand, which npm installs once as the lock file pins them."""
+    """Install a folder's npm packages as its lock file pins them, and return the path of Node."""
     install(folder)
     return node_program()
 
@@ -36,10 +36,10 @@ def find_chromium() -> str:
 
 
 def told_stories(folder: Path, node: str) -> list[str]:
-    """The names of the stories in a folder."""
+    """Return the names of the stories in a folder."""
     return run([node, "stories.mjs"], cwd=folder).stdout.split()
 
 
 def tell(folder: Path, node: str, *arguments: str) -> None:
-    """Tell one story; what goes wrong in it fails the test."""
+    """Run one story. An error in it fails the test."""
     run([node, "stories.mjs", *arguments], cwd=folder, seconds=STORY_SECONDS_MAX)

@@ -1,4 +1,4 @@
-"""A person's stories, told to headless Chromium: the demo's page on the browser client, against a real server."""
+"""Stories of users in headless Chromium: the demo's page with the browser client, against a real server."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ STORIES = [
 
 @pytest.fixture(scope="module")
 def demo(monkeypatch_module: pytest.MonkeyPatch) -> Iterator[str]:
-    """The URL of a server with the demo's application and the first of its movies."""
+    """The URL of a server with the demo's application and its first movies."""
     monkeypatch_module.syspath_prepend(str(EXAMPLES))
     import demo_sync
 
@@ -60,7 +60,7 @@ def monkeypatch_module() -> Iterator[pytest.MonkeyPatch]:
 
 @pytest.fixture(scope="module")
 def node() -> str:
-    """A Node that can drive a browser."""
+    """The path of Node, with the package that drives a browser installed."""
     return node_with(HERE)
 
 

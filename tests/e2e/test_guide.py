@@ -1,4 +1,4 @@
-"""The guide to a collaborative app: its printed files are written to a folder, then served, tested and used."""
+"""The guide to a collaborative app: the tests write its files to a folder, serve them, and use the app."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ USUAL_PORT = "8420"
 
 @pytest.fixture
 def shop(tmp_path: Path) -> Path:
-    """A folder with the files of the guide."""
+    """A folder with the files that the guide prints."""
     files = dict(FILE.findall(GUIDE.read_text()))
     assert set(files) == {"shop.py", "test_shop.py", "kitchen.py", "web/index.html", "web/shop.js", "web/mutators.js"}
     for name, text in files.items():

@@ -1,4 +1,4 @@
-"""The real, unmodified Replicache client, run by Node against a real server, tells its stories without a fault."""
+"""Stories of the real, unmodified Replicache client in Node, against a real server."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ STORIES = [
 
 
 class Collecting:
-    """The server's application, and a path at which a story may have clients collected."""
+    """The server's application, and a path at which a story can collect clients."""
 
     def __init__(self, store: Store, application: Application | None = None) -> None:
         self._store = store
@@ -56,21 +56,21 @@ class Collecting:
 
 @contextmanager
 def serving(app: Collecting) -> Iterator[str]:
-    """The URL of the documents of a server that runs."""
+    """Serve the application, and yield the URL of its documents."""
     with serving_at(app, ws="none") as url:
         yield f"{url}/v1/organisations/acme/documents"
 
 
 @pytest.fixture(scope="module")
 def documents() -> Iterator[str]:
-    """The same with a store in memory."""
+    """The URL of the documents of a server with a store in memory."""
     with open_store("memory:") as store, serving(Collecting(store)) as url:
         yield url
 
 
 @pytest.fixture(scope="module")
 def node() -> str:
-    """A Node that has the client at hand, which npm installs once as the lock file pins it."""
+    """The path of Node, with the Replicache client installed as the lock file pins it."""
     return node_with(HERE)
 
 

@@ -1,4 +1,4 @@
-"""The real Replicache client tells its stories as well where its pushes are queued for a worker."""
+"""Stories of the real Replicache client, with a server that queues its pushes for a worker."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ STORIES = [
 
 @pytest.fixture(scope="module")
 def documents() -> Iterator[str]:
-    """The URL of the documents of a server that queues, with a worker behind it."""
+    """The URL of the documents of a server that queues all pushes for a running worker."""
     with open_store("memory:") as store:
         queued = Application(queued=lambda organisation, document: True)
         worker = Worker(store)

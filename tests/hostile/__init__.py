@@ -1,4 +1,4 @@
-"""Attacks of all kinds on one server, which must keep serving its honest callers: ``python -m tests.hostile``.
+"""Many kinds of attacks on one server, which must keep serving honest callers: ``python -m tests.hostile``.
 
 The server runs on one core, and all callers run on another. A run without attacks comes first, for comparison.
 
@@ -6,10 +6,10 @@ Modules
 -------
 __main__     the command: both runs, and a table of the measurements
 application  the served application: tokens, rules and, unless switched off, sheets
-server       the server's process, with its core, memory and log
+server       the server's process, its core, and measurements of its memory, files and log
 http_calls   HTTP calls at a low cost for the caller, and raw sockets
 honest       honest callers: requests at a steady rate, live connections, and writes read back at the end
 attacks      one function for each kind of attack
-endurance    a command: many requests and live connections, during which memory and times must not grow
+endurance    a command: a long run in which memory, descriptors and response times must not grow
 checks       the measurements, and the limits for them
 """

@@ -1,4 +1,7 @@
-"""Both runs: ``python -m tests.hostile --seconds 300 --connections 200``. Exit code 0 if no check failed."""
+"""A run without attacks, then one with them. The exit code is 0 if no check failed.
+
+``python -m tests.hostile --seconds 300 --connections 200``
+"""
 
 from __future__ import annotations
 
@@ -28,7 +31,7 @@ Attacks = Sequence[Callable[[Attack], Awaitable[None]]]
 async def measure(
     server: Served, honest: Honest, seconds: float, connections: int, requests_per_second: float, attacks: Attacks
 ) -> Run:
-    """One run beside these attacks."""
+    """Run honest callers and these attacks for ``seconds``, and return the measurements."""
     ready = asyncio.Semaphore(0)
     listening = [asyncio.create_task(honest.listen(server.port, number, ready)) for number in range(connections)]
     for _ in range(connections):
@@ -75,13 +78,13 @@ async def _both(server: Served, arguments: argparse.Namespace) -> tuple[Run, Run
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run both, print a table, and answer the exit code."""
+    """Run both, print a table of the measurements, and return the exit code."""
     parser = argparse.ArgumentParser(prog="python -m tests.hostile", description=__doc__)
-    parser.add_argument("--seconds", type=float, default=300, help="of the disturbed run")
+    parser.add_argument("--seconds", type=float, default=300, help="duration of the run with attacks")
     parser.add_argument("--connections", type=int, default=200, help="live connections of honest callers")
-    parser.add_argument("--requests", type=float, default=50, help="a second, of honest callers")
-    parser.add_argument("--no-sheets", dest="sheets", action="store_false", help="serve no sheets, attack none")
-    parser.add_argument("--json", type=Path, help="where the figures go")
+    parser.add_argument("--requests", type=float, default=50, help="requests of honest callers per second")
+    parser.add_argument("--no-sheets", dest="sheets", action="store_false", help="do not serve or attack sheets")
+    parser.add_argument("--json", type=Path, help="file for the measurements")
     given = parser.parse_args(arguments)
     if given.sheets:
         from stratalog_sheet.engine_files import install_engine
@@ -90,7 +93,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     with tempfile.TemporaryDirectory() as folder, two_cores() as core:
         with served(Path(folder), core, sheets=given.sheets) as server:
             undisturbed, disturbed, honest = asyncio.run(_both(server, given))
-        # The block's end killed the server: what it acknowledged must be on the disk.
+        # The end of the block killed the server. Acknowledged writes must be on the disk.
         lost = lost_writes(server.store, honest.acknowledged)
     failures = failures_of(undisturbed, disturbed, lost, Limits())
     _print(undisturbed, disturbed, sum(map(len, honest.acknowledged.values())), failures)

@@ -1,4 +1,4 @@
-"""What is served: honest principals, a hostile one, and sheets where ``HOSTILE_SHEETS`` asks for them."""
+"""The served application: honest principals, a hostile one, and sheets if ``HOSTILE_SHEETS`` is set."""
 
 from __future__ import annotations
 

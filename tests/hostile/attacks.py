@@ -1,7 +1,7 @@
 """Attacks, one function each. To add one, write it and name it in `ATTACKS`.
 
-An attack runs until it is cancelled, and counts what it has sent. Attackers come from addresses of their own below
-127.1, some with the token of a principal that may use organisation `evil`, some without a token.
+An attack runs until it is cancelled, and counts the requests that it sends. Attackers have the addresses
+127.1.0.1 to 127.1.0.32. Some have the token of mallory, who may use the organisation `evil`; some have no token.
 """
 
 from __future__ import annotations
@@ -33,13 +33,16 @@ _sources = itertools.cycle(f"127.1.0.{number}" for number in range(1, 33))
 
 
 class Attack(msgspec.Struct):
-    """One attack that runs: where to, and how often it was made."""
+    """A running attack: the port that it attacks, and the number of requests that it has sent."""
 
     port: int
     sent: int = 0
 
     async def hold(self, count: int, request: bytes, *, drip: bytes = b"", receive_bytes: int | None = None) -> None:
-        """So many connections that send a request, then a byte a second, and read nothing. One dropped comes again."""
+        """Keep ``count`` connections that send ``request``, then ``drip`` every second, and read nothing.
+
+        A dropped connection is opened again. Without ``drip`` each connection closes after 30 seconds.
+        """
 
         async def one() -> None:
             while True:
@@ -62,7 +65,7 @@ class Attack(msgspec.Struct):
     async def ask(
         self, count: int, pause_seconds: float, *calls: tuple[str, str, bytes, str, Mapping[str, str]]
     ) -> None:
-        """So many callers that make these calls one after the other, for ever, with a pause after each."""
+        """Have ``count`` callers repeat these calls for ever, one after the other, with a pause after each."""
 
         async def one() -> None:
             async with HttpCaller(self.port, next(_sources)) as caller:
@@ -76,7 +79,7 @@ class Attack(msgspec.Struct):
 
 
 async def prepare(port: int) -> None:
-    """What mallory has of her own: a document of large values."""
+    """Create mallory's document of large values."""
     async with HttpCaller(port) as caller:
         await caller.call("PUT", f"{EVIL}/documents/large", token=HOSTILE_TOKEN)
         for number in range(LARGE_VALUES):
@@ -88,24 +91,24 @@ async def prepare(port: int) -> None:
 
 
 async def slow_heads(attack: Attack) -> None:
-    """Heads that drip for ever."""
+    """Request heads that arrive a byte a second and never end."""
     await attack.hold(100, b"GET /health HTTP/1.1\r\nHost: 127.0.0.1\r\nX-a: ", drip=b"a")
 
 
 async def half_bodies(attack: Attack) -> None:
-    """Bodies that drip for ever, with a token."""
+    """Request bodies with a token that arrive a byte a second and never end."""
     head = head_of("POST", f"{EVIL}/documents/large/push", 1_000_000, HOSTILE_TOKEN, **JSON)
     await attack.hold(60, head + b'{"group": "', drip=b"g")
 
 
 async def half_packed_bodies(attack: Attack) -> None:
-    """Packed bodies without a token that are large and never end."""
+    """Large compressed bodies without a token that never end."""
     head = head_of("POST", "/web/client/stratalog.js", 3_900_000, Content_Encoding="gzip")
     await attack.hold(40, head + os.urandom(200_000), drip=b"x")
 
 
 async def bombs(attack: Attack) -> None:
-    """Small bodies that unpack to large ones."""
+    """Small compressed bodies that decompress to large ones."""
     packed = gzip.compress(b"\0" * 16_000_000, 9)
     zstd = zstandard.ZstdCompressor(level=9).compress(b" " * 200_000_000)
     nested = gzip.compress(b'{"group":"g","cookie":[' + b"{}," * 5_300_000 + b"{}]}", 6)
@@ -120,14 +123,14 @@ async def bombs(attack: Attack) -> None:
 
 
 async def floods(attack: Attack) -> None:
-    """Requests as fast as one core can send them beside the others, with forged tokens and without."""
+    """As many requests as one core can send besides the other attacks, with forged tokens and without."""
     forged = base64.b64encode(os.urandom(30)).decode()
     calls = (("GET", f"{EVIL}/documents/large", b"", forged, {}), ("GET", "/health", b"", "", {}))
     await attack.ask(16, 0.03, *calls)
 
 
 async def garbage(attack: Attack) -> None:
-    """Connections that send what is no HTTP, and two lengths."""
+    """Connections that send bytes that are not HTTP, or a request with two contradictory lengths."""
     lengths = b"Content-Length: 4\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\nGET /metrics HTTP/1.1\r\n\r\n"
     for request in itertools.cycle((b"\0\1\2\3\r\n\r\n", b"POST /v1 HTTP/1.1\r\nHost: a\r\n" + lengths)):
         with suppress(*FAILURES), await open_socket(attack.port, next(_sources)) as caller:
@@ -139,7 +142,7 @@ async def garbage(attack: Attack) -> None:
 
 
 async def non_readers(attack: Attack) -> None:
-    """Callers who ask for page files and the OpenAPI document, many times at once, and read nothing."""
+    """Callers that request page files and the OpenAPI document many times at once, and read nothing."""
     request = (
         b"GET /schema/openapi.json HTTP/1.1\r\nHost: a\r\n\r\nGET /web/client/stratalog.js HTTP/1.1\r\nHost: a\r\n\r\n"
     )
@@ -147,7 +150,7 @@ async def non_readers(attack: Attack) -> None:
 
 
 async def silent_listeners(attack: Attack) -> None:
-    """WebSockets and event streams that send pings and read nothing."""
+    """WebSockets that send pings and read nothing, and event streams that read nothing."""
     key = base64.b64encode(os.urandom(16)).decode()
     protocols = f"stratalog.live.1, bearer.{HOSTILE_TOKEN}"
     upgrade = {"Upgrade": "websocket", "Connection": "Upgrade", "Sec_WebSocket_Key": key}
@@ -161,19 +164,19 @@ async def silent_listeners(attack: Attack) -> None:
 
 
 async def large_questions(attack: Attack) -> None:
-    """Questions whose answers are as large as they may be."""
+    """Requests for the largest responses that the server allows."""
     document = f"{EVIL}/documents/large"
     questions = ("versions?states=true&limit=50", "versions?limit=1000", "state", "items?limit=1000")
     await attack.ask(2, 0.2, *(("GET", f"{document}/{question}", b"", HOSTILE_TOKEN, {}) for question in questions))
 
 
 async def unread_questions(attack: Attack) -> None:
-    """The same without reading the answers."""
+    """Requests for a whole state, several at once, whose responses are not read."""
     await attack.hold(20, head_of("GET", f"{EVIL}/documents/large/state", 0, HOSTILE_TOKEN) * 5, receive_bytes=2048)
 
 
 async def prepare_sheets(port: int) -> None:
-    """Mallory's sheets: a formula that takes minutes, and a message that makes the engine take all memory."""
+    """Create mallory's sheets: one with a formula that takes minutes, one whose rows exceed the engine's memory."""
     slow = "=SUM(MMULT(RANDARRAY(1800,1800),RANDARRAY(1800,1800)))"
     cell = {"type": "UPDATE_CELL", "col": 0, "row": 0, "content": slow}
     rows = {"type": "ADD_COLUMNS_ROWS", "dimension": "ROW", "base": 1, "quantity": 2**31 - 1, "position": "before"}
@@ -197,13 +200,13 @@ async def prepare_sheets(port: int) -> None:
 
 
 async def poisoned_sheets(attack: Attack) -> None:
-    """Readers of a sheet with a formula that takes minutes, and of one that takes all memory."""
+    """Readers of the sheet with the slow formula and of the one that exceeds the engine's memory."""
     paths = (f"{EVIL}/sheets/slow/cells/A1", f"{EVIL}/sheets/huge/cells/A1")
     await attack.ask(18, 0.1, *(("GET", path, b"", HOSTILE_TOKEN, {}) for path in paths))
 
 
 async def costly_formulas(attack: Attack) -> None:
-    """Cells whose content makes an engine work or grow."""
+    """Cells whose formulas cost the engine much time or memory."""
     formulas = ("=MUNIT(1500)", "=SEQUENCE(3000,3000)", '=REPT("a",1E9)', "=SUMPRODUCT(A1:ZZ100000)", "=FACT(1E9)")
     bodies = [json.dumps({"content": formula}).encode() for formula in formulas]
     path = f"{EVIL}/sheets/costly"

@@ -1,4 +1,4 @@
-"""What is measured, and what may not be exceeded."""
+"""The measurements of a run, and the limits for them."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ __all__ = ["Limits", "Run", "failures_of", "percentile"]
 
 
 class Limits(msgspec.Struct, frozen=True):
-    """What honest callers must not notice, and what the server may take."""
+    """Limits for the response times of honest callers, and for the server's memory and log."""
 
     p99_ms_max: float = 250
     p99_ratio_max: float = 5
@@ -20,7 +20,7 @@ class Limits(msgspec.Struct, frozen=True):
 
 
 class Run(msgspec.Struct, frozen=True):
-    """One run, undisturbed or not."""
+    """The measurements of one run, with or without attacks."""
 
     requests: int
     p50_ms: float
@@ -32,12 +32,12 @@ class Run(msgspec.Struct, frozen=True):
     log_bytes: int
     pokes: int
     attacks: dict[str, int]
-    """How often each attack was made."""
+    """How many requests each attack sent."""
     is_running: bool = True
 
 
 def failures_of(undisturbed: Run, disturbed: Run, lost: Sequence[str], limits: Limits) -> list[str]:
-    """A sentence for each check that failed."""
+    """Return a sentence for each check that failed."""
     checks = {
         f"p99 {disturbed.p99_ms:.0f} ms, limit {limits.p99_ms_max:.0f}": disturbed.p99_ms <= limits.p99_ms_max,
         f"p99 {disturbed.p99_ms:.0f} ms, {limits.p99_ratio_max:g} times {undisturbed.p99_ms:.0f}": (
@@ -63,6 +63,6 @@ def failures_of(undisturbed: Run, disturbed: Run, lost: Sequence[str], limits: L
 
 
 def percentile(values: Sequence[float], share: float) -> float:
-    """The value below which that share lies; 0 of none."""
+    """Return the value below which this share of the values lies; 0 if there are no values."""
     ordered = sorted(values)
     return ordered[min(len(ordered) - 1, int(share * len(ordered)))] if ordered else 0.0

@@ -1,6 +1,7 @@
-"""Many requests under many live connections: memory, descriptors and answer times stay as they were after a warm-up.
+"""Many requests with many live connections: after a warm-up, memory, descriptors and response times must not grow.
 
-``python -m tests.hostile.endurance --requests 1000000 --connections 1000``. Exit code 0 if they did.
+``python -m tests.hostile.endurance --requests 1000000 --connections 1000``. The exit code is 0 if nothing grew and no
+request failed.
 """
 
 from __future__ import annotations
@@ -36,7 +37,7 @@ P99_GROWTH_MAX = 1.5
 
 
 class Window(msgspec.Struct, frozen=True):
-    """What was seen in one part of the run."""
+    """The measurements of one part of the run."""
 
     requests: int
     p99_ms: float
@@ -45,7 +46,7 @@ class Window(msgspec.Struct, frozen=True):
 
 
 async def measure(server: Served, requests: int, connections: int) -> tuple[list[Window], list[str]]:
-    """The windows of a run, and the errors that its callers met."""
+    """Run the requests; return the measurements of each window, and the errors of the callers."""
     honest = Honest()
     await honest.prepare(server.port)
     ready = asyncio.Semaphore(0)
@@ -76,7 +77,7 @@ async def measure(server: Served, requests: int, connections: int) -> tuple[list
 
 
 async def _ask_at_once(port: int, errors: list[str]) -> None:
-    """Have the server open what it opens as more is asked of it at one moment, such as connections to its index."""
+    """Send many requests at once, so that the server opens its connections to the index before the first window."""
     callers = [_Caller(port, number, errors) for number in range(CALLERS_AT_ONCE)]
     await asyncio.gather(*(caller.ask(6) for caller in callers))
     for caller in callers:
@@ -84,7 +85,7 @@ async def _ask_at_once(port: int, errors: list[str]) -> None:
 
 
 class _Caller:
-    """One connection: a push, a pull, three reads and a look at the health, in turn."""
+    """A caller on one connection that repeats a push, a pull, three reads and a health check."""
 
     def __init__(self, port: int, number: int, errors: list[str]) -> None:
         self._http = HttpCaller(port)
@@ -99,7 +100,7 @@ class _Caller:
         self._http.close()
 
     async def ask(self, count: int) -> list[float]:
-        """How many seconds each of so many requests took."""
+        """Send ``count`` requests, and return the duration of each in seconds."""
         spent = []
         for _ in range(count):
             began = time.monotonic()
@@ -126,7 +127,7 @@ class _Caller:
         return await self._http.call("GET", path, b"", self._token)
 
     async def _push(self, path: str, name: str) -> tuple[int, bytes]:
-        # The same clients and keys again and again: the documents stay as large as they are.
+        # Each client reuses its keys, so that the documents do not grow.
         self._pushed[name] += 1
         id = self._pushed[name]
         args = {"key": f"n/{id % KEYS}", "value": id}
@@ -136,7 +137,7 @@ class _Caller:
 
 
 def growth_of(windows: Sequence[Window]) -> list[str]:
-    """A sentence for each figure that grew after the warm-up."""
+    """Return a sentence for each measurement that grew after the warm-up."""
     settled = windows[WARM_UP_WINDOWS:]
     quarter = max(1, len(settled) // 4)
     first, last = settled[:quarter], settled[-quarter:]
@@ -154,11 +155,11 @@ def growth_of(windows: Sequence[Window]) -> list[str]:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run it, print its windows, and answer the exit code."""
+    """Run the requests, print the windows, and return the exit code."""
     parser = argparse.ArgumentParser(prog="python -m tests.hostile.endurance", description=__doc__)
     parser.add_argument("--requests", type=int, default=1_000_000)
-    parser.add_argument("--connections", type=int, default=1000, help="live connections meanwhile")
-    parser.add_argument("--json", type=Path, help="where the figures go")
+    parser.add_argument("--connections", type=int, default=1000, help="live connections during the run")
+    parser.add_argument("--json", type=Path, help="file for the measurements")
     given = parser.parse_args(arguments)
     with ExitStack() as stack:
         folder, core = stack.enter_context(tempfile.TemporaryDirectory()), stack.enter_context(two_cores())

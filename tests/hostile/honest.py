@@ -1,4 +1,4 @@
-"""Honest callers: requests at a steady rate, live connections, and writes that are read back in the end."""
+"""Honest callers: requests at a steady rate, live connections, and writes that are read back at the end."""
 
 from __future__ import annotations
 
@@ -25,20 +25,20 @@ LIVE_START_SECONDS_MAX = 60
 
 
 class Honest(msgspec.Struct):
-    """What honest callers did and saw."""
+    """The honest callers of a run, and what they measured."""
 
     seconds: list[float] = []
     """How long each request took, from the time it was due."""
     health_seconds: list[float] = []
     errors: list[str] = []
     acknowledged: dict[str, dict[str, int]] = {}
-    """The value of each key of each document that the server said it has."""
+    """Document → key → value of every write that the server acknowledged."""
     pokes: int = 0
     label: str = "run"
-    """What its clients are named after: no two runs have the same."""
+    """The prefix of the client names. Each run has its own."""
 
     async def prepare(self, port: int) -> None:
-        """Make the documents."""
+        """Create the documents."""
         async with HttpCaller(port) as caller:
             for name in DOCUMENTS:
                 status, _ = await caller.call("PUT", f"{FOLDER}/{name}", token=HONEST_TOKENS[0])
@@ -46,7 +46,7 @@ class Honest(msgspec.Struct):
                 self.acknowledged[name] = {}
 
     async def listen(self, port: int, number: int, ready: asyncio.Semaphore) -> None:
-        """One live connection, until it is cancelled. It has an error where it ends before."""
+        """Keep one live connection until the task is cancelled. An earlier end counts as an error."""
         name, token = DOCUMENTS[number % len(DOCUMENTS)], HONEST_TOKENS[number % len(HONEST_TOKENS)]
         url = f"ws://127.0.0.1:{port}{FOLDER}/{name}/live"
         try:
@@ -64,13 +64,13 @@ class Honest(msgspec.Struct):
             ready.release()
 
     async def ask(self, port: int, requests_per_second: float, until: float) -> None:
-        """Requests at a steady rate, whatever the answers take. Each fifth is a push, each tenth asks for health."""
+        """Send requests at a steady rate, however slow the responses are: 2 of 10 are pushes, 1 is a health check."""
         free = [HttpCaller(port) for _ in HONEST_TOKENS]
         asking: set[asyncio.Task[None]] = set()
         began, number = time.monotonic(), 0
 
         async def ask(due: float, number: int) -> None:
-            # Where all connections wait for answers this opens another, rather than ask later.
+            # If all connections wait for responses, open another, so that the request starts on time.
             caller = free.pop() if free else HttpCaller(port)
             await self._ask(caller, number, due)
             free.append(caller)
@@ -104,7 +104,7 @@ class Honest(msgspec.Struct):
         (self.health_seconds if number % 10 == 7 else self.seconds).append(took)
 
     async def _write(self, caller: HttpCaller, path: str, name: str, number: int, token: str) -> None:
-        # A client of its own for each write: so no write waits for the answer of another.
+        # Each write has its own client, so that no write waits for the response to another.
         client = f"{self.label}-{number}"
         mutation = {"client": client, "id": 1, "name": "put", "args": {"key": f"n/{client}", "value": number}}
         body = json.dumps({"group": client, "mutations": [mutation]}).encode()
@@ -123,7 +123,7 @@ class Honest(msgspec.Struct):
 
 
 def lost_writes(store: Path | stratalog.Store, acknowledged: dict[str, dict[str, int]]) -> list[str]:
-    """Which acknowledged writes the store does not hold."""
+    """Return the acknowledged writes that the store does not have."""
     if isinstance(store, Path):
         with stratalog.open(store) as opened:
             return lost_writes(opened, acknowledged)

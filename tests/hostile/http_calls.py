@@ -1,4 +1,4 @@
-"""HTTP calls that cost the caller little: one core has to play hundreds of them."""
+"""HTTP calls that cost the caller little: one core plays hundreds of callers."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ SECONDS_MAX = 60
 
 
 class HttpCaller:
-    """One connection, kept for the next call, and opened again where the server has closed it."""
+    """A caller with one connection, which it reuses, and opens again if the server has closed it."""
 
     def __init__(self, port: int, source: str = "127.0.0.1") -> None:
         self._port = port
@@ -22,7 +22,7 @@ class HttpCaller:
     async def call(
         self, method: str, path: str, body: bytes = b"", token: str = "", **headers: str
     ) -> tuple[int, bytes]:
-        """The answer's status and body. Raises OSError, TimeoutError, EOFError."""
+        """Send a request; return the status and body of its response. Raises OSError, TimeoutError, EOFError."""
         is_reused = self._streams is not None
         request = head_of(method, path, len(body), token, **headers) + body
         try:
@@ -31,7 +31,7 @@ class HttpCaller:
             self.close()
             if not is_reused:
                 raise
-        # The server closed a connection that was idle, just as this call used it.
+        # The server closed the idle connection just as this call used it: try once more on a new one.
         try:
             return await self._exchange(request)
         except (OSError, EOFError):
@@ -73,12 +73,12 @@ class HttpCaller:
 
 
 async def open_streams(port: int, source: str) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
-    """A connection from that address of this machine."""
+    """Connect from the local address ``source``."""
     return await asyncio.open_connection("127.0.0.1", port, local_addr=(source, 0), limit=1 << 20)
 
 
 async def open_socket(port: int, source: str, receive_bytes: int | None = None) -> socket.socket:
-    """A connected socket that does not block, with so small a buffer for what it receives."""
+    """Return a connected non-blocking socket with a receive buffer of ``receive_bytes``."""
     caller = socket.socket()
     try:
         caller.setblocking(False)
@@ -93,7 +93,7 @@ async def open_socket(port: int, source: str, receive_bytes: int | None = None) 
 
 
 def head_of(method: str, path: str, length: int, token: str = "", **headers: str) -> bytes:
-    """The head of a request; an underscore in a header's name is a hyphen."""
+    """Return the head of a request. Underscores in ``headers`` become hyphens."""
     lines = [f"{method} {path} HTTP/1.1", "Host: 127.0.0.1", f"Content-Length: {length}"]
     lines += [f"Authorization: Bearer {token}"] if token else []
     lines += [f"{name.replace('_', '-')}: {value}" for name, value in headers.items()]

@@ -1,4 +1,4 @@
-"""An event loop whose time jumps to the next timer where nothing else is to be done."""
+"""An event loop whose time jumps to the next timer when nothing else is ready."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ T = TypeVar("T")
 
 
 class JumpingLoop(asyncio.SelectorEventLoop):
-    """Its timers are never waited for. Threads and sockets of other processes have no part in its time."""
+    """A loop in simulated time: it jumps to the next timer, and does not wait for threads or other processes."""
 
     def __init__(self) -> None:
         self.jumped_seconds = 0.0

@@ -1,4 +1,4 @@
-"""A store whose documents are pushed to by way of the queue, with everything in memory and a clock moved by hand."""
+"""The queue path in memory: a store, a server that queues its pushes, a worker, and a manual clock."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ from stratalog.worker.worker import Worker
 
 
 class Killed(BaseException):
-    """The worker's process ends: nothing of the worker may catch it."""
+    """The worker's process ends. No code of the worker may catch this."""
 
 
 class AtOnce(Executor):
-    """Does what it is given at once, on no other thread, and keeps what that raised to itself."""
+    """An executor that runs each call at once on the caller's thread. The future holds the error of the call."""
 
     def submit(self, function: Callable[..., Any], /, *arguments: Any, **options: Any) -> Future[Any]:
         done: Future[Any] = Future()
@@ -48,7 +48,7 @@ def kill(draft: Draft, args: Any) -> None:
 
 
 class QueuePath:
-    """A document ``plan``, a server that queues pushes for it, and workers that come one after the other."""
+    """A document ``plan``, a server that queues pushes to it, and one worker at a time."""
 
     def __init__(self, **mutators: Callable[[Draft, Any], None]) -> None:
         self.clock = ManualClock()
@@ -59,22 +59,22 @@ class QueuePath:
         self.worker = self.new_worker()
 
     def new_worker(self) -> Worker:
-        """Another process in the place of the one before."""
+        """Replace the worker, as a restart of its process does."""
         self.worker = Worker(self.store, report_failure=lambda message, reason: self.failures.append(reason))
         return self.worker
 
     def push(self, *mutations: Mutation, document: Document | None = None, group: str = "g", owner: str = "") -> Pushed:
-        """What the server answers to a push that says which document it is meant for."""
+        """Push with the origin of the document (by default ``plan``), and return the server's answer."""
         document = document or self.document
         return self.backlog.push(document, Push(group, list(mutations), document.origin), owner)
 
     def work(self) -> None:
-        """Let the worker take all that the queue gives now."""
+        """Let the worker process all messages that the queue delivers now."""
         while self.worker.step():
             pass
 
     def work_through(self, seconds: int) -> int:
-        """Let time pass while workers work, each started anew after it was killed; how often that was."""
+        """Let ``seconds`` pass while the worker works. Replace a killed worker; return how often that happened."""
         killed = 0
         for _ in range(seconds):
             try:
@@ -86,7 +86,7 @@ class QueuePath:
         return killed
 
     def damage(self) -> Callable[[], None]:
-        """Put something else in the place of the document's first entry; what mends it. The next worker reads it."""
+        """Damage the document's first entry, start a worker that reads it, and return a function that repairs it."""
         self.document.mutate("put", {"key": "k", "value": 0})
         prefix = self.document.log.record.prefix
         index = self.store.environment.index
@@ -97,10 +97,10 @@ class QueuePath:
         return lambda: index.commit([Put(entry)])
 
     def out_of_reach(self) -> NoReturn:
-        """What a document does whose blobs do not answer: it takes its time, and then fails."""
+        """Fail after five seconds, like a document whose blob store does not respond."""
         self.clock.sleep(5)
         raise Unavailable("simulated")
 
     def waiting(self) -> list[Message]:
-        """What the queue would give now."""
+        """Receive the messages that the queue delivers now."""
         return self.store.queue.receive()

@@ -1,4 +1,4 @@
-"""The process gives memory back that it has used."""
+"""The process returns freed memory to the operating system."""
 
 from __future__ import annotations
 

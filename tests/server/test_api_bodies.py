@@ -1,4 +1,4 @@
-"""Bodies over HTTP: read where a handler takes one, whole, and within what callers may hold."""
+"""Request bodies: the server reads one only for a handler that takes it, completely, and within its budgets."""
 
 from __future__ import annotations
 
@@ -164,7 +164,7 @@ def json_size(body: bytes, piece_bytes: int = 10**9) -> JsonSize:
 
 
 def decoded(body: bytes, kind: str) -> int:
-    """The most memory that decoding takes at once."""
+    """Return the peak memory of decoding, in bytes."""
     tracemalloc.start()
     try:
         decode_body(body, kind)

@@ -1,4 +1,4 @@
-"""Documents over HTTP: made, changed, looked at from every side, copied, deleted."""
+"""Documents over HTTP: create, change, query, fork and delete them."""
 
 from __future__ import annotations
 

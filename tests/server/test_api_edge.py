@@ -1,4 +1,4 @@
-"""The edge: whatever is in doubt is turned away, with the one shape of an error, and nothing is written."""
+"""The middleware: the server refuses invalid requests with the one shape of an error, and writes nothing."""
 
 from __future__ import annotations
 
@@ -259,7 +259,7 @@ def test_metrics_tell_what_aws_would_bill_where_there_is_a_meter() -> None:
 
 
 def test_what_an_operator_must_hear_of_is_counted_from_0_on(client: Client) -> None:
-    """An alarm on the increase of a counter misses the first event of one that begins with it."""
+    """If a counter first appears with its first event, an alarm on its increase misses that event."""
     text = client.get("/metrics").text
     for what in (
         "unexpected_exception_in_a_mutator",
@@ -283,7 +283,7 @@ def test_metrics_count_without_naming_anybody(client: Client) -> None:
 
 
 def test_behind_a_proxy_with_tls_the_pages_of_the_server_are_its_own(client: Client) -> None:
-    """The proxy speaks HTTP to the server, and the browser's page has the scheme of the proxy."""
+    """Such a proxy sends plain HTTP to the server, while the origin of a page in the browser has `https`."""
     for origin in (f"https://{HOST}", f"http://{HOST}"):
         assert client.get("/health", headers={"Host": HOST, "Origin": origin}).status_code == 200
     assert problem(client.get("/health", headers={"Host": HOST, "Origin": PAGE})) == (403, "forbidden")

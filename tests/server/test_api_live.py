@@ -1,4 +1,4 @@
-"""Live connections: hints that something is new, also from another process, and who is here."""
+"""Live connections: pokes about new versions, also of other processes, and presence."""
 
 from __future__ import annotations
 
@@ -136,7 +136,7 @@ async def messages_of(listener: Listener) -> list[FromServer]:
 
 
 def on_a_hub(story: Story, limits: ServerLimits = QUICK) -> None:
-    """Run a story on a hub that watches, over a store with a document."""
+    """Run a story on a hub that watches a store with one document."""
 
     async def run() -> None:
         store = open_store("memory:")
@@ -223,7 +223,7 @@ def test_a_document_made_again_between_two_looks_ends_the_listeners_of_the_old_o
 def test_a_caller_who_looked_before_a_document_was_made_again_ends_nobody_s_connection(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """The first to join reads the old document; before it goes on, a second one joins the new document."""
+    """The first caller reads the old document and pauses. Meanwhile a second caller joins the new document."""
 
     async def story(hub: Hub, store: Store) -> None:
         looked, made_again = threading.Event(), threading.Event()
@@ -371,7 +371,7 @@ def test_server_sent_events_carry_the_same_hints() -> None:
 
 
 async def _first_events(store: Store) -> list[bytes]:
-    """What is streamed up to the first poke; the test client waits for whole answers, and this one never ends."""
+    """Return the events up to the first poke. The test client cannot: it waits for the end of a response."""
     from stratalog.server.app import create_app
 
     app = create_app(store)

@@ -1,4 +1,4 @@
-"""Logs over HTTP: events of an application's own."""
+"""Logs over HTTP: an application's own events."""
 
 from __future__ import annotations
 

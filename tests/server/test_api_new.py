@@ -1,4 +1,4 @@
-"""What `stratalog new` writes runs at once: its own test, and the server with it."""
+"""The application that `stratalog new` writes passes its own test, and a server runs it unchanged."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Records and blobs over HTTP: bodies of any size, versions, ranges, and what may be kept for ever."""
+"""Records and blobs over HTTP: bodies of any size, versions, ranges, and immutable responses."""
 
 from __future__ import annotations
 

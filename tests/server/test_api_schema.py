@@ -1,4 +1,4 @@
-"""The OpenAPI document, and requests made up from it: nothing breaks the server or is answered undeclared."""
+"""The OpenAPI document, and requests generated from it: no server error, and no undeclared response."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ EXAMPLES = 4
 STRANGE_EXAMPLES = 1
 NAMES = {"organisation": "acme", "document": "budget", "log": "sheet", "record": "report"}
 PROMISES = ("not_a_server_error", "status_code_conformance", "content_type_conformance", "response_schema_conformance")
-# The client of schemathesis calls itself so; a stream of events never ends, so it would be waited for in vain.
+# HOSTS: the host name that schemathesis sends. ENDLESS: a test would wait for the end of an event stream for ever.
 HOSTS = ("testserver",)
 ENDLESS = "/events"
 
@@ -29,7 +29,7 @@ SCHEMA = schemathesis.openapi.from_asgi("/schema/openapi.json", APP).exclude(pat
 
 
 def ready(store: Store) -> None:
-    """Have what the known names speak of, whatever was deleted before."""
+    """Create the objects of the known names, which an earlier request may have deleted."""
     with suppress(Conflict):
         store.create("acme", "budget").mutate("put", {"key": "cells/C2", "value": 100})
     with suppress(Conflict):

@@ -1,4 +1,4 @@
-"""Who asks and what they may: tokens, rules of an application, and clients bound to their principal."""
+"""Authentication and authorisation: tokens, an application's rules, and clients bound to their principal."""
 
 from __future__ import annotations
 
@@ -286,7 +286,7 @@ def test_a_token_whose_key_is_known_waits_for_no_fetch() -> None:
 
 
 class Issuer(BaseHTTPRequestHandler):
-    """Gives out keys at one address, and leads from another to it."""
+    """Serves keys at `/keys`, and redirects `/moved` to it."""
 
     def do_GET(self) -> None:
         moved = self.path == "/moved"
@@ -296,7 +296,7 @@ class Issuer(BaseHTTPRequestHandler):
         self.wfile.write(json.dumps(key_set()).encode())
 
     def log_message(self, *_: Any) -> None:
-        """Say nothing."""
+        """Log nothing."""
 
 
 def test_keys_come_straight_from_their_address_and_by_no_detour() -> None:

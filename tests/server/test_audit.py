@@ -1,4 +1,4 @@
-"""The access log and the security log: who asked what, never a token, and never more than a disk can hold."""
+"""The access log and the security log: they name callers, never tokens, and limit their lines per second."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def read(path: Path) -> list[dict[str, Any]]:
 
 @contextmanager
 def audited(folder: Path, **settings: Any) -> Iterator[Client]:
-    """A server with both logs, which are complete once the block ends."""
+    """A client of a server with both logs. The logs are complete after the block."""
     store = open_store("memory:")
     clock = store.environment.clock
     access, security = (LineLog(str(folder / name), clock, 1000) for name in ("access", "security"))
@@ -51,7 +51,7 @@ def audited(folder: Path, **settings: Any) -> Iterator[Client]:
 
 
 def until_closed(socket: Any) -> None:
-    """A server that never closes must not hold up who looks for that."""
+    """Receive until the server closes the connection. At most 1,000 messages, so that the test ends in any case."""
     for _ in range(1000):
         socket.receive_json()
 
@@ -179,7 +179,7 @@ def test_a_folder_that_went_away_and_came_back_has_the_log_again(tmp_path: Path)
 
 
 def wait_until(is_so: Callable[[], bool]) -> None:
-    """Another thread does it."""
+    """Wait until another thread makes a condition true. Raises AssertionError after 30 seconds."""
     ends = threading.Event()
     for _ in range(3000):
         if is_so():

@@ -1,4 +1,4 @@
-"""Guesses at tokens cost the guesser, and nobody who shares an address with one."""
+"""An address that guesses tokens is slowed down, except for tokens from it that were valid recently."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ HOME, OTHER = "10.0.0.1", "10.0.0.2"
 
 
 class Issuer:
-    """Knows some tokens, and counts what it is asked."""
+    """Accepts two tokens, and records each token that it is asked about."""
 
     def __init__(self) -> None:
         self.valid = {"ada": Principal(id="u-ada"), "bob": Principal(id="u-bob")}
@@ -94,7 +94,7 @@ def test_who_signs_in_is_told_of_once() -> None:
 
 def test_no_token_is_remembered() -> None:
     door = Door()
-    for token in ("bob", "guess"):  # not "ada": the address of an object may be 0x7f8ef03adad0
+    for token in ("bob", "guess"):  # not "ada": an object's address may contain it, as 0x7f8ef03adad0
         door.status(token)
         assert token not in repr(vars(door._authentication))
 

@@ -1,4 +1,4 @@
-"""Bodies and patches that are being sent: memory has a piece of them, and a file the rest, whoever reads slowly."""
+"""Bodies and patches that are being sent: memory holds one piece, a file the rest, also for slow callers."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ MESSAGE_PACK = "application/msgpack"
 
 
 class Tracked(bytes):
-    """Bytes of which we know how many are in memory."""
+    """Bytes whose class counts the instances in memory."""
 
     alive = 0
 
@@ -76,7 +76,7 @@ def request_bytes(**limits: int) -> RequestBytes:
 
 @contextmanager
 def asking(spool: BodySpool) -> Iterator[Any]:
-    """What answers need of a request."""
+    """A stand-in for a request, with the attributes that responses use."""
     with request_bytes() as taken:
         scope = {"state": {"stratalog_bytes": taken}}
         yield SimpleNamespace(
@@ -142,7 +142,7 @@ def test_a_full_temporary_folder_is_507(spool: BodySpool, monkeypatch: pytest.Mo
 
 
 LARGE = bytes(range(256)) * 36_000
-"""Two parts: 9,216,000 bytes."""
+"""A body of two parts, together 9,216,000 bytes."""
 
 
 def test_of_a_body_that_is_being_sent_no_part_is_in_memory(spool: BodySpool) -> None:
@@ -254,7 +254,7 @@ def test_of_a_patch_no_more_is_read_than_is_being_sent(spool: BodySpool, monkeyp
         sent = 0
         for piece in stream.iterator:
             sent += len(piece)
-            # A half of the values is small, and gathered until a piece is full.
+            # Half of the values are small. The stream gathers them until a piece is full.
             assert len(loads) <= 6 + 2 * sent / VALUE_BYTES
             assert taken._budgets.answers.used <= BODY_PIECE_BYTES
         assert len(loads) == 39
@@ -267,7 +267,7 @@ def test_a_patch_is_cut_short_where_the_store_fails_under_way() -> None:
         headers = {"Authorization": "Bearer ada"}
         last = mutation("d", 1, key="z/z", value="x" * (PULL_START_BYTES_MAX + 60_000))
         push(client, last, group="h", **headers)
-        # The operation that does not fit into the principal's share comes last.
+        # The last operation of the patch is larger than the rest of the principal's share.
         with pytest.raises(LitestarException, match="after response started"):
             client.post(f"{BUDGET}/pull", json={"group": "h"}, headers=headers)
         assert client.app.state.service.byte_budgets.answers.used == 0

@@ -1,4 +1,4 @@
-"""Keys over the wire: a used write id, a number with another payload, and names that only the store itself may use."""
+"""Reused keys: a used write id, a mutation's number with another payload, and names reserved for the store."""
 
 from __future__ import annotations
 
@@ -78,7 +78,7 @@ def test_the_name_of_what_was_not_storable_is_no_payload() -> None:
         push(document, Push("g", [Mutation(client="ada", id=1, name=UNSTORABLE)]))
     poison = Mutation(client="ada", id=1, name="put", args={"key": "k", "value": "\ud800"})
     assert statuses(push(document, Push("g", [poison])).outcomes) == ["rejected"]
-    # A client that repairs nothing sends the same again; one of a server that can store it by now, too.
+    # A client may send the same payload again, or a storable one under the same number.
     for again in (poison, put("k", "storable", client="ada", id=1)):
         assert statuses(push(document, Push("g", [again])).outcomes) == ["seen"]
 

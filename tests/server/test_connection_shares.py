@@ -1,4 +1,4 @@
-"""Connections are shared: one caller's take nothing that belongs to the others."""
+"""Shares of connections: a caller cannot use up the connections of the others."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ ADA, BOB, CAT = ({"Authorization": f"Bearer {name}"} for name in ("ada", "bob", 
 
 
 def in_own_organisation(principal: Principal, action: str, organisation: str, name: str) -> bool:
-    """Whether a principal may do something: bob in `beta`, the others in `acme`."""
+    """Return whether a principal may act in an organisation: bob in `beta`, the others in `acme`."""
     return not organisation or organisation == ("beta" if principal.id == "u-bob" else "acme")
 
 
@@ -104,7 +104,7 @@ def test_half_a_body_counts_for_who_sends_it_and_for_nobody_else() -> None:
         budget = app.asgi_handler._connections.connections  # type: ignore[attr-defined]
         while budget.used < 4:
             await asyncio.sleep(0)
-        # Authentication runs on a thread: each is its principal's only after it.
+        # Authentication runs on a thread. Only after it does a connection count for its principal.
         for _ in range(2000):
             if budget.used_by(("principal", "u-ada")) == 4:
                 break

@@ -1,4 +1,4 @@
-"""Connections without sockets, in simulated time. They also notice where uvicorn changes underneath."""
+"""Connections without sockets, in simulated time. The tests also fail if uvicorn's internals change."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ UPGRADE = (
     b"GET / HTTP/1.1\r\nHost: a\r\nUpgrade: websocket\r\nConnection: Upgrade\r\nSec-WebSocket-Version: 13\r\n"
     b"Sec-WebSocket-Key: AAAAAAAAAAAAAAAAAAAAAA==\r\n\r\n"
 )
-PING = b"\x89\xfd\0\0\0\0" + b"p" * 125  # the mask of zeros leaves the payload as it is
+PING = b"\x89\xfd\0\0\0\0" + b"p" * 125  # a mask of zeros leaves the payload unchanged
 LIMITS = ServerLimits(request_head_seconds_max=10, connection_idle_seconds_max=5, answer_silence_seconds_max=20)
 Story = Callable[["Caller"], Awaitable[None]]
 
 
 class Transport:
-    """A socket that takes ``room_bytes`` and, after that, as much as its caller reads."""
+    """A transport that accepts ``room_bytes``, and then as many bytes as its caller reads."""
 
     def __init__(self, room_bytes: int) -> None:
         self.room_bytes = room_bytes
@@ -45,7 +45,7 @@ class Transport:
             self.protocol.pause_writing()
 
     def read(self, size: int) -> None:
-        """The caller reads so much more."""
+        """Let the caller read ``size`` more bytes."""
         self.room_bytes += size
         taken, self.waiting = self.waiting[: self.room_bytes], self.waiting[self.room_bytes :]
         self.room_bytes -= len(taken)
@@ -82,7 +82,7 @@ class Transport:
 
 
 class Caller:
-    """One caller of an ASGI application, and the connections it is one of."""
+    """A caller of an ASGI application, with its transport and the server's open connections."""
 
     def __init__(self, app: Any, room_bytes: int) -> None:
         config = uvicorn.Config(in_pieces(app), ws=WebSocketProtocol, lifespan="off", log_config=None)
@@ -101,7 +101,7 @@ class Caller:
             self.transport.protocol.data_received(data)
 
     async def wait(self, seconds: float) -> None:
-        """Let time pass; deadlines are looked at every second, as the server does."""
+        """Let time pass, and drop overdue connections every second, as the server does."""
         for _ in range(round(seconds)):
             await asyncio.sleep(1)
             self.connections.drop_overdue(asyncio.get_running_loop().time())
@@ -112,7 +112,7 @@ class Caller:
         return self.transport.is_closed
 
     def dropped_by(self, deadline: str) -> bool:
-        """Whether its connection was dropped for missing that deadline, and gave back its allocation."""
+        """Return whether the connection was dropped for missing that deadline, and released its allocation."""
         count = self.metrics.registry.get_sample_value("stratalog_connections_dropped_total", {"deadline": deadline})
         return self.is_dropped and count == 1 and self.connections.budget.used == 0
 
@@ -123,7 +123,7 @@ def tell(story: Story, app: Any = None, room_bytes: int = 1 << 30) -> None:
         try:
             await story(caller)
         finally:
-            # What still waits for its caller to read would wait for ever.
+            # A response that the caller has not read would wait for ever.
             caller.transport.abort()
             await asyncio.sleep(0.001)
 
@@ -131,7 +131,7 @@ def tell(story: Story, app: Any = None, room_bytes: int = 1 << 30) -> None:
 
 
 def answering(body: bytes, asked: list[str] | None = None) -> Any:
-    """An application with one answer for all."""
+    """An application that gives the same response to every request."""
 
     async def app(scope: Any, receive: Any, send: Any) -> None:
         if asked is not None:
@@ -156,7 +156,7 @@ def test_who_sends_no_head_is_dropped(sent: bytes) -> None:
 
 
 async def drip(caller: Caller, byte: bytes) -> None:
-    """Send a byte a second until the deadline of a head has passed."""
+    """Send one byte a second until the deadline of a head has passed."""
     for _ in range(11):
         if not caller.is_dropped:
             caller.send(byte)
@@ -279,7 +279,7 @@ def test_of_pipelined_requests_the_next_runs_once_the_answer_before_it_is_read()
 
 
 async def listening(scope: Any, receive: Any, send: Any) -> None:
-    """An application that accepts WebSockets and hears them until they end."""
+    """An application that accepts WebSockets and receives until they end."""
     await send({"type": "websocket.accept"})
     while (await receive())["type"] != "websocket.disconnect":
         pass

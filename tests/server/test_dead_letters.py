@@ -1,4 +1,4 @@
-"""Dead letters: what failed for good is kept with its reason, and tried again without being applied twice."""
+"""Dead letters: the store keeps a push that failed for good, with the reason; a redrive applies it at most once."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def inc(client: str, id: int) -> Mutation:
 
 
 def rejected_path(poisons: int = 1) -> QueuePath:
-    """A path on which that many mutations of one message ended the worker each time."""
+    """A path after a message with ``poisons`` mutations, each of which killed the worker on every attempt."""
     path = QueuePath(kill=kill)
     path.push(inc("ada", 1), *[named("ada", id, "kill") for id in range(2, poisons + 2)], put("ada", poisons + 2))
     path.work_through(3000)
@@ -30,7 +30,7 @@ def rejected_path(poisons: int = 1) -> QueuePath:
 
 
 def mended(path: QueuePath) -> QueuePath:
-    """The same with a mutator that does no harm any more."""
+    """The path after a repair: the mutator ``kill`` no longer kills the worker."""
 
     def harmless(draft: Draft, args: object) -> None:
         draft.put("mended", draft.get("mended", 0) + 1)
@@ -42,7 +42,7 @@ def mended(path: QueuePath) -> QueuePath:
 
 
 def broken() -> QueuePath:
-    """A path whose document was damaged until its message was moved aside, and is whole again."""
+    """A path whose document was damaged until its message became a dead letter, and is repaired since."""
     path = QueuePath()
     path.push(inc("ada", 1), inc("ada", 2))
     repair = path.damage()
@@ -196,7 +196,7 @@ def test_there_is_no_letter_of_another_id() -> None:
 
 
 def with_arguments() -> QueuePath:
-    """A path on which a mutation with arguments was given up, repaired since."""
+    """A path after a mutation with arguments was rejected after its last attempt. Its mutator is repaired."""
     path = QueuePath(kill=kill)
     path.push(Mutation(client="ada", id=1, name="kill", args={"by": 1}))
     path.work_through(3000)

@@ -1,4 +1,4 @@
-"""The wire is fixed: what a client of this format says is understood for ever, and answered in the same bytes."""
+"""The wire format is fixed: the server understands each message of this format, and its answer stays the same."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ GOLDEN: dict[str, Any] = json.loads((Path(__file__).parents[2] / "formats/golden
 
 
 def plain(message: Any) -> Any:
-    """A message as JSON has it."""
+    """Return a message as plain JSON values."""
     return msgspec.json.decode(msgspec.json.encode(to_plain(msgspec.to_builtins(message, builtin_types=(bytes,)))))
 
 
@@ -50,7 +50,7 @@ CALLS: dict[str, Callable[[Document, str, Any], Any]] = {
 
 
 def answered(document: Document, exchange: dict[str, Any]) -> Any:
-    """What the server says to one request of the golden file."""
+    """Return the server's answer to one request of the golden file."""
     try:
         return CALLS[exchange["to"]](document, exchange["owner"], exchange["says"])
     except StratalogError as exc:

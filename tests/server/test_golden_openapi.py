@@ -1,4 +1,4 @@
-"""The OpenAPI document is fixed but for its prose: clients build on its paths, operations, parameters and shapes."""
+"""The OpenAPI document is fixed except for its prose: clients depend on its paths, parameters and schemas."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def test_an_application_adds_the_golden_paths_and_shapes(name: str) -> None:
 
 
 def parts_of(application: Application) -> dict[str, Any]:
-    """Each path and each shape of the application's document, by its place in that."""
+    """Return each path and each schema of an application's OpenAPI document, by its position there."""
     with serving(application) as client:
         document = without_prose(client.get("/schema/openapi.json").json())
     components = document.pop("components")
@@ -40,11 +40,11 @@ def parts_of(application: Application) -> dict[str, Any]:
 
 
 def without_prose(value: Any) -> Any:
-    """``value`` without what only people read."""
+    """Return ``value`` without the texts that only people read."""
     if isinstance(value, dict):
         return {name: without_prose(item) for name, item in value.items() if not _is_prose(name, item)}
     return [without_prose(item) for item in value] if isinstance(value, list) else value
 
 
 def _is_prose(name: str, item: Any) -> bool:
-    return name in PROSE and not (isinstance(item, dict) and "type" in item)  # a property may be called so
+    return name in PROSE and not (isinstance(item, dict) and "type" in item)  # a property may have such a name

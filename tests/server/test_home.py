@@ -26,8 +26,8 @@ def test_what_a_page_of_the_server_names_is_there(client: Client, path: str) -> 
     assert (answer.status_code, answer.headers["content-type"]) == (200, "text/html; charset=utf-8")
     assert "default-src 'none'" in answer.headers["content-security-policy"]
     named = set(re.findall(r'(?:href|src)="([^"]+)"', answer.text))
-    assert named, "it names nothing"
-    assert all(name.startswith("/") and not name.startswith("//") for name in named), "another host is named"
+    assert named, "the page names no file"
+    assert all(name.startswith("/") and not name.startswith("//") for name in named), "the page names another host"
     assert {name: client.get(name).status_code for name in named} == dict.fromkeys(named, 200)
 
 

@@ -1,4 +1,4 @@
-"""Limits of the server that no test of their own subject reaches; `docs/limits.md` names a test for each."""
+"""Limits of the server that no other test reaches. `docs/limits.md` names a test for each limit."""
 
 from __future__ import annotations
 
@@ -179,5 +179,5 @@ def test_all_presence_of_a_process_waits_for_its_bytes(monkeypatch: pytest.Monke
 
     (seconds,) = asyncio.run(story())
     assert seconds is not None
-    # The listeners of one document have the change. Those of the other wait until its bytes are paid for.
+    # The listeners of one document have the change. Those of the other wait until the rate allows its bytes.
     assert seconds > 1

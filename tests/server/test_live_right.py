@@ -1,4 +1,4 @@
-"""A live connection ends when the right to it does."""
+"""The server ends a live connection whose caller has lost the right to it."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ ADA = {"Authorization": "Bearer ada"}
 
 
 class Rules:
-    """An application's, which change."""
+    """The rules of an application, which a test changes."""
 
     def __init__(self) -> None:
         self.principals: dict[str, Principal] = {"ada": Principal(id="u-ada")}
@@ -102,7 +102,7 @@ def test_while_nobody_can_be_asked_it_goes_on_until_the_next_heartbeat() -> None
 
 
 def until_closed(socket: Any) -> None:
-    """A server that never closes must not hold up who looks for that."""
+    """Receive until the server closes the connection. At most 1,000 messages, so that the test ends in any case."""
     for _ in range(1000):
         socket.receive_json()
 

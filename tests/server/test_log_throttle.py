@@ -1,4 +1,4 @@
-"""The server's log under a flood."""
+"""The server's log during a flood of messages."""
 
 from __future__ import annotations
 

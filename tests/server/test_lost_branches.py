@@ -1,4 +1,4 @@
-"""Lost branches: the store went back to an older backup, or is a copy that went its own way, and clients go on."""
+"""Lost branches: the store was restored from an older backup, or is a diverged copy, and its clients continue."""
 
 from __future__ import annotations
 
@@ -28,12 +28,12 @@ from tests.server.helpers import Follower
 
 
 def backup(world: World) -> Any:
-    """What the index holds now."""
+    """Return a copy of the index."""
     return copy.deepcopy(world.backend._partitions)
 
 
 def restored(world: World, backup: Any) -> Document:
-    """The document of a process that was started after the backup was put back."""
+    """Restore the backup, and return the document as a process sees it that started afterwards."""
     world.backend._partitions = copy.deepcopy(backup)
     return world.open()
 
@@ -162,7 +162,7 @@ def test_tabs_that_share_a_state_are_never_given_an_order_of_the_lost_branch() -
     assert near.pull(document).cookie.order > highest
     version = document.version
     assert far.pull(document).cookie.order > highest
-    assert document.version == version + 1, "the numbers of the tab that was further"
+    assert document.version == version + 1, "the pull commits the higher numbers of this tab"
 
 
 def test_no_order_is_given_on_two_branches_after_two_restores() -> None:
@@ -180,7 +180,7 @@ def test_no_order_is_given_on_two_branches_after_two_restores() -> None:
     world.clock.sleep(1)
     document = restored(world, older)
     assert near.pull(document).cookie.order > highest, (
-        "its cookie is of the first branch, and says nothing of the second"
+        "the cookie is of the first branch, so its numbers say nothing about the second"
     )
 
 
@@ -201,7 +201,7 @@ def test_the_bookkeeping_outlives_a_snapshot_and_a_collection() -> None:
 
 
 def test_a_floor_that_the_state_does_not_show_yet_hides_no_lost_branch() -> None:
-    """The world of branches found it, seed 70003188: the numbers were not raised, and the loss not named."""
+    """Found by the world `branches`, seed 70003188: the server raised no numbers and reported no loss."""
     world = World(segment_entries_target=1, snapshot_entries_interval=1)
     document, follower = world.create(), Follower()
     older = backup(world)
@@ -218,7 +218,7 @@ def test_a_floor_that_the_state_does_not_show_yet_hides_no_lost_branch() -> None
 
 
 def test_a_group_that_is_collected_while_its_numbers_are_compared_is_told_so() -> None:
-    """The world of sync found it, seed 202058382: the answer left the group's clients out."""
+    """Found by the world `sync`, seed 202058382: the answer left out the group's clients."""
     world = World()
     document, follower = world.create(), Follower()
     change(document, follower, 1)
@@ -243,7 +243,7 @@ def test_who_may_not_write_is_answered_and_raises_nothing() -> None:
     answer = pull(document, Pull("g", cookie), may_write=lambda: False)
     assert (is_whole(answer), answer.last, document.version) == (True, {}, 0)
     assert answer.cookie.order > cookie.order
-    assert answer.cookie.last == {"ada": 1}, "a later pull of one who may write raises it"
+    assert answer.cookie.last == {"ada": 1}, "a later pull that may write raises the number"
 
 
 def test_clients_of_others_are_not_raised() -> None:
@@ -284,7 +284,7 @@ def test_a_document_restored_from_an_export_goes_on_with_its_clients() -> None:
 
 
 def test_a_fork_in_the_documents_place_begins_without_its_clients() -> None:
-    """It holds effects of clients that it does not know, so their numbers are of no use there."""
+    """A fork has the effects of its source's clients but does not know the clients, so it raises no numbers."""
     world = World()
     document, follower = world.create("plan"), Follower()
     change(document, follower, 1)
@@ -351,7 +351,7 @@ def test_a_client_moves_between_two_copies_and_back() -> None:
 
 
 def test_a_mutation_is_at_most_a_thousand_numbers_in_the_past(monkeypatch: pytest.MonkeyPatch) -> None:
-    """What was confirmed longer ago is not named any more."""
+    """The client does not report the loss of mutations that were confirmed longer ago."""
     monkeypatch.setattr("stratalog.client.local.CONFIRMED_MAX", 2)
     world = World()
     document = world.create()

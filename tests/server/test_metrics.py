@@ -1,4 +1,4 @@
-"""Series of metrics are as many as routes and their answers, whatever callers send and however many files there are."""
+"""The number of metric series depends on the routes and statuses, not on the requests or the number of files."""
 
 from __future__ import annotations
 
@@ -29,14 +29,14 @@ def test_what_callers_send_makes_no_series(client: Client) -> None:
     client.get("/none")
     before = series(client)
     asyncio.run(ask_strangely(client.app))
-    # Of paths that are none: one more method. Its series are those of a counter and of a histogram.
+    # Unknown paths get the series of one more method: those of a counter and of a histogram.
     made = series(client) - before
     assert paths_of(made) <= {"other", "/v1/organisations/{organisation}/documents/{document}"}
     assert len(made) <= 2 * len(histogram_of(client, "other"))
 
 
 async def ask_strangely(app: Any) -> None:
-    """Requests with methods, paths, hosts and queries that were never seen before, half of them for documents."""
+    """Send requests with new methods, paths, hosts and queries, half of them for documents."""
 
     async def receive() -> Any:
         return {"type": "http.request", "body": b"", "more_body": False}
@@ -64,7 +64,7 @@ async def ask_strangely(app: Any) -> None:
 
 
 def series(client: Client) -> set[str]:
-    """Each name with its labels that `/metrics` shows of requests."""
+    """Return the name and labels of each series about requests in `/metrics`."""
     lines = client.get("/metrics").text.splitlines()
     return {line.rpartition(" ")[0] for line in lines if line.startswith("stratalog_request")}
 

@@ -1,4 +1,4 @@
-"""The browser client and an application's pages, as the server gives them out."""
+"""The browser client and an application's pages, as the server sends them."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ FRONT = WEB + "client/stratalog.js"
 
 @pytest.fixture
 def shop(tmp_path: Path) -> Iterator[Client]:
-    """A server with a page of its own, which asks for tokens elsewhere."""
+    """A client of a server with one application's pages. Other paths require a token."""
     folder = tmp_path / "pages"
     (folder / "more").mkdir(parents=True)
     (tmp_path / "secret.html").write_text("secret")

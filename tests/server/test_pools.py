@@ -1,4 +1,4 @@
-"""Pools: no kind of call holds up another, and no caller or document another of its kind."""
+"""Pools: a kind of call cannot block another kind, and a caller or a document cannot block the others."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ async def settle() -> None:
 
 
 class Gate:
-    """Holds calls until it is opened, and knows the order in which they got a thread."""
+    """Blocks calls until it is opened, and records the order in which they got a thread."""
 
     def __init__(self) -> None:
         self.order: list[str] = []
@@ -180,7 +180,7 @@ def test_beside_another_caller_one_has_a_quarter_of_the_threads(
 
 
 def busy() -> Paces:
-    """Those of a process that computes all the time."""
+    """Paces of a process that computes all the time."""
     return Paces(process_seconds=itertools.count(0, 1e6).__next__)
 
 
@@ -200,7 +200,7 @@ def test_beside_another_in_a_busy_process_a_caller_has_one_thread() -> None:
 
 
 def ten_seconds_more() -> Callable[[], float]:
-    """Each call takes so long."""
+    """Return a thread's clock on which each call takes ten seconds."""
     return itertools.count(0, 10).__next__
 
 
@@ -219,7 +219,7 @@ def test_who_computed_too_long_pauses_beside_others(others: list[Holder], waitin
         while not gate.order[1 + len(others) :] and not pool.counts().waiting:
             await asyncio.sleep(0)
         assert pool.counts().waiting == waiting
-        # A pause holds up nobody else.
+        # The pause of one caller delays no other caller.
         assert await asyncio.gather(*(start(pool, gate, "other", caller=other) for other in others)) is not None
         second.cancel()
         await asyncio.gather(second, return_exceptions=True)
@@ -388,7 +388,7 @@ def test_one_who_goes_away_stops_nothing_and_frees_the_turn() -> None:
             await settle()
             group.cancel_scope.cancel()
             held.set()
-        assert done == ["committed"], "the caller left before what it had lent was free"
+        assert done == ["committed"], "the caller left before its call had ended"
         assert await pool.run(lambda: "free", key=BUSY) == "free"
 
     tell(story, threads_of_key_max=1)
@@ -419,7 +419,7 @@ def test_calls_that_end_while_the_loop_is_busy_wake_it_once(monkeypatch: pytest.
         wake = loop.call_soon_threadsafe
         monkeypatch.setattr(loop, "call_soon_threadsafe", lambda *given: (woken.append(given), wake(*given)))
         calls = [pool.submit(partial(str, number)) for number in range(4)]
-        # The loop is busy with this, until all threads have ended.
+        # This blocks the loop until all threads have ended.
         pool.close()
         assert [await call.future for call in calls] == ["0", "1", "2", "3"]
         assert len(woken) == 1
@@ -432,7 +432,7 @@ def test_a_call_that_ended_after_its_loop_leaves_its_thread_to_the_next_loop() -
     pool, gate = Pool("work", PoolSettings(threads=2)), Gate()
 
     async def leave() -> None:
-        pool.submit(gate.call()).future.add_done_callback(lambda _: pytest.fail("its loop is closed"))
+        pool.submit(gate.call()).future.add_done_callback(lambda _: pytest.fail("called after its loop"))
         await gate.has_let_in(1)
 
     async def go_on() -> None:

@@ -1,4 +1,4 @@
-"""Presence: told as what changed, once encoded, and no faster than its bytes allow."""
+"""Presence: the server sends changes, encodes each once, and limits the bytes per second."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ ADA = Principal(id="u-ada", name="Ada")
 
 
 class Listening:
-    """A listener that takes what it is offered when it is read."""
+    """A listener with room for one frame, which `read` takes out."""
 
     def __init__(self, *, takes_changes: bool = True, needs_all: bool = False) -> None:
         self.takes_changes = takes_changes

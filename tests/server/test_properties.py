@@ -1,4 +1,4 @@
-"""Whatever is pulled, whenever and with whichever cookie, a client holds the document as it was at that version."""
+"""After a pull at any time and with any cookie, a client holds the document's content at the pulled version."""
 
 from __future__ import annotations
 
@@ -21,21 +21,21 @@ GROUPS = {"tab-1": "browser", "tab-2": "browser", "phone": "phone"}
 
 
 class Pushed(msgspec.Struct, frozen=True):
-    """One client pushes mutations without numbers; they are given the next."""
+    """One client pushes mutations. The model gives them the client's next numbers."""
 
     client: str
     mutations: tuple[Mutation, ...]
 
 
 class Pulls(msgspec.Struct, frozen=True):
-    """A follower pulls, perhaps with the state and cookie of another: a forked group."""
+    """A follower pulls. It may start from the state and cookie of ``source``, as a forked group does."""
 
     follower: int
     source: int | None
 
 
 class Upkeep(msgspec.Struct, frozen=True):
-    """What servers do behind the clients."""
+    """Work that servers do independently of the clients."""
 
     work: str
 
@@ -55,7 +55,7 @@ steps = st.lists(st.one_of(pushes, pushes, pulls, pulls, upkeep), max_size=40)
 
 
 class Model:
-    """A document with those who follow it, and what each state ought to be."""
+    """A document, its followers, and the expected state of each."""
 
     def __init__(self, interval: int) -> None:
         self.world = World(snapshot_entries_interval=interval, segment_entries_target=interval)
@@ -100,7 +100,7 @@ class Model:
             assert GROUPS[rejection.client] == follower.group
 
     def _inherit(self, follower: Follower, source: Follower) -> None:
-        """A group that never pulled begins with another's state; a group that did may not lose what it was told."""
+        """Let a group start from another's state and cookie, if it has neither pulled nor pushed."""
         if follower.cookie is None and not any(self.numbers.get(client) for client in self.members(follower)):
             follower.cookie, follower.content = source.cookie, dict(source.content)
 
@@ -112,7 +112,7 @@ class Model:
         raise AssertionError("a collected group was answered")
 
     def check(self, follower: Follower) -> None:
-        """The follower's state is the document's, and its clients' last numbers are what was pushed."""
+        """Assert that the follower has the document's content and its clients' last pushed numbers."""
         assert follower.content == self.document.at().to_dict()
         expected = {client: self.numbers[client] for client in self.members(follower) if client in self.numbers}
         assert {client: id for client, id in follower.last.items() if client in self.numbers} == expected
@@ -168,7 +168,7 @@ def test_who_pulls_holds_the_document(taken: list[Any], interval: int, read_max:
 @settings(max_examples=60, deadline=None)
 @given(st.lists(pushes, min_size=1, max_size=15), st.data(), st.sampled_from([1, 3, 50]))
 def test_any_chain_of_cookies_leads_to_the_same_state(pushed: list[Pushed], data: st.DataObject, interval: int) -> None:
-    """Followers that pull now and then, each at versions of its own, end where one that pulled at once does."""
+    """Followers that pull at different versions end with the same state as one that pulls only at the end."""
     model = Model(interval)
     for step in pushed:
         model.run(step)
@@ -181,5 +181,5 @@ def test_any_chain_of_cookies_leads_to_the_same_state(pushed: list[Pushed], data
         assert follower.content == whole.content
         assert follower.cookie is not None
         assert whole.cookie is not None
-        # Where nothing is new a group keeps a cookie that it was given with the state of another.
+        # The rest of a cookie is not compared: it has the group and the numbers of its clients.
         assert (follower.cookie.order, follower.cookie.hash) == (whole.cookie.order, whole.cookie.hash)

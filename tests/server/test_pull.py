@@ -1,4 +1,4 @@
-"""Pull: one version, told as changes since a cookie, to whom it belongs."""
+"""Pull: a group gets one version, as changes since its cookie, and only its own principal may pull for it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Push: in order, once, bound to who pushed first, and never blocked by what cannot be applied."""
+"""Push: in order, once, bound to the first principal, and never blocked by a mutation that cannot be applied."""
 
 from __future__ import annotations
 

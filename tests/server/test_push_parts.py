@@ -1,4 +1,4 @@
-"""Large pushes: decoded and applied some mutations at a time, as if they were applied at once."""
+"""Large pushes: the server decodes and applies them in parts, with the outcomes of a single push."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ JSON = {"Content-Type": "application/json"}
 
 @pytest.fixture
 def small_parts(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A push above 4 KB is decoded in parts."""
+    """Have the server decode a push above 4 KB in parts."""
     monkeypatch.setattr(bodies, "PUSH_PART_DECODED_BYTES", 4096)
     monkeypatch.setattr(push_parts, "PUSH_PART_DECODED_BYTES", 50_000)
 

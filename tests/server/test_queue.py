@@ -1,4 +1,4 @@
-"""The queue path: what is answered at once, what is queued, and what a worker does with it."""
+"""The queue path: which pushes the server answers at once, which it queues, and how a worker handles those."""
 
 from __future__ import annotations
 
@@ -438,7 +438,7 @@ def test_what_is_new_does_not_stop_a_document_that_is_tried_again() -> None:
     path.worker.step()
     path.worker.step()
     del path.document.apply
-    path.clock.sleep(1)  # and not so long that the queue gives it out again
+    path.clock.sleep(1)  # shorter than the visibility timeout: the queue does not deliver the message again
     for number in range(60):
         path.push(put("ada", 1), document=path.store.create("acme", f"other-{number}"))
     for _ in range(30):

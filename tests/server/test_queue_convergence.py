@@ -1,4 +1,4 @@
-"""Real clients over the queue path agree, whatever the network does and however workers end."""
+"""Real clients over the queue path converge, despite network faults and killed workers."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ END_RATE = 0.2
 
 
 class Workshop:
-    """A store with a queue, two servers that queue, and two workers that end without a word now and then."""
+    """A store with a queue, two servers that queue pushes, and two workers that are killed now and then."""
 
     def __init__(self, seed: int) -> None:
         self.chance = random.Random(seed)
@@ -36,7 +36,7 @@ class Workshop:
         self.applied = self.ended = 0
 
     def pass_time(self, clocks: Sequence[ManualClock]) -> None:
-        """Let some time pass, in which workers do some of what there is."""
+        """Let a random time pass, and let one worker take some steps."""
         seconds = ROUND_SECONDS_MAX * self.chance.random()
         for clock in (self.clock, *clocks):
             clock.sleep(seconds)
@@ -47,14 +47,14 @@ class Workshop:
             self.end(place)
 
     def end(self, position: int) -> None:
-        """Another worker in the place of one whose process is gone, with what it had in hand."""
+        """Replace a worker whose process ended while it held messages."""
         self.applied += self.workers[position].counts["applied"]
         self.ended += 1
         self.workers[position] = Worker(self.store)
 
 
 class OverQueue(InProcess):
-    """Sends to servers that queue; while it waits for a pull, workers work."""
+    """Sends to servers that queue pushes. Time passes before each pull, and workers work."""
 
     def __init__(self, workshop: Workshop) -> None:
         super().__init__(workshop.document)

@@ -1,4 +1,4 @@
-"""The messages of the queue are fixed: what a server of this format queued, a worker of any later one still applies."""
+"""The format of queue messages is fixed: later workers still apply what a server of this format queued."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ SENT = Push(
 
 
 def golden_place() -> tuple[Store, Document]:
-    """The place in which the golden messages were written, as it was just before."""
+    """Return the store and the document of the golden messages, as they were before the first message."""
     store = open_store("memory:", clock=ManualClock())
     return store, store.create("acme & co", "plan/é")
 
@@ -79,7 +79,7 @@ def test_a_message_names_the_mutators_that_its_sender_has_behind_all_that_an_old
 
 
 def opened(message: bytes) -> tuple[messages.Envelope, bytes]:
-    """A message apart from how well it was compressed."""
+    """Return a message with its push decompressed, since compressed bytes may differ."""
     envelope = messages.read_message(message)
     push = decompress(envelope.inline, QUEUED_BYTES_MAX) if envelope.inline else b""
     return msgspec.structs.replace(envelope, inline=b""), push

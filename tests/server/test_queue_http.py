@@ -1,4 +1,4 @@
-"""The queue path over HTTP: 202, 429, Replicache's 200, and a poke once the worker has applied."""
+"""The queue path over HTTP: 202, 429, Replicache's 200, and a poke after the worker has applied a push."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Messages that wait together for one document: one entry, and each comes out as it would have alone."""
+"""Coalescing: messages that wait for one document become one entry, with the outcomes that each has alone."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ BATCH = 10
 
 
 def settled(path: QueuePath) -> list[Settlement]:
-    """What the first messages come to that the queue gives."""
+    """Settle the first messages that the queue delivers, and return their settlements."""
     return Settler(path.store).settle_some(path.waiting())
 
 
@@ -57,7 +57,7 @@ def test_a_worker_writes_fewer_entries_than_it_is_given_messages() -> None:
     path.work()
     assert path.document.get("k") == 100
     assert path.document.last_mutation("ada") == 100
-    # It begins with one message, and takes twice as many after each that went well.
+    # The worker starts with one message, and doubles the number after each success, up to 10.
     assert path.document.version == 4 + 9
 
 
@@ -164,7 +164,7 @@ def test_one_that_ends_the_process_leaves_those_before_it_to_the_next() -> None:
 def test_a_store_out_of_reach_for_several_is_an_error_and_none_is_tried_by_itself(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """A second try at once would wait as long again, and the worker tries the messages in order by itself."""
+    """A second attempt would wait as long again, and the worker retries the messages one by one anyway."""
     path, tries = QueuePath(), 0
     path.push(put("ada", 1))
     path.push(put("ada", 2))
@@ -212,7 +212,7 @@ def test_a_lost_answer_to_a_joined_commit_changes_nothing_twice(takes_place: boo
 
 
 def losing(path: QueuePath, takes_place: bool, times: int = 200) -> None:
-    """The next answers of the index to commits are lost."""
+    """Lose the next answers to commits. ``takes_place`` says whether the index writes them first."""
     commit, left = path.store.environment.index.commit, [times]
 
     def failing(writes: Any, *blobs: Any) -> None:
@@ -245,7 +245,7 @@ Pushes = list[tuple[str, list[tuple[str, int, str]]]]
     )
 )
 def test_messages_come_out_joined_as_they_do_one_by_one(pushes: Pushes) -> None:
-    """Whatever numbers they bring: outcomes, content and last numbers are the same."""
+    """For any numbers, the outcomes, the content and the clients' last numbers are the same."""
     joined = run(pushes, lambda settler, messages: settler.settle_some(messages))
     alone = run(pushes, lambda settler, messages: [settler.settle(messages[0])])
     assert joined == alone

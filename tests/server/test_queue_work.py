@@ -1,4 +1,4 @@
-"""`stratalog work` and `stratalog dead-letters`, as people run them: real processes, killed and asked to end."""
+"""`stratalog work` and `stratalog dead-letters` as users run them: real processes, some killed, some signalled."""
 
 from __future__ import annotations
 
@@ -78,7 +78,7 @@ def content(folder: Path) -> dict[str, Any]:
 
 @contextmanager
 def worker(folder: Path, *arguments: str) -> Iterator[ChildProcess]:
-    """A worker in a process of its own, once it works."""
+    """Run a worker in its own process; yield it after it has reported its start."""
     command = [*COMMAND_LINE, "--json", "work", "queueapp:app", "--visibility", VISIBILITY, *arguments]
     with start_process(command, cwd=folder) as process:
         assert "pid" in json.loads(process.read_line())
@@ -90,11 +90,11 @@ def await_file(path: Path) -> None:
         if path.exists():
             return
         time.sleep(0.01)
-    raise AssertionError(f"{path} does not come")
+    raise AssertionError(f"{path} did not appear")
 
 
 def counts_of(process: ChildProcess) -> dict[str, int]:
-    """The counts that a worker prints at its end."""
+    """Return the counts that a worker prints when it ends."""
     counts: dict[str, int] = json.loads(process.end())
     return counts
 

@@ -1,4 +1,4 @@
-"""Quotas at the server: what would store too much is answered 507, and reads and deletes always work."""
+"""Quotas at the server: a write above a quota is answered 507, while reads and deletes always work."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ ADA = {"Authorization": "Bearer ada"}
 
 
 class Served:
-    """A server on a store in memory, and a clock moved by hand."""
+    """A client of a server, its store in memory, and a manual clock."""
 
     def __init__(self, client: Client, store: Store, clock: ManualClock) -> None:
         self.client = client
@@ -37,7 +37,7 @@ class Served:
         self.clock = clock
 
     def measure(self) -> None:
-        """Measure, and let the server read it."""
+        """Measure the usage, and let time pass until the server reads it again."""
         self.clock.sleep(USAGE_CLOCKS_SECONDS_MAX + USAGE_SLICE_SECONDS)
         measure_usage(self.store.environment, "acme")
         self.clock.sleep(USAGE_READ_SECONDS)
@@ -314,7 +314,7 @@ def test_many_clients_of_one_push_are_counted_together_and_once() -> None:
         document.apply(clients, owner="u-ada")
 
     pushed(0, 4)
-    pushed(0, 4)  # known by now
+    pushed(0, 4)  # the same clients: none is created
     pushed(4, 6)
     with pytest.raises(Refused) as refused:
         pushed(10, 3)
@@ -322,7 +322,7 @@ def test_many_clients_of_one_push_are_counted_together_and_once() -> None:
     clock.sleep(3)
     pushed(10, 3)
     clock.sleep(1000)
-    pushed(20, 15)  # more than a full bucket holds
+    pushed(20, 15)  # above the burst, but admitted because the bucket is full
     clock.sleep(5)
     with pytest.raises(Refused):
         pushed(40, 1)

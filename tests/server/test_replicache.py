@@ -1,4 +1,4 @@
-"""Replicache's protocol, as its client reads it: only 200 is success, and what that is said of is never sent again."""
+"""Replicache's protocol as its client reads it: a status other than 200 makes it send again."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def pull_body(cookie: Any = None, group: str = "g", version: Any = 1) -> dict[st
 
 
 def pulled(document: Document, cookie: Any = None, group: str = "g", owner: str = "") -> dict[str, Any]:
-    """The body of a pull's answer, as the client reads it."""
+    """Return the body of a pull's response, as the client reads it."""
     answer = pull_replicache(document, pull_body(cookie, group), owner)
     assert answer.status == 200
     return json.loads(msgspec.json.encode(answer.body))  # type: ignore[no-any-return]
@@ -254,7 +254,7 @@ def test_arguments_that_were_left_out_are_null() -> None:
 
 
 def test_a_number_past_what_javascript_counts_stays_the_double_it_was() -> None:
-    """JavaScript writes 2 ** 60 with all its digits; read as an integer it could not be stored."""
+    """JavaScript writes 2 ** 60 with all its digits. The store could not hold such an integer."""
     document = World().create()
     body = json.loads(json.dumps(push_body(mutation(1, "put", {"key": "n", "value": [2**60, {"x": -(2**70)}]}))))
     assert push_replicache(document, body) == ReplicacheAnswer(200, {})

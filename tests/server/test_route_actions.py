@@ -1,4 +1,4 @@
-"""Every path of the server and of each application asks for the action that fits what it reveals."""
+"""Every route of the server and of our applications requires the action that matches what it reveals or writes."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ from stratalog_sheet.http import application as sheet
 APPLICATIONS = {"server": Application, "catalogue": catalogue, "sheet": sheet}
 Route = tuple[str, str]
 
-# A live connection asks for `read` after its first message, by `LiveRight`. The rest is open to everybody.
+# `LiveRight` asks for `read` after the first message of a live connection. OPEN lists what needs no permission.
 ASKS_LATER = {("WEBSOCKET", f"{PREFIX}/documents/{{document}}/live"), ("WEBSOCKET", f"{PREFIX}/logs/{{log}}/live")}
 OPEN = {("GET", path) for path in ("/", "/favicon.ico", "/health", "/schema", "/schema/openapi.json", "/schema/{path}")}
-# They ask once more, for what they write: `write` or `create` of another name, and a replay writes nothing.
+# These ask a second time, for the name that they write: a fork for `create`, a merge for `write`.
 ASKS_TWICE = {f"/documents/{{document}}/{verb}" for verb in ("fork", "merge", "replay")}
 ASKS_TWICE |= {"/logs/{log}/fork", "/sheets/{log}/fork"}
 PULLS = {"/documents/{document}/pull", "/documents/{document}/replicache/pull"}
-# Counts alone: of sources, formats and kinds.
+# These reveal only counts of sources, formats and kinds.
 COUNTS = {"/catalogue/stats", "/catalogue/metrics"}
 
 
@@ -58,14 +58,14 @@ def test_a_route_that_writes_asks_for_an_action_that_writes(name: str) -> None:
 
 
 def own_routes(application: Application) -> Iterator[tuple[Route, Any]]:
-    """Those of an organisation, by what follows its name."""
+    """Yield the routes below an organisation, each without the common prefix."""
     for (method, path), action in routes_of(application):
         if path.startswith(f"{PREFIX}/"):
             yield (method, path.removeprefix(PREFIX)), action
 
 
 def routes_of(application: Application) -> Iterator[tuple[Route, Any]]:
-    """Method and path of each route, and the action that it names."""
+    """Yield the method and path of each route, and the action that it requires."""
     with open_store("memory:") as store:
         for route in create_app(store, application).routes:
             handlers: Any = getattr(route, "route_handlers", None) or [route.route_handler]  # type: ignore[union-attr]

@@ -1,4 +1,4 @@
-"""Handlers that an application brings of its own: served as the server's are."""
+"""An application's own handlers: the server treats them like its own."""
 
 from __future__ import annotations
 

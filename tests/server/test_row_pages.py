@@ -1,4 +1,4 @@
-"""Pages: each ends at so many rows or bytes, no row after it is read, and following `next` gives every row."""
+"""Pages: each has a limit of rows and bytes, reads no row beyond it, and following `next` gives every row."""
 
 from __future__ import annotations
 
@@ -29,9 +29,9 @@ REPORT = f"{ACME}/records/report"
 MESSAGE_PACK = {"Accept": "application/msgpack"}
 ROWS = 7
 ENVELOPE_BYTES = 100
-"""What a page has beside its rows: its version, and where to go on."""
+"""The limit for the rest of a page: its version and `next`."""
 
-# Path, the name of its rows, the parameter that takes `next`, and whether a page is turned round.
+# Path, name of the rows, parameter that takes `next`, and whether pages come newest first with oldest rows first.
 LISTS: dict[str, tuple[str, str, str, bool]] = {
     "state": (f"{BUDGET}/state?at=7", "content", "after", False),
     "items": (f"{BUDGET}/items?at=7", "items", "after", False),
@@ -78,7 +78,7 @@ def limit_pages(client: Client, page_bytes_max: int) -> None:
 
 
 def pages_of(client: Client, name: str, page_bytes_max: int, limit: int, headers: dict[str, str]) -> list[list[Any]]:
-    """The rows of each page, until there is no next one. Each keeps to its bounds."""
+    """Return the rows of each page until the last one. Assert that each page respects its limits."""
     path, rows_name, parameter, _ = LISTS[name]
     limit_pages(client, page_bytes_max)
     pages: list[list[Any]] = []
@@ -93,7 +93,7 @@ def pages_of(client: Client, name: str, page_bytes_max: int, limit: int, headers
         assert 1 <= len(rows) <= limit
         assert len(rows) == 1 or len(answer.content) <= page_bytes_max + ENVELOPE_BYTES
         pages.append(rows)
-        assert len(pages) <= 2 * ROWS, "the rows come to an end"
+        assert len(pages) <= 2 * ROWS, "the pages do not end"
         following = page["next"]
     return pages
 
@@ -104,7 +104,7 @@ def pages_of(client: Client, name: str, page_bytes_max: int, limit: int, headers
 def test_following_next_gives_the_rows_of_one_large_page(
     filled: Client, headers: dict[str, str], name: str, page_bytes_max: int, limit: int
 ) -> None:
-    # A page has at least one row, but no state that is larger than a page.
+    # A page has at least one row of any size, but the server refuses a state that is larger than a page.
     smallest = 9000 if name == "versions with states" else 0
     [large] = pages_of(filled, name, 10**6, 50, headers)
     pages = pages_of(filled, name, page_bytes_max + smallest, limit, headers)
@@ -114,7 +114,7 @@ def test_following_next_gives_the_rows_of_one_large_page(
 
 @pytest.fixture
 def loads(monkeypatch: pytest.MonkeyPatch) -> list[bytes]:
-    """What is loaded of values, as it is."""
+    """The stored values that the test loads, in order."""
     loaded: list[bytes] = []
     load = Values.load
 
@@ -128,7 +128,7 @@ def loads(monkeypatch: pytest.MonkeyPatch) -> list[bytes]:
 
 @pytest.fixture
 def notes() -> Iterator[Client]:
-    """A document of twelve values of 2,000 bytes, and pages of 7,000."""
+    """A client of a server with pages of 7,000 bytes, and a document of twelve values of 2,000 bytes."""
     with serving(Application(limits=ServerLimits(page_bytes_max=7000))) as client:
         client.put(BUDGET)
         for number in range(12):
@@ -216,7 +216,7 @@ ADA, BOB = ({"Authorization": f"Bearer {name}"} for name in ("ada", "bob"))
 
 @pytest.fixture
 def shared() -> Iterator[Client]:
-    """A server of two principals, each with a share of 8,000 bytes of answers. A page has 3,000."""
+    """A server with two principals, each with a share of 8,000 bytes of responses. A page has 3,000 bytes."""
     limits = ServerLimits(
         page_bytes_max=3000, answer_bytes_of_principal_max=8000, answer_bytes_in_flight_max=14_000, threads=2
     )

@@ -1,4 +1,4 @@
-"""Shares: nobody takes all of what the process has."""
+"""Shares: no principal or organisation can use up a budget of the process."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""No kind of call stalls another: where a pool has no free thread, only the calls that need that pool are refused."""
+"""Pools are independent: if one has no free thread, the server refuses only the calls that need that pool."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ ASKED_WITHOUT_TOKEN = ("health", "page")
 
 @pytest.fixture
 def guarded() -> Iterator[Client]:
-    """A server whose token is checked by a function that may block, with routes of an application."""
+    """A client of a server whose token check may block, with two routes of an application."""
     limits = ServerLimits(threads=2, call_wait_seconds_max=0.02)
     with serving(Application(authenticate=known, routes=[own, looked_up], limits=limits)) as client:
         for path in (BUDGET, LOG):
@@ -76,7 +76,7 @@ def guarded() -> Iterator[Client]:
 
 @contextmanager
 def held(client: Client, name: str) -> Iterator[None]:
-    """All threads of a pool are taken by functions that do not return."""
+    """Occupy all threads of a pool until the end of the block."""
     service: Service = client.app.state.service
     pool: Pool = getattr(service.pools, name)
     gate = threading.Event()
@@ -129,7 +129,7 @@ def test_the_threads_of_each_pool_are_in_the_metrics(guarded: Client) -> None:
 
 
 class SlowStore:
-    """A store whose organisations are listed when it is let, or not at all."""
+    """A store that lists its organisations only after `gate` opens, and then fails if `error` is set."""
 
     def __init__(self) -> None:
         self.clock = ManualClock()

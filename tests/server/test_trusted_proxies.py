@@ -1,4 +1,4 @@
-"""Behind a proxy that is trusted each caller has its own address; of anybody else the header means nothing."""
+"""Behind a trusted proxy each caller has its own address. The server ignores the header of any other peer."""
 
 from __future__ import annotations
 
@@ -79,7 +79,7 @@ def test_without_authentication_a_caller_from_another_machine_is_refused_behind_
 
 
 def ask_all(folder: Path, application: Application) -> tuple[list[int], list[str]]:
-    """Three requests of one caller and one of another, by the proxy: their statuses, and addresses in the log."""
+    """Send three requests of one caller and one of another via the proxy; return the statuses and logged addresses."""
     store = open_store("memory:")
     log = LineLog(str(folder / "access"), store.environment.clock, 1000)
     app = create_app(store, application, audit=Audit(store.environment.clock, log))
@@ -93,7 +93,7 @@ def ask_all(folder: Path, application: Application) -> tuple[list[int], list[str
 
 
 async def ask(app: Any, forwarded: str, peer: str = PROXY) -> int:
-    """The status of a list of documents, asked with a token that is not known."""
+    """Return the status of a request for the list of documents with an unknown token."""
     sent: list[Any] = []
 
     async def receive() -> Any:

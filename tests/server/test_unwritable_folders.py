@@ -1,4 +1,4 @@
-"""Folders that are full or read-only: a typed error says so, reads go on, and writes too once there is room again."""
+"""Full or read-only folders: writes fail with a typed error, reads work, and writes work again after a repair."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from tests.server.api import BUDGET, Client, mutation, problem, push, serving
 
 ACME = "/v1/organisations/acme"
 LARGE = b"x" * 3_000_000
-"""A body that waits in a temporary file, both ways."""
+"""A body so large that the server puts it into a temporary file, received or sent."""
 
 FULL = OSError(errno.ENOSPC, "No space left on device")
 READ_ONLY = OSError(errno.EROFS, "Read-only file system")
@@ -29,14 +29,14 @@ GONE = FileNotFoundError(errno.ENOENT, "No usable temporary directory found")
 
 
 class Served:
-    """A server on a store in a folder."""
+    """A client of a server, and its store in a folder."""
 
     def __init__(self, client: Client, store: Store) -> None:
         self.client = client
         self.store = store
 
     def writes(self, name: str) -> dict[str, Any]:
-        """One write of each kind, with a name that no other call used."""
+        """Send one write of each kind, and return the responses. ``name`` must be new."""
         small, large = (mutation(name + size, 1, key=f"cells/{name}{size}", value=size) for size in ("a", "b"))
         large["args"]["value"] = os.urandom(150_000).hex()
         facts = {"events": [{"type": "said", "data": name}]}
@@ -68,7 +68,7 @@ def served(tmp_path: Path) -> Iterator[Served]:
 
 @contextmanager
 def unwritable(store: Store, pragma: str, refuses: int, allows: int, error: OSError) -> Iterator[None]:
-    """Have the store's database and its files refuse every write, as SQLite and the system would."""
+    """Make the database and the files of the store refuse writes until the end of the block, as a full disk does."""
     index = store.environment.index
     assert isinstance(index, SqliteIndex)
     connection = index._file._writer._connection
@@ -113,7 +113,7 @@ def test_a_full_data_folder_is_storage_full_until_there_is_room_again(served: Se
 
 
 def fill(served: Served) -> None:
-    """Use the free pages that the database still has."""
+    """Create documents until the database has no free page."""
     for number in range(1000):
         if served.client.put(f"{ACME}/documents/more-{number}").status_code == 503:
             return
@@ -145,7 +145,7 @@ def test_a_disk_that_is_full_once_the_last_bytes_are_written_is_507(
     client: Client, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     class Late(io.BytesIO):
-        """A file whose last bytes are written when it is read from the beginning."""
+        """A file that finds the disk full when it writes its buffer: on a seek to the beginning, or on close."""
 
         def seek(self, position: int, whence: int = 0) -> int:
             if not position:

@@ -1,4 +1,4 @@
-"""The web server with real sockets: what callers hold of it, and for how long."""
+"""The web server with real sockets: which resources callers hold, and for how long."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ from tests.server.web_servers import HOST, RunningServer, connect, read_all, unt
 
 HALF_HEAD = b"GET /health HTTP/1.1\r\n" + HOST + b"X-a: "
 SHORT = ServerLimits(request_head_seconds_max=0.2, answer_silence_seconds_max=0.2)
-# Serves as `stratalog serve` does, in a process whose descriptors are few.
+# Runs the command line in a process with few file descriptors.
 WITH_FEW_DESCRIPTORS = """
 import resource, sys
 resource.setrlimit(resource.RLIMIT_NOFILE, (int(sys.argv[1]), int(sys.argv[2])))
@@ -66,7 +66,7 @@ def test_sockets_of_one_address_on_which_nobody_is_known_leave_room_for_another(
         ours = held.enter_context(connect(running.port, source="127.1.0.1"))
         ours.sendall(asked)
         assert ours.recv(12) == b"HTTP/1.1 201"
-        # A quarter of 8: the one on which ada asked counts for her address no more.
+        # An address may hold a quarter of the 8. Ada's connection counts for her as a principal, not for her address.
         for _ in range(2):
             held.enter_context(connect(running.port, source="127.1.0.1")).sendall(HALF_HEAD)
         until(lambda: running.connections == 3)
@@ -122,7 +122,7 @@ def test_half_heads_hold_their_connections_for_a_moment_only() -> None:
 def test_pipelining_callers_who_read_nothing_hold_little_and_are_dropped(tmp_path: Path) -> None:
     (tmp_path / "large.js").write_bytes(b"x" * 3_000_000)
     requests = (b"GET /web/test/large.js HTTP/1.1\r\n" + HOST + b"\r\n") * 60
-    # This test asks without a pause until the others are dropped.
+    # The test itself sends requests without a pause, until the server has dropped the others.
     limits = ServerLimits(answer_silence_seconds_max=2, rate_requests_burst=1_000_000)
     with web_server(limits, pages=tmp_path) as running, ExitStack() as held:
         for _ in range(50):
@@ -206,7 +206,7 @@ def test_a_flood_of_what_is_no_http_writes_a_line_a_second() -> None:
 def test_where_descriptors_run_out_the_server_waits_and_says_so_once_a_second(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
-    """Other code took all descriptors. The system then says that a connection waits, and gives out none."""
+    """Other code holds all descriptors: the system reports a waiting connection, but `accept` fails."""
     tries: list[float] = []
 
     class Exhausted(socket.socket):

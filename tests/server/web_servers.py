@@ -23,7 +23,7 @@ HOST = b"Host: 127.0.0.1\r\n"
 
 
 class RunningServer:
-    """A server, and the port that it listens at."""
+    """A web server and its port."""
 
     def __init__(self, server: WebServer, port: int) -> None:
         self.server = server
@@ -31,11 +31,11 @@ class RunningServer:
 
     @property
     def connections(self) -> int:
-        """How many connections it has."""
+        """The number of open connections."""
         return self.server.connections.budget.used
 
     def answer(self, request: bytes = b"GET /health HTTP/1.1\r\n" + HOST + b"Connection: close\r\n\r\n") -> bytes:
-        """What it answers until it closes the connection."""
+        """Send a request, and return all bytes until the server closes the connection."""
         with connect(self.port) as caller:
             caller.sendall(request)
             return read_all(caller)
@@ -49,7 +49,7 @@ def web_server(
     authenticate: Authenticate | None = None,
     trusted_proxies: tuple[str, ...] = (),
 ) -> Iterator[RunningServer]:
-    """A server of a store in memory until the end of the block."""
+    """Run a server of a store in memory until the end of the block."""
     given = {"test": pages} if pages else {}
     application = Application(
         limits=limits or ServerLimits(), pages=given, authenticate=authenticate, trusted_proxies=trusted_proxies
@@ -68,7 +68,7 @@ def web_server(
 
 
 def connect(port: int, *, receive_bytes: int | None = None, source: str = "127.0.0.1") -> socket.socket:
-    """A socket that is connected from that address, with so small a buffer for what it receives."""
+    """Connect a socket from the address ``source``, with a receive buffer of ``receive_bytes``."""
     caller = socket.socket()
     caller.settimeout(SECONDS_MAX)
     caller.bind((source, 0))
@@ -79,7 +79,7 @@ def connect(port: int, *, receive_bytes: int | None = None, source: str = "127.0
 
 
 def read_all(caller: socket.socket) -> bytes:
-    """Everything until the other side closes or resets the connection."""
+    """Return all bytes until the other side closes or resets the connection."""
     pieces = []
     try:
         while piece := caller.recv(65536):
@@ -90,7 +90,7 @@ def read_all(caller: socket.socket) -> bytes:
 
 
 def until(condition: Callable[[], bool]) -> None:
-    """Wait for a condition. Raises AssertionError where it does not come true for a very long time."""
+    """Wait for a condition. Raises AssertionError after `SECONDS_MAX` seconds."""
     ends = time.monotonic() + SECONDS_MAX
     while not condition():
         assert time.monotonic() < ends, "the condition did not come true"

@@ -1,1 +1,1 @@
-"""A project of a user of Stratalog. `tests/test_user_project.py` checks its types and runs it."""
+"""A user's project on Stratalog. `tests/test_user_project.py` checks its types and runs it."""

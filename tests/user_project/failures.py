@@ -8,7 +8,7 @@ __all__ = ["reaction"]
 
 
 def reaction(error: stratalog.StratalogError) -> str:
-    """Return what the caller does next, by the kind of the error. A kind comes before the kind that it belongs to."""
+    """Return what the caller does after an error. Subclasses are matched before their base classes."""
     match error:
         case stratalog.KeyReused() | stratalog.ReservedName():
             return "choose another name"

@@ -1,4 +1,4 @@
-"""A client of the user's own that works offline, over a transport of the user's choice."""
+"""The user's own client, which works offline, with a transport that the user chose."""
 
 from __future__ import annotations
 
@@ -16,16 +16,16 @@ def count_up(url: str, path: str) -> PendingMutation:
 
 
 def own_client(url: str, token: str) -> Client:
-    """Return a client that is not started, with a token of its own."""
+    """Return a client that sends ``token`` and is not started."""
     transport: Transport = HttpTransport(url, token=lambda: token)
     return Client(transport)
 
 
 def is_reachable(client: Client) -> bool:
-    """Return whether the server answered the last request."""
+    """Return whether the last sync cycle reached the server."""
     return not isinstance(client.last_error, Unreached)
 
 
 def why_failed(failure: MutationFailure) -> str:
-    """Return the text that the user sees for a change that did not come through."""
+    """Return the text that the user sees for a failed change."""
     return f"{failure.name}: {failure.reason}"

@@ -1,4 +1,4 @@
-"""A shop on Stratalog: mutators of its own, events in a log, records with versions, a second model, maintenance."""
+"""A shop on Stratalog: its own mutators, events in a log, versioned records, a projection and maintenance."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ Report = dict[str, int]
 
 
 class FixedClock:
-    """A clock of the user's own: it fits `stratalog.Clock` by its methods."""
+    """The user's own clock. It implements the protocol `stratalog.Clock` by its methods alone."""
 
     def __init__(self) -> None:
         self.now_ms = 1_700_000_000_000
@@ -36,7 +36,7 @@ class FixedClock:
 
 
 def sell(draft: stratalog.Draft, args: Any) -> None:
-    """Take items out of the stock."""
+    """Take items out of stock. Rejects more items than there are."""
     stock = draft.get(args["key"], 0)
     if stock < args["count"]:
         raise stratalog.Rejected("out of stock")
@@ -101,7 +101,7 @@ UPCASTERS: stratalog.Upcasters = {("order", 1): rename_total}
 
 
 def follow_orders(store: stratalog.Store) -> Report:
-    """Append events to a log of the shop's own, save a state of it, and feed a second model."""
+    """Append an event to the shop's own log, save an app snapshot, and run a projection."""
     log = assert_type(store.create_log("acme", "orders", "shop", upcasters=UPCASTERS), stratalog.Log)
     entry = assert_type(log.append(stratalog.Event("order", {"total": 250})), stratalog.Entry)
     log.save_snapshot(entry.version, [b"250"])
@@ -117,7 +117,7 @@ def follow_orders(store: stratalog.Store) -> Report:
 
 
 def keep_images(store: stratalog.Store) -> Report:
-    """Store bodies with versions, many at once too, and count failures of their source."""
+    """Store versioned bodies, singly and many at once, and note a failure of their source."""
     records = assert_type(store.records("acme"), stratalog.Records)
     version = assert_type(records.put("images/apple", b"red"), stratalog.RecordVersion)
     bodies = [stratalog.NewBody(id=f"images/{name}", body=name.encode()) for name in ("pear", "plum")]
@@ -132,11 +132,11 @@ def keep_images(store: stratalog.Store) -> Report:
 
 
 def maintain(store: stratalog.Store) -> Report:
-    """Forget what is older than a year, and collect garbage."""
+    """Run maintenance, with a retention of a year for documents."""
     policy = stratalog.MaintenancePolicy(documents=stratalog.RetentionPolicy(retain_days=365))
     return read_report(stratalog.maintain(store, policy))
 
 
 def read_report(report: stratalog.MaintenanceReport) -> Report:
-    """Return the numbers of a maintenance pass that the shop shows."""
+    """Return the numbers of a maintenance report that the shop shows."""
     return {"logs": report.logs, "failed": len(report.failures)}

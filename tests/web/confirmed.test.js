@@ -6,7 +6,7 @@ import { Confirmed } from "../../src/stratalog/web/client/confirmed.js";
 const row = (id, args = null) => ({ tabLease: "a", sequence: id, id, name: "put", args });
 const ids = (rows) => rows.map(({ id }) => id);
 
-test("those that a branch lost are named once, and the others stay", () => {
+test("mutations of a lost branch are returned once, and the others stay", () => {
   const confirmed = new Confirmed([1, 2, 3, 4, 5, 6].map((id) => row(id)));
   const ranges = [
     [1, 3],
@@ -17,7 +17,7 @@ test("those that a branch lost are named once, and the others stay", () => {
   assert.deepEqual(ids(confirmed.rows), [1, 4, 6]);
 });
 
-test("the newest thousand are remembered", () => {
+test("the newest thousand mutations are kept", () => {
   const confirmed = new Confirmed();
   const rows = Array.from({ length: 1003 }, (_, index) => row(index + 1));
   assert.deepEqual(confirmed.add(rows.slice(0, 1000)), []);
@@ -25,7 +25,7 @@ test("the newest thousand are remembered", () => {
   assert.equal(confirmed.rows.length, 1000);
 });
 
-test("of large ones as many as are 16 MiB together", () => {
+test("the newest mutations are kept up to 16 MiB of arguments", () => {
   const large = "x".repeat(6 * 1024 * 1024);
   const confirmed = new Confirmed([row(1, large)]);
   assert.deepEqual(confirmed.add([row(2, large)]), []);

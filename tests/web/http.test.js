@@ -9,7 +9,7 @@ afterEach(() => {
   globalThis.fetch = fetch;
 });
 
-/** Where live connections go after an answer with this header. */
+/** Return the address of live connections after an answer with this header. */
 async function heeded(origin, header, status = 200) {
   const headers = header === undefined ? {} : { "Stratalog-Live": header };
   globalThis.fetch = async () => new Response("{}", { status, headers });
@@ -18,24 +18,24 @@ async function heeded(origin, header, status = 200) {
   return http.live();
 }
 
-test("without another word a client listens beside its document", async () => {
+test("by default a client listens below the path of its document", async () => {
   const own = { url: `wss://api.example${DOCUMENT}/live` };
   assert.deepEqual(await heeded("https://api.example"), own);
   assert.deepEqual(new Http(`https://api.example${DOCUMENT}`).live(), own);
 });
 
-test("it listens where an answer says, and names its document there", async () => {
+test("a client listens at the address in the header, and names its document there", async () => {
   const live = { url: "wss://sockets.example/live", document: "acme/plan%2F2" };
   assert.deepEqual(await heeded("https://api.example", live.url), live);
 });
 
-test("the token goes nowhere in the clear, unless the requests themselves do", async () => {
+test("the token is not sent unencrypted, unless the requests are unencrypted too", async () => {
   const clear = "ws://sockets.example/live";
   assert.equal((await heeded("https://api.example", clear)).url, `wss://api.example${DOCUMENT}/live`);
   assert.equal((await heeded("http://127.0.0.1:8000", clear)).url, clear);
 });
 
-test("what is no address of a WebSocket is not followed, nor what a refusal says", async () => {
+test("a header without the address of a WebSocket is ignored, and so is the header of an error", async () => {
   for (const header of ["", "https://sockets.example/live", "javascript:alert(1)", "x wss://sockets.example"]) {
     assert.equal((await heeded("https://api.example", header)).url, `wss://api.example${DOCUMENT}/live`);
   }

@@ -7,7 +7,7 @@ import { Live } from "../../src/stratalog/web/client/live.js";
 const { fetch, WebSocket } = globalThis;
 afterEach(() => Object.assign(globalThis, { fetch, WebSocket }));
 
-/** Sockets that are opened from now on, the newest last. */
+/** Replace `WebSocket`, and return the list of sockets that are opened from now on. */
 function sockets() {
   const opened = [];
   globalThis.WebSocket = /** @type {any} */ (class {
@@ -35,7 +35,7 @@ const turns = async () => {
   for (let turn = 0; turn < 20; turn += 1) await Promise.resolve();
 };
 
-test("presence is the whole and then what changed, with the principals that the server knows", async () => {
+test("presence comes complete and then as changes, with the principals that the server knows", async () => {
   const opened = sockets();
   const live = new Live(() => ({ url: "ws://a" }), () => "", { onPoke() {}, onPresence() {} });
   live.start();
@@ -55,7 +55,7 @@ test("presence is the whole and then what changed, with the principals that the 
   live.stop();
 });
 
-test("an invalid token is offered once, and again when somebody hurries or there is another", async () => {
+test("an invalid token is sent once, and again after hurry(); another token is sent", async () => {
   const opened = sockets();
   let token = "wrong";
   const live = new Live(() => ({ url: "ws://a" }), () => token, { onPoke() {}, onPresence() {} });
@@ -84,7 +84,7 @@ test("an invalid token is offered once, and again when somebody hurries or there
   live.stop();
 });
 
-test("a request with a token that was refused is not sent again, and fails as before", async () => {
+test("a refused token is not sent again: the request fails with the same error", async () => {
   let asked = 0;
   let token = "wrong";
   globalThis.fetch = async () => {

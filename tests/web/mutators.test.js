@@ -1,4 +1,4 @@
-// One table of cases holds the stock mutators of both languages: here the browser's.
+// One table of cases tests the built-in mutators of both languages, here those in JavaScript.
 
 import assert from "node:assert/strict";
 import { readFileSync } from "node:fs";

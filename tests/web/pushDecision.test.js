@@ -17,7 +17,7 @@ function decide(batch, ...outcomes) {
   );
 }
 
-test("what is committed is told with its outcome", () => {
+test("committed mutations are returned with their outcomes", () => {
   const batch = [waiting(1), waiting(2), waiting(3)];
   const { committed, reset } = decide(
     batch,
@@ -36,7 +36,7 @@ test("what is committed is told with its outcome", () => {
   assert.equal(reset, undefined);
 });
 
-test("a gap says from where to send again", () => {
+test("a gap gives the id from which to send again", () => {
   const { resendFrom } = decide(
     [waiting(4), waiting(5), waiting(6)],
     outcome(4, "seen"),
@@ -46,7 +46,7 @@ test("a gap says from where to send again", () => {
   assert.equal(resendFrom, 4);
 });
 
-test("a gap before all that waits means that the server lost what it had confirmed: a pull comes first", () => {
+test("a gap before all pending mutations means that the server lost confirmed ones: a pull comes first", () => {
   const batch = [waiting(4, OPEN), waiting(5, OPEN)];
   const decision = decide(batch, outcome(4, "gap", { expected: 2 }), outcome(5, "gap", { expected: 2 }));
   assert.equal(decision.isBehind, true);
@@ -54,38 +54,38 @@ test("a gap before all that waits means that the server lost what it had confirm
   assert.ok(batch.every(decision.uncommitted));
 });
 
-test("to a client that the server does not know a pull comes first, too", () => {
+test("a client that the server does not know also pulls first", () => {
   const batch = [waiting(1, OPEN), waiting(2, REFUSED), waiting(3, NEVER)];
   const { isBehind, reset, uncommitted } = decide(batch, ...batch.map(({ id }) => outcome(id, "unknown-client")));
   assert.deepEqual([isBehind, reset], [true, undefined]);
   assert.deepEqual(batch.map(uncommitted), [false, true, true]);
 });
 
-test("a refused client goes on as another, and sends again only what was certainly not committed", () => {
+test("a refused client takes another id, and sends again only mutations that were certainly not committed", () => {
   const batch = [waiting(1, OPEN), waiting(2, REFUSED), waiting(3, NEVER)];
   const { reset, uncommitted } = decide(batch, ...batch.map(({ id }) => outcome(id, "collected")));
   assert.equal(reset, true);
   assert.deepEqual(batch.map(uncommitted), [false, true, true]);
 });
 
-test("a number that holds another payload was never this mutation's", () => {
+test("a mismatch means that the mutation was not committed", () => {
   const batch = [waiting(1, OPEN)];
   assert.equal(decide(batch, outcome(1, "mismatch")).uncommitted(batch[0]), true);
 });
 
-test("an answer about other mutations is believed in nothing", () => {
+test("an answer about other mutations is corrupt", () => {
   assert.throws(() => decide([waiting(1)], outcome(2, "applied")), { code: "corrupt" });
   assert.throws(() => decide([waiting(2)], outcome(2, "gap", { expected: 2 })), { code: "corrupt" });
 });
 
-test("pauses double up to a cap, by chance, and last as long as the server asked", () => {
+test("pauses double up to a cap, with jitter, and are not shorter than the server asked", () => {
   const bounds = { firstMs: 100, limitMs: 30_000 };
   const pauses = [1, 2, 3, 20].map((failures) => pauseMs(failures, { ...bounds, random: () => 0.5 }));
   assert.deepEqual(pauses, [50, 100, 200, 15_000]);
   assert.equal(pauseMs(1, { ...bounds, random: () => 0, retryAfter: 7 }), 7000);
 });
 
-test("what is queued is not looked at further: a worker will apply it", () => {
+test("a queued push has no outcomes yet", () => {
   const { queued, committed } = interpretPush("me", [waiting(1)], [NEVER], { outcomes: [], queued: true }, waiting(1));
   assert.equal(queued, true);
   assert.deepEqual(committed, []);

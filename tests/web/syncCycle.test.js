@@ -5,7 +5,7 @@ import { Local } from "../../src/stratalog/web/client/local.js";
 import { SyncCycle } from "../../src/stratalog/web/client/syncCycle.js";
 import { StratalogError } from "../../src/stratalog/web/client/errors.js";
 
-/** A store that takes everything, until `fails` is set. */
+/** A database that accepts every write until `fails` is set. */
 class Database {
   fails = false;
 
@@ -32,7 +32,7 @@ function newLocal(database, known = null) {
   return new Local(database, { tabLease: "t", sequence: 0, cookie: known, client: "me", group: "g", next: 1 });
 }
 
-/** A cycle on a server that answers with `answers`; `asked` is what it was asked. */
+/** A sync cycle with a server that gives `answers`. `asked` lists the requests to it. */
 function newCycle(local, answers) {
   const asked = [];
   const settle = async (change) => {
@@ -45,7 +45,7 @@ function newCycle(local, answers) {
   return { asked, cycle: new SyncCycle({ local, settle, note() {} }, { request }) };
 }
 
-/** A client at version 1 whose mutation was sent, and not answered. */
+/** A client at version 1 with a mutation that was sent, and whose answer is missing. */
 async function withOneSent() {
   const asked = cookie(1);
   const local = newLocal(new Database(), asked);
@@ -55,7 +55,7 @@ async function withOneSent() {
   return { local, asked };
 }
 
-test("after a push that is refused a pull brings what is new", async () => {
+test("after a refused push the client still pulls", async () => {
   const local = newLocal(new Database());
   await local.add("put", { key: "mine", value: 1 }).durable;
   let version = 0;
@@ -70,7 +70,7 @@ test("after a push that is refused a pull brings what is new", async () => {
   assert.equal(local.state.value("theirs"), 2);
 });
 
-test("what is committed counts as applied only as far back as rejections are told", async () => {
+test("a committed mutation counts as applied only while the server still reports rejections", async () => {
   for (const [version, status] of [
     [1001, "applied"],
     [1002, "unknown"],
@@ -84,7 +84,7 @@ test("what is committed counts as applied only as far back as rejections are tol
   }
 });
 
-test("a copy of the former document that does not know the client is not taken for its heir", async () => {
+test("at a copy that does not know the client, a sent mutation is unknown and the id changes", async () => {
   const { local, asked } = await withOneSent();
   const answer = pulled(7, { cookie: cookie(7, "elsewhere"), patch: [{ op: "clear" }] });
   const { settled } = local.apply(asked, answer);
@@ -96,7 +96,7 @@ test("a copy of the former document that does not know the client is not taken f
   assert.deepEqual(local.pending, []);
 });
 
-test("a client that cannot keep any more sends nothing, however often it tries", async () => {
+test("a client that cannot write its store sends nothing, however often it tries", async () => {
   const database = new Database();
   const local = newLocal(database, cookie(1));
   await local.add("put", { key: "k", value: 1 }).durable;

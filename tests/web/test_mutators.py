@@ -1,4 +1,4 @@
-"""One table of cases holds the stock mutators of both languages: here the server's."""
+"""One table of cases tests the built-in mutators of both languages, here those in Python."""
 
 from __future__ import annotations
 

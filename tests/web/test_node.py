@@ -1,4 +1,4 @@
-"""The parts of the browser client that need no browser, tested by Node's own test runner."""
+"""Tests of the browser client that need no browser, run by Node's test runner."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The scripts keep the measure and the words that the rest of the code keeps, and the lint sees all of them."""
+"""Scripts follow the code's limits of length and its words, and the linter's settings include every script."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ PROPERTY = re.compile(r"--([\w-]+):")
 
 CHECKED = ROOT / "scripts" / "javascript" / "tsconfig.json"
 MADE = {"build", "data", "dist", "htmlcov", "node_modules"}
-"""Folders that commands of ours make."""
+"""Folders that our commands create."""
 
 TEXT_OR_COMMENT = re.compile(r"""("[^"\n]*"|'[^'\n]*')|//[^\n]*|/\*.*?\*/""", re.DOTALL)
 TEMPLATE = r"`(?:[^`$\\]|\\.|\$(?!\{)|\$\{(?:[^{}`]|\{[^{}`]*\})*\})*`"
@@ -34,7 +34,7 @@ PROSE = re.compile(rf"{PATTERN}|{TEXT_OR_COMMENT.pattern}|(?P<template>{TEMPLATE
 IN_TEMPLATE = re.compile(r"\$\{((?:[^{}`]|\{[^{}`]*\})*)\}")
 STORY = re.compile(r"^  async \w+\((?:base|browser)?\) \{$", re.MULTILINE)
 FIXED_NAME = re.compile(r"\w*NotFound\b")
-"""What Replicache calls when it finds no state."""
+"""A callback of Replicache with a fixed name."""
 
 
 @pytest.mark.parametrize("path", SCRIPTS, ids=short_name)
@@ -117,7 +117,7 @@ def test_a_script_in_another_folder_would_be_noticed(name: str) -> None:
 
 
 def unchecked(paths: Iterable[Path]) -> list[str]:
-    """The scripts that no pattern of the settings includes. A pattern is a folder, and `**/*` with a suffix."""
+    """Return the scripts that no pattern of the settings includes. A pattern is a folder, `**/*` and a suffix."""
     patterns = [pattern.split("**/*") for pattern in json.loads(CHECKED.read_text())["include"]]
     included = [((CHECKED.parent / folder).resolve(), suffix) for folder, suffix in patterns]
     return [short_name(path) for path in paths if not any(is_in(path, *pattern) for pattern in included)]
@@ -128,15 +128,15 @@ def is_in(path: Path, folder: Path, suffix: str) -> bool:
 
 
 def retired_words(text: str) -> set[str]:
-    """The retired words among the identifiers, and in texts of one word, which name events and states."""
+    """Return the retired words in identifiers, and in strings of one word, which name events and states."""
     code = TEXT_OR_COMMENT.sub(lambda found: one_word(found[1] or ""), text)
     return RETIRED & {word.lower() for word in WORD.findall(code)}
 
 
 def retired_names(text: str) -> set[str]:
-    """The retired names among the identifiers, also of those within templates. The names of stories are exempt."""
+    """Return the retired names in identifiers, also inside template literals. Names of stories are exempt."""
     code = STORY.sub("", text)
-    # A template in a template needs a further pass.
+    # A template literal inside another needs one more pass.
     while (rest := PROSE.sub(expressions, code)) != code:
         code = rest
     return RETIRED_NAMES & {word.lower() for word in WORD.findall(FIXED_NAME.sub("", code))}

@@ -11,17 +11,17 @@ const mutation = (name, args, before, after) => ({
 });
 const undone = (current, ...made) => inverse(mutation(...made), () => current, true);
 
-test("a new key goes, and a former value comes back", () => {
+test("undo deletes a new key, and restores a former value", () => {
   assert.deepEqual(undone(1, "put", {}, undefined, 1), [["del", { key: "a" }]]);
   assert.deepEqual(undone(undefined, "del", {}, 1, undefined), [["put", { key: "a", value: 1 }]]);
 });
 
-test("what was counted is counted back, whatever was counted since", () => {
+test("undo of a count subtracts it, whatever was counted since", () => {
   assert.deepEqual(undone(9, "inc", { key: "a", by: 2 }, 1, 3), [["inc", { key: "a", by: -2 }]]);
   assert.deepEqual(undone(9, "inc", { key: "a" }, 1, 2), [["inc", { key: "a", by: -1 }]]);
 });
 
-test("of an object only the members that changed go back", () => {
+test("undo restores only the members of an object that the mutation changed", () => {
   const [before, after] = [
     { x: 1, z: 0 },
     { x: 2, y: 3, z: 0 },
@@ -30,17 +30,17 @@ test("of an object only the members that changed go back", () => {
   assert.deepEqual(undone({ ...after, z: 7 }, "put", {}, before, after), [["patch", { key: "a", merge }]]);
 });
 
-test("somebody's later change is not undone", () => {
+test("a later change is not undone", () => {
   const changed = { name: "Rejected", reason: "the key has changed since: key=a" };
   assert.throws(() => undone(3, "put", {}, 1, 2), changed);
   assert.throws(() => undone({ x: 3 }, "put", {}, { x: 1 }, { x: 2 }), changed);
 });
 
-test("what had no effect cannot be undone", () => {
+test("a mutation without effect cannot be undone", () => {
   assert.throws(() => undone(1, "put", {}, 1, 1), { reason: "the mutation had no effect" });
 });
 
-test("what is lost is not undone", () => {
+test("a lost mutation cannot be undone", () => {
   const lost = { ...mutation("inc", { key: "a" }, 1, 2), status: "lost" };
   assert.throws(() => inverse(lost, () => 1, true), { reason: "the mutation is lost" });
 });

@@ -4,13 +4,13 @@ import { test } from "node:test";
 import { Draft, State } from "../../src/stratalog/web/client/draft.js";
 import { canonical, compare, decode, encode } from "../../src/stratalog/web/client/values.js";
 
-test("keys come in order of code points, as the server has them", () => {
+test("keys are in order of code points, as on the server", () => {
   const keys = ["a", "\u{1F600}", "\uFF5E", "\uE000", "\uD7FF", "Z", "é", "a/b", ""];
   const byPoint = (left, right) => Buffer.compare(Buffer.from(left), Buffer.from(right));
   assert.deepEqual([...keys].sort(compare), [...keys].sort(byPoint));
 });
 
-test("a scan sees the state below with the changes on top, in order", () => {
+test("a scan shows the state with the changes of the draft, in order", () => {
   const draft = new Draft(
     new State(
       new Map([
@@ -32,7 +32,7 @@ test("a scan sees the state below with the changes on top, in order", () => {
   assert.deepEqual(draft.keys("x"), ["x"]);
 });
 
-test("what is given out cannot be changed", () => {
+test("a canonical value cannot be changed", () => {
   const value = canonical({ list: [1, { deep: true }] });
   assert.throws(() => (value.list[1].deep = false), TypeError);
 });
@@ -57,7 +57,7 @@ test("a value may be nested 64 deep and no deeper", () => {
   assert.throws(() => canonical(nested(65)), { code: "limit-exceeded" });
 });
 
-test("equal values have equal texts, and come back from them", () => {
+test("equal values have equal texts, from which they are decoded again", () => {
   const value = { b: [1, -0, 1e21, 2 ** 53], a: new Uint8Array([0, 255]), $x: { $y: 1 } };
   const text = encode(canonical(value));
   assert.equal(text, '{"$x":{"$$y":1},"a":{"$bytes":"AP8="},"b":[1,0,1e+21,9.007199254740992e+15]}');

@@ -1,5 +1,5 @@
-// What docs/guides/collaborative-app.md tells its reader to do: `node guide.mjs URL CHROMIUM`. A line on standard input
-// says that the kitchen has added its coffee.
+// The steps of docs/guides/collaborative-app.md: `node guide.mjs URL CHROMIUM`. A line on standard input means that the
+// kitchen program has added coffee.
 
 import assert from "node:assert/strict";
 import { once } from "node:events";
@@ -27,7 +27,7 @@ async function windowOf(who) {
 }
 
 const shows = (page, text) => page.waitForFunction((wanted) => document.body.innerText.includes(wanted), text);
-// The kitchen's coffee may come before it.
+// The coffee may come before the milk in the list.
 const milkOf = (page) => page.locator("li", { hasText: "milk" }).locator("input");
 const says = (page, text) => page.waitForFunction((wanted) => document.querySelector("output").value === wanted, text);
 

@@ -1,5 +1,5 @@
-// Members of sessions whose server goes back (tests/branches): the browser client in Chromium. Those of one group are
-// tabs of one profile. `node members.mjs CHROMIUM`
+// Members of sessions whose server returns to an older backup (tests/branches): the browser client in Chromium. Members
+// of one group are tabs of one profile. `node members.mjs CHROMIUM`
 
 import { chromium } from "playwright-core";
 import { answerTasks } from "../../branches/members.mjs";
@@ -16,7 +16,7 @@ async function partOfPage(url) {
   return { status: answer.status, body: await answer.text(), contentType: answer.headers.get("content-type") };
 }
 
-/** Every request of a page goes the way of its line; what the page is made of is not what a line loses. */
+/** Send a request of a page over its line. The page's own files bypass the line, which would lose some of them. */
 async function carry(route, line) {
   const request = route.request();
   const { pathname } = new URL(request.url());
@@ -31,7 +31,7 @@ async function carry(route, line) {
   }
 }
 
-/** Run in a page: the client, where later tasks find it. */
+/** Runs in a page: connect a client, and keep it in `window.tab` for later tasks. */
 async function begin(path) {
   const { BUILT_IN_MUTATORS, connect } = await import("/web/client/stratalog.js");
   const mutators = { ...BUILT_IN_MUTATORS, onlyHere: (draft, { key, item }) => draft.put(key, item) };

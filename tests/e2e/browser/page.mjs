@@ -1,14 +1,14 @@
-// Page: what stories ask the page of the movies. Its module exports the client that it is made on.
+// Page: helpers with which stories use the client of the movies page. The page's module exports its client.
 
 import assert from "node:assert/strict";
 
-/** The client that the page of the movies is made on. */
+/** The client of the movies page. */
 const clientOf = (page) => page.evaluateHandle(async () => (await import("/web/movies/movies.js")).client);
 
 /** Run a task in the page, with its client and an argument. */
 export const evaluate = async (page, task, argument) => page.evaluate(task, [await clientOf(page), argument]);
 
-/** Wait until such a task gives something true. */
+/** Wait until a task in the page returns a true value. */
 export const until = async (page, task, argument) => page.waitForFunction(task, [await clientOf(page), argument]);
 
 export const settles = (page) => until(page, ([client]) => client.pending().length === 0 && !client.lastError);

@@ -1,5 +1,5 @@
-// A session that a seed decides, run inside a page: clients that change one document while requests and answers are
-// lost, doubled and refused, and tabs end and come back. In the end all agree, and each mutation counts once.
+// A random session from a seed, run inside a page: clients change one document while requests and answers are lost,
+// doubled and refused, and while clients close and open again. In the end all agree, and each mutation counts once.
 
 export async function session(seed) {
   const { connect } = await import("/web/client/stratalog.js");
@@ -9,7 +9,7 @@ export async function session(seed) {
   const honest = window.fetch;
   let isHealed = false;
 
-  // A linear congruence: the same numbers everywhere.
+  // A linear congruential generator: a seed gives the same numbers in every browser.
   function randomOf(state) {
     return () => {
       state = (Math.imul(state, 1664525) + 1013904223) >>> 0;
@@ -33,7 +33,7 @@ export async function session(seed) {
     append: (client, name, turn) => client.mutate("append", { key: `turns/${name}`, item: turn }),
     put: (client, name, turn) => client.mutate("put", { key: "shared", value: { [name]: turn } }),
     patch: (client, name, turn) => client.mutate("patch", { key: "shared", merge: { [name]: turn, last: name } }),
-    // Impossible wherever somebody else's “shared” is an object by then.
+    // The server rejects the append if another client has made `shared` an object meanwhile.
     quarrel: (client, name) =>
       client.get("shared") === null
         ? client.mutate("append", { key: "shared", item: name })

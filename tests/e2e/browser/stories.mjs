@@ -1,6 +1,6 @@
-// What a person does in one browser or two, told to Chromium. `node stories.mjs` lists the stories;
-// `node stories.mjs URL STORY CHROMIUM FOLDER` tells one, against a server of examples/demo_sync.py's application.
-// Every wait is for a condition.
+// Stories of users in one or two browsers, run in Chromium. `node stories.mjs` lists the stories. `node stories.mjs URL
+// STORY CHROMIUM FOLDER` runs one, against a server with the application of examples/demo_sync.py. Stories wait for
+// conditions, never for a fixed time.
 
 import assert from "node:assert/strict";
 import { readFileSync } from "node:fs";
@@ -23,7 +23,7 @@ const ARGUMENTS = [
 ];
 const launching = { executablePath, args: ARGUMENTS };
 
-/** A window of a profile, with the page open and in step. */
+/** Open the page in a window of a profile, and wait until it has synchronised. */
 async function windowOf(profile) {
   const page = await profile.newPage();
   page.setDefaultTimeout(WAIT_MS);
@@ -40,7 +40,7 @@ async function inStep(page) {
   return page;
 }
 
-/** Run in a page: what formats/browser.md says of version 1, written without the client. */
+/** Runs in a page: write a store of version 1 (formats/browser.md) without the client. */
 async function writeStore([name, golden]) {
   const done = (request) => new Promise((resolve) => (request.onsuccess = () => resolve(request.result)));
   const opening = indexedDB.open(name, 1);
@@ -59,7 +59,7 @@ async function writeStore([name, golden]) {
   connection.close();
 }
 
-/** Windows of two people, who share nothing but the server. */
+/** Open windows of two users, who share only the server. */
 async function twoWindows(browser) {
   return [await windowOf(await browser.newContext()), await windowOf(await browser.newContext())];
 }
@@ -284,9 +284,9 @@ const stories = {
       for (let times = 0; times < 7; times++) await client.mutate("inc", { key: "count/left" });
     });
     await leaving.close();
-    // Chromium releases the lock of a closed tab a little later. Until then nobody may take what the tab left.
+    // Chromium releases the lock of a closed tab a little later. Until then no other tab may take over its mutations.
     await until(staying, async () => (await navigator.locks.query()).held.length <= 2);
-    // Neither has anything of its own to push. What they push first does not arrive.
+    // Neither tab has mutations of its own to push. Their first two pushes are lost.
     let pushes = 0;
     const lose = (route) => (++pushes <= 2 ? route.abort() : route.continue());
     await Promise.all([staying, bystander].map((tab) => tab.route("**/push", lose)));

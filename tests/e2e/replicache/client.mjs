@@ -1,4 +1,4 @@
-// What every story stands on: the unmodified client with a storage of its own, and a network that can be cut.
+// Helpers of every story: the unmodified client with its own storage, and a network that a story can cut.
 import 'fake-indexeddb/auto';
 import {isDeepStrictEqual} from 'node:util';
 import {Replicache} from 'replicache';
@@ -6,7 +6,7 @@ import {Replicache} from 'replicache';
 const WAIT_MS = 15_000;
 const realFetch = globalThis.fetch;
 
-// What happens to requests, by the client's name: "up", "down", or "deaf": the server hears, its answers are lost.
+// The network by client name: "up", "down", or "deaf", where requests arrive but answers are lost.
 const lines = new Map();
 export const requests = [];
 
@@ -27,7 +27,7 @@ globalThis.fetch = async request => {
 
 export const cut = (name, line) => lines.set(name, line);
 
-// The same rules as the server's stock mutators, and one the server knows nothing of.
+// The same rules as the server's built-in mutators, and one mutator that the server does not have.
 export const mutators = {
   put: (tx, {key, value}) => tx.set(key, value),
   del: (tx, {key}) => tx.del(key),
@@ -80,11 +80,11 @@ export const settles = (client, expected) =>
     return settled(client, expected);
   }, `${client.name} shows ${JSON.stringify(expected)}`);
 
-// The same by pokes alone.
+// Wait for the same without pulls by the story: only pokes make the client pull.
 export const isBrought = (client, expected) =>
   until(() => settled(client, expected), `${client.name} was brought ${JSON.stringify(expected)}`);
 
-// What is in memory is written down when the client is idle; only then a reload finds it.
+// The client writes its memory to storage when it is idle. Only then does a reload find it.
 export const isStored = (client, text) =>
   until(async () => (await storedText(client.idbName)).includes(text), `${client.name} keeps ${text}`);
 
@@ -102,7 +102,7 @@ const storedText = name =>
     };
   });
 
-// Pull whenever the server says that something is new.
+// Pull at every event of the server.
 export async function listen(base, client) {
   const answer = await realFetch(`${base}/events`);
   if (!answer.ok) {

@@ -1,5 +1,5 @@
-// Members of sessions whose server goes back (tests/branches): the unmodified Replicache client, and the browser client
-// in Node. Both have the same storage; the browser client has locks that are made here.
+// Members of sessions whose server returns to an older backup (tests/branches): the unmodified Replicache client, and
+// the browser client in Node. Both use the same kind of storage. This file provides the browser client's locks.
 import 'fake-indexeddb/auto';
 import {Replicache} from 'replicache';
 import {BUILT_IN_MUTATORS, connect} from '../../../src/stratalog/web/client/stratalog.js';
@@ -29,10 +29,10 @@ Object.defineProperty(globalThis, 'navigator', {
   },
 });
 
-// What a page has and Node has not; nobody goes online here.
+// The browser client calls this when it closes, and Node lacks it. No member goes online.
 globalThis.removeEventListener = () => undefined;
 
-// A request names its member: Replicache's in the query, the browser client's as its token.
+// A request names its member: Replicache's in its query, the browser client's in its token.
 globalThis.fetch = async (input, options) => {
   const request = new Request(input, options);
   const {pathname, searchParams} = new URL(request.url);
@@ -99,7 +99,7 @@ async function openBrowserClient({member, group, path}) {
     },
     async restart() {
       client.close();
-      // The lease is free a moment later.
+      // The closed client releases its tab lease a moment later.
       await new Promise(resolve => setTimeout(resolve));
       client = await open();
     },

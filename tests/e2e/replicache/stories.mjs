@@ -1,4 +1,4 @@
-// Stories told with the real client: `node stories.mjs URL STORY`, against a new, empty document. Ends with 0 or fails.
+// Stories of the real client: `node stories.mjs URL STORY` runs one against a new, empty document.
 import assert from 'node:assert/strict';
 import {isDeepStrictEqual} from 'node:util';
 import {

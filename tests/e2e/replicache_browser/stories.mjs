@@ -1,5 +1,5 @@
-// What people do in windows whose pages stand on the real Replicache client. `node stories.mjs` lists the stories;
-// `node stories.mjs URL STORY CHROMIUM` tells one, against a new, empty document. Every wait is for a condition.
+// Stories of users in windows with the real Replicache client. `node stories.mjs` lists the stories. `node stories.mjs
+// URL STORY CHROMIUM` runs one against a new, empty document. Stories wait for conditions, never for a fixed time.
 
 import assert from "node:assert/strict";
 import { createRequire } from "node:module";
@@ -11,7 +11,7 @@ const WAIT_MS = 60_000;
 const PUSHES = "**/replicache/push";
 const PULLS = "**/replicache/pull";
 
-/** A window of a profile, with the page open and the client there. */
+/** Open the page in a window of a profile, and wait until it shows a state. */
 async function windowOf(profile, hints = "events", release = "first") {
   const page = await profile.newPage();
   page.setDefaultTimeout(WAIT_MS);
@@ -24,13 +24,13 @@ async function windowOf(profile, hints = "events", release = "first") {
   return page;
 }
 
-/** What Playwright has for this takes the promise of an answer for a yes. */
+/** Wait for a condition that returns a promise. Playwright's own function would take the promise as true. */
 async function until(page, condition, given) {
   const end = Date.now() + WAIT_MS;
   while (!(await evaluate(page, condition, given))) assert.ok(Date.now() < end, `waited in vain until ${condition}`);
 }
 
-/** Windows of two people, who share nothing but the server. */
+/** Open windows of two users, who share only the server. */
 async function twoWindows(browser) {
   return [await windowOf(await browser.newContext()), await windowOf(await browser.newContext(), "live")];
 }
@@ -53,7 +53,7 @@ const settles = (page) => until(page, async ([client]) => (await client.experime
 const clientOf = (page) => evaluate(page, ([client]) => client.clientID);
 const groupOf = (page) => evaluate(page, ([client]) => client.clientGroupID);
 
-/** Everybody comes to show `expected`, nothing is pending, and it is what the server has. */
+/** Wait until each page shows `expected` with nothing pending, and check that the server has the same state. */
 async function agree(expected, ...pages) {
   for (const page of pages) {
     await shows(page, expected);
@@ -63,7 +63,7 @@ async function agree(expected, ...pages) {
   assert.deepEqual(state.content, expected);
 }
 
-/** A client writes down what it has when it is idle; only then a reload finds it. */
+/** Wait until the client, which writes its memory when it is idle, has stored `text`. A reload then finds it. */
 const isStored = (page, text) =>
   until(page, async ([client, wanted]) => {
     const done = (request) => new Promise((resolve) => (request.onsuccess = () => resolve(request.result)));
@@ -76,7 +76,7 @@ const isStored = (page, text) =>
 const block = (profile, calls = PUSHES) => profile.route(calls, (route) => route.abort());
 const letGo = (profile, calls = PUSHES) => profile.unroute(calls);
 
-/** The server applies so many pushes, and cuts each one's connection instead of answering. */
+/** Have the server apply the next `number` pushes, and cut their connections instead of answering. */
 async function cutAnswers(number) {
   const set = await fetch(`${base}/control/cuts`, { method: "PUT", body: String(number) });
   assert.equal(await set.text(), String(number));

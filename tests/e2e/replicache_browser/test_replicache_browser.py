@@ -1,4 +1,4 @@
-"""The real, unmodified Replicache client in headless Chromium, on a plain page, against a real server."""
+"""Stories of the real, unmodified Replicache client on a plain page in Chromium, against a real server."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ STORIES = [
 
 
 class Connection(H11Protocol):
-    """A connection that can be found by its client's address, to be cut."""
+    """A connection that is found by its client's address, so that a story can cut it."""
 
     transports: ClassVar[dict[Any, asyncio.Transport]] = {}
 
@@ -57,7 +57,7 @@ class Connection(H11Protocol):
 
 
 class Cutting:
-    """The server's application, the page and what it loads, and answers to pushes that a story has lost."""
+    """The server's application and the files of the page. A story can have it lose answers to pushes."""
 
     def __init__(self, store: Store) -> None:
         self._app: Any = create_app(store)
@@ -93,7 +93,7 @@ class Cutting:
 
 
 def _page(file: Path) -> tuple[bytes, dict[str, str]]:
-    """A file under the policy of the server's own pages, which is loosened for the import map alone."""
+    """Return a file with the headers of the server's pages. Their policy also allows the file's import map."""
     body = file.read_bytes()
     digests = [base64.b64encode(sha256(text).digest()).decode() for text in IMPORT_MAP.findall(body)]
     sources = " ".join(["script-src 'self'", *(f"'sha256-{digest}'" for digest in digests)])
@@ -109,14 +109,14 @@ async def _answer(send: Any, body: bytes, headers: dict[str, str]) -> None:
 
 @pytest.fixture(scope="module")
 def server() -> Iterator[str]:
-    """The URL of a server that runs."""
+    """The URL of a running server."""
     with open_store("memory:") as store, serving(Cutting(store), http=Connection) as url:
         yield url
 
 
 @pytest.fixture(scope="module")
 def node() -> str:
-    """A Node that can drive a browser, and the client for its pages."""
+    """The path of Node, with the package that drives a browser and the Replicache client installed."""
     for folder in (DRIVER, CLIENT):
         install(folder)
     return node_program()

@@ -1,13 +1,13 @@
-// A page on the unmodified Replicache client: `index.html?document=NAME&hints=events` shows what a document holds.
-// `hints=live` is told by the WebSocket instead of server-sent events that something is new. Clients of two releases,
-// whose mutators are not the same, are never of one group.
+// A page with the unmodified Replicache client: `index.html?document=NAME&hints=events` shows a document's content.
+// With `hints=live` the page gets pokes over the WebSocket, not as server-sent events. Clients with different `release`
+// parameters have different mutators, and so never belong to one group.
 
 import { Replicache } from "replicache";
 
 const asked = new URLSearchParams(location.search);
 const base = `/v1/organisations/acme/documents/${asked.get("document")}`;
 
-// As the server's stock mutators do, and one the server knows nothing of.
+// The same rules as the server's built-in mutators, and one mutator that the server does not have.
 const mutators = {
   put: (tx, { key, value }) => tx.set(key, value),
   inc: async (tx, { key }) => tx.set(key, ((await tx.get(key)) ?? 0) + 1),

@@ -1,2 +1,2 @@
-// Replicache asks Node's `process` whether this is production; a bundler would put the answer in its place.
+// Replicache reads `process.env.NODE_ENV`. A bundler would replace it by its value, but this page has no bundler.
 Object.assign(globalThis, { process: { env: { NODE_ENV: "production" } } });
