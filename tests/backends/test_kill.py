@@ -1,4 +1,4 @@
-"""A writer killed at any moment has lost nothing it acknowledged, and leaves a sound file."""
+"""A writer that is killed at any moment loses no acknowledged write, and leaves an undamaged file."""
 
 from __future__ import annotations
 
