@@ -121,7 +121,7 @@ def _checked(path: Path, acknowledged: dict[str, int], turn: int) -> dict[str, i
     assert {stat.key for stat in blobs.list("")} == wanted_keys, f"round {turn}: blobs are not those of the commits"
     database.close()
     check = apsw.Connection(str(path))
-    assert check.pragma("integrity_check") == "ok", f"round {turn}: the file is not sound"
+    assert check.pragma("integrity_check") == "ok", f"round {turn}: the file is damaged"
     check.close()
     return found
 

@@ -93,7 +93,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="python -m tests.branches", description=__doc__)
     parser.add_argument("--sessions", type=int, default=500)
     parser.add_argument("--seed", type=int, default=1)
-    parser.add_argument("--kind", choices=list(KINDS), default="", help="only of this kind")
+    parser.add_argument("--kind", choices=list(KINDS), default="", help="run sessions of this kind only")
     options = parser.parse_args(arguments)
     started = time.monotonic()
     found = run(options.sessions, options.seed, options.kind)

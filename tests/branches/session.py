@@ -164,7 +164,7 @@ class Session:
         for failure in report.failures or []:
             token = token_of(failure.args)
             assert token is not None
-            assert token not in failures, "a failure is named twice"
+            assert token not in failures, "a failure is reported twice"
             failures[token] = failure.status
         missing = set(self._made[member.name]) - set(arrived)
         named = {token for token, status in failures.items() if status in ("lost", "unknown")}
@@ -172,11 +172,11 @@ class Session:
         lost = {token for token, status in failures.items() if status == "lost"}
         # A member may report a mutation as lost at one copy, and return to the copy that has it.
         confirmed = elsewhere | ({*arrived} if len(self._servers) > 1 else set())
-        assert lost <= confirmed, f"{member.name} names what was never confirmed: {sorted(lost - confirmed)}"
+        assert lost <= confirmed, f"{member.name} reports as lost what was never confirmed: {sorted(lost - confirmed)}"
         if report.failures is not None:
             assert rejected | named >= {token for token, _, reason in log if reason and token[0] == member.name}
         unnamed = missing - (elsewhere if report.failures is None else {*failures})
-        assert not unnamed, f"lost without a word: {sorted(unnamed)}"
+        assert not unnamed, f"lost and not reported: {sorted(unnamed)}"
         self._check_pending(member, set(arrived), named - lost, rejected)
         if len(self._servers) == 1:
             assert not lost & set(arrived)

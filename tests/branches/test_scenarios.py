@@ -168,7 +168,7 @@ def test_a_push_in_flight_over_the_restore_is_applied_once(stage: Stage) -> None
     append(ada, 1)
     settle(ada)
     append(ada, 2)
-    # Replicache retries a request that failed at once. The retries must not arrive before the restore, either.
+    # Replicache immediately retries a failed request. The retries must not arrive before the restore, either.
     ada.sync("late", *["unreached"] * REQUESTS_MAX)
     stage.server.put_back(backup)
     ada.deliver_late()

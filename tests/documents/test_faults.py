@@ -1,4 +1,4 @@
-"""What a mutator raises: a rejection by the application, an unexpected fault, or a shortage of the process."""
+"""What a mutator raises: a rejection by the application, an unexpected fault, or a lack of resources."""
 
 from __future__ import annotations
 

@@ -220,7 +220,7 @@ def family() -> Log:
 
 
 def test_a_pin_that_moves_is_never_missed_whenever_it_does() -> None:
-    """Once, two scans of the pins agreed though a pin had moved from an unread page to a page already read, twice."""
+    """The old defect: a pin moved twice from an unread page to one already read, and two scans of the pins agreed."""
     last = 0
     while True:
         last += 1

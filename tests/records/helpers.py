@@ -208,6 +208,6 @@ class World:
         return [stat.key for stat in self.blobs.list(f"{self.organisation}/")]
 
     def lose_blobs(self) -> None:
-        """Delete all blobs of the organisation, past the `Records` handles."""
+        """Delete all blobs of the organisation without the knowledge of any `Records` handle."""
         for stat in list(self.blobs.list(f"{self.organisation}/")):
             self.blobs.delete(stat.key, stat.stamp)

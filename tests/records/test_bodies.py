@@ -128,7 +128,7 @@ def test_a_conflict_uploads_nothing_twice(world: World, streamed: bool) -> None:
     world.index.script = [first]
     stored = world.records.put("b1", pieces(HUGE) if streamed else HUGE)
     assert stored.version == 3
-    assert world.blobs.calls["put"] <= 3, "two parts and their manifest, which some indexes take along"
+    assert world.blobs.calls["put"] <= 3, "two parts, and their manifest unless the commit takes it along"
 
 
 def test_the_same_content_is_one_blob(world: World) -> None:

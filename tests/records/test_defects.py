@@ -140,7 +140,7 @@ def test_d9_a_bucket_that_asks_to_be_spared_is_asked_again() -> None:
         assert world.records.put("b1", LARGE).version == 1
         assert world.records.get("b1").body == LARGE
         assert [request.method for request in service.requests] == ["PUT"] * 3 + ["GET"] * 3
-        assert world.clock.now_ms > begun, "it waited in between"
+        assert world.clock.now_ms > begun, "the retries did not wait"
         world.close()
 
 
@@ -274,4 +274,4 @@ def test_d14_nothing_comes_between_the_conditions_and_the_writes_of_a_commit_in_
         assert sorted(found.body) == [0, 1, 2]
         assert found.version.version == 4
         waits += scheduler.counts.get("lock waits")
-    assert waits, "they stood in each other's way"
+    assert waits, "no actor waited for another one's lock"
