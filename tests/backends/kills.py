@@ -1,7 +1,8 @@
-"""Run by `test_kill.py` as a process of its own: `kills.py FOLDER SEED ROUNDS` kills that many writers.
+"""Kills writers: `kills.py FOLDER SEED ROUNDS` kills one in each round. `test_kill.py` runs it as a process.
 
-Each round forks a writer, so that no interpreter has to start; the writer's acknowledgements go through a pipe to this
-process, which outlives it. Prints one line of JSON: kills, acknowledged writes, and what was wrong.
+Each round forks a writer, since to start an interpreter would take longer. The writer sends its acknowledgements
+through a pipe to this process, which outlives it. Prints one line of JSON: the numbers of kills and of acknowledged
+writes. Raises AssertionError after a round that lost a write.
 """
 
 from __future__ import annotations
@@ -39,7 +40,7 @@ def main(folder: str, seed: int, rounds: int) -> None:
         path = Path(folder, f"{turn // ROUNDS_PER_FILE}.db")
         if turn % ROUNDS_PER_FILE == 0:
             acknowledged = dict.fromkeys((*SINGLES, *PAIRS), 0)
-        after_first = turn % 2 == 1  # however slow the machine is, half of the kills meet a writer at work
+        after_first = turn % 2 == 1  # so that half of the kills hit a writer at work, even on a slow machine
         for name, count in _killed_writer(path, dict(acknowledged), chance.uniform(0, SECONDS_MAX), after_first):
             acknowledged[name] = count
             total += 1
@@ -100,13 +101,13 @@ def _key(body: bytes) -> str:
 def _open(path: Path) -> tuple[SqliteDatabase, SqliteBlobs]:
     clock = SystemClock()
     database = SqliteDatabase(path, clock)
-    # No blob is large enough for a file, so the folder need not be durable, and writers spend their time on commits.
+    # No blob is large enough for a file. So the folder skips syncs, and the writers spend their time on commits.
     files = FileBlobs(path.with_suffix(".blobs"), clock, sync=lambda descriptor: None)
     return database, database.blobs(files)
 
 
 def _checked(path: Path, acknowledged: dict[str, int], turn: int) -> dict[str, int]:
-    """How far each writer really came: all that it was answered, no half pair, no item without its blob."""
+    """Return how many writes each name has. Check for lost writes, half pairs, and items or blobs without the other."""
     database, blobs = _open(path)
     found = {}
     wanted_keys = set()
@@ -120,7 +121,7 @@ def _checked(path: Path, acknowledged: dict[str, int], turn: int) -> dict[str, i
     assert {stat.key for stat in blobs.list("")} == wanted_keys, f"round {turn}: blobs are not those of the commits"
     database.close()
     check = apsw.Connection(str(path))
-    assert check.pragma("integrity_check") == "ok", f"round {turn}: the file is not sound"
+    assert check.pragma("integrity_check") == "ok", f"round {turn}: the file is damaged"
     check.close()
     return found
 

@@ -1,4 +1,4 @@
-"""A person can open a blob: the name of a file says what it holds and how it is compressed."""
+"""A person can open a blob: the name of its file shows the type of the content and the compression."""
 
 from __future__ import annotations
 
@@ -94,7 +94,7 @@ def test_one_content_is_one_file(tmp_path: Path) -> None:
 
 
 def old(folder: Path) -> None:
-    """A file as a folder of format 1 has it."""
+    """Write a blob's file as a folder of format 1 has it."""
     (folder / KEY).parent.mkdir(parents=True)
     (folder / KEY).write_bytes(compress(BODY))
 
@@ -120,7 +120,7 @@ def test_a_file_of_format_1_can_be_deleted(tmp_path: Path) -> None:
 
 
 def test_of_two_files_of_one_blob_the_newer_name_counts(tmp_path: Path) -> None:
-    """As after a power failure that undid the removal of the older one."""
+    """Both files exist, as after a power failure that undid the removal of the older one."""
     blobs = FileBlobs(tmp_path, ManualClock())
     blobs.put(KEY, BODY)
     (tmp_path / KEY).write_bytes(b"the older file")
@@ -134,7 +134,7 @@ def test_of_two_files_of_one_blob_the_newer_name_counts(tmp_path: Path) -> None:
 def test_a_reader_finds_a_file_of_format_1_that_a_put_replaces(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, method: str
 ) -> None:
-    """The put comes between the looks at the new name and at the old one."""
+    """The put happens between the reader's lookups of the new name and of the old one."""
     old(tmp_path)
     blobs = FileBlobs(tmp_path, ManualClock())
     module, name = (Path, "read_bytes") if method == "get" else (os, "stat")

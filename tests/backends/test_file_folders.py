@@ -1,4 +1,4 @@
-"""What processes that end amid a change leave in a folder of blobs, and what others make of it."""
+"""What a process that ends during a change leaves in a folder of blobs, and how other processes handle it."""
 
 from __future__ import annotations
 
@@ -84,7 +84,7 @@ def test_a_process_that_is_killed_while_it_deletes_leaves_the_blob_and_no_lock(t
 def test_a_delete_takes_no_generation_but_the_one_that_it_was_given(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, others_do: list[str], deleted: bool
 ) -> None:
-    """Other processes act between its look and its lock."""
+    """Other processes act after the delete has compared the stamp and before it locks the file."""
     clock = ManualClock()
     blobs, others = (FileBlobs(tmp_path, clock) for _ in range(2))
     blobs.put(KEY, BODY)
@@ -133,7 +133,7 @@ def test_a_put_stores_a_blob_that_others_delete_before_it_is_renewed(
 ) -> None:
     blobs, others, lock = made(tmp_path), made(tmp_path), fcntl.flock
     blobs.put(KEY, BODY)
-    blobs.put(f"organisation/document/items/{sha256(b'stays').hex()}", b"stays")  # so that the folder stays too
+    blobs.put(f"organisation/document/items/{sha256(b'stays').hex()}", b"stays")  # keeps the folder from being removed
 
     def others_first(file: BinaryIO, how: int) -> None:
         monkeypatch.setattr(fcntl, "flock", lock)
@@ -222,7 +222,7 @@ def test_a_folder_that_never_stays_ends_a_put(tmp_path: Path, monkeypatch: pytes
 
 @pytest.mark.parametrize("seed", range(5))
 def test_a_folder_that_others_removed_and_made_again_is_made_durable_again(tmp_path: Path, seed: int) -> None:
-    """The third process has made the folder, and has not synced its name when the first puts there again."""
+    """A third process has made the folder, but has not synced its name, when the first process puts into it again."""
     disk = Disk(str(tmp_path / "disk"), Random(seed))
     clock = ManualClock()
     first = FileBlobs(Path(disk.folder) / "blobs", clock, sync=disk.sync)
@@ -267,14 +267,14 @@ def test_a_folder_that_stays_is_synced_once_with_those_above_it(tmp_path: Path) 
     before = len(synced)
     another = f"organisation/document/items/{sha256(b'another').hex()}"
     blobs.put(another, b"another")
-    assert len(synced) - before == 2  # the file, and its folder
+    assert len(synced) - before == 2  # the file and its folder
 
 
 @pytest.mark.parametrize("error", [FileExistsError, FileNotFoundError])
 def test_a_folder_that_others_remove_while_it_is_made_is_made_again(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, error: type[OSError]
 ) -> None:
-    """It stood at the attempt and is gone at the look; or the one above it went between the two attempts."""
+    """The folder exists at the attempt and is gone at the check; or the folder above it is removed in between."""
     blobs, mkdir, removed = made(tmp_path), os.mkdir, []
 
     def beside_a_remover(path: str, *rest: Any) -> None:

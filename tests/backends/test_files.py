@@ -1,4 +1,4 @@
-"""Files keep the contract of blobs, and answer for the file system."""
+"""Files fulfil the contract of blobs, and handle the failures of a file system."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ class TestFileBlobs(BlobsContract):
 
 
 def alter_file(path: Path, change: Change) -> None:
-    """Write into a file, and leave its time of modification as it was: damage does not move it."""
+    """Change a file and keep its modification time, as damage does."""
     status, changed = path.stat(), change(path.read_bytes())
     if changed is None:
         path.unlink()
@@ -54,7 +54,7 @@ def alter_file(path: Path, change: Change) -> None:
 
 
 class ClockThatWaits(ManualClock):
-    """Sleeps until ``done`` is set, and sets ``waits`` before."""
+    """A clock whose sleep sets ``waits``, and then lasts until ``done`` is set."""
 
     def __init__(self, wall_ms: int) -> None:
         super().__init__(wall_ms=wall_ms)
@@ -66,9 +66,9 @@ class ClockThatWaits(ManualClock):
 
 
 class ClockThatIsFrozen(ManualClock):
-    """Calls ``meanwhile`` once, after the code under test has taken the blob's time and before it has it.
+    """A clock that calls ``meanwhile`` once: after it has read the time for the blob, and before it returns that time.
 
-    The time that it takes first is that of its own look.
+    That is the second read of the clock in a put. The first is for the put's own look at the file.
     """
 
     def __init__(self, meanwhile: Callable[[], object]) -> None:
@@ -197,7 +197,7 @@ def test_a_put_that_was_frozen_makes_no_blob_older_than_a_later_put_did(tmp_path
         assert seen is not None
         assert not (deletes and blobs.delete(KEY, seen.stamp))
         blobs.put(KEY, BODY)
-        later.waits.set()  # it need not wait where no lock holds it
+        later.waits.set()  # without a lock the put does not sleep, so nothing else sets this
 
     def let_the_other_in() -> None:
         other.start()
@@ -247,7 +247,7 @@ def modified_ms(folder: Path) -> int:
 
 @contextmanager
 def _no_room() -> Iterator[None]:
-    """Writes past a thousand bytes fail, as on a full disk."""
+    """Let writes past a thousand bytes fail, as on a full disk."""
     soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
     resource.setrlimit(resource.RLIMIT_FSIZE, (1000, hard))
     try:

@@ -1,4 +1,4 @@
-"""Turns at a hosted index: who waits marks it, who is busy looks and stops, who is alone pays almost nothing."""
+"""Turns at a hosted index: a waiter writes a mark, a busy writer reads it and stops, a lone writer pays little."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ COMMIT_MS = 10
 
 
 class Slow(MemoryIndex):
-    """An index whose calls take 10 ms, and which counts them."""
+    """An index that records its gets and commits. Each takes 10 ms."""
 
     def __init__(self, clock: ManualClock) -> None:
         super().__init__()
@@ -66,7 +66,7 @@ class Slow(MemoryIndex):
 
 
 class Writer:
-    """One process: it remembers the head, reads it only after a lost race, and appends inside its turn then."""
+    """One process. It caches the head, and reads it only in its turn after a lost race."""
 
     def __init__(self, index: Slow) -> None:
         self.index = index
@@ -75,7 +75,7 @@ class Writer:
         self.head = 0
 
     def put(self) -> bool:
-        """One try; whether it landed."""
+        """Try one append. Return whether it succeeded."""
         try:
             self.turns.commit([Put(Item(ENTRIES, number(self.head + 1), {"n": 1}), Absent())])
         except ConditionFailed:
@@ -88,19 +88,19 @@ class Writer:
         self.head = int(last.sort) if last else 0
 
     def look(self) -> None:
-        """What was begun beside a commit ends."""
+        """Run the reads of marks that commits have started."""
         for look in self.looks:
             look()
         self.looks.clear()
 
     def lose(self, other: Writer) -> None:
-        """Another writer commits first."""
+        """Lose a race: ``other`` commits first."""
         other.read()
         assert other.put()
         assert not self.put()
 
     def wait(self) -> bool:
-        """The turn after a lost race: whether the index waited."""
+        """Take the turn after a lost race. Return whether the index waited or wrote the mark."""
         with self.turns.turn(PREFIX) as has_turn:
             self.read()
         return has_turn
@@ -113,14 +113,14 @@ def index() -> Slow:
 
 @pytest.fixture(autouse=True)
 def nobody_waits() -> Iterator[None]:
-    """Tests share a thread, so a wait of one is not the next one's."""
+    """Reset the wait of this thread: tests share it, and a wait must not carry over to the next test."""
     hosted_turns._waiting.set(None)
     yield
     hosted_turns._waiting.set(None)
 
 
 def as_others(act: Callable[[], object]) -> None:
-    """Do it in another thread, as another writer's."""
+    """Run ``act`` in another thread, as another writer does."""
     thread = threading.Thread(target=act)
     thread.start()
     thread.join()
@@ -220,7 +220,7 @@ def test_a_writer_that_lost_waits_up_to_two_round_trips(index: Slow) -> None:
 
 
 def lose_for(writer: Writer, other: Writer, seconds: float) -> None:
-    """Lose each race for so long."""
+    """Lose every race for ``seconds``."""
     ends = writer.index.clock.boot_ms() + 1000 * seconds
     while writer.index.clock.boot_ms() < ends:
         as_others(lambda: (other.read(), other.put()))
@@ -347,7 +347,7 @@ def test_sweeping_a_deleted_log_takes_its_mark_along(index: Slow) -> None:
 
 
 def test_a_record_has_turns_as_a_log_has(index: Slow) -> None:
-    """Another process puts between each read and put of this one, so that it writes the mark of the record."""
+    """Another process puts between each read and put of this one, so that this one writes the record's mark."""
     turns = HostedTurns(index, index.clock, lambda look: None)
     ours = Records(Environment(turns, MemoryBlobs(index.clock), index.clock), "acme")
     theirs = Records(Environment(index, MemoryBlobs(index.clock), index.clock), "acme")
@@ -368,7 +368,7 @@ def test_a_record_has_turns_as_a_log_has(index: Slow) -> None:
     assert MemoryIndex.get(index, waiting_partition(partition), MARK_SORT) is not None
 
 
-# The whole of it, simulated with the log's own code. Ratios and round trips: no clock of this machine is asked.
+# Simulations of the whole protocol with the log's own code. They compare ratios and round trips, by simulated time.
 
 
 def test_a_lone_writer_is_as_quick_as_before_and_pays_at_most_1_05_units() -> None:

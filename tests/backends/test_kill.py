@@ -1,4 +1,4 @@
-"""A writer killed at any moment has lost nothing it acknowledged, and leaves a sound file."""
+"""A writer that is killed at any moment loses no acknowledged write, and leaves an undamaged file."""
 
 from __future__ import annotations
 
@@ -20,4 +20,4 @@ def test_a_hundred_kills_lose_no_acknowledged_write(tmp_path: Path, seed: int) -
     command = [sys.executable, str(KILLS), str(tmp_path), str(seed), "100"]
     result = json.loads(run(command, seconds=SECONDS_MAX).stdout)
     assert result["kills"] == 100
-    assert result["acknowledged"] >= 50, "every second kill waits for an answer"
+    assert result["acknowledged"] >= 50, "half of the kills wait for an acknowledgement first"

@@ -1,4 +1,4 @@
-"""The reference in memory keeps the three contracts."""
+"""The reference backend in memory fulfils the contracts of index, blobs, commits and queue."""
 
 from stratalog.backends.memory import MemoryBlobs, MemoryIndex, MemoryQueue
 from stratalog.backends.metered_ports import MeteredBlobs, MeteredIndex

@@ -1,4 +1,4 @@
-"""A wrapper with a meter keeps its port's contract, and counts by the published rules."""
+"""A metered port fulfils the contract of its port, and counts by the published rules."""
 
 from __future__ import annotations
 
@@ -49,12 +49,12 @@ def index() -> MeteredIndex:
 
 
 def item(sort: str = "sss", size: int = 0, **attributes: Any) -> Item:
-    """An item of ``size`` bytes and seven more: `P`, p, `S`, sss and `b`."""
+    """An item of ``size`` bytes and seven more, for `P`, p, `S`, sss and `b`."""
     return Item("p", sort, {"b": bytes(size), **attributes})
 
 
 def spent(index: MeteredIndex, work: Callable[[], object]) -> dict[tuple[str, str], float]:
-    """What ``work`` adds to the meter, requests left out."""
+    """What ``work`` adds to the meter, without the numbers of requests."""
     before = index.meter.read()
     work()
     after = index.meter.read()
@@ -72,7 +72,7 @@ def test_a_write_counts_each_kb_begun_with_names_and_keys(index: MeteredIndex, s
 
 @given(st.integers(-(2**53), 2**53))
 def test_a_number_is_counted_as_at_least_what_dynamodb_takes_for_it(number: int) -> None:
-    """Digit pairs aligned to the decimal point, without those that are zero at the end, and one; one more below 0."""
+    """DynamoDB counts the digit pairs without trailing zero pairs, plus one byte, plus one for a negative number."""
     digits = str(abs(number))
     pairs = -(-len(digits) // 2)
     while pairs and digits.endswith("00"):

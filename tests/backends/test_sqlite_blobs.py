@@ -1,4 +1,4 @@
-"""Small blobs are rows of the index's own file, beside files for large ones and for those of an older folder."""
+"""Small blobs are rows in the file of the index. Large blobs, and all blobs of an older folder, are files."""
 
 from __future__ import annotations
 
@@ -192,7 +192,7 @@ def test_a_blob_in_both_places_is_one_blob(tmp_path: Path) -> None:
 
 
 def test_a_folder_of_the_older_format_goes_on(tmp_path: Path) -> None:
-    """All its blobs are files. They are read, listed, copied; nothing moves them into rows."""
+    """All its blobs are files. They are read and copied, and none of them moves into a row."""
     folder = tmp_path / "old"
     clock = ManualClock()
     with stratalog.open(folder, clock=clock) as store:
@@ -219,7 +219,7 @@ def _without_blobs(store: stratalog.Store) -> Index:
 
 
 def _make_old(folder: Path) -> None:
-    """Without the tables, and with files that are called by the key alone."""
+    """Remove the tables that the older format lacks, and rename each blob's file to its key alone."""
     connection = apsw.Connection(str(folder / "index.sqlite"))
     connection.execute(OLD_FORMAT)
     connection.close()

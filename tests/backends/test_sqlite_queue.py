@@ -1,4 +1,4 @@
-"""What a poll of the SQLite queue costs, and what a file of an older format becomes."""
+"""The cost of a poll of the SQLite queue, and the migration of a file of an older format."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class Steps:
 
 
 def filled(path: Path, groups: int, backlog: int) -> tuple[SqliteDatabase, ManualClock]:
-    """A queue whose every group has a message in flight, and a backlog behind it."""
+    """A queue in which every group has messages in flight, so that the rest of its messages must wait."""
     clock = ManualClock()
     database = SqliteDatabase(path, clock, synchronous="OFF")
     for group in range(groups):
@@ -47,7 +47,7 @@ def filled(path: Path, groups: int, backlog: int) -> tuple[SqliteDatabase, Manua
 
 
 def receive_steps(path: Path, backlog: int) -> tuple[int, int]:
-    """What two polls take: one that finds nothing, and one that finds a new message of another group."""
+    """The steps of two polls: one finds nothing, and the other finds a new message of another group."""
     database, _ = filled(path / f"{backlog}.sqlite", 20, backlog)
     steps = Steps(database)
     assert database.queue.receive() == []
@@ -105,7 +105,7 @@ def test_the_messages_of_a_file_of_format_2_are_given_in_order(tmp_path: Path) -
 
 
 def given(queue: SqliteQueue) -> list[Message]:
-    """All that is given, each acknowledged."""
+    """Receive and acknowledge all messages that can be received."""
     messages: list[Message] = []
     while batch := [message for message in queue.receive() if queue.acknowledge(message)]:
         messages += batch

@@ -1,4 +1,4 @@
-"""The turnstile: processes that share a file exclude each other, come in order, and never wait long.
+"""The turnstile: processes that share a file exclude each other, enter in order, and never wait long.
 
 A file lock belongs to the descriptor that took it, so two turnstiles of one process behave like two processes.
 """
@@ -30,7 +30,7 @@ with Turnstile(sys.argv[1], SystemClock()).turn():
 
 
 class Watched(ManualClock):
-    """A clock that lets something happen at its next sleeps."""
+    """A clock that runs the next of its ``acts`` after each sleep."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -134,7 +134,7 @@ def test_a_turn_outlives_the_closing_of_its_file_and_frees_the_room(turnstile: T
     with turnstile.turn() as has_turn:
         assert has_turn
         turnstile.close()
-        assert not turnstile._turn.closed  # its numbers may not stand for another file before it ends
+        assert not turnstile._turn.closed  # the system must not reuse its descriptor before the turn ends
     assert turnstile._turn.closed
     assert other.enter()
 

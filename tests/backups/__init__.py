@@ -1,7 +1,8 @@
-"""The restore drill: stores are backed up while processes write to them, then restored and held against what was told.
+"""Backups, and the restore drill: stores are backed up during writes, restored, and compared with the acknowledgements.
 
 Modules
 -------
-drill    rounds of writers, backups and restorations
-writers  a process that writes, and notes what was acknowledged
+drill    rounds of writers, backups and restores
+stores   a backup repository in memory, and its backups opened as stores
+writers  a process that writes, and notes each acknowledgement
 """

@@ -1,11 +1,12 @@
-"""A drill: back up stores that processes write to, restore them, and hold them against what was acknowledged.
+"""A drill: back up stores while processes write to them, restore them, and compare them with the acknowledgements.
 
     python -m tests.backups.drill --rounds 20 --seed 1
 
-A round: writers, some of which are killed, and backups by the command line, some of which are killed too. Then the
-newest backup, an older one and a time are restored by the command line into new stores, and verified there. All that
-was acknowledged before a backup began is in it; every log of it is a beginning of the store's; at a time all is there
-up to it and nothing later. With ``--aws`` the stores are on DynamoDB and S3, the backups in S3:
+In a round, writers write while the command line makes backups. Some writers and some backups are killed. Then the
+command line restores the newest backup, a random one, and the state at a time, each into a new store, and verifies it.
+A backup must hold every write that was acknowledged before it began, and each of its logs must be a prefix of the
+store's. The state at a time must hold every write up to that time, and its logs must hold no later entry. With
+``--aws`` the stores are on DynamoDB and S3, and the backups in S3:
 
     python -m stratalog.testing.aws_local python -m tests.backups.drill --aws --rounds 2 --seconds 30
 """
@@ -42,21 +43,21 @@ SHOWN_MAX = 10
 
 
 class Found(msgspec.Struct):
-    """What the drill did, and what was wrong."""
+    """Counts of what the drill did, and its findings."""
 
     counts: Counter[str]
     wrong: list[str]
 
 
 class Homes(msgspec.Struct, frozen=True):
-    """Where stores and backups of a round are."""
+    """The URLs of the stores and of the backups of a round."""
 
     store: Callable[[str], str]
     backups: str
 
 
 def run_drill(rounds: int, seed: int, *, seconds: float = SECONDS, aws: bool = False) -> Found:
-    """So many rounds."""
+    """Run that many rounds."""
     drill = Found(Counter(), [])
     for number in range(rounds):
         with TemporaryDirectory(prefix="stratalog-drill-") as folder:
@@ -67,12 +68,12 @@ def run_drill(rounds: int, seed: int, *, seconds: float = SECONDS, aws: bool = F
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """The command. Returns the exit code."""
+    """Run the command. Return the exit code."""
     parser = argparse.ArgumentParser(prog="python -m tests.backups.drill", description=__doc__)
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--seconds", type=float, default=SECONDS, help="how long the writers of a round write")
-    parser.add_argument("--aws", action="store_true", help="on the services of the environment")
+    parser.add_argument("--aws", action="store_true", help="use the AWS services that the environment names")
     options = parser.parse_args(arguments)
     drill = run_drill(options.rounds, options.seed, seconds=options.seconds, aws=options.aws)
     for name, count in sorted(drill.counts.items()):
@@ -116,7 +117,7 @@ class _Round:
         until = time.monotonic() + self._seconds
         with ExitStack() as stack:
             writers = [stack.enter_context(self._writer(number, until)) for number in range(WRITERS)]
-            self._back_up(killed=False)  # on a busy machine it may be the only one
+            self._back_up(killed=False)  # on a busy machine this may be the only backup
             while time.monotonic() < until:
                 self._back_up(killed=self._chance.random() < KILL_SHARE)
                 if self._chance.random() < KILL_SHARE and time.monotonic() < until - 1:
@@ -148,7 +149,7 @@ class _Round:
         self._drill.counts[f"restored: {name}"] += 1
 
     def _check(self, name: str, wanted: Iterable[Acknowledged], until_ms: int | None) -> None:
-        """All that is wanted is there; of the store's own histories nothing is later than the time."""
+        """Check that every wanted version is in the restored store, and that each log ends where it should."""
         with stratalog.open(self._homes.store(name), settings=SETTINGS) as restored:
             for one in wanted:
                 self._drill.counts["versions compared"] += 1
@@ -159,7 +160,7 @@ class _Round:
                     self._check_log(name, source, restored.log(ORGANISATION, line.id), until_ms)
 
     def _check_log(self, name: str, source: stratalog.Store, log: stratalog.Log, until_ms: int | None) -> None:
-        """The log is a beginning of the source's, and ends at the time."""
+        """Check that the log is a prefix of the source's, and that it ends at the given time, if any."""
         head = log.head()
         original = source.log(ORGANISATION, log.record.name)
         if original.hash_at(head.version) != head.hash:
@@ -169,7 +170,7 @@ class _Round:
 
 
 def told(store: stratalog.Store, one: Acknowledged) -> str:
-    """What the store says of a version that was acknowledged."""
+    """The fact that identifies the acknowledged version, as the store holds it; or the error if it is not found."""
     try:
         if one.kind == "log":
             return store.log(ORGANISATION, one.name).entry(one.version).hash.hex()
@@ -186,7 +187,7 @@ def _folders(folder: Path) -> Homes:
 
 
 def _aws_homes(name: str) -> Homes:
-    """A bucket for each store, and one for the backups."""
+    """One AWS store for each store of the round, and one whose bucket holds the backups."""
     from stratalog.store import make_store
 
     make_store(f"aws://{name}-backups")

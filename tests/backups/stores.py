@@ -1,4 +1,4 @@
-"""What tests of backups share: a repository in memory, and a backup read as a store."""
+"""Helpers of the backup tests: a backup repository in memory, and its backups opened as stores."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ __all__ = ["Backups"]
 
 
 class Backups:
-    """A place of backups in memory. Each call opens it anew, so that no cache hides what is not stored."""
+    """A backup repository in memory. Each call opens it anew, so that no cache hides a missing blob."""
 
     def __init__(self, clock: Clock) -> None:
         self.clock = clock
@@ -30,20 +30,20 @@ class Backups:
         return back_up(store, self.repository())
 
     def view(self, id: str | None = None) -> stratalog.Store:
-        """A backup read as a store."""
+        """A backup, the newest by default, opened as a store."""
         repository = self.repository()
         manifest = repository.manifest(id)
         return store_over(BackupIndex(repository, manifest.root), repository, manifest, SETTINGS)
 
     def view_at(self, time_ms: int, id: str | None = None) -> stratalog.Store:
-        """A backup as of a time."""
+        """A backup as of a time, opened as a store."""
         repository = self.repository()
         return store_over(
             CutIndex(self.view(id).environment, time_ms=time_ms), repository, repository.manifest(id), SETTINGS
         )
 
     def view_of(self, prefix: str, version: int) -> stratalog.Store:
-        """The newest backup, with one log as of a version."""
+        """The newest backup with one log as of a version, opened as a store."""
         repository = self.repository()
         return store_over(
             CutIndex(self.view().environment, prefix=prefix, version=version),
@@ -53,7 +53,7 @@ class Backups:
         )
 
     def restored(self, backup: stratalog.Store, name: str = "a") -> stratalog.Store:
-        """A new store, restored."""
+        """A new store, into which ``backup`` is restored."""
         target = open_inline(settings=SETTINGS, clock=self.clock)
         restore_store(backup, target, name)
         return target

@@ -1,4 +1,4 @@
-"""A backup holds what the store told, is written in steps of what is new, and is restored to the same store."""
+"""A backup holds what the store held, writes only what is new, and is restored to an equal store."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ pytestmark = pytest.mark.slow
 @settings(max_examples=25)
 @given(st.integers(0, 2**32), st.lists(st.integers(0, 20), min_size=1, max_size=4))
 def test_a_backup_tells_what_its_store_tells(seed: int, steps: list[int]) -> None:
-    """After each run of steps: read in place, restored, and written again without anything new."""
+    """After each run of steps the backup is restored, and made again without new blobs. Each backup reads in place."""
     clock, chance = ManualClock(seed=seed), Random(seed)
     store, backups = open_inline(settings=SETTINGS, clock=clock), Backups(clock)
     wanted = []
@@ -55,11 +55,11 @@ def test_a_backup_tells_what_its_store_tells(seed: int, steps: list[int]) -> Non
 
 
 class Killed(BaseException):
-    """The process ends here."""
+    """Simulates the end of the process."""
 
 
 class Dying:
-    """Blobs that end their process at one of the puts."""
+    """Makes the backups' blobs end the process after ``left`` more puts."""
 
     def __init__(self, backups: Backups, left: int) -> None:
         self.left = left
@@ -155,7 +155,7 @@ def test_a_sealed_segment_is_packed_once(memory: stratalog.Store) -> None:
 
 
 def test_what_is_redacted_is_not_in_the_next_backup(memory: stratalog.Store) -> None:
-    """A redaction changes a sealed segment, and the record of the segment says so."""
+    """A redaction changes a sealed segment, and the record of the segment shows the change."""
     backups = Backups(memory.environment.clock)
     log = memory.create_log("acme", "events")
     for count in range(12):
@@ -244,7 +244,7 @@ def test_nothing_is_written_to_a_backup(memory: stratalog.Store) -> None:
 def test_a_log_that_rolls_over_between_its_name_and_its_head_is_restored_to_its_head(
     memory: stratalog.Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The name record in the backup is older than the segments: the search for the head begins in a marked one."""
+    """The backup's name record is older than its segments, so the search for the head begins in a marked segment."""
     backups, search = Backups(memory.environment.clock), family.find_head
     document = memory.document("acme", "plan", create=True)
     log = memory.log("acme", "plan")
@@ -288,7 +288,7 @@ def test_a_backup_verifies_and_each_damage_is_named(memory: stratalog.Store) -> 
 
 
 def test_the_histories_of_a_backup_are_compared_with_its_manifest(memory: stratalog.Store) -> None:
-    """A row that says another head is found, though every object has its hash."""
+    """An older backup verifies without findings after a newer one was made, and so does each restored history."""
     backups = Backups(memory.environment.clock)
     log = memory.create_log("acme", "events")
     log.append(stratalog.Event("seen", 1))
@@ -303,7 +303,7 @@ def test_the_histories_of_a_backup_are_compared_with_its_manifest(memory: strata
 
 
 def test_what_was_damaged_in_the_store_and_is_well_again_is_in_the_next_backup(memory: stratalog.Store) -> None:
-    """Though nothing else changed since the backup that lacks it."""
+    """The next backup holds the blobs, although nothing else changed since the backup that lacks them."""
     backups = Backups(memory.environment.clock)
     memory.records("acme").put("r", b"r" * 20_000)
     memory.create("acme", "plan").mutate("put", {"key": "items/a", "value": "v" * 5000})
@@ -389,18 +389,18 @@ def memory() -> stratalog.Store:
 
 
 def damage(blobs: Any, key: str) -> None:
-    """Flip the first bit past the port."""
+    """Flip a bit of the blob, past the port."""
     body = blobs._bodies[key]
     blobs._bodies[key] = bytes([body[0] ^ 1]) + body[1:]
 
 
 def lose(blobs: Any, key: str) -> None:
-    """Remove it past the port."""
+    """Remove the blob, past the port."""
     del blobs._bodies[key], blobs._stats[key]
 
 
 def test_a_large_document_of_a_backup_is_verified(memory: stratalog.Store) -> None:
-    """Its tree has chunks, which a rebuild makes anew; nothing of that is written."""
+    """Verification builds the chunks of the document's tree again, and writes none of them."""
     backups = Backups(memory.environment.clock)
     plan = memory.create("acme", "plan")
     for item in range(30):

@@ -1,4 +1,4 @@
-"""Restores of a whole backup as of a time, and of one log as of a version beside the logs of a store."""
+"""Restores of a whole backup as of a time, and of one log as of a version into a store that has other logs."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ pytestmark = pytest.mark.slow
 @settings(max_examples=25)
 @given(st.integers(0, 2**32), st.lists(st.integers(0, 12), min_size=2, max_size=5))
 def test_a_store_is_restored_as_it_was_at_a_time(seed: int, steps: list[int]) -> None:
-    """If a log or record is not kept back to that time, the restore raises VersionForgotten instead."""
+    """If a log or record has forgotten its history at that time, the restore raises VersionForgotten instead."""
     clock, chance = ManualClock(seed=seed), Random(seed)
     store, backups = open_inline(settings=SETTINGS, clock=clock), Backups(clock)
     moments = []

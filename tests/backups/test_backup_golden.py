@@ -1,4 +1,4 @@
-"""The format is fixed: a backup made once is restored for ever, and the same store makes the same catalogue."""
+"""The format is fixed: a stored backup stays restorable, and the same store makes the same catalogue."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ LINES = 60
 
 
 def written() -> stratalog.Store:
-    """Items in rows and in packs; an archive, a fork, a deleted log; many records, one with a blob, one that failed."""
+    """A store with items in rows and in packs, an archive, a fork, a deleted log, many records, a blob, a failure."""
     clock = ManualClock()
     store = open_inline(settings=SETTINGS, clock=clock)
     plan = store.create("acme", "plan é")
@@ -69,7 +69,7 @@ def test_the_same_store_makes_the_same_catalogue() -> None:
 
 
 def test_what_is_written_now_has_the_keys_of_the_golden_backup() -> None:
-    """Ids and hashes are random, so only kinds and numbers of objects are compared."""
+    """Ids and hashes are random. So the test compares only the kinds of objects and their numbers."""
     _, golden = restored()
     backups = Backups(ManualClock(wall_ms=WALL_MS))
     backups.make(written())
@@ -96,7 +96,7 @@ def restored() -> tuple[Backups, dict[str, Any]]:
 
 
 def write_golden() -> None:
-    """Write the file anew: ``python -m tests.maintenance.test_backup_golden``."""
+    """Write the golden file again: ``python -m tests.backups.test_backup_golden``."""
     backups = Backups(ManualClock(wall_ms=WALL_MS))
     root = backups.make(written()).manifest.root
     blobs = {stat.key: backups.blobs.get(stat.key) for stat in backups.blobs.list("!backup/")}

@@ -1,4 +1,4 @@
-"""The drill finds nothing wrong, and would; a client of a store that was restored goes on."""
+"""The drill has no findings, and would notice a lost version. A client of a restored store continues."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def test_a_version_that_was_lost_would_be_seen(tmp_path: Path) -> None:
 
 @pytest.mark.slow
 def test_a_client_of_a_restored_store_goes_on(tmp_path: Path) -> None:
-    """It has seen more than the backup holds: it gets the restored state, and its pending mutation arrives once."""
+    """The client saw more than the backup holds. It gets the restored state, and its pending mutation arrives once."""
     server = BranchServer(tmp_path / "store")
     server.create()
     server.start()
@@ -65,7 +65,7 @@ def test_a_client_of_a_restored_store_goes_on(tmp_path: Path) -> None:
 
 @pytest.mark.slow
 def test_what_is_acknowledged_while_a_backup_runs_does_not_spoil_it(tmp_path: Path) -> None:
-    """Two backups of one store at once: both are whole."""
+    """Two backups of one store run at the same time, and both verify."""
     with stratalog.open(tmp_path / "store") as store:
         for number in range(20):
             store.records(ORGANISATION).put(f"r{number}", bytes([number]) * 9000)

@@ -26,7 +26,7 @@ LARGE = 5000
 
 
 class Acknowledged(msgspec.Struct, frozen=True, array_like=True):
-    """One version that was acknowledged, and by when."""
+    """One acknowledged version, and the time at which the acknowledgement was noted."""
 
     kind: str
     name: str
@@ -34,14 +34,14 @@ class Acknowledged(msgspec.Struct, frozen=True, array_like=True):
     created_ms: int
     at_ms: int
     fact: str
-    """What proves that it is the same: an entry's hash, a record's digest, a value's digest."""
+    """What identifies the version: the hash of an entry, or the digest of a record's body or of a value."""
 
     key: str = ""
-    """Of a document: which key holds the value in that version."""
+    """For a document: the key that holds the value in that version."""
 
 
 class Task(msgspec.Struct, frozen=True):
-    """What a writer is given on its command line, as JSON."""
+    """The task of a writer, given on its command line as JSON."""
 
     url: str
     notes: str
@@ -50,7 +50,7 @@ class Task(msgspec.Struct, frozen=True):
 
 
 def read_notes(folder: Path) -> Iterator[Acknowledged]:
-    """What all writers noted. The last line of one that was killed may be cut."""
+    """Yield the notes of all writers. The last line of a killed writer may be cut off."""
     for path in sorted(folder.glob("*.jsonl")):
         for line in path.read_bytes().splitlines():
             with suppress(msgspec.DecodeError):
@@ -58,7 +58,7 @@ def read_notes(folder: Path) -> Iterator[Acknowledged]:
 
 
 def main(task: Task) -> None:
-    """Write until the time is up, and until something is acknowledged."""
+    """Write until the time is up and at least one write was acknowledged."""
     chance = Random(task.seed)
     until, acknowledged = time.monotonic() + task.seconds, 0
     with stratalog.open(task.url, settings=SETTINGS) as store, open(task.notes, "ab", buffering=0) as notes:
@@ -111,7 +111,7 @@ class _Writer:
             self._document(DOCUMENTS[0]).fork(f"fork-{self._seed}-{self._chance.randrange(3)}")
 
     def _change(self) -> None:
-        """What a keeper does: archives, and snapshots; no history is forgotten, so that all can be compared."""
+        """Archive, and take a snapshot, as maintenance does. Forget nothing, so that all versions can be compared."""
         if self._chance.random() < 0.1:
             document = self._document(self._chance.choice(DOCUMENTS))
             document.archive()

@@ -1,12 +1,12 @@
-"""Sessions over real sockets in whose middle a server loses history, or a copy of it goes on beside it.
+"""Sessions over real sockets, during which a server loses history or its store is split into two copies.
 
-Clients of all kinds change one document while their requests and answers are lost, doubled and late. Then the server
-goes back to an older backup, or its index is rolled back, or its store is split into two copies, and the clients go on.
-In the end each agrees with the server that it uses, and nothing is lost without a word.
+Clients of all kinds change one document while requests and answers are lost, duplicated and delayed. Then the server is
+restored from an older backup, or its index is rolled back, or its store is split into two copies. The clients continue.
+At the end each client agrees with its server, and reports each of its mutations that was lost. Replicache reports none.
 
 Modules
 -------
-servers  servers of one store folder each, which are stopped, put back and copied
-members  the clients: in Python here, and those that a Node process drives
-session  what happens in a session, and what must be true in it
+servers  servers with one store folder each, which tests stop, restore and copy
+members  the clients: in this process, and those that a Node process drives
+session  the steps of a session and its checks
 """

@@ -1,6 +1,6 @@
-"""Runs sessions: ``python -m tests.branches --sessions 500 --seed 1``. Exit code 0 if all is well.
+"""Runs sessions: ``python -m tests.branches --sessions 500 --seed 1``. Exit code 0 if no session fails.
 
-``--kind`` runs those of one kind only. A session that fails prints the command that runs it again.
+``--kind`` runs sessions of one kind only. For each session that fails, it prints the command that repeats it.
 """
 
 from __future__ import annotations
@@ -32,9 +32,9 @@ SHOWN_MAX = 10
 
 
 class Kind(msgspec.Struct, frozen=True):
-    """The members of a session, its server, and how many of a hundred sessions are like that.
+    """The members of a session, its server, and the share of such sessions in a hundred.
 
-    ``tabs`` names the kind of the members that a Node process drives, tabs of one or two browsers.
+    ``tabs`` is the kind of the members that a Node process drives. They are the tabs of one or two browsers.
     """
 
     share: int
@@ -56,7 +56,7 @@ KINDS = {
 
 
 class Found(msgspec.Struct):
-    """What became of the sessions: how many of each kind and event, what they met, and the first that went wrong."""
+    """The sessions: the number of each kind and event, the counts of what happened, and a report of each failure."""
 
     sessions: Counter[str]
     met: Counter[str]
@@ -64,14 +64,14 @@ class Found(msgspec.Struct):
 
 
 class Drivers(ExitStack):
-    """The Node processes that drive clients, started when they are first needed."""
+    """The Node processes that drive clients. Each starts when it is first needed."""
 
     def __init__(self) -> None:
         super().__init__()
         self._running: dict[str, ChildProcess] = {}
 
     def driver(self, tabs: str) -> ChildProcess:
-        """The process for members of that kind."""
+        """The process that drives members of this kind."""
         folder, options = (E2E / "browser", [find_chromium()]) if tabs == "chromium" else (E2E / "replicache", [])
         if folder.name not in self._running:
             command = [node_with(folder), "members.mjs", *options]
@@ -80,7 +80,7 @@ class Drivers(ExitStack):
 
 
 def run(sessions: int, seed: int, kind: str = "") -> Found:
-    """That many sessions, of all kinds by their shares or of one."""
+    """Run that many sessions: of all kinds by their shares, or of one kind."""
     found = Found(Counter(), Counter(), [])
     with Drivers() as drivers:
         for number in range(seed, seed + sessions):
@@ -89,11 +89,11 @@ def run(sessions: int, seed: int, kind: str = "") -> Found:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """The command. Returns the exit code."""
+    """Run the command. Return the exit code."""
     parser = argparse.ArgumentParser(prog="python -m tests.branches", description=__doc__)
     parser.add_argument("--sessions", type=int, default=500)
     parser.add_argument("--seed", type=int, default=1)
-    parser.add_argument("--kind", choices=list(KINDS), default="", help="only of this kind")
+    parser.add_argument("--kind", choices=list(KINDS), default="", help="run sessions of this kind only")
     options = parser.parse_args(arguments)
     started = time.monotonic()
     found = run(options.sessions, options.seed, options.kind)
@@ -113,7 +113,7 @@ def _run(seed: int, kind: str, drivers: Drivers, found: Found) -> None:
     found.sessions[f"{name}: {event}"] += 1
     try:
         found.met += _session(chance, seed, KINDS[name], event, drivers)
-    except Exception:  # noqa: BLE001 - whatever fails, the seed is what one needs to know
+    except Exception:  # noqa: BLE001 - any failure is reported with its seed
         command = f"python -m tests.branches --sessions 1 --seed {seed}" + (f" --kind '{kind}'" if kind else "")
         found.wrong.append("\n".join([f"{name}, {event}: {command}", traceback.format_exc(), *unexpected_ends()]))
 
@@ -132,7 +132,7 @@ def _session(chance: Random, seed: int, kind: Kind, event: str, drivers: Drivers
         session.steps(chance.randrange(*STEPS))
         session.strike(event, folder, backup)
         session.steps(chance.randrange(*STEPS))
-        if event != "split" and chance.random() < 0.2:  # it happens again
+        if event != "split" and chance.random() < 0.2:  # lose history a second time
             session.strike(event, folder, backup)
             session.steps(chance.randrange(*STEPS))
         session.finish()
@@ -142,7 +142,7 @@ def _session(chance: Random, seed: int, kind: Kind, event: str, drivers: Drivers
 def _browsers(
     chance: Random, seed: int, kind: Kind, server: BranchServer, folder: Path, drivers: Drivers
 ) -> list[list[Member]]:
-    """One to three Python clients, and where the kind has tabs, one or two browsers with two tabs each."""
+    """One to three Python clients. A kind with tabs has one, and one or two browsers with two tabs each."""
     browsers: list[list[Member]] = []
     for number in range(chance.randint(1, 1 if kind.tabs else 3)):
         browsers.append([PythonMember(f"p{number}", server, folder, seed + number)])

@@ -1,4 +1,4 @@
-// Members: what a Node process that drives clients shares. It is asked by lines of JSON and answers by lines of JSON.
+// Shared by the Node processes that drive clients. Such a process gets its tasks, and answers, as lines of JSON.
 
 import process from "node:process";
 import { createInterface } from "node:readline";
@@ -6,11 +6,11 @@ import { createInterface } from "node:readline";
 const realFetch = globalThis.fetch;
 const REFUSAL = "ClientState" + "NotFound";
 
-/** A client's way to its server. It loses, doubles and delays what `faults` say, one word for each request. */
+/** A client's line to its server. It loses, repeats and delays requests: `faults` has one word for each request. */
 export class Line {
   isOpen = false;
   faults = [];
-  /** What no server may do: answer a number below an earlier one, or that it has no state of the client. */
+  /** Violations by the server: an answer with a number below an earlier one, or without a state of the client. */
   problems = [];
   #late = [];
   #numbers = new Map();
@@ -20,7 +20,7 @@ export class Line {
     this.base = base;
   }
 
-  /** The answer to a request for a path of the server. Throws where the client hears none. */
+  /** Return the answer to a request for a path of the server. Throws if the client gets no answer. */
   async send(path, request) {
     this.#underWay += 1;
     try {
@@ -49,7 +49,7 @@ export class Line {
     return answer;
   }
 
-  /** Open the line for a task, with faults. Whether the task went well. */
+  /** Open the line for a task, with faults. Return whether the task succeeded. */
   async during(faults, task) {
     this.faults = [...faults];
     this.isOpen = true;
@@ -61,12 +61,12 @@ export class Line {
     } finally {
       this.isOpen = false;
       this.faults = [];
-      // A client may ask for more than its promise waits for; nothing of that goes on beside later tasks.
+      // A client may send more requests than its promise awaits. Wait, so that none of them runs during a later task.
       while (this.#underWay) await new Promise((resolve) => setTimeout(resolve, 1));
     }
   }
 
-  /** The newest number of each client that an answer held, those of other tabs included. */
+  /** The newest number of each client in any answer, including the clients of other tabs. */
   get numbers() {
     return Object.fromEntries(this.#numbers);
   }
@@ -87,7 +87,7 @@ export class Line {
   }
 }
 
-/** Answer tasks until the input ends. `open(task, line)` makes a member, which has the other tasks' methods. */
+/** Answer tasks until the input ends. `open(task, line)` makes a member, whose methods perform the other tasks. */
 export async function answerTasks(open) {
   const members = new Map();
   const tasks = {

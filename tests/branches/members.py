@@ -1,4 +1,4 @@
-"""Members of a session: clients of all kinds behind one interface, with a line that loses what it is told to."""
+"""Members of a session: clients of all kinds behind one interface, each on a line that injects faults."""
 
 from __future__ import annotations
 
@@ -29,23 +29,23 @@ QUEUE_SECONDS = 31
 
 
 class Failure(msgspec.Struct, frozen=True):
-    """A failure as its client names it."""
+    """A failed mutation, as its client reports it."""
 
     status: str
     args: Any
 
 
 class Report(msgspec.Struct, frozen=True):
-    """What a client shows, and says of its mutations. ``failures`` is None where it names none, as Replicache."""
+    """What a client shows and reports. ``failures`` is None for a client that reports none, such as Replicache."""
 
     shown: dict[str, Any]
     pending: list[Any]
     failures: list[Failure] | None = None
     faults: list[str] = []
-    """What must not be: a number lower than one before, a client state that was not found."""
+    """Violations by the server: a number lower than an earlier one, or a client state that was not found."""
 
     numbers: dict[str, int] = {}
-    """The newest number of each client in an answer, other tabs of the group included: a group's tabs share them."""
+    """The newest number of each client in any answer. An answer has the numbers of all tabs of the client's group."""
 
 
 class Member(Protocol):
@@ -55,32 +55,32 @@ class Member(Protocol):
     server: BranchServer
 
     def change(self, name: str, args: dict[str, Any]) -> bool:
-        """Make a mutation; False where it was refused at once."""
+        """Make a mutation. Return False if the client rejects it at once."""
 
     def sync(self, *faults: str) -> bool:
-        """Push and pull. Whether nothing went wrong, as far as it knows."""
+        """Push and pull. Return whether the client saw no error."""
 
     def deliver_late(self) -> None:
-        """Deliver the requests that were late to where they were sent."""
+        """Deliver the delayed requests to the servers that they were sent to."""
 
     def move(self, server: BranchServer) -> None:
-        """Use another server from now on."""
+        """Use ``server`` from now on."""
 
     def restart(self) -> None:
-        """End it, and open it again from what it keeps."""
+        """Close the client, and open it again from its stored state."""
 
     def pass_time(self) -> None:
-        """Let so much time pass that what is queued is sent again."""
+        """Let enough time pass that the client sends queued pushes again."""
 
     def report(self) -> Report:
-        """What it shows and says now."""
+        """What the client shows and reports now."""
 
     def close(self) -> None:
-        """Close it."""
+        """Close the client."""
 
 
 def token_of(args: Any) -> Token | None:
-    """What tells a mutation from all others; None for one that nobody asked for here."""
+    """The token that identifies a mutation by its arguments; None for a mutation that no member made."""
     value = args.get("item") or args.get("value") or args.get("merge")
     if isinstance(value, dict):
         value = value.get("by")
@@ -88,12 +88,12 @@ def token_of(args: Any) -> Token | None:
 
 
 def only_here(draft: Draft, args: Any) -> None:
-    """A mutator that no server knows."""
+    """A mutator that no server has."""
     draft.put(args["key"], args["item"])
 
 
 class PythonLine(InProcess):
-    """Sends each request to the server of its member, over a real connection."""
+    """Sends each request to the member's current server, over a real connection."""
 
     def __init__(self, url: str) -> None:
         super().__init__()
@@ -101,7 +101,7 @@ class PythonLine(InProcess):
         self._way = self._ways[url]
 
     def use(self, url: str) -> None:
-        """Send further requests there."""
+        """Send later requests to ``url``."""
         self._way = self._ways.get(url) or HttpTransport(url)
         self._ways[url] = self._way
 
@@ -114,13 +114,13 @@ class PythonLine(InProcess):
         return self._deliver(lambda: way.pull(request))
 
     def hang_up(self) -> None:
-        """Close the connections; `close` is the client's, which is restarted now and then."""
+        """Close the connections. `close` keeps them, since the client calls it at each restart."""
         for way in self._ways.values():
             way.close()
 
 
 class PythonMember:
-    """The Python client, with a file."""
+    """The Python client, with its state in a file."""
 
     def __init__(self, name: str, server: BranchServer, folder: Path, seed: int) -> None:
         self.name = name
@@ -175,7 +175,7 @@ class PythonMember:
 
 
 class NodeMember:
-    """A client that a Node process drives, asked by lines of JSON. ``group``: those of one name are one browser's."""
+    """A client in a Node process, controlled by lines of JSON. Members with the same ``group`` share a browser."""
 
     def __init__(self, node: ChildProcess, kind: str, name: str, server: BranchServer, group: str) -> None:
         self.name = name
@@ -216,12 +216,12 @@ class NodeMember:
 
 
 def shown_tokens(shown: dict[str, Any]) -> set[Token]:
-    """The tokens of all mutations whose effect is shown."""
+    """The tokens of all mutations whose effects a client shows."""
     values: list[Any] = [{"item": item} for item in shown.get("list", [])]
     values += [{"value": value} for key, value in shown.items() if key != "list"]
     return {token for value in values if (token := token_of(value)) is not None}
 
 
 def tokens(several: Sequence[Any]) -> set[Token]:
-    """The tokens of mutations by their arguments."""
+    """The tokens of the mutations with these arguments."""
     return {token for args in several if (token := token_of(args)) is not None}

@@ -1,4 +1,4 @@
-"""Servers of one store folder each: in this process, or one of their own that is killed. They keep their ports."""
+"""Servers with one store folder each, in this process or in a process that tests kill. A server keeps its port."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ class Committed(msgspec.Struct, frozen=True):
 
 
 class BranchServer:
-    """A server on a port of its own. ``queued``: pushes wait for a worker. ``killed``: a process that is killed."""
+    """A server on its own port. ``queued``: pushes wait for a worker. ``killed``: `stop` kills its own process."""
 
     def __init__(self, folder: Path, *, queued: bool = False, killed: bool = False) -> None:
         self.folder = folder
@@ -64,12 +64,12 @@ class BranchServer:
         return self.base + PATH
 
     def create(self) -> None:
-        """Make the store and its document; not while it runs."""
+        """Create the store and its document. The server must not be running."""
         with stratalog.open(self.folder) as store:
             store.create(ORGANISATION, DOCUMENT).mutate("put", {"key": "text", "value": "no list"})
 
     def start(self) -> None:
-        """Serve what the folder holds. Returns once it does."""
+        """Serve the folder. Return when the server is ready."""
         if self.killed:
             self._start_process()
             return
@@ -80,34 +80,34 @@ class BranchServer:
         self._running.enter_context(serve_on_loopback(create_app(store, application), self.port, ws="none"))
 
     def stop(self) -> None:
-        """Stop serving; killed where it is a process."""
+        """Stop serving. A server in its own process is killed."""
         self._running.close()
 
     def close(self) -> None:
-        """Stop, and give the port back."""
+        """Stop, and release the port."""
         self.stop()
         self._reservation.close()
 
     def copy(self, target: Path) -> Path:
-        """A copy of the folder as it is now, for which the server stops for a moment."""
+        """Copy the folder to ``target``. The server stops during the copy."""
         self.stop()
         shutil.copytree(self.folder, target)
         self.start()
         return target
 
     def put_back(self, backup: Path) -> None:
-        """Go back to an older copy of the folder. The copy stays."""
+        """Replace the folder by an older copy of it, which remains."""
         self.stop()
         shutil.rmtree(self.folder)
         shutil.copytree(backup, self.folder)
         self.start()
 
     def roll_back(self, backup: Path) -> None:
-        """Put back the index alone: the blobs and the queue stay as they are."""
+        """Replace only the index by that of a backup: the blobs and the queue stay as they are."""
         self.stop()
         newer = self.folder / "newer"
         newer.mkdir()
-        # Its log may be left beside it, and goes with it.
+        # The write-ahead log may exist beside the file. It is moved with it.
         for file in self.folder.glob(f"{INDEX_FILE}*"):
             file.rename(newer / file.name)
         for file in backup.glob(f"{INDEX_FILE}*"):
@@ -126,7 +126,7 @@ class BranchServer:
             ]
 
     def content(self) -> dict[str, Any]:
-        """The document as it is now."""
+        """The present content of the document."""
         with self.document() as document:
             return document.at().to_dict()
 
@@ -155,7 +155,7 @@ def _working(store: stratalog.Store) -> Iterator[None]:
 
 
 def _take_queue(index: Path, newer: Path) -> None:
-    """The messages of ``newer`` in the place of those in ``index``."""
+    """Replace the queue's messages in ``index`` by those of ``newer``."""
     with closing(sqlite3.connect(index)) as connection:
         connection.execute("ATTACH ? AS newer", (str(newer),))
         for statement in TAKE_QUEUE:

@@ -1,4 +1,4 @@
-"""A session: what members do, how history is lost beneath them, and what must be true then and in the end."""
+"""A session: the steps of its members, the loss of history, and the checks after it and at the end."""
 
 from __future__ import annotations
 
@@ -36,12 +36,12 @@ class Session:
         self._is_struck = False
 
     def steps(self, count: int) -> None:
-        """Random changes and sync cycles, with faults; after a split members change over as well."""
+        """Run random changes and sync cycles, with faults. After a split, members also move between the servers."""
         for _ in range(count):
             self._step(self._chance.choice(self._members))
 
     def strike(self, event: str, folder: Path, backup: Path) -> None:
-        """History is lost, or goes on twice."""
+        """Lose history, or split the store into two copies that both continue."""
         [server, *_] = self._servers
         if event == "split":
             other = BranchServer(server.copy(folder / "other"), queued=server.queued, killed=server.killed)
@@ -58,7 +58,7 @@ class Session:
         self._is_struck = True
 
     def finish(self) -> None:
-        """Let everything arrive, and check what must be true."""
+        """Deliver all late requests, sync until nothing is pending, and check all servers and members."""
         for member in self._members:
             member.deliver_late()
         for member in [*self._members, *self._members]:
@@ -74,7 +74,7 @@ class Session:
             server.close()
 
     def _note_pending(self, tabs: Sequence[Member]) -> None:
-        """What waits, and was confirmed to no tab of its group, by this history or one before: that is to arrive."""
+        """Note the pending mutations that no history has confirmed to a tab of the group. They must arrive."""
         reports = {member.name: member.report() for member in tabs}
         numbers = [number for report in reports.values() for number in report.numbers.items()]
         confirmed = {
@@ -134,7 +134,7 @@ class Session:
         raise AssertionError(f"{member.name} still has pending mutations: {member.report().pending}")
 
     def _check_shown(self, member: Member) -> None:
-        """What a member shows is in the history of the server it uses, or waits."""
+        """Check that everything that a member shows is in the history of its server or pending."""
         report = member.report()
         applied = {token for token, _, reason in _log(member.server) if reason is None}
         lost = shown_tokens(report.shown) - applied - tokens(report.pending)
@@ -157,26 +157,26 @@ class Session:
     def _check_outcomes(
         self, member: Member, report: Report, log: list[tuple[Token, str, str | None]], elsewhere: set[Token]
     ) -> None:
-        """Each mutation is in the log, in order, or its loss is named."""
+        """Check that each mutation is in the log, in order, or that its client reports the loss."""
         arrived = [token for token, *_ in log if token[0] == member.name]
         assert arrived == sorted(arrived)
         failures: dict[Token, str] = {}
         for failure in report.failures or []:
             token = token_of(failure.args)
             assert token is not None
-            assert token not in failures, "a failure is named twice"
+            assert token not in failures, "a failure is reported twice"
             failures[token] = failure.status
         missing = set(self._made[member.name]) - set(arrived)
         named = {token for token, status in failures.items() if status in ("lost", "unknown")}
         rejected = {token for token, status in failures.items() if status == "rejected"}
         lost = {token for token, status in failures.items() if status == "lost"}
-        # Who comes back to a copy that has it has named it lost at the other.
+        # A member may report a mutation as lost at one copy, and return to the copy that has it.
         confirmed = elsewhere | ({*arrived} if len(self._servers) > 1 else set())
-        assert lost <= confirmed, f"{member.name} names what was never confirmed: {sorted(lost - confirmed)}"
+        assert lost <= confirmed, f"{member.name} reports as lost what was never confirmed: {sorted(lost - confirmed)}"
         if report.failures is not None:
             assert rejected | named >= {token for token, _, reason in log if reason and token[0] == member.name}
         unnamed = missing - (elsewhere if report.failures is None else {*failures})
-        assert not unnamed, f"lost without a word: {sorted(unnamed)}"
+        assert not unnamed, f"lost and not reported: {sorted(unnamed)}"
         self._check_pending(member, set(arrived), named - lost, rejected)
         if len(self._servers) == 1:
             assert not lost & set(arrived)
@@ -184,7 +184,7 @@ class Session:
         self.met["unknown"] += len(named - lost)
 
     def _check_pending(self, member: Member, arrived: set[Token], unknown: set[Token], rejected: set[Token]) -> None:
-        """What was pending when history was lost arrived, or is reported, and not as lost."""
+        """Check that a mutation that was pending when history was lost has arrived or is reported, not as lost."""
         waited = self._pending.get(member.name, set())
         assert waited <= arrived | unknown | rejected, f"pending and lost: {sorted(waited - arrived)}"
         self.met["pending at the event"] += len(waited)
@@ -203,7 +203,7 @@ def _numbered(server: BranchServer) -> set[tuple[Token, str, int]]:
 
 
 def _plain(value: object) -> object:
-    """A value as JSON leaves it: no tuples."""
+    """A value as JSON returns it: with lists instead of tuples."""
     if isinstance(value, dict):
         return {name: _plain(item) for name, item in value.items()}
     return [*map(_plain, value)] if isinstance(value, list | tuple) else value

@@ -1,4 +1,4 @@
-"""A few of the sessions that `python -m tests.branches` runs by the hundred."""
+"""A few of the sessions of which `python -m tests.branches` runs hundreds."""
 
 from __future__ import annotations
 

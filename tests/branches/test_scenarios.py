@@ -1,4 +1,4 @@
-"""What each client does after its server went back to an older backup, or gave way to a copy: over real sockets."""
+"""What each kind of client does after a restore of its server, or a move to a copy of it, over real sockets."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ REQUESTS_MAX = 1000
 
 
 class Stage:
-    """A server with a document, and members that are opened on it: tabs of one browser."""
+    """A server with a document, and members that are opened on it. Members in Node are tabs of one browser."""
 
     def __init__(self, kind: str, folder: Path, drivers: Drivers) -> None:
         self.kind = kind
@@ -43,7 +43,7 @@ class Stage:
         return self.server.copy(self.folder / "backup")
 
     def somebody(self, item: str) -> None:
-        """Another client commits something."""
+        """Commit an item as another client."""
         with self.server.document() as document:
             document.mutate("append", {"key": "list", "item": item})
 
@@ -73,7 +73,7 @@ def append(member: Member, number: int) -> None:
 
 
 def numbers(member: Member) -> list[Any]:
-    """The items of a member's list: its own by their numbers."""
+    """The items of a member's list: the number of an item that a member appended, any other item as it is."""
     return [item if isinstance(item, str) else item[1] for item in member.report().shown.get("list", [])]
 
 
@@ -97,7 +97,7 @@ def check_end(member: Member, expected: list[Any], lost: list[int]) -> None:
 
 
 def committed(member: Member) -> list[int]:
-    """The numbers of the mutations of a member in its server's log, in order."""
+    """The numbers of a member's mutations in the log of its server, in order."""
     found = [token_of(mutation.args) for mutation in member.server.committed()]
     return [token[1] for token in found if token is not None and token[0] == member.name]
 
@@ -168,7 +168,7 @@ def test_a_push_in_flight_over_the_restore_is_applied_once(stage: Stage) -> None
     append(ada, 1)
     settle(ada)
     append(ada, 2)
-    # Replicache sends again at once what did not arrive: that must not arrive before the restore, either.
+    # Replicache immediately retries a failed request. The retries must not arrive before the restore, either.
     ada.sync("late", *["unreached"] * REQUESTS_MAX)
     stage.server.put_back(backup)
     ada.deliver_late()

@@ -1,4 +1,4 @@
-"""Places in memory for the documents' tests: ports that record every call, and fail when they are told to."""
+"""Environments in memory for the documents' tests. Their ports record every call and can fail on demand."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ Hook = Callable[[str, str], None]
 
 
 class Recorder:
-    """What was asked of both ports, in order, and a hook that may raise before any of it happens."""
+    """Records the calls to both ports in order. The hook `before` runs ahead of each call and may raise."""
 
     def __init__(self) -> None:
         self.calls: list[Call] = []
@@ -37,12 +37,12 @@ class Recorder:
             self.after(name, target)
 
     def named(self, name: str) -> list[str]:
-        """The targets of the calls of that name."""
+        """The targets of the calls with that name."""
         return [target for called, target in self.calls if called == name]
 
 
 class RecordingIndex:
-    """An index that notes its calls; a commit by the keys of its writes."""
+    """An index that records its calls. A commit is recorded with the keys of its writes."""
 
     joint_commits = True
 
@@ -75,7 +75,7 @@ class RecordingIndex:
 
 
 class RecordingBlobs:
-    """Blobs that note their calls."""
+    """A blob store that records its calls."""
 
     def __init__(self, backend: MemoryBlobs, recorder: Recorder) -> None:
         self.backend = backend
@@ -103,7 +103,7 @@ class RecordingBlobs:
 
 
 class World:
-    """One store in memory, to which any number of handles may be opened, as other processes would."""
+    """One store in memory. A test opens any number of handles to it, as other processes would."""
 
     def __init__(self, **settings: Any) -> None:
         self.clock = ManualClock()
@@ -118,7 +118,7 @@ class World:
         return Document(create_log(self.environment, "acme", name, "document"), rules)
 
     def open(self, name: str = "doc", rules: Rules | None = None) -> Document:
-        """The document as another process would have it: nothing is remembered."""
+        """The document as another process sees it: its handle starts with empty caches."""
         environment = Environment(
             self.index, self.blobs, self.clock, self.environment.settings, background=InlineTasks()
         )
@@ -126,11 +126,11 @@ class World:
         return Document(open_log(environment, "acme", name), rules)
 
     def open_in(self, organisation: str, name: str) -> Log:
-        """Any organisation's log as another process would have it."""
+        """A new handle of the log of any organisation, in the environment that `create` uses."""
         return open_log(self.environment, organisation, name)
 
     def watched(self) -> Recorder:
-        """The recorder, emptied."""
+        """Clear the recorder and return it."""
         self.recorder.calls.clear()
         return self.recorder
 
@@ -151,7 +151,7 @@ def statuses(outcomes: Sequence[Any]) -> list[str]:
 
 
 def large(text: str = "x", size: int = 3000) -> dict[str, Any]:
-    """An item too large to be kept inline, with metadata."""
+    """An item with metadata that is too large to be stored inline."""
     return {"id": text, "name": f"name of {text}", "plot": text * size}
 
 

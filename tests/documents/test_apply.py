@@ -1,4 +1,4 @@
-"""Applying a batch: once, in order, with an answer for each mutation that stays true."""
+"""Applying a batch: each mutation runs once, in order, and its outcome does not change later."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def test_a_batch_is_one_version() -> None:
 
 
 def test_a_commit_leaves_nothing_to_a_later_garbage_collection() -> None:
-    # A collection counts what every thread of its process left, such as one of an earlier test. So this process is new.
+    # A collection counts the garbage of every thread in its process, earlier tests included. So use a new process.
     run([sys.executable, "-c", GARBAGE], env=environment(), cwd=ROOT)
 
 
@@ -272,7 +272,7 @@ def test_an_item_that_cannot_be_read_now_rejects_nothing() -> None:
 
 
 def careless(draft: Draft, args: Any) -> None:
-    """Take a default where the item cannot be read."""
+    """Use a default value where the item cannot be read."""
     try:
         value = draft.get("c/a", {})
         keys = [key for key, _ in draft.scan("c/")]

@@ -1,4 +1,4 @@
-"""Commits while the blob store is away and a snapshot is due: they go on, and the snapshot comes when it can."""
+"""Commits continue while a snapshot is due or is being taken, even if the blob store is unavailable."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ AWAY_SECONDS = 600
 
 
 class HeldTasks(InlineTasks):
-    """Tasks that wait until the test runs them."""
+    """Background tasks that start only when the test calls `run`."""
 
     def __init__(self) -> None:
         self.held: list[Callable[[], None]] = []

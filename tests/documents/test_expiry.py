@@ -1,4 +1,4 @@
-"""Which clients are forgotten, and what becomes of those that come back or come meanwhile."""
+"""Which clients expire, and what happens to clients that return later or arrive during the expiry."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ DAY_SECONDS = 86_400
 
 
 def rows(document: Document) -> list[str]:
-    """The rows of the clients tree."""
+    """The keys of the clients tree."""
     state = document.state()
     return [key for key, _ in state.clients.scan(state.chunks, "")]
 
 
 def aged(world: World, document: Document, groups: int = 3) -> int:
-    """Groups of three clients each, and then forty days of nothing; the time in between."""
+    """Create groups of three clients, then let forty days pass. Return the time in the middle of those days."""
     for group in range(groups):
         for client in range(3):
             document.apply([inc(client=f"c{group}{client}", id=1)], group=f"group/{group}", owner="ann")
@@ -89,7 +89,7 @@ def test_nobody_is_forgotten_by_a_time_that_is_no_longer_kept() -> None:
 
 
 def race(world: World, document: Document, meanwhile: Callable[[], object]) -> None:
-    """Have ``meanwhile`` happen before the next append."""
+    """Run ``meanwhile`` before the next commit."""
 
     def first(name: str, target: str) -> None:
         if name == "commit":
@@ -122,7 +122,7 @@ def test_a_client_that_comes_while_it_is_collected_leaves_no_row_in_its_group() 
 
 
 def test_a_member_without_a_client_is_idle() -> None:
-    """As an older program left it, which did not look once more."""
+    """Older releases could leave such a row: they did not read the client's group again before they committed."""
     world = World()
     document = world.create()
     document.apply([inc(client="first", id=1)], group="team", owner="ann")

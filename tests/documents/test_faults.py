@@ -1,4 +1,4 @@
-"""What a mutator raises: a rule of the application, a fault of it, or a shortage of the process."""
+"""What a mutator raises: a rejection by the application, an unexpected fault, or a lack of resources."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ WORK = Mutation(client="ann", id=1, name="work", args={"n": 1})
 
 
 class Work:
-    """A mutator that raises what it is given, one exception a run, and then works."""
+    """A mutator that raises the given exceptions, one per run, and then succeeds."""
 
     def __init__(self, *raised: BaseException) -> None:
         self.raised = list(raised)
@@ -135,7 +135,7 @@ def test_an_unexpected_exception_is_counted_and_logged_without_what_it_says(capl
 
 
 def test_a_letter_whose_mutation_came_out_otherwise_is_not_used(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The letter comes first: a process that ends before the entry leaves a letter and no rejection."""
+    """The letter is written before the entry. A process that stops in between leaves a letter without a rejection."""
     store = opened(ValueError("once"))
     document = store.document("acme", "plan")
     with monkeypatch.context() as patch:
@@ -190,7 +190,7 @@ def test_a_letter_that_is_not_what_was_written_runs_nothing(attribute: str, is_e
 
 
 def test_arguments_that_are_not_those_of_the_letter_s_name_run_nothing() -> None:
-    """The letter is intact, but another's arguments were stored under its name."""
+    """The letter is intact, but other arguments are stored under its name."""
     store = opened(KeyError("n"))
     store.document("acme", "plan").apply([WORK])
     (listed,) = list_letters(store)

@@ -1,4 +1,4 @@
-"""Forks, and what becomes of their mutations on another base."""
+"""Forks, and the outcome of their mutations when they are replayed or merged onto another base."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from tests.documents.helpers import World, inc, large, put, statuses
 
 
 def limited(draft: Draft, args: Any) -> None:
-    """Add one to ``n`` as long as it is below ``most``."""
+    """Add one to ``n`` while it is below ``most``."""
     if draft.get("n", 0) >= args["most"]:
         raise Rejected("full")
     draft.put("n", draft.get("n", 0) + 1)
@@ -143,7 +143,7 @@ def test_forking_what_is_not_there_is_refused() -> None:
 
 
 def two_sides(world: World, most: int = 200) -> tuple[Document, Document]:
-    """A fork and its document, which went on. Up to a ``most`` of 116 the fork's third mutation is rejected there."""
+    """A fork and its document, which both committed since. The document rejects `limited` up to a ``most`` of 117."""
     document = grown(world)
     fork = document.fork("copy", at=10)
     fork.apply([inc(by=5), put("c/new", large("new"))])

@@ -1,4 +1,4 @@
-"""The format is fixed: what was written once reads for ever, and the same mutations make the same entries."""
+"""The format is fixed: stored documents stay readable, and the same mutations produce the same entries."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ MERGED = Merged("replay/abcdefghijklmnop/5", 9, b"qrstuvwxyzabcdef")
 
 
 def grown(world: World) -> Document:
-    """One of everything that an entry can say."""
+    """A document with an example of everything that an entry can hold."""
     document = world.create("p_4567")
     poison = Mutation(client="bob", name="poison", args={"text": "z" * 1500})
     document.apply([put("name", "My project"), put("Collection1/id1", large("id1", 400)), poison], author="ada")
@@ -42,7 +42,7 @@ def grown(world: World) -> Document:
 
 
 def stored() -> Document:
-    """The golden document, from its bytes."""
+    """The golden document, restored from its stored bytes."""
     world = World()
     for partition, sort, attributes in GOLDEN["items"]:
         world.backend.commit([Put(Item(partition, sort, {name: plain(value) for name, value in attributes.items()}))])
@@ -56,7 +56,7 @@ def plain(value: Any) -> Attribute:
 
 
 def unfloored(document: Document) -> Document:
-    """The document by a handle that knows of no floor, and so reads what still stands below it."""
+    """The document through a handle that knows no floor, so that it reads the entries that still exist below it."""
     record = msgspec.structs.replace(document.log.record, floor=0)
     return Document(Log(document.log.environment, record))
 

@@ -20,12 +20,12 @@ ERRORS = {"Rejected": Rejected, "ValueError": ValueError, "KeyError": KeyError}
 
 
 def refuse(draft: Draft, args: Any) -> None:
-    """A mutator of an application. It raises the error that it is told to raise."""
+    """An application's mutator that raises the error named in its arguments."""
     raise ERRORS[args["error"]](args["message"])
 
 
 def nest(draft: Draft, args: Any) -> None:
-    """Puts a list in a list, ``depth`` times."""
+    """Put a value that nests ``depth`` lists."""
     value: Any = 0
     for _ in range(args["depth"]):
         value = [value]
@@ -33,12 +33,12 @@ def nest(draft: Draft, args: Any) -> None:
 
 
 def put_not_a_number(draft: Draft, args: Any) -> None:
-    """Puts a value that JSON cannot say."""
+    """Put a value that JSON cannot represent."""
     draft.put("number", float(args["number"]))
 
 
 def fill(draft: Draft, args: Any) -> None:
-    """Puts ``characters`` of text under each of ``keys`` keys that begin with ``prefix``."""
+    """Put a text of ``characters`` characters under each of ``keys`` keys that begin with ``prefix``."""
     for number in range(args["keys"]):
         draft.put(f"{args['prefix']}{number}", "x" * args["characters"])
 

@@ -1,4 +1,4 @@
-"""A document's handle that threads share never goes back, whatever they do between two steps of a slow call."""
+"""A document handle that threads share never returns to an older version, whatever happens during a slow call."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ STEPS_MAX = 40
 
 
 def before_answer(world: World, step: int, meanwhile: Callable[[], object]) -> list[int]:
-    """Have ``meanwhile`` happen between the read of the ``step``-th query and its answer; the queries so far."""
+    """Run ``meanwhile`` after the read of query number ``step``, before its answer. Return the count of queries."""
     calls, index = [0], world.backend
     query = index.query
 

@@ -1,4 +1,4 @@
-"""Looking back: one key's changes, two versions compared, collections' versions."""
+"""Reading history: the changes of a key, the difference between two versions, the version of a collection."""
 
 from __future__ import annotations
 
@@ -178,7 +178,7 @@ def test_threads_share_one_handle() -> None:
             for number in range(1, 41):
                 assert document.apply([inc("n", client=client, id=number)])[0].status == "applied"
                 assert document.at().get("n") >= number
-        except BaseException as exc:  # noqa: BLE001 - a thread's failure is told to the test
+        except BaseException as exc:  # noqa: BLE001 - the test reports a thread's failure
             failures.append(exc)
 
     threads = [threading.Thread(target=work, args=(f"client-{position}",)) for position in range(4)]
@@ -224,7 +224,7 @@ def delete_blobs(world: World, keys: set[str]) -> None:
 
 
 def kept_chunks(document: Document) -> set[str]:
-    """The chunks that the snapshots which still stand refer to."""
+    """The keys of the chunks that the remaining snapshots refer to."""
     kept = set()
     for snapshot in list_snapshots(document.log.environment.index, document.log.record.prefix):
         roots = roots_of(snapshot)

@@ -1,4 +1,4 @@
-"""Merging as a whole: it comes out as in the fork or raises before it writes, once for each fork, and of no other."""
+"""Merging: which merges are refused before they write, and that the mutations of a fork are merged only once."""
 
 from __future__ import annotations
 
@@ -127,7 +127,7 @@ def test_a_fork_without_mutations_merges_to_nothing() -> None:
 
 
 def exchanged(store: stratalog.Store, fork: Document, name: str) -> Document:
-    """The fork, exported and imported under another name."""
+    """Export the fork, and import it under another name."""
     file = io.BytesIO()
     export_document(fork, file)
     return import_document(store, "acme", name, file)
@@ -197,7 +197,7 @@ def test_a_snapshot_keeps_how_far_a_merge_came() -> None:
 
 
 def rolled_back(world: World, fork: Document) -> None:
-    """Take the fork's last entry away, as a restore from an older backup does."""
+    """Remove the fork's last entry, as a restore from an older backup does."""
     record = fork.log.record
     *_, last = world.backend.query(entries_partition(record.prefix, record.segment))
     world.backend.commit([Delete(last.partition, last.sort)])

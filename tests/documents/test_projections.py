@@ -1,4 +1,4 @@
-"""Projections: a second model whose checkpoint only moves forward, and whose effects happen once."""
+"""Projections: a read model whose checkpoint only moves forward, and whose effects are written once."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from tests.documents.helpers import World, inc
 
 
 def count(entry: Entry) -> Sequence[Write]:
-    """One row for each mutation."""
+    """One row per mutation."""
     rows = [f"{one.client} {one.id}" for one in read_commit(entry).mutations]
     return [Put(Item("projected", row, {"v": entry.version})) for row in rows]
 

@@ -1,4 +1,4 @@
-"""Whatever happens to a document, any of its versions is what a plain dictionary says."""
+"""After any sequence of operations, each version of a document equals that of a plain dictionary."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ operations = st.lists(st.one_of(pushes, pushes, pushes, upkeep, st.builds(Fork, 
 
 
 class Model:
-    """Documents and the dictionaries they should be, version by version."""
+    """Documents, and for each of their versions the dictionary that it should equal."""
 
     def __init__(self, interval: int, segment: int) -> None:
         self.world = World(snapshot_entries_interval=interval, segment_entries_target=segment)
@@ -99,7 +99,7 @@ def applied(content: Content, batch: tuple[Mutation, ...]) -> Content:
 
 
 def changes(contents: list[Content], key: str) -> list[tuple[int, Any, bool]]:
-    """Newest first: version, value, deleted."""
+    """The changes of a key, newest first: the version, the value, and whether the key was deleted."""
     found = [
         (version, after.get(key), key not in after)
         for version, (before, after) in enumerate(pairwise(contents), 1)

@@ -1,4 +1,4 @@
-"""A state is read back from storage: each chunk, each value and each part, whatever caches hold."""
+"""Reading a state back reads every chunk, value and part from storage, even if a cache holds it."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def readings(document: Document, start: StatePosition | None = None) -> Iterator
 
 
 def damaged(document: Document) -> dict[str, bool]:
-    """The keys of what is damaged, and whether it is missing."""
+    """The keys of the damaged blobs, each with whether the blob is missing."""
     return {damage.key: damage.is_missing for reading in readings(document) for damage in reading.damages}
 
 
@@ -80,7 +80,7 @@ def test_a_reading_goes_on_behind_any_position_and_reads_the_rest() -> None:
         again = list(readings(document, reading.position))
         seen = {blob.key for later in again for blob in later.blobs}
         assert {blob.key for later in whole[number + 1 :] for blob in later.blobs} <= seen
-        assert len(again) <= len(whole) - number + 2  # the way down to the place is read once more
+        assert len(again) <= len(whole) - number + 2  # the chunks on the path to the position are read again
 
 
 def test_each_part_of_a_large_value_is_read_and_a_damaged_one_hides_none_after_it() -> None:

@@ -1,4 +1,4 @@
-"""Redaction of a document's versions: the newest state stays, what held the values goes, and history says redacted."""
+"""Redacting versions: the newest state stays, every copy of the values is deleted, and history reports a redaction."""
 
 from __future__ import annotations
 
@@ -41,13 +41,13 @@ LARGE = SECRET * 300
 def new_store(**options: Any) -> stratalog.Store:
     options = {"segment_entries_target": 6, "snapshot_entries_interval": 3, **options}
     store = stratalog.open("memory:", settings=stratalog.LogSettings(**options), clock=ManualClock())
-    # What a redaction finds depends on which snapshots are there.
+    # A redaction's result depends on which snapshots exist. So take them at once.
     store.environment.background = InlineTasks()
     return store
 
 
 def grown(store: stratalog.Store, secret: str = SECRET) -> Document:
-    """Version 3 puts the secret, version 6 overwrites it; nine versions in all."""
+    """A document of nine versions: version 3 puts the secret, and version 6 overwrites it."""
     document = store.create("acme", "plan")
     for version in range(1, 10):
         key = "people/1" if version in (3, 6) else f"cells/{version}"
@@ -57,12 +57,12 @@ def grown(store: stratalog.Store, secret: str = SECRET) -> Document:
 
 
 def other(store: stratalog.Store) -> Document:
-    """A handle that shares nothing in memory with the first."""
+    """A new handle, which shares only the store's cache of chunks with the first."""
     return Document(store.log("acme", "plan"))
 
 
 def stored(store: stratalog.Store) -> list[bytes]:
-    """All bytes in the index and in blobs."""
+    """All byte strings in the index and all blobs."""
     index: Any = store.environment.index
     items = [item for part in index._partitions.values() for item in part.items.values()]
     values = [value for item in items for value in item.attributes.values() if isinstance(value, bytes)]
@@ -272,7 +272,7 @@ def test_any_redaction_is_refused_or_leaves_a_document_that_verifies(
 
 
 def test_a_snapshot_that_became_the_base_meanwhile_is_not_deleted() -> None:
-    """A floor rose onto a snapshot that a redaction had listed for deletion; history then began with nothing."""
+    """A floor rises onto a snapshot that a redaction has listed for deletion. Once, history lost its base this way."""
     world = World(snapshot_entries_interval=1000, segment_entries_target=4)
     document = world.create()
     for number in range(12):
@@ -295,7 +295,7 @@ def test_a_snapshot_that_became_the_base_meanwhile_is_not_deleted() -> None:
 
 
 def sealed() -> tuple[World, Document]:
-    """Version 3 puts the secret, version 6 overwrites it; snapshots at 3, 6 and 9; no state of 4 without the entry."""
+    """Version 3 puts the secret, version 6 overwrites it. Snapshots are at 3, 6 and 9: that of 3 holds the secret."""
     world = World(snapshot_entries_interval=3, segment_entries_target=100)
     document = world.create()
     for version in range(1, 10):
@@ -305,7 +305,7 @@ def sealed() -> tuple[World, Document]:
 
 
 def sealed_and_archived() -> tuple[World, Document]:
-    """The same, in segments of which the first is archived."""
+    """Version 3 puts the secret. The full segments are archived, and the only snapshot is at version 9."""
     world = World(snapshot_entries_interval=1000, segment_entries_target=4)
     document = world.create()
     for version in range(1, 10):
@@ -317,7 +317,7 @@ def sealed_and_archived() -> tuple[World, Document]:
 
 
 def at_each_call(act: Callable[[World, Document], object], meanwhile: Callable[[World], object]) -> Iterator[World]:
-    """The store after ``act``, for each of its calls to a port with ``meanwhile`` before that call."""
+    """Yield a store after ``act``, once for each port call that ``act`` makes, with ``meanwhile`` before that call."""
     call = calls = 0
     while call <= calls:
         call += 1
@@ -341,7 +341,7 @@ def at_each_call(act: Callable[[World, Document], object], meanwhile: Callable[[
 
 
 def check_fork(world: World) -> bool:
-    """Whether there is a fork. It has its state, and holds no redacted version."""
+    """Return whether the fork exists. If it does, check that it has its state and no redacted version."""
     try:
         fork = world.open("draft")
     except stratalog.NotFound:
@@ -370,7 +370,7 @@ def test_a_redaction_amid_a_fork_leaves_no_fork_without_a_state() -> None:
 
 
 def test_a_handle_that_is_behind_makes_no_fork_that_storage_has_no_state_of() -> None:
-    """It forks the newest version that it knows, and has that state in memory."""
+    """The handle forks the newest version that it knows, and has the state of that version in memory."""
 
     def overtake(world: World) -> None:
         other = world.open()
@@ -392,7 +392,7 @@ def test_a_handle_that_is_behind_makes_no_fork_that_storage_has_no_state_of() ->
 def test_a_fork_of_an_archived_version_is_refused_by_what_is_stored() -> None:
     world, document = sealed_and_archived()
     behind = world.open()
-    assert list(behind.log.read(0, 4))  # it remembers the archive
+    assert list(behind.log.read(0, 4))  # the handle caches the archive
     redact(document, 3)
     with pytest.raises(Redacted):
         behind.fork("draft", at=4)

@@ -1,4 +1,4 @@
-"""Reading ranges and keys of a state that is part tree, part changes: many keys, in any order."""
+"""Reading ranges and keys of a state that consists of a tree and later changes."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ COLLECTIONS = ("a", "b", "bb")
 
 
 def churn(draft: Draft, args: Any) -> None:
-    """Put and delete many keys; a draft says of each whether it was there."""
+    """Put and delete many keys, and check that the draft reports of each deleted key whether it existed."""
     for key, value in args:
         if value is None:
             was_there = draft.get(key) is not None

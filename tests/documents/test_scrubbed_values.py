@@ -1,4 +1,4 @@
-"""A value that a scrub has read is looked up before history is forgotten; any other is read."""
+"""Before history is forgotten, a value that a scrub has read is only looked up; every other value is read."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ KEYS = ("books/a", "books/b", "shelf/c")
 
 
 def grown() -> tuple[World, Document]:
-    """A document with large values, one of several parts, that are two days old."""
+    """A document with large values that are two days old."""
     world = World(segment_entries_target=8)
     document = world.create()
     document.apply([put(f"k/{key:04}", "v" * 60) for key in range(400)])
@@ -73,7 +73,7 @@ def test_a_value_of_several_parts_is_looked_up_too(monkeypatch: pytest.MonkeyPat
 
 
 def no_scrub(world: World, document: Document) -> None:
-    """Nothing was read."""
+    """Do nothing: no scrub has read the values."""
 
 
 def old_scrub(world: World, document: Document) -> None:
@@ -87,7 +87,7 @@ def scrub_of_the_future(world: World, document: Document) -> None:
 
 
 def scrub_that_met_damage(world: World, document: Document) -> None:
-    """Of any blob of the store."""
+    """The damaged blob is no value of the base. A scrub that met any damage does not count."""
     document.apply([put("elsewhere/1", large("elsewhere"))])
     key = world.blob_keys("/items/elsewhere/")[0]
     world.clock.sleep(2 * DAY_SECONDS)
@@ -100,7 +100,7 @@ def unfinished_scrub(world: World, document: Document) -> None:
 
 
 def put_again(world: World) -> None:
-    """Nobody has read the values that stand now."""
+    """Write every value again, so that no scrub has read the blobs that exist now."""
     for key in world.blob_keys("/items/"):
         world.blobs.put(key, world.blobs.get(key))
 
@@ -111,7 +111,7 @@ def scrub_before_the_values(world: World, document: Document) -> None:
 
 
 def scrub_within_a_day(world: World, document: Document) -> None:
-    """Clocks may disagree by a day."""
+    """Clocks may differ by a day. So a scrub within a day of the writes does not count."""
     put_again(world)
     world.clock.sleep(DAY_SECONDS / 2)
     scrub(world.environment, 30)
@@ -156,7 +156,7 @@ def test_a_value_that_was_lost_since_the_scrub_keeps_the_floor() -> None:
 
 @st.composite
 def folders(draw: st.DrawFn) -> list[tuple[int, str]]:
-    """Values by number: what is made of each."""
+    """Values by number, each with its kind."""
     kinds = st.sampled_from(("old", "young", "lost", "unneeded"))
     return list(enumerate(draw(st.lists(kinds, max_size=60))))
 

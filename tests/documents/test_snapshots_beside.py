@@ -1,4 +1,4 @@
-"""Snapshots beside commits: whatever happens between two steps of one, what was committed stands on it afterwards."""
+"""Commits during a snapshot: whatever happens between two of its steps, the committed versions read correctly."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ def snapshots(document: Document) -> list[int]:
 
 
 def change(document: Document, number: int) -> None:
-    """Put, delete and put again, from a client that was there and one that was not."""
+    """Put keys, delete one and put one again, from an existing client and from a new one."""
     document.apply([put(f"c/{number}", f"{BODY}{number}"), inc()])
     document.mutate("del", {"key": f"c/{number % 7}"}, client=f"bob-{number}")
     document.apply([put("c/3", f"back {number}"), put("title", f"{number}")])
 
 
 def at_step(world: World, step: int, meanwhile: Callable[[], object]) -> list[int]:
-    """Have ``meanwhile`` happen before the ``step``-th call to a port; the calls so far."""
+    """Run ``meanwhile`` before port call number ``step``. Return a list that holds the number of calls so far."""
     calls = [0]
 
     def count(name: str, target: str) -> None:
@@ -43,7 +43,7 @@ def at_step(world: World, step: int, meanwhile: Callable[[], object]) -> list[in
 
 
 def grown(world: World) -> Document:
-    """A document whose next snapshot shares chunks with one that stands, and changes several."""
+    """A document whose next snapshot shares chunks with an existing one and changes several."""
     document = world.create()
     document.apply([put(f"c/{n}", BODY * 5 + str(n)) for n in range(300)])
     document.snapshot()

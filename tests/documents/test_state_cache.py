@@ -1,4 +1,4 @@
-"""The state that threads share: only ever replaced by a newer one, and never moved onto an older snapshot."""
+"""The state that threads share: only a newer state replaces it, and it never moves onto an older snapshot."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from tests.documents.helpers import World, inc
 
 
 def grown(world: World, versions: int) -> tuple[Document, StateCache]:
-    """A document of so many versions, and an empty cache of its states."""
+    """A document with that many versions, and an empty cache of its states."""
     document = world.create()
     for _ in range(versions):
         document.apply([inc()])
@@ -23,7 +23,7 @@ def grown(world: World, versions: int) -> tuple[Document, StateCache]:
 
 
 def held(states: StateCache) -> tuple[int, int]:
-    """The version of the held state, and that of its snapshot."""
+    """The version of the cached state and the version of its snapshot."""
     state = states.cached
     assert state is not None
     return state.version, state.snapshot_version

@@ -1,4 +1,4 @@
-"""Commits of several threads of a handle, and the blobs of a commit that is tried more than once."""
+"""Commits by several threads of one handle, and the blobs of a commit that is retried."""
 
 from __future__ import annotations
 

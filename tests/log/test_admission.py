@@ -1,4 +1,4 @@
-"""Quotas: what was measured and what was admitted since, held against what an organisation may store."""
+"""Quotas: the measured usage plus what was admitted since is compared with the limits of an organisation."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ ONE = Amounts(documents=1)
 
 
 class CountedIndex(MemoryIndex):
-    """An index that counts its reads, and may be out of reach."""
+    """An index that counts its reads and can be unavailable."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -44,7 +44,7 @@ class CountedIndex(MemoryIndex):
 
 
 class Held:
-    """An organisation that is held to quotas."""
+    """An organisation with quotas."""
 
     def __init__(self, quotas: Quotas = TEN) -> None:
         self.clock = ManualClock()

@@ -1,4 +1,4 @@
-"""Appending: versions, fences, lost answers, and who is told what."""
+"""Appending: versions, fences, lost answers, and the answer that each caller gets."""
 
 from __future__ import annotations
 
@@ -127,7 +127,7 @@ def test_nobody_shares_a_commit_where_that_costs_more() -> None:
 
 
 def commits_of_a_crowd(log: Log) -> int:
-    """Nine appends: eight arrive while the first one's commit is on its way."""
+    """Run nine appends, of which eight arrive during the commit of the first. Return the number of commits."""
     sent, go = threading.Event(), threading.Event()
 
     def hold() -> None:

@@ -1,4 +1,4 @@
-"""A log with an application's snapshots begins with one that reads back whole; and pins that move are never missed."""
+"""A log with app snapshots begins with one that reads back undamaged, and no pin that moves is missed."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ from tests.log.helpers import (
 
 
 def with_states(kind: str = "mine") -> Log:
-    """Thirty versions with a state of two parts at each fifth."""
+    """A log of thirty versions with a state of two parts at every fifth version."""
     log = create_log(new_place(segment_entries_target=5), ORGANISATION, "plan", kind)
     for number in range(1, 31):
         fill(log, 1)
@@ -51,7 +51,7 @@ def blobs_of(log: Log) -> MemoryBlobs:
 
 
 def part_of(log: Log, version: int) -> str:
-    """The key of the second part of the state of a version."""
+    """The key of the second part of the state at a version."""
     blobs = blobs_of(log)
     return next(s.key for s in blobs.list("") if blobs.get(s.key) == b"part two of %d" % version)
 
@@ -109,7 +109,7 @@ def test_a_state_that_is_whole_again_carries_the_floor() -> None:
 
 
 def test_a_state_that_goes_while_it_is_read_is_no_damage(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A forgetter stopped in mid-reading while another process raised the floor, and that state was collected."""
+    """While one process reads the state back, another one raises the floor, and the state is collected."""
     log = with_states()
     blobs, part, other = blobs_of(log), part_of(log, 20), opened(log, "plan")
     get = blobs.get
@@ -136,7 +136,7 @@ def test_a_state_that_a_fork_has_of_a_version_before_it_began_moves_no_floor() -
 def test_a_base_that_another_process_has_passed_meanwhile_does_not_lower_the_floor(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """The other process stopped between its commit and the deletion of the older snapshots."""
+    """The other process pauses between its commit of the floor and the deletion of the older snapshots."""
     log = with_states()
     other, proven, asleep = opened(log, "plan"), list[int](), list[tuple[Any, ...]]()
     forget_below = retention._forget_below
@@ -199,7 +199,7 @@ def opened(log: Log, name: str) -> Log:
 
 
 def moves(log: Log) -> Iterator[None]:
-    """A fork's pin on ``log`` moves to a fork of it, and on to a fork of that one; each step waits to be asked."""
+    """Move the pin of the fork `m` on ``log`` to `c`, a fork of `m`, then to `a`, a fork of `c`: one move a step."""
     middle = opened(log, "m")
     fork = fork_log(middle, "c", 12)
     fill(fork, 2)
@@ -220,7 +220,7 @@ def family() -> Log:
 
 
 def test_a_pin_that_moves_is_never_missed_whenever_it_does() -> None:
-    """Two looks at pages of pins agreed, and a pin moved from a page not yet read to one that was, twice."""
+    """The old defect: a pin moved twice from an unread page to one already read, and two scans of the pins agreed."""
     last = 0
     while True:
         last += 1
@@ -232,7 +232,7 @@ def test_a_pin_that_moves_is_never_missed_whenever_it_does() -> None:
 
 
 def test_pages_of_pins_in_the_order_of_forks_would_miss_it(monkeypatch: pytest.MonkeyPatch) -> None:
-    """As pins were listed before: this shows that the test above has teeth."""
+    """List the pins as earlier releases did, to show that the test above notices the defect."""
 
     def scanned(index: Index, prefix: str) -> Pin | None:
         pins, after = list[Pin](), ""
@@ -249,7 +249,7 @@ def test_pages_of_pins_in_the_order_of_forks_would_miss_it(monkeypatch: pytest.M
 
 
 def raised_amid(first: int, second: int) -> int:
-    """Raise a floor; the pin moves before two of the calls to the index. Answers how many calls there were."""
+    """Raise a floor while the pin moves before two of the calls to the index. Return the number of calls."""
     log = family()
     moving, index, calls = moves(log), scripted(log.environment), 0
     backend_get, backend_query = index.get, index.query
@@ -297,7 +297,7 @@ def test_a_snapshot_of_a_forgotten_version_keeps_a_log_without_states_from_nothi
     fill(log, 10)
     attributes = {"c": 0, "w": "slow", PLAIN.tag: b"by somebody slow", "h": log.hash_at(2)}
     raise_floor(log, 8)
-    # Put by hand, as earlier releases did: `put_snapshot` now refuses it.
+    # Commit it directly, as earlier releases could: `put_snapshot` now refuses it.
     log.environment.index.commit([Put(Item(snapshots_partition(log.record.prefix), fixed(2), attributes))])
     clock_of(log.environment).sleep(DUE_SECONDS)
     assert free_segments(log) == 2

@@ -1,4 +1,4 @@
-"""Bodies: what a reference says of one is compared with what is read."""
+"""Bodies: a read checks that the body has the size that its reference gives."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The hash chain: what an entry's hash covers, what carries it, and how a handle notices another history."""
+"""The hash chain: what an entry's hash covers, where it is stored, and how a handle notices a different history."""
 
 from __future__ import annotations
 
@@ -187,7 +187,7 @@ def test_two_entries_that_changed_places_are_found() -> None:
 
 
 def other(log: Log) -> Log:
-    """The log in another process."""
+    """The log, opened in another process."""
     return open_log(another(log.environment), log.record.organisation, log.record.name)
 
 

@@ -1,4 +1,4 @@
-"""Contention: who is alone reads nothing; who would probably lose reads first, and waits longer the more it lost."""
+"""Contention: a lone writer reads nothing. One that would probably lose reads first, and each loss doubles its wait."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def test_who_is_alone_is_never_behind() -> None:
 
 @pytest.mark.parametrize(("age", "behind"), [(0.21, False), (0.23, True)])
 def test_reading_first_begins_where_one_put_in_five_would_lose(age: float, behind: bool) -> None:
-    """Others write once a second: within 0.223 s one does with a chance of 0.2."""
+    """Others write once per second. The chance that one of them writes within 0.223 s is 0.2."""
     assert seen((10, 10)).is_behind(age) is behind
 
 
@@ -92,7 +92,7 @@ def test_it_doubles_with_a_put_that_lost_and_shrinks_by_a_fifth_with_one_that_wo
 
 
 def waits_of(cause: StratalogError) -> list[tuple[int, int]]:
-    """The waits of ten seconds, each with what was left before it."""
+    """The waits within a deadline of ten seconds, each with the time left before it. Both are in milliseconds."""
     environment = new_place(append_seconds_max=10)
     retry, clock = environment.retry(), clock_of(environment)
     begun, waits = clock.boot_ms(), []
@@ -198,7 +198,7 @@ def test_the_figures_of_the_documentation_are_made_by_a_program_that_runs(capsys
 
 
 def test_own_readers_do_not_make_a_writer_think_that_others_write() -> None:
-    """A reader meets an entry whose commit is under way. It is the writer's own, so the writer goes on alone."""
+    """A reader sees an entry whose commit has no answer yet. It is the writer's own, so there is no contention."""
     log = new_log()
     fill(log, 1)
     environment = log.environment

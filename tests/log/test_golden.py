@@ -1,4 +1,4 @@
-"""The format is fixed: items and blobs written once read for ever, and the same operations write the same bytes."""
+"""The format is fixed: stored items and blobs stay readable, and the same operations write the same bytes."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ LARGE = "".join(sha256(bytes([number])).hex() for number in range(256)) * 2
 
 
 def written() -> Environment:
-    """Every kind of item: inline, compressed and external bodies, a seal, an archive, a fork, a floor, an end seal."""
+    """A store of every kind of item: three kinds of bodies, a seal, an archive, a fork, a floor, an end marker."""
     clock = ManualClock()
     environment = Environment(MemoryIndex(), MemoryBlobs(clock), clock, LogSettings(segment_entries_target=2))
     log = create_log(environment, ORGANISATION, "plan")
@@ -53,7 +53,7 @@ def _append(log: Log, *events: Event, author: str = "") -> None:
 
 
 def restored() -> Environment:
-    """A place with what the golden file holds."""
+    """An environment with the items and blobs of the golden file."""
     clock = ManualClock(wall_ms=GOLDEN["wall_ms"])
     environment = Environment(MemoryIndex(), MemoryBlobs(clock), clock)
     for partition, sort, attributes in GOLDEN["items"]:
@@ -66,7 +66,7 @@ def restored() -> Environment:
 
 
 def golden_of(environment: Environment) -> dict[str, Any]:
-    """What a place holds, as the golden file says it."""
+    """The contents of an environment, in the form of the golden file."""
     assert isinstance(environment.index, MemoryIndex)
     items = [
         [partition, sort, {name: _dumped(value) for name, value in sorted(item.attributes.items())}]
@@ -88,7 +88,7 @@ def _loaded(value: Any) -> Any:
 
 
 def shapes(golden: dict[str, Any]) -> list[tuple[str, str, list[str]]]:
-    """Keys and names of attributes, with every incarnation called alike."""
+    """The keys and attribute names, with the same text in place of every incarnation."""
     return sorted((_nameless(partition), _nameless(sort), sorted(kept)) for partition, sort, kept in golden["items"])
 
 

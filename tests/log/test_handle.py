@@ -1,4 +1,4 @@
-"""A handle that threads share never goes back. A slow thread is a query whose answer comes after another call."""
+"""A handle that threads share never goes back. A query that answers after another call simulates a slow thread."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def other(log: Log) -> Log:
 
 
 def delay_query(log: Log, meanwhile: Callable[[], object]) -> None:
-    """Let ``meanwhile`` happen between the next query's read and its answer."""
+    """Run ``meanwhile`` between the read of the next query and its answer."""
     index = scripted(log.environment)
     query = index.query
 

@@ -1,4 +1,4 @@
-"""What may not be stored: each bound answers with a typed error that names the value, and the limit where one is."""
+"""Input limits: each violation raises a typed error that names the value and, if there is one, the limit."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A leader that is interrupted ends its own append only."""
+"""An interrupt of the leader fails only the leader's own append."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from tests.log.helpers import Mishap, ScriptedIndex, data, event, lost_answer, n
 
 LEADING = (
     *(Appender._serve, Appender._fill, Appender._run, GroupCommit.take, PendingEntry.settle),
-    # A second interrupt, while the first is recorded, is not covered.
+    # `interrupt` records an interrupt. A second interrupt during that call is not covered.
     *(
         each
         for machine in (ConditionalAppend, LogAppend)
@@ -33,7 +33,7 @@ LEADING = (
 
 
 class Group:
-    """Appends of ``names`` by threads that share one commit, whose leader is the first."""
+    """Appends of ``names`` by threads that share one commit. The first thread is the leader."""
 
     def __init__(self, log: Log, names: Sequence[str], mishap: Mishap) -> None:
         self.ends: dict[str, object] = {}

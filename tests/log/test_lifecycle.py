@@ -1,4 +1,4 @@
-"""Logs come and go: creation, deletion, re-creation, forks, and what sweeping leaves."""
+"""The life of a log: creation, deletion, re-creation, forks, and what a sweep leaves."""
 
 from __future__ import annotations
 
@@ -204,7 +204,7 @@ def test_a_deletion_frozen_before_a_roll_over_ends_the_log_where_it_is() -> None
         archive_segments(rival)
         clock_of(log.environment).sleep(DUE_SECONDS)
         free_segments(rival)
-        rival.head()  # so that it puts without reading anything
+        rival.head()  # caches the head, so that the next append reads nothing first
         return original(partition, sort)
 
     vars(log.environment.index)["get"] = frozen
@@ -221,7 +221,7 @@ def test_a_deletion_whose_answer_is_lost_succeeds() -> None:
 
 
 def create_anew(environment: Environment, seconds: float = 0) -> None:
-    """Others delete the log that has the name, sweep what is due after some seconds, and create another."""
+    """Another process deletes the log of that name, sweeps after ``seconds``, and creates a new log."""
     rival = open_log(another(environment), ORGANISATION, NAME)
     delete_log(rival)
     clock_of(environment).sleep(seconds)
@@ -245,11 +245,11 @@ def test_a_creation_whose_log_is_deleted_before_its_answer_came_is_not_called_re
 
 
 def test_a_creation_whose_log_may_have_been_swept_is_unknown() -> None:
-    """It takes effect after it was looked for, and its writer freezes in the second try."""
+    """The first try takes effect only after its writer looked for it. The writer then freezes in its second try."""
     environment = new_place()
 
     def frozen(index: ScriptedIndex, writes: Sequence[Write]) -> None:
-        index.backend.commit(writes)  # the first try, late
+        index.backend.commit(writes)  # the first try takes effect late
         create_anew(environment, DUE_SECONDS)
         index.backend.commit(writes)
 
@@ -312,7 +312,7 @@ def test_a_reader_amid_a_sweep_is_told_that_the_log_is_gone() -> None:
         reading = other(log).read()
         next(reading)
         delete_log(log)
-        # The sweep dies after so many commits. What it has not come to may still be read.
+        # The sweep stops after that many commits. Entries that it has not reached may still be read.
         script = scripted(log.environment).script = [*[after()] * commits, unavailable]
         with suppress(Unavailable):
             swept(log)

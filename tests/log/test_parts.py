@@ -1,4 +1,4 @@
-"""An application's state is kept in parts: what two versions share is written once, and the collector keeps it all."""
+"""An app snapshot is stored in parts: a part that two versions share is written once, and the collector keeps it."""
 
 from __future__ import annotations
 

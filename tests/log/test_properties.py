@@ -1,4 +1,4 @@
-"""Any order of operations leaves what a plain list would hold."""
+"""After operations in any order, a log reads as a plain list does."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ FORK = "fork"
 
 
 class LogMachine(RuleBasedStateMachine):
-    """Two handles of two processes on one log, its fork, and all that may happen to them."""
+    """One log with a handle in each of two processes, its fork, and all operations on them."""
 
     def __init__(self) -> None:
         super().__init__()

@@ -1,4 +1,4 @@
-"""Segments: sealed when full, archived, freed long after, and what a writer from long ago may do to them."""
+"""Segments are sealed when full, archived and later freed. A writer that was frozen for long does not damage them."""
 
 from __future__ import annotations
 
@@ -118,7 +118,7 @@ def test_an_append_among_10_000_segments_costs_what_it_costs_in_one() -> None:
 
 
 def grow(log: Log, segments: int) -> int:
-    """Give the log many segments of one entry each, by hand."""
+    """Write segments of one entry each directly into the index. Return their number."""
     index, prefix = scripted(log.environment).backend, log.record.prefix
     name = index.get(f"{ORGANISATION}/{NAME}", "name")
     assert name is not None
@@ -200,7 +200,7 @@ def test_an_archiver_overtaken_by_another_reports_no_damage() -> None:
 
 
 def test_an_archive_whose_mark_is_never_answered_is_put_again() -> None:
-    """The mark may stand, and a collection under way may have listed the archive as old before that."""
+    """The mark may be committed, and a running collection may have listed the archive as old before that."""
     log = new_log(segment_entries_target=4)
     fill(log, 6)
 
@@ -223,7 +223,7 @@ def test_a_segment_that_is_forgotten_while_its_archive_is_read_is_not_freed_and_
     blobs = log.environment.blobs
 
     def forgotten(key: str) -> bytes:
-        """Another process raises the floor and frees what is below, and a collection takes the archives."""
+        """Another process raises the floor and frees the segments below, and a collection deletes the archives."""
         vars(blobs).pop("get")
         raise_floor(other(log), 9)
         clock_of(log.environment).sleep(DUE_SECONDS)
@@ -258,7 +258,7 @@ def test_an_archive_that_was_damaged_is_corrupt() -> None:
 
 
 def test_a_frozen_writer_is_not_told_that_a_freed_place_is_its_own() -> None:
-    """Its put is sent, then the segment is rolled over, archived and freed, then the put takes effect."""
+    """The writer sends its put. The segment is rolled over, archived and freed before the put takes effect."""
     log = new_log(segment_entries_target=4)
     fill(log, 3)
     rival = other(log)
@@ -275,7 +275,7 @@ def test_a_frozen_writer_is_not_told_that_a_freed_place_is_its_own() -> None:
 
 def test_a_writer_that_may_not_take_its_stray_back_leaves_it_to_the_sweep() -> None:
     log = new_log(segment_entries_target=4)
-    scripted(log.environment).joint_commits = False  # a joint commit checks the head, and leaves no stray
+    scripted(log.environment).joint_commits = False  # a joint commit checks the head and leaves no orphaned write
     fill(log, 3)
     rival = other(log)
 
@@ -355,7 +355,7 @@ def test_a_late_entrys_large_body_is_put_again() -> None:
 
 
 def test_a_late_entry_whose_body_can_be_put_again_only_later_is_appended_once() -> None:
-    """Its answer came in time, but so late that the head is read anew and its body put again, at first in vain."""
+    """The answer is so late that the writer reads the head and puts the body again. The first of these puts fails."""
     log = new_log(body_inline_bytes_max=64, append_seconds_max=1000)
     blobs = vars(log.environment.blobs)
 

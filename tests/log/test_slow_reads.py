@@ -1,4 +1,4 @@
-"""A read that takes longer than an observation may be relied on proves nothing, neither presence nor absence."""
+"""A read that takes longer than the observation rule allows proves neither presence nor absence."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from tests.log.helpers import NAME, ORGANISATION, ScriptedIndex, fill, new_log, 
 
 
 class SlowIndex(ScriptedIndex):
-    """An index whose answers to `get` take longer than they are good for."""
+    """An index whose `get` first sleeps for ``seconds``."""
 
     seconds = 0.0
     sleep: Callable[[float], None]

@@ -1,4 +1,4 @@
-"""Writers that lost a race take their turn, and hold nothing while they wait for anything else."""
+"""Writers that lost a race take turns. A writer gives its turn back before it waits for anything else."""
 
 from __future__ import annotations
 
@@ -95,7 +95,7 @@ def _unavailable(index: ScriptedIndex, writes: Sequence[Write]) -> None:
 
 
 class Busy:
-    """A rival process that commits between any read of the head and the commit after it, but never inside a turn."""
+    """A rival process that commits between each read of the head and the commit after it, but never during a turn."""
 
     def __init__(self, folder: Path) -> None:
         self.store = open_store(folder)
@@ -109,7 +109,7 @@ class Busy:
         self.rival.close()
 
     def interfere(self, commit: object) -> None:
-        """Have ``commit``, a call at the rival, come before each commit of the store while it lasts."""
+        """Call ``commit``, which writes at the rival, before each commit of the store outside a turn."""
         index = self.store.environment.index
         real = index.commit
         running = False

@@ -1,4 +1,4 @@
-"""Blobs of a commit: whoever slept between putting them and sending it puts them again, or does not send it."""
+"""Blobs of a commit: a writer that slept after it put them puts them again before it commits, or does not commit."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ LONG = " ".join(map(str, range(1000)))
 
 
 class SleepyBlobs:
-    """Blobs whose next put is answered after ``sleep``, and whose later ones fail once ``failure`` is set."""
+    """Blobs whose next put calls ``sleep`` before it answers. Once ``failure`` is set, every put raises it."""
 
     def __init__(self, backend: MemoryBlobs) -> None:
         self.backend = backend
@@ -53,10 +53,10 @@ class SleepyBlobs:
 
 
 class Sleeper:
-    """A log of six entries whose writer is about to sleep, for longer than the rule, after its next put."""
+    """A log of six entries. After its next put the writer sleeps for longer than the observation rule allows."""
 
     def __init__(self, failure: StratalogError | None = None) -> None:
-        """With a ``failure`` nothing can be put after that sleep."""
+        """With a ``failure``, every put after that sleep raises it."""
         self.clock = ManualClock()
         self.index, self.blobs = ScriptedIndex(), SleepyBlobs(MemoryBlobs(self.clock))
         settings = LogSettings(segment_entries_target=4, body_inline_bytes_max=64)
@@ -70,7 +70,7 @@ class Sleeper:
         self.blobs.sleep = lambda: self._sleep(failure)
 
     def _sleep(self, failure: StratalogError | None) -> None:
-        """Until others collected what it put; once its commit stands it never gets to put anything again."""
+        """Sleep until another process has collected the new blob. After the writer's next commit every put fails."""
         self.clock.sleep(OLD_SECONDS + 1)
         assert len(collect_family(self.environment, self.log.record.owner).garbage) == 1
         self.blobs.failure = failure

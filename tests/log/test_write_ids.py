@@ -1,4 +1,4 @@
-"""Write ids are bound to what was asked: honest retries find their entry, any other use is a conflict."""
+"""A write id is bound to its request: a retry of that request finds its entry, and any other use is a conflict."""
 
 from __future__ import annotations
 

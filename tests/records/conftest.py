@@ -1,6 +1,6 @@
-"""The world of every test of records: in memory, on SQLite and a folder, and on DynamoDB and S3 as emulators play them.
+"""The `world` of the records' tests: in memory, on SQLite with a folder, and on emulators of DynamoDB and S3.
 
-On AWS a module has one table and one prefix of the bucket, and each test an organisation of its own.
+On the emulators each module has one table and one prefix of the bucket. Each test has its own organisation.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ numbers = itertools.count()
 
 @pytest.fixture
 def world(ends: Ends) -> Iterator[World]:
-    """One for each kind of backend."""
+    """A world on each kind of backend."""
     made = World(ends=ends, organisation=f"acme{next(numbers)}")
     yield made
     made.close()
@@ -34,7 +34,7 @@ def world(ends: Ends) -> Iterator[World]:
 
 @pytest.fixture(params=["memory", "sqlite", "aws"])
 def ends(request: pytest.FixtureRequest, tmp_path: Path) -> Ends:
-    """How to open the backends of a test."""
+    """The function that opens the backends of a test."""
     if request.param == "memory":
         return in_memory()
     if request.param == "sqlite":
@@ -45,7 +45,7 @@ def ends(request: pytest.FixtureRequest, tmp_path: Path) -> Ends:
 
 @pytest.fixture(scope="module")
 def aws_ends(request: pytest.FixtureRequest) -> Ends:
-    """How to open the module's table and its part of the bucket."""
+    """The function that opens the module's table and its prefix of the bucket."""
     tables, objects = map(request.getfixturevalue, ("dynamo", "bucket"))
     made = dynamo_index(tables)
     made.close()

@@ -1,4 +1,4 @@
-"""What the records' tests stand on: a clock set by hand, ports that count and go as scripted, and a test's world."""
+"""Helpers of the records' tests: a clock set by hand, ports that count calls and follow a script, and a world."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ from stratalog.ports.index import NO_BLOBS, Index, Item, Write
 from stratalog.records import Records
 
 LONG_SECONDS = 1000
-"""Longer than the observation and the grace together."""
+"""Longer than the observation limit and the grace period together."""
 
 
 class HandClock:
-    """A clock that moves only when told to, or slept on."""
+    """A clock that moves only when a test sets it or when code sleeps on it."""
 
     def __init__(self, now_ms: int = 1_750_000_000_000, seed: int = 1) -> None:
         self.now_ms = now_ms
@@ -50,9 +50,9 @@ Step = Callable[[Callable[[], None]], None]
 
 
 class ScriptedIndex:
-    """An index whose next commits, whoever's they are, go as scripted; each step is given the real commit.
+    """An index whose next commits, by any handle, follow a script. Each step receives the real commit.
 
-    Counts the calls. Threads may share it.
+    It counts the calls. Threads may share it.
     """
 
     def __init__(self, backend: Index) -> None:
@@ -94,7 +94,7 @@ class ScriptedIndex:
 
 
 class CountingBlobs:
-    """Blobs that count their calls, and run a hook before each put."""
+    """Blobs that count puts and gets, and run a hook before each put."""
 
     def __init__(self, backend: Blobs) -> None:
         self._backend = backend
@@ -117,10 +117,10 @@ class CountingBlobs:
 
 
 class DatedBlobs:
-    """Blobs of a service whose clock cannot be set: each is as old as it would be if that went with the test's."""
+    """Blobs of a service whose clock cannot be set. The age of each blob follows the test's clock instead."""
 
     def __init__(self, backend: Blobs, clock: Clock, put_ms: dict[str, int]) -> None:
-        """``put_ms`` is shared by all who put to that service."""
+        """All writers to the service share ``put_ms``."""
         self._backend = backend
         self._clock = clock
         self._put_ms = put_ms
@@ -144,11 +144,11 @@ class DatedBlobs:
 
 
 Ends = Callable[[Clock], tuple[Index, Blobs]]
-"""Opens a world's backends, once more with every call, as another process would."""
+"""Opens the backends of a world. Each call opens them as another process would."""
 
 
 def in_memory() -> Ends:
-    """Backends in memory, which are there once."""
+    """Backends in memory. Every call returns the same ones."""
     made: list[tuple[Index, Blobs]] = []
 
     def open_ends(clock: Clock) -> tuple[Index, Blobs]:
@@ -160,7 +160,7 @@ def in_memory() -> Ends:
 
 
 class World:
-    """A place of the ends given, in memory without them, with all of the above in front, and records on it."""
+    """Records on the given backends, or in memory, behind the scripted index and the counting blobs."""
 
     def __init__(
         self, settings: LogSettings | None = None, *, ends: Ends | None = None, organisation: str = "acme"
@@ -177,37 +177,37 @@ class World:
         self.records = self.handle()
 
     def handle(self, **options: Any) -> Records:
-        """Records of which nothing is remembered, on the same connections."""
+        """A new `Records` handle, on the same connections."""
         return Records(self.environment, self.organisation, **options)
 
     def elsewhere(self, **options: Any) -> Records:
-        """Records as another process would have them."""
+        """A `Records` handle as another process has it, on connections of its own."""
         index, blobs = self._ends(self.clock)
         self._opened += [index, blobs]
         return Records(Environment(index, blobs, self.clock, self._settings), self.organisation, **options)
 
     def close(self) -> None:
-        """Let go of everything that was opened."""
+        """Close all backends that were opened."""
         for end in self._opened:
             end.close()
 
     def pass_seconds(self, seconds: float = LONG_SECONDS) -> None:
-        """Let time go by."""
+        """Advance the clock."""
         self.clock.now_ms += int(seconds * 1000)
 
     def partition(self, id: str = "b1") -> str:
-        """Where a record's versions stand."""
+        """The partition that holds a record's versions."""
         return record_partition(self.organisation, record_key(id))
 
     def item(self, version: int, id: str = "b1") -> Item | None:
-        """What stands as a version, or None."""
+        """The item of a version, or None."""
         return self.backend.get(self.partition(id), number(version))
 
     def blob_keys(self) -> list[str]:
-        """All blobs there are."""
+        """The keys of all blobs of the organisation."""
         return [stat.key for stat in self.blobs.list(f"{self.organisation}/")]
 
     def lose_blobs(self) -> None:
-        """Delete all blobs there are, behind everybody's back."""
+        """Delete all blobs of the organisation without the knowledge of any `Records` handle."""
         for stat in list(self.blobs.list(f"{self.organisation}/")):
             self.blobs.delete(stat.key, stat.stamp)

@@ -1,4 +1,4 @@
-"""Every behaviour and defect of the library that records follow is in the table that says what became of it."""
+"""Every behaviour and defect of the library that records are modelled on has a row in `docs/coverage.md`."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def rows() -> dict[str, str]:
 
 
 def numbered_tests() -> dict[str, list[str]]:
-    """The numbers in the name of each test that has some, with the arguments it takes."""
+    """The tests that have a number in their name, each with its parameters."""
     return {
         name: list(inspect.signature(test).parameters)
         for module in MODULES

@@ -1,4 +1,4 @@
-"""Bodies: inline or in blobs, streamed both ways, blob first and index second."""
+"""Bodies: inline or in blobs, streamed in and out, and stored as a blob before the index refers to it."""
 
 from __future__ import annotations
 
@@ -84,7 +84,7 @@ def test_b35_a_body_that_cannot_be_stored_leaves_no_pointer(world: World) -> Non
     def fail() -> None:
         raise Unavailable("the blobs are away")
 
-    world.index.blob_bytes_max = 0  # so that the body is put first
+    world.index.blob_bytes_max = 0  # so that the body is put before the commit
     world.blobs.before_put = fail
     with pytest.raises(Unavailable):
         world.records.put("b1", LARGE)
@@ -98,7 +98,7 @@ def test_b53_b54_a_body_is_put_again_after_a_passing_failure(world: World) -> No
         if errors:
             raise errors.pop()
 
-    world.index.blob_bytes_max = 0  # so that the body is put first
+    world.index.blob_bytes_max = 0  # so that the body is put before the commit
     world.blobs.before_put = fail_twice
     world.records.put("b1", LARGE)
     assert world.blobs.calls["put"] == 3
@@ -128,7 +128,7 @@ def test_a_conflict_uploads_nothing_twice(world: World, streamed: bool) -> None:
     world.index.script = [first]
     stored = world.records.put("b1", pieces(HUGE) if streamed else HUGE)
     assert stored.version == 3
-    assert world.blobs.calls["put"] <= 3, "two parts and their manifest, which some indexes take along"
+    assert world.blobs.calls["put"] <= 3, "two parts, and their manifest unless the commit takes it along"
 
 
 def test_the_same_content_is_one_blob(world: World) -> None:
@@ -165,7 +165,7 @@ def test_an_upload_of_an_hour_is_spared_by_the_collector(world: World) -> None:
 
 @pytest.mark.parametrize("when", ["before", "after"])
 def test_a_body_whose_commit_was_slow_is_put_again(world: World, when: str) -> None:
-    """The collector looks between the upload and the commit; the pointer must not dangle."""
+    """The collector runs between the upload and the commit. The pointer must not dangle."""
 
     def slow(commit: object) -> None:
         assert callable(commit)
@@ -184,7 +184,7 @@ def test_a_body_whose_commit_was_slow_is_put_again(world: World, when: str) -> N
 
 
 def test_a_body_whose_upload_was_slow_is_put_again_before_its_commit(world: World) -> None:
-    """Its age is that of the beginning: a collector that looks while the commit is on its way must find it young."""
+    """The body's age counts from the start of the upload. A collector during the commit must find it young."""
     puts: list[int] = []
 
     def be_slow() -> None:
@@ -196,7 +196,7 @@ def test_a_body_whose_upload_was_slow_is_put_again_before_its_commit(world: Worl
         assert callable(commit)
         commit()
 
-    world.index.blob_bytes_max = 0  # so that the body is put first
+    world.index.blob_bytes_max = 0  # so that the body is put before the commit
     world.blobs.before_put = be_slow
     world.index.script = [count]
     world.records.put("b1", LARGE)
@@ -204,7 +204,7 @@ def test_a_body_whose_upload_was_slow_is_put_again_before_its_commit(world: Worl
 
 
 def test_a_body_whose_writer_gave_up_is_there_when_the_commit_lands_late(world: World) -> None:
-    """The commit freezes, the body is collected, and the writer has no time left to look (seed 1468)."""
+    """The commit freezes, the body is collected, and the writer has no time left to check (seed 1468)."""
     late: list[Callable[[], None]] = []
 
     def freeze(commit: Callable[[], None]) -> None:
@@ -214,7 +214,7 @@ def test_a_body_whose_writer_gave_up_is_there_when_the_commit_lands_late(world: 
         raise OutcomeUnknown("no answer yet")
 
     world.records.put("b1", b"start")
-    world.index.blob_bytes_max = 0  # so that the body is put first
+    world.index.blob_bytes_max = 0  # so that the body is put before the commit
     world.index.script = [freeze]
     with pytest.raises(OutcomeUnknown):
         world.records.put("b1", LARGE)

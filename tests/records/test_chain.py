@@ -1,4 +1,4 @@
-"""The hash chain of a record's versions: what a hash covers, and that each version has one of its own."""
+"""The hash chain of a record's versions: what a hash covers, and that each version has its own hash."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def item_of(records: Records, version: int) -> Any:
 
 
 def expected_hash(before: bytes, version: RecordVersion, item: Any, kind: str) -> bytes:
-    """By `formats/chain.md`, without any code of ours."""
+    """Compute a version's hash as `formats/chain.md` describes it, without our code."""
     digest = hashlib.sha256(item["s"] + version.digest).digest()
     extras = [version.source_time_ms, msgspec.msgpack.encode(version.metadata) if version.metadata else None, kind]
     facts = [1, version.version, version.created_ms, version.principal, "", version.write_id, digest, extras]

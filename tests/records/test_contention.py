@@ -1,4 +1,4 @@
-"""Sixty-four updates of one record at once over lines that fail in every way: none is lost, each is applied once."""
+"""Sixty-four concurrent updates of one record over lines with every fault: none is lost, each is applied once."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from tests.records.helpers import Ends, in_memory
 WRITERS = 64
 ROUGH = Weather(unavailable=0.04, lost_request=0.08, lost_answer=0.15, late=0.08, storm_calls=10**6, late_ms_max=50)
 LOSSES = {"unavailable", "lost request", "lost answer", "late"}
-# The later bodies are blobs. Nobody gives up.
+# The later bodies are blobs. No writer reaches its deadline.
 SETTINGS = LogSettings(body_inline_bytes_max=40, append_seconds_max=3600)
 
 Told = dict[str, int]
@@ -32,7 +32,7 @@ Told = dict[str, int]
 
 @pytest.fixture(autouse=True)
 def _deep() -> Iterator[None]:
-    """An actor that another one starts goes on counting frames where that one is."""
+    """Raise the recursion limit: an actor counts its frames on top of those of the actor that started it."""
     limit = sys.getrecursionlimit()
     sys.setrecursionlimit(WRITERS * limit)
     yield
@@ -40,7 +40,7 @@ def _deep() -> Iterator[None]:
 
 
 def add(records: Records, told: Told, n: int, *gates: Callable[[], object]) -> None:
-    """Append the byte ``n``, and pass the gates with what the first look at the record has shown."""
+    """Append the byte ``n``. After the first read of the record, call each gate once."""
     closed = list(gates)
 
     def append(body: bytes) -> bytes:
@@ -52,7 +52,7 @@ def add(records: Records, told: Told, n: int, *gates: Callable[[], object]) -> N
 
 
 def check(records: Records, told: Told) -> None:
-    """Each update stands once, where its writer was told, and holds those before it and its own."""
+    """Each update exists once, at the version that its writer got. Its body holds the earlier updates and its own."""
     found = list(records.versions("b1"))
     assert {one.write_id: one.version for one in found[1:]} == told
     assert [one.version for one in found] == list(range(1, WRITERS + 2))
@@ -64,7 +64,7 @@ def check(records: Records, told: Told) -> None:
 
 
 def updates_in_turns(seed: int, ends: Ends) -> Counter[str]:
-    """By actors that a seed switches at every call; whoever waits or is late does so in simulated time."""
+    """Run the updates as actors that a seeded scheduler switches at every call. Waits take simulated time."""
     scheduler = Scheduler(seed)
     clock = SimulatedClock(scheduler)
     index, blobs = ends(clock)
@@ -82,9 +82,9 @@ def updates_in_turns(seed: int, ends: Ends) -> Counter[str]:
 
 
 def updates_by_threads(seed: int, ends: Ends) -> Counter[str]:
-    """By threads, all of which have seen the first version before any goes on.
+    """Run the updates in threads, all of which read the first version before any of them continues.
 
-    Each line has a seed of its own, so that what its first calls meet is always the same.
+    Each line has its own seed, so that its first calls always meet the same faults.
     """
     clock = SystemClock()
     index, blobs = ends(clock)

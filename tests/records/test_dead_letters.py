@@ -1,4 +1,4 @@
-"""Dead letters: after so many failures, with the reason and what was at hand, until somebody resolves them."""
+"""Dead letters: a record becomes one after a number of failures. It keeps the reason and the input until resolved."""
 
 from __future__ import annotations
 
@@ -127,7 +127,7 @@ def test_a_failure_needs_a_reason_within_bounds(world: World) -> None:
 
 @pytest.mark.parametrize("id", ["b1", "-1", number(0), number(1)])
 def test_a_lost_body_of_a_dead_letter_is_corrupt_whatever_its_record_is_called(world: World, id: str) -> None:
-    """A failure is no version: what was forgotten or redacted says nothing of its body."""
+    """A failure is no version. So the floor and redactions of the record say nothing about its body."""
     for position in range(3):
         world.records.put(id, b"%d" % position)
     world.records.prune(id, retain=1)

@@ -1,4 +1,4 @@
-"""The fourteen defects that were read in the system these records follow; each has a test that would catch it here."""
+"""The fourteen defects of the system that records are modelled on. Each has a test that would catch it here."""
 
 from __future__ import annotations
 
@@ -128,7 +128,7 @@ def test_d8_an_upload_that_failed_leaves_nothing_that_is_not_collected(world: Wo
 
 
 def test_d9_a_bucket_that_asks_to_be_spared_is_asked_again() -> None:
-    """S3's own words, twice for the put and twice for the get."""
+    """The service refuses the put twice and the get twice, with the answer that S3 gives."""
     body = Reply(body=compress(LARGE), headers=STORED)
     with failing([SLOW_DOWN, SLOW_DOWN, Reply(headers=STORED), SLOW_DOWN, SLOW_DOWN, body]) as service:
 
@@ -140,7 +140,7 @@ def test_d9_a_bucket_that_asks_to_be_spared_is_asked_again() -> None:
         assert world.records.put("b1", LARGE).version == 1
         assert world.records.get("b1").body == LARGE
         assert [request.method for request in service.requests] == ["PUT"] * 3 + ["GET"] * 3
-        assert world.clock.now_ms > begun, "it waited in between"
+        assert world.clock.now_ms > begun, "the retries did not wait"
         world.close()
 
 
@@ -195,7 +195,7 @@ def test_d13_a_deletion_is_a_version_that_readers_see(world: World) -> None:
 
 
 def at_once(*calls: Callable[[], object]) -> list[object]:
-    """What the calls answer or raise, each in a thread of its own."""
+    """Run each call in its own thread. Return the results, with a VersionConflict in place of one that was raised."""
 
     def answer(call: Callable[[], object]) -> object:
         try:
@@ -208,7 +208,7 @@ def at_once(*calls: Callable[[], object]) -> list[object]:
 
 
 def meet(world: World) -> None:
-    """The next two commits wait for each other, so that both saw the same version before either is made."""
+    """Make the next two commits wait for each other, so that both saw the same version before either takes effect."""
     met = threading.Barrier(2, timeout=60)
 
     def together(commit: Commit) -> None:
@@ -244,7 +244,7 @@ def test_d14_of_two_who_expect_the_same_version_one_is_refused_by_every_backend(
 
 
 class SwitchingIndex(MemoryIndex):
-    """Memory that lets another actor on whenever it has looked at a condition, amid a commit."""
+    """A memory index that switches to another actor after each check of a condition, within a commit."""
 
     scheduler: Scheduler
 
@@ -274,4 +274,4 @@ def test_d14_nothing_comes_between_the_conditions_and_the_writes_of_a_commit_in_
         assert sorted(found.body) == [0, 1, 2]
         assert found.version.version == 4
         waits += scheduler.counts.get("lock waits")
-    assert waits, "they stood in each other's way"
+    assert waits, "no actor waited for another one's lock"

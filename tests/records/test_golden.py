@@ -1,4 +1,4 @@
-"""The format is fixed: records written once read for ever, and the same puts make the same items and blobs."""
+"""The format is fixed: stored records stay readable, and the same puts write the same items and blobs."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def empty(folder: Path, wall_ms: int = 1_700_000_000_000) -> Records:
 
 
 def written(folder: Path) -> Records:
-    """Every kind of item: bodies inline, compressed, in one blob and in parts, every operation, a floor, failures."""
+    """Records with every kind of body (inline, compressed, one blob, parts), every operation, a floor and failures."""
     records = empty(folder)
     records.put(NAME, b"forgotten and gone", write_id="w1")
     records.put(NAME, b"forgotten", write_id="w2", source_time_ms=1_600_000_000_000, metadata={"title": "é", "n": 1.5})
@@ -63,7 +63,7 @@ def written(folder: Path) -> Records:
 
 
 def amid_upload(records: Records) -> Iterator[bytes]:
-    """A body in parts; a second upload begins while it goes up, and dies with its process."""
+    """A body in parts. A second upload begins during its upload, and the process of the second one dies."""
     yield PARTS[: BODY_PART_BYTES + 1]
     index = records.environment.index
     [upload] = index.query("acme/!uploads")
@@ -72,12 +72,12 @@ def amid_upload(records: Records) -> Iterator[bytes]:
 
 
 def file_of(folder: Path, key: str) -> Path:
-    """None of the golden bodies is JSON."""
+    """The file of a blob. None of the golden bodies is JSON, so all names end alike."""
     return folder / f"{key}.bin.zst"
 
 
 def stored(folder: Path) -> Records:
-    """The golden records, from their bytes."""
+    """The golden records, restored from their stored bytes."""
     for key, frame in GOLDEN["blobs"].items():
         path = file_of(folder, key)
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -90,7 +90,7 @@ def stored(folder: Path) -> Records:
 
 
 def golden_of(records: Records, folder: Path) -> dict[str, Any]:
-    """What the place holds, as the golden file says it."""
+    """The contents of the store, in the form of the golden file."""
     index = records.environment.index
     assert isinstance(index, MemoryIndex)
     items = [
@@ -108,7 +108,7 @@ def plain(value: Any) -> Any:
 
 
 def comparable(golden: dict[str, Any]) -> tuple[list[Any], dict[str, bytes]]:
-    """Without what is random, and with what was compressed opened: another zstd may make other frames."""
+    """Remove random values and decompress the bodies: another version of zstd may write other frames."""
     items = [
         [
             partition,

@@ -16,7 +16,7 @@ from tests.records.helpers import World
 
 LARGE = Random(7).randbytes(20_000)
 FILE_NAME_BYTES_MAX = 255
-# Letters of scripts of one to four bytes, what keys and paths are made of, and the ends of ranges.
+# Letters of one to four bytes, characters with a meaning in keys and paths, and the ends of ranges.
 ALPHABETS = (
     "abcXYZ019",
     "äßñéÿ",
@@ -32,7 +32,7 @@ ALPHABETS = (
 
 
 def random_id(random: Random) -> str:
-    """Of a few alphabets, and of any length up to the limit; mostly short or very long."""
+    """An id from a few alphabets, of any length up to the limit, mostly short or very long."""
     alphabet = "".join(random.sample(ALPHABETS, random.randint(1, 3)))
     wanted = random.choice((random.randint(1, 20), random.randint(1, 1000), 1000))
     text, size = "", 0
@@ -83,7 +83,7 @@ def test_a_record_of_the_longest_id_fails_is_listed_and_resolved(world: World) -
     for id in ids:
         assert b"".join(records.open_dead_letter(id)) == LARGE + id.encode()
     world.pass_seconds()
-    # The bodies of earlier failures go; that of the last stays.
+    # The failures of one id share one blob, to which the last of them refers.
     assert collect(world.environment, world.organisation, stop=never).garbage == ()
     records.resolve_dead_letter(ids[0])
     assert records.failure(ids[0]) is None

@@ -1,4 +1,4 @@
-"""Lost answers, late answers and late effects: nothing acknowledged is lost, nothing is applied twice."""
+"""Lost answers, late answers and late effects: no acknowledged write is lost, and no write is applied twice."""
 
 from __future__ import annotations
 
@@ -122,7 +122,7 @@ def test_a_caller_may_try_again_under_its_own_write_id(world: World) -> None:
 
 
 def pruned_and_freed(world: World) -> None:
-    """Others fill the place, and it is forgotten and freed."""
+    """Another writer puts five versions, and all but the last are pruned and freed."""
     other = world.handle()
     for n in range(5):
         other.put("b1", b"other %d" % n)
@@ -173,7 +173,7 @@ def test_what_a_crashed_writer_left_in_a_freed_place_is_never_read_and_swept(wor
 
 
 def test_a_place_freed_after_two_sends_is_an_unknown_outcome(world: World) -> None:
-    """The first send may have stood there and been freed in time: to try again could apply it twice."""
+    """The first send may have taken effect and been freed since. So a retry could apply the put twice."""
     world.index.script = [lost_before, freed_before(world)]
     with pytest.raises(OutcomeUnknown, match=FREED):
         world.records.put("b1", b"late")
@@ -185,7 +185,7 @@ def test_a_version_freed_before_its_writer_looked_is_an_unknown_outcome(world: W
         pruned_and_freed(world)
         raise OutcomeUnknown("the answer was lost")
 
-    # A put alone would give up before it looks: its time is over by then. One of several begins anew.
+    # A single put would reach its deadline before it looks for its write. A put of a batch gets a new deadline.
     world.index.joint_commits = True
     world.index.script = [lost_and_freed]
     (stored,) = world.records.put_many([NewBody(id="b1", body=b"mine")])
@@ -204,7 +204,7 @@ def test_a_failure_whose_answer_is_lost_is_counted_once(world: World) -> None:
 def test_a_version_freed_while_its_writer_looks_is_an_unknown_outcome(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Its item is read before it is freed and the floor after; by then nothing is there (seed 8257)."""
+    """The writer reads the item before it is freed, and the floor after. By then the item is gone (seed 8257)."""
     read = world.index.get
 
     def get(partition: str, sort: str, **options: bool) -> Item | None:
@@ -221,7 +221,7 @@ def test_a_version_freed_while_its_writer_looks_is_an_unknown_outcome(
 
 
 def test_a_version_whose_freeing_began_before_its_writer_looked_is_an_unknown_outcome(world: World) -> None:
-    """All before it is gone, it is the first to go, and its item still stands."""
+    """All earlier versions are deleted, this one is the next to be deleted, and its item still exists."""
 
     def crash(commit: Commit) -> None:
         raise KeyboardInterrupt

@@ -1,4 +1,4 @@
-"""The next ingest of a record restores its body, where that was damaged or lost."""
+"""The next ingest of a record restores its body if that was damaged or lost."""
 
 from __future__ import annotations
 

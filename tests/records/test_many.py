@@ -1,4 +1,4 @@
-"""Putting many: as each put alone, but cheaper; whatever goes wrong with a joint commit, nothing is lost or doubled."""
+"""`put_many` has the effect of single puts at a lower cost. A joint commit that fails loses or repeats no put."""
 
 from __future__ import annotations
 

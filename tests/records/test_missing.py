@@ -1,4 +1,4 @@
-"""A table, a bucket or a folder that is not there is told as such, and is never just empty."""
+"""A missing table, bucket or folder is reported as missing, and never looks like an empty one."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ LARGE = random.Random(5).randbytes(50_000)
 
 
 def check_out_of_reach(records: Records, said: str) -> None:
-    """Neither a put nor a read says anything but that it is out of reach, and what is missing."""
+    """Check that a put and a read raise Unavailable, with a message that names what is missing."""
     for call in (lambda: records.put("b1", LARGE[1:]), lambda: records.get("b1")):
         with pytest.raises(Unavailable) as told:
             call()
@@ -38,7 +38,7 @@ def test_b46_a_missing_table_is_told_as_such(dynamo: Emulator) -> None:
 
 
 def test_b38_b46_a_missing_bucket_is_told_as_such(bucket: Emulator) -> None:
-    """Also where a pointer stands already: a body out of reach is not the same as one that is lost."""
+    """The same holds for an existing pointer: a body that is unavailable is not reported as lost."""
     world = World()
     world.records.put("b1", LARGE)
     blobs = blobs_in("no-such-bucket", bucket)

@@ -1,6 +1,6 @@
-"""Each of the fourteen defects, planted here: the test that stands for it fails.
+"""Each of the fourteen defects is planted here, and the test for it must fail.
 
-A plant names how the test must fail, so that one which merely breaks the program proves nothing.
+A plant names the error with which the test must fail. So a plant that only breaks the program proves nothing.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ NOT_RAISED = pytest.fail.Exception
 
 
 class Planted(msgspec.Struct, frozen=True):
-    """The test that must notice a defect, how that is planted, and how the test fails then."""
+    """The test that must notice a defect, the function that plants the defect, and the error of the test."""
 
     test: str
     plant: Plant
@@ -42,7 +42,7 @@ class Planted(msgspec.Struct, frozen=True):
 
 
 def race_is_any_error(world: World, patch: pytest.MonkeyPatch) -> None:
-    """A lost race is no longer told from other errors where the body is in blobs."""
+    """A lost race is reported as another error if the body is in blobs."""
     learn = RecordAppend._learn
 
     def rewrapped(self: RecordAppend, plan: Planned, head: RecordHead, conflict: ConditionFailed) -> bool:
@@ -54,7 +54,7 @@ def race_is_any_error(world: World, patch: pytest.MonkeyPatch) -> None:
 
 
 def latest_is_stale(world: World, patch: pytest.MonkeyPatch) -> None:
-    """The latest version is asked of whatever replica."""
+    """The latest version is read without consistency, from any replica."""
 
     def stale(index: Index, partition: str) -> Item | None:
         found = [item for item in index.query(partition, reverse=True, consistent=False) if item.sort.isdigit()]
@@ -64,12 +64,12 @@ def latest_is_stale(world: World, patch: pytest.MonkeyPatch) -> None:
 
 
 def expected_is_not_looked_at(world: World, patch: pytest.MonkeyPatch) -> None:
-    """Whatever version is named, the condition protects the exact place alone."""
+    """The expected version is ignored: the condition protects only the position of the put."""
     patch.setattr(store, "next_put", lambda call, wanted, expected: decisions.next_put(call, wanted, None))
 
 
 def dangling_is_nothing(world: World, patch: pytest.MonkeyPatch) -> None:
-    """Where the latest version's body is missing, there is no such record."""
+    """If the body of the latest version is missing, the record counts as not found."""
 
     def latest(index: Index, partition: str) -> Item | None:
         item = latest_item(index, partition)
@@ -79,7 +79,7 @@ def dangling_is_nothing(world: World, patch: pytest.MonkeyPatch) -> None:
 
 
 def write_without_the_check(world: World, patch: pytest.MonkeyPatch) -> None:
-    """Where the latest version cannot be read, the put goes on as if there were none."""
+    """If the latest version cannot be read, the put continues as if there were none."""
     reread = RecordAppend._reread
 
     def reread_or_not(self: RecordAppend) -> RecordHead:
@@ -93,7 +93,7 @@ def write_without_the_check(world: World, patch: pytest.MonkeyPatch) -> None:
 
 
 def latest_opens_its_body(world: World, patch: pytest.MonkeyPatch) -> None:
-    """The number of the latest version costs a download of its body."""
+    """A read of the latest version's number downloads its body."""
 
     def latest(index: Index, partition: str) -> Item | None:
         item = latest_item(index, partition)
@@ -105,7 +105,7 @@ def latest_opens_its_body(world: World, patch: pytest.MonkeyPatch) -> None:
 
 
 def parts_counted_in_short_floats(world: World, patch: pytest.MonkeyPatch) -> None:
-    """How many parts there are is reckoned in 32 bits."""
+    """The number of parts is computed with 32-bit floats."""
     parts = bodies._parts
 
     def fewer(whole: Iterable[bytes]) -> Iterator[bytes]:
@@ -117,12 +117,12 @@ def parts_counted_in_short_floats(world: World, patch: pytest.MonkeyPatch) -> No
 
 
 def failed_upload_stays(world: World, patch: pytest.MonkeyPatch) -> None:
-    """Nobody is told that an upload has failed."""
+    """A failed upload does not delete its pin, so the collector spares its blobs."""
     patch.setattr(RecordBody, "release", lambda self: None)
 
 
 def slow_down_is_final(world: World, patch: pytest.MonkeyPatch) -> None:
-    """503 is not known to pass."""
+    """The error 503 SlowDown is not retried."""
     raise_ours = objectstore._raise_ours
 
     def unmarked(exc: Exception, writes: bool) -> None:
@@ -134,13 +134,13 @@ def slow_down_is_final(world: World, patch: pytest.MonkeyPatch) -> None:
 
 
 def key_is_fresh(world: World, patch: pytest.MonkeyPatch) -> None:
-    """Every upload goes to a key of its own."""
+    """Every upload uses a new key."""
     prefix = content.body_prefix
     patch.setattr(content, "body_prefix", lambda name: f"{prefix(name)}/{new_id(world.clock)}")
 
 
 def put_reads_back(world: World, patch: pytest.MonkeyPatch) -> None:
-    """Where the body lies is asked of the index after the put."""
+    """After a put, the index is read to learn where the body is stored."""
     run = Records._run
 
     def run_and_read(self: Records, call: Any, *rest: Any, **options: Any) -> RecordVersion:
@@ -150,18 +150,18 @@ def put_reads_back(world: World, patch: pytest.MonkeyPatch) -> None:
 
 
 def own_write_is_not_looked_for(world: World, patch: pytest.MonkeyPatch) -> None:
-    """After a lost answer nobody looks whether the write stands where it was sent to."""
+    """After a lost answer, the writer does not check whether its write took effect."""
     patch.setattr(RecordAppend, "_landed", lambda self, version: self._doubts.discard(version))
 
 
 def own_write_is_anothers(world: World, patch: pytest.MonkeyPatch) -> None:
-    """Nobody knows its own write again."""
+    """A writer does not recognise its own write."""
     own_write_is_not_looked_for(world, patch)
     patch.setattr(decisions.RecordCall, "wrote", lambda self, item: False)
 
 
 def deletion_is_a_mark(world: World, patch: pytest.MonkeyPatch) -> None:
-    """A deletion is set on the version that stands."""
+    """A deletion marks the latest version instead of adding one."""
 
     def mark(self: Records, id: str) -> RecordVersion:
         item = latest_item(world.backend, world.partition(id))
@@ -174,12 +174,12 @@ def deletion_is_a_mark(world: World, patch: pytest.MonkeyPatch) -> None:
 
 
 def no_condition(world: World, patch: pytest.MonkeyPatch) -> None:
-    """Memory writes whatever it is given."""
+    """The memory index ignores conditions."""
     patch.setattr(MemoryIndex, "_holds", lambda self, write, item: True)
 
 
 def conditions_first_writes_later(world: World, patch: pytest.MonkeyPatch) -> None:
-    """Memory looks at the conditions, and writes when others may have written."""
+    """The memory index checks the conditions, and writes at a time when others may have written."""
 
     def commit(self: MemoryIndex, writes: Sequence[Write], blobs: Mapping[str, bytes] = NO_BLOBS) -> None:
         failed = {
@@ -194,7 +194,7 @@ def conditions_first_writes_later(world: World, patch: pytest.MonkeyPatch) -> No
 
 
 def replace_latest(patch: pytest.MonkeyPatch, latest: Callable[[Index, str], Item | None]) -> None:
-    """Wherever records learn the latest version."""
+    """Replace the function with which records read the latest version."""
     for module in (put, history):
         patch.setattr(module, "latest_item", latest)
 

@@ -1,4 +1,4 @@
-"""Whatever is done to records, and whatever answers are lost, they are what a dictionary of lists would be."""
+"""After operations in any order, with lost answers, records equal a dictionary of lists."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ BODIES = st.sampled_from([b"", b"x", b"y", b"z" * 10, bytes(range(256)) * 80, by
 
 
 class RecordsMachine(RuleBasedStateMachine):
-    """`model` has every version ever made, None for a deletion; `floor` the oldest kept."""
+    """`model` holds every version ever put, with None for a deletion. `floor` holds the oldest version kept."""
 
     def __init__(self) -> None:
         super().__init__()

@@ -1,4 +1,4 @@
-"""Pruning: marked at once, freed long after, the latest never; blobs go when nothing refers to them."""
+"""Pruning hides versions at once, never the latest, and frees them later. Blobs without a reference are deleted."""
 
 from __future__ import annotations
 
@@ -141,7 +141,7 @@ def test_a_blob_of_a_lost_race_goes_when_it_is_old(world: World) -> None:
     def fail(commit: object) -> None:
         raise KeyboardInterrupt
 
-    world.index.blob_bytes_max = 0  # so that the body is put first
+    world.index.blob_bytes_max = 0  # so that the body is put before the commit
     world.index.script = [fail]
     with pytest.raises(KeyboardInterrupt):
         world.records.put("b1", large(9))
@@ -230,7 +230,7 @@ def test_a_listing_overtaken_by_freeing_passes_on_to_what_is_kept(world: World) 
 @pytest.mark.parametrize("how", DAMAGES)
 @pytest.mark.parametrize("kept", [4, 5])
 def test_nothing_is_pruned_while_a_version_that_stays_does_not_read_back(how: str, kept: int) -> None:
-    """An older version may be the last good one."""
+    """An older version may be the last undamaged one."""
     world = World()
     for n in range(1, 6):
         world.records.put("b1", large(n))

@@ -1,4 +1,4 @@
-"""Putting: versions 1, 2, 3 …, expected versions, no version for no change, deletion, the source's time."""
+"""Putting: versions 1, 2, 3 …, expected versions, no new version without a change, deletion, the source's time."""
 
 from __future__ import annotations
 
@@ -154,7 +154,7 @@ def test_b24_an_update_that_cannot_write_is_unavailable_and_writes_nothing(world
         raise Unavailable("away")
 
     world.records.put("b1", b"one")
-    world.index.blob_bytes_max = 0  # so that the body is put first
+    world.index.blob_bytes_max = 0  # so that the body is put before the commit
     if port == "index":
         world.index.script = [fail] * 200
     else:
@@ -214,7 +214,7 @@ def test_b27_all_ways_of_writing_in_a_row(world: World) -> None:
 
 
 def race(world: World, others: int) -> None:
-    """Others put first, between this handle's look at the head and its commit."""
+    """Let other handles put between this handle's read of the head and its commit."""
 
     def first(commit: object) -> None:
         for n in range(others):

@@ -1,4 +1,4 @@
-"""Reading: by version or the latest, in order, told apart from what is missing, damaged or out of reach."""
+"""Reading a given version, the latest, or all in order. Missing, damaged and unavailable raise different errors."""
 
 from __future__ import annotations
 
@@ -147,7 +147,7 @@ def test_a_missing_version_is_corrupt_and_never_passed_over(world: World) -> Non
 
 
 def test_b56_every_read_that_decides_is_consistent(world: World) -> None:
-    """The port's default is a consistent read; the records never ask for another."""
+    """Reads of the port are consistent by default, and records never ask for inconsistent ones."""
     asked: list[object] = []
     query = world.index.query
 

@@ -1,4 +1,4 @@
-"""Redaction of a record's versions: the body goes for good, the chain still verifies, other versions stay."""
+"""Redaction of a record's versions: the body is erased, the chain still verifies, other versions stay."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ PARTS = [bytes(5_000_000), SECRET, bytes(5_000_000)]
 
 @pytest.fixture
 def records(tmp_path: Path) -> Records:
-    """Three versions of a record, of which the second is the one to redact."""
+    """A record of three versions, of which the tests redact the second."""
     made = empty(tmp_path)
     made.put("b1", b"first")
     made.put("b1", SECRET, principal="u-1", metadata={"title": "x"}, source_time_ms=5, write_id="w-2")
@@ -86,7 +86,7 @@ def test_a_blob_goes_unless_another_version_names_it(records: Records, body: Any
 
 
 def test_a_version_that_is_redacted_while_it_is_read_is_no_damage(records: Records) -> None:
-    """The world of records found it, seed 110049365: the item was read long before its blob."""
+    """A reader reads the item long before its blob. The simulation of records found this (seed 110049365)."""
     records.put("b1", Random(1).randbytes(40_000))
     name = Name("acme", "b1")
     item = version_item(records.environment, name, 4)

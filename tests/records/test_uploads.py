@@ -1,4 +1,4 @@
-"""Pins of uploads and failures stand apart from the versions, and who keeps a store up finds all of them."""
+"""Pins of uploads and failures are stored apart from the versions, and maintenance finds all of them."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from tests.records.helpers import World
 
 
 def begin_upload(world: World, id: str) -> None:
-    """An upload whose process dies before its pointer stands."""
+    """Begin an upload whose process dies before it commits the pointer."""
     pin = pin_put(Name(world.organisation, id), new_id(world.clock), world.clock.wall_ms())
     world.backend.commit([pin])
 

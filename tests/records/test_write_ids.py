@@ -1,4 +1,4 @@
-"""Write ids of records are bound to what was asked: honest retries find their version, any other use is a conflict."""
+"""A record's write id is bound to its request: a retry of that request finds its version, other uses are a conflict."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ WRITES: dict[str, Write] = {
     "many newer": many_newer,
 }
 SAME = ({"put", "many"}, {"newer", "many newer"}, {"update"}, {"delete"}, {"undelete"})
-"""Ways to ask for the same thing."""
+"""Sets of writes that make the same request."""
 
 OTHERS: dict[str, Write] = {
     "body": lambda records: records.put("r", b"other", metadata=META, source_time_ms=5, write_id="W"),
@@ -84,7 +84,7 @@ OTHERS: dict[str, Write] = {
 
 
 def before(records: Records, write: str) -> None:
-    """What a write needs to be one: something to update, delete or bring back."""
+    """Put what a write needs: a version to update or delete, or a deletion to undo."""
     records.put("r", b"first")
     if write == "undelete":
         records.delete("r")

@@ -1,4 +1,4 @@
-"""Streams two gigabytes through a record and prints their size and the most memory used, in KB."""
+"""Stream two gigabytes through a record. Print their size in bytes and the peak memory in KB."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ PIECES = 2048
 
 
 class PackedBlobs(MemoryBlobs):
-    """Blobs in memory as they are on a disk: compressed."""
+    """Blobs in memory that are compressed, as files on a disk are."""
 
     def put(self, key: str, body: bytes) -> None:
         self._bodies[key] = compress(body)
@@ -33,7 +33,7 @@ def source() -> Iterator[bytes]:
 
 
 def peak_kilobytes() -> int:
-    """The most memory this program itself used. What `getrusage` says begins with its parent's on Linux."""
+    """The peak memory of this program. On Linux the figure of `getrusage` starts at the peak of the parent process."""
     status = Path("/proc/self/status")
     if not status.exists():
         return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024

@@ -1,4 +1,4 @@
-"""Trees in memory, and keys made to measure."""
+"""Helpers of the tree's tests: trees in memory, and keys of a chosen level."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def new_chunks(cache_bytes: int = 1 << 20) -> Chunks:
 
 
 def cold(chunks: Chunks) -> Chunks:
-    """The same blobs, nothing cached, counters at zero."""
+    """The same blobs with an empty cache and counters at zero."""
     return Chunks(chunks._blobs, OWNER)
 
 
@@ -37,7 +37,7 @@ def build_from(chunks: Chunks, content: Mapping[str, Slot]) -> Root:
 
 
 def keys_of_level(level: int, count: int, stem: str = "k") -> list[str]:
-    """``count`` keys in order that end a chunk at exactly so many levels."""
+    """``count`` keys, in order, that end a chunk at exactly ``level`` levels."""
     found: list[str] = []
     number = 0
     while len(found) < count:

@@ -1,4 +1,4 @@
-"""What reading, updating and comparing cost, counted in chunks."""
+"""The costs of reads, updates and comparisons, counted in chunks."""
 
 from __future__ import annotations
 

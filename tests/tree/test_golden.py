@@ -1,4 +1,4 @@
-"""The format is fixed: what was written once reads for ever and has the same root."""
+"""The format is fixed: a stored tree stays readable and keeps its root."""
 
 from __future__ import annotations
 

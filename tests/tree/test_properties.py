@@ -1,4 +1,4 @@
-"""A tree against a plain dict, over histories made by hypothesis."""
+"""A tree equals a plain dict, over histories that Hypothesis generates."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ pytestmark = pytest.mark.usefixtures("untraced")
 Content = dict[str, Slot]
 Patch = dict[str, Slot | None]
 
-# Each pool makes another shape: many ends, none at all (chunks end by counting), deep towers, prefixes, any Unicode.
+# Each pool gives trees another shape: many boundaries, none (chunks end by size), many levels, prefixes, any Unicode.
 DENSE = [f"item/{number:05d}" for number in range(3000)]
 ENDLESS = keys_of_level(0, 3000)
 ENDS = keys_of_level(1, 40) + keys_of_level(2, 6)
@@ -41,7 +41,7 @@ slots = st.builds(slot, st.integers(0, 3), st.integers(1, 3))
 
 @st.composite
 def patches(draw: st.DrawFn, pool: list[str]) -> Patch:
-    """A handful of single keys and some runs of neighbours, put or deleted."""
+    """Some single keys and some runs of adjacent keys, put or deleted."""
     patch: Patch = {}
     for _ in range(draw(st.integers(0, 3))):
         start = draw(st.integers(0, len(pool) - 1))

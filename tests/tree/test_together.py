@@ -1,4 +1,4 @@
-"""Many chunks of one tree are stored at once: all of them on return, or an error."""
+"""The chunks of a tree are stored concurrently. On return all of them are stored; otherwise an error is raised."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A tree by example: its edges, its bounds, and what happens when its bytes are not its own."""
+"""A tree by example: edge cases, limits, and damaged or foreign chunks."""
 
 from __future__ import annotations
 
@@ -210,7 +210,7 @@ def test_a_newer_format_asks_for_an_upgrade(body: bytes) -> None:
         encode([1, 1, [], [], [], []]),
         encode([1, 0, ["a"], [b"\x01"], [1]])[:-1],
         encode([1, 0, [], [], []]) + b"\x00",
-        encode([1, 0, ["a"], [b"\x01"], [1]]).replace(b"a", b"\xe1"),  # a flipped bit: no UTF-8
+        encode([1, 0, ["a"], [b"\x01"], [1]]).replace(b"a", b"\xe1"),  # a flipped bit: invalid UTF-8
     ],
 )
 def test_bytes_of_another_shape_are_corrupt(body: bytes) -> None:
