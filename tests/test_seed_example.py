@@ -1,4 +1,4 @@
-"""The worked example of the sync backend's article, write by write: docs/seed-example.md tells it."""
+"""The worked example of the sync backend's article, checked write by write. docs/seed-example.md describes it."""
 
 from __future__ import annotations
 

@@ -162,7 +162,10 @@ def _changes(node: ast.AST) -> Iterator[Change]:
 
 
 def _may_be_left_out(statement: ast.stmt) -> bool:
-    """Return whether a mutant may leave the statement out: no docstring, and no assignment of a name, which tests miss."""
+    """Return whether a mutant may leave the statement out.
+
+    Not a docstring, and not the assignment of a name, since any test that runs the code would notice that.
+    """
     match statement:
         case ast.Expr(value=ast.Constant()):
             return False
