@@ -1,6 +1,6 @@
 """Measure every figure, print a table, write JSON: ``python -m bench [--json PATH] [--only NAME …] [--quick]``.
 
-Ends with 1 where the report is not whole. A goal that is missed is told, and is no failure.
+The exit code is 1 if the report is incomplete. A missed goal is reported and is no failure.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def measured(figures: Iterable[Figure], scale: Scale, folder: Path | None = None) -> Iterator[Result]:
-    """The row of each figure, measured one after another."""
+    """Measure the figures one after another, and yield a row for each."""
     with tempfile.TemporaryDirectory(dir=folder) as workplace_folder:
         work = Workplace(Path(workplace_folder), scale)
         for figure in figures:

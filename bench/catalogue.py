@@ -1,8 +1,9 @@
-"""What a catalogue costs on one machine: ``python -m bench.catalogue [--json PATH] [--quick]``.
+"""The speed of a catalogue on one machine: ``python -m bench.catalogue [--json PATH] [--quick]``.
 
-Debian-like records into a store in a folder: taken in new, polled again unchanged, made into works, all made again by
-one process and by two, counts and search over them; and one large record in and out in a process of its own. Each row
-has the wall time and this process's own processor time: on a machine with other work the second is the steadier one.
+The store is in a folder, and its records resemble Debian's. Measured are the first ingest, a second poll without
+changes, making the works, remaking all of them by one process and by two, counts and a search; and one large record,
+written and read in its own process. Each row has the wall time and this process's CPU time, which depends less on
+other work of the machine.
 """
 
 from __future__ import annotations
@@ -48,7 +49,7 @@ PIECE = 1 << 20
 
 
 class Row(msgspec.Struct, frozen=True):
-    """``count`` things done in so many seconds."""
+    """The seconds that ``count`` operations took."""
 
     name: str
     count: int
@@ -116,7 +117,10 @@ def of_catalogue(store: Store, url: str, folder: Path, count: int) -> Iterator[R
 
 
 def rewritten(store: Store) -> None:
-    """All works made by another version of the transformer, so that each has other bytes; processes have the first."""
+    """Remake all works by a second version of the transformer, so that each has other bytes.
+
+    It is set only in this process. Worker processes have the first version.
+    """
     before = transformers.TRANSFORMERS
     second = transformers.Transformer("debian-package/2", lambda given: renamed(before["debian-package"].make(given)))
     transformers.TRANSFORMERS = {**before, "debian-package": second}
@@ -150,7 +154,7 @@ def paragraph(n: int, version: int) -> bytes:
 
 
 def of_large(size: int) -> Row:
-    """In a process of its own, whose memory is that of this alone."""
+    """Measure a large record in a new process, so that the memory is that of this record alone."""
     command = [sys.executable, "-m", "bench.catalogue", "--large", str(size)]
     done = subprocess.run(command, check=True, capture_output=True, text=True)
     return msgspec.json.decode(done.stdout, type=Row)

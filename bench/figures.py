@@ -1,4 +1,4 @@
-"""The checked-in list of figures, and what makes a report whole."""
+"""The list of figures, and the check that a report is complete."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ ABSOLUTE = "an absolute bound: there is no other side"
 
 
 class Figure(msgspec.Struct, frozen=True, kw_only=True):
-    """One row of the report. The goal bounds the ratio to the other side, or the value itself: ``goal_bounds``."""
+    """One row of the report. ``goal_bounds``: the goal limits the ratio to the other side, or the value itself."""
 
     name: str
     what: str
@@ -26,7 +26,7 @@ class Figure(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Measured(msgspec.Struct, frozen=True):
-    """What one measurement found: our value, and the other side's where there is one, in the same unit."""
+    """One measurement: our value, and the other side's if there is one, in the same unit."""
 
     value: float
     reference: float | None = None
@@ -418,7 +418,7 @@ FIGURES: tuple[Figure, ...] = (
 
 
 def evaluate(figure: Figure, measured: Measured) -> Result:
-    """The row of ``figure``."""
+    """Return the row of ``figure``."""
     ratio = measured.value / measured.reference if measured.reference else None
     compared = ratio if figure.goal_bounds == "ratio" else measured.value
     meets = None if figure.goal is None or compared is None else _reaches(figure, compared)
@@ -435,7 +435,7 @@ def evaluate(figure: Figure, measured: Measured) -> Result:
 
 
 def problems(results: Iterable[Result], wanted: Iterable[str]) -> list[str]:
-    """What keeps ``results`` from being a whole report on the figures ``wanted``."""
+    """Return the reasons why ``results`` is no complete report on the figures ``wanted``."""
     rows = {result.name: result for result in results}
     missing = [f"no row: {name}" for name in wanted if name not in rows]
     return missing + [
@@ -452,5 +452,5 @@ def _reaches(figure: Figure, compared: float) -> bool:
 
 
 def _rounded(value: float | None) -> float | None:
-    """Four digits: more would claim what a shared machine cannot repeat."""
+    """Round to four digits, since a shared machine cannot reproduce more."""
     return None if value is None else float(f"{value:.4g}")
