@@ -201,8 +201,8 @@ def contend(writers: int, appends: int, pause: float = 0, seed: int = 1) -> Outc
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    parser = argparse.ArgumentParser(prog="python -m bench.contention", description="What writers cost each other.")
-    parser.add_argument("--quick", action="store_true", help="tiny sizes: shows that it runs")
+    parser = argparse.ArgumentParser(prog="python -m bench.contention", description="Simulate contention of writers.")
+    parser.add_argument("--quick", action="store_true", help="tiny sizes: a check that it runs")
     quick = parser.parse_args(arguments).quick
     print("".join(f"{heading:>10}" for heading in HEADINGS))
     for writers, pause, appends in LOADS:

@@ -55,10 +55,10 @@ def with_tables(page: str, cost_figures: Figures) -> str:
 
 
 def _options(arguments: Sequence[str] | None) -> argparse.Namespace:
-    parser = argparse.ArgumentParser(prog="python -m bench.costs", description="What work costs on AWS, in tables.")
+    parser = argparse.ArgumentParser(prog="python -m bench.costs", description="The costs of work on AWS, in tables.")
     parser.add_argument("--json", action="store_true", help="print the figures as JSON")
-    parser.add_argument("--write", action="store_true", help="put them into the page and beside it")
-    parser.add_argument("--plots", action="store_true", help="draw the curves beside the page")
+    parser.add_argument("--write", action="store_true", help="write them to a file and into the page")
+    parser.add_argument("--plots", action="store_true", help="draw the curves next to the page")
     return parser.parse_args(arguments)
 
 

@@ -360,7 +360,7 @@ def _options() -> argparse.Namespace:
     parser.add_argument("--plots", type=Path, metavar="FOLDER")
     parser.add_argument("--seconds", type=float, default=3.0)
     parser.add_argument("--rounds", type=int, default=2)
-    parser.add_argument("--standing", type=int, default=STANDING, metavar="FILES", help="that stand there before")
+    parser.add_argument("--standing", type=int, default=STANDING, metavar="FILES", help="initial files of a table")
     parser.add_argument("--only", action="append", default=[], metavar="STORE", help=f"one of {', '.join(EVERY)}")
     parser.add_argument("--quick", action="store_true")
     return parser.parse_args()

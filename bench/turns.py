@@ -209,7 +209,7 @@ MEASURES: dict[str, Callable[[Workplace], Measured]] = {
 
 def main(arguments: Sequence[str] | None = None) -> None:
     parser = argparse.ArgumentParser(prog="python -m bench.turns", description="Turns at a hosted index.")
-    parser.add_argument("--quick", action="store_true", help="short runs: shows that it works")
+    parser.add_argument("--quick", action="store_true", help="short runs: a check that it works")
     seconds, seeds = (2.0, SEEDS[:1]) if parser.parse_args(arguments).quick else (SECONDS_FULL, SEEDS)
     print("p99 in round trips of 12.5 ms")
     print(LINE.format("writers", "turns", "commits/s", "units", "most:least", "busy p99", "seldom p99", "gave up"))

@@ -114,7 +114,7 @@ class DistantDynamo:
 
 def main(arguments: Sequence[str] | None = None) -> None:
     parser = argparse.ArgumentParser(prog="python -m bench.turns_emulator", description="Turns at an emulator.")
-    parser.add_argument("--quick", action="store_true", help="short runs: shows that it works")
+    parser.add_argument("--quick", action="store_true", help="short runs: a check that it works")
     parser.add_argument("--task", help="for the processes of this program")
     options = parser.parse_args(arguments)
     if options.task:

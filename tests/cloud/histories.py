@@ -264,7 +264,7 @@ def _found(version: int, write_id: str) -> LoggedEntry:
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run histories one after another. Return 1 if one failed."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--records", type=int, default=4000, help="how many are told before a history ends")
+    parser.add_argument("--records", type=int, default=4000, help="the number of records that ends a history")
     parser.add_argument("--processes", type=int, default=6)
     parser.add_argument("--histories", type=int, default=1)
     parser.add_argument("--seed", type=int, default=1)
