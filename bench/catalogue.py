@@ -126,7 +126,7 @@ def rewritten(store: Store) -> None:
     transformers.TRANSFORMERS = {**before, "debian-package": second}
     try:
         if reconcile(store, "bench", everything=True).same:
-            raise AssertionError("a work came out the same")
+            raise AssertionError("a work did not change")
     finally:
         transformers.TRANSFORMERS = before
 
@@ -138,7 +138,7 @@ def renamed(work: Work) -> Work:
 def put_all(records: Records, count: int) -> None:
     bodies = (NewBody(id=f"small/{n}", body=paragraph(n, 1)) for n in range(count))
     if not all(stored.new for stored in records.put_many(bodies)):
-        raise AssertionError("a new record was not stored as one")
+        raise AssertionError("a new record was not stored as new")
 
 
 def write(path: Path, count: int, version: int) -> None:
@@ -168,7 +168,7 @@ def large_record(size: int) -> Row:
     def there_and_back(records: Records) -> None:
         stored = records.put("large", pieces(), size=size)
         if sum(map(len, records.open("large"))) != stored.size:
-            raise AssertionError("a large record came back cut short")
+            raise AssertionError("a large record was read incompletely")
 
     with tempfile.TemporaryDirectory() as name, stratalog.open(Path(name) / "store") as store:
         row = timed(f"a record of {size >> 20:,} MB in and out", 1, lambda: there_and_back(store.records("bench")))

@@ -233,7 +233,10 @@ def collected_blob() -> Units:
 
 
 def segment_cost(size: int, prices: Prices, *, archive: bool) -> float:
-    """Return what segments add to the cost of an entry of 200 bytes, without deletes, whose cost is independent."""
+    """Return the additional cost of segments for an entry of 200 bytes, without deletes.
+
+    The cost of deletes does not depend on the size of a segment.
+    """
     parts = cost_of_log(size, 500, 200, archive=archive, free=False).dollars_by_part(prices)
     return sum(dollars for part, dollars in parts.items() if part in ("roll-over", "archive"))
 

@@ -150,7 +150,7 @@ def _heard_ms(writer: Client, reader: Client, number: int) -> float:
     began = time.perf_counter()
     writer.mutate("put", {"key": "n", "value": number})
     if not heard.wait(READY_SECONDS_MAX):
-        raise RuntimeError("the other client never heard")
+        raise RuntimeError("the other client did not get the change")
     spent = (time.perf_counter() - began) * 1000
     stop()
     return spent

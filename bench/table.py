@@ -42,7 +42,7 @@ COSTED = 200
 
 EVERY = {**SIDES, **BOUNDS}
 JOBS_STANDING = 4
-"""A table with jobs has so many times more files at the start, since each file is in one job only."""
+"""The factor by which a table with jobs has more files at the start, since each file is in one job only."""
 
 HEADINGS = (
     "store",
@@ -116,7 +116,7 @@ def measured(seconds: float, big: int, standing: int, options: argparse.Namespac
     probes = [case for case in every if case.jobs] + [Case(ground, 4 if options.quick else 16) for ground in GROUNDS]
     with tempfile.TemporaryDirectory() as name, running_postgres(Path(name)) as socket:
         if socket is None:
-            print("postgres: there is none on this machine, so its rows are missing")
+            print("PostgreSQL is not installed, so its rows are missing")
         runs = Runs(Path(name), seconds, standing)
         best = {(side, probe.ground, probe.jobs > 0): runs.tuned(side, probe) for side in names for probe in probes}
         for position, case in enumerate(every):

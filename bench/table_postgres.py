@@ -75,7 +75,7 @@ class Postgres:
 
 def _expect(changed: int, wanted: int) -> None:
     if changed != wanted:
-        raise ValueError("a reference is not there, or not the job's")
+        raise ValueError("a reference does not exist or is not the job's")
 
 
 @contextmanager

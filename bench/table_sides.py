@@ -146,7 +146,7 @@ class FullState:
             if self._replace(state):
                 return
             if retry.attempts == ATTEMPTS_MAX - 1:
-                raise TimeoutError("others kept being first")
+                raise TimeoutError("other writers won every race")
             self._clock.sleep(retry.next_seconds())
             self._load()
 

@@ -232,7 +232,7 @@ def _seldom(work: Workplace, load: Load) -> Measured:
     """The round trips of a seldom writer next to busy ones. Raises AssertionError if a commit failed."""
     outcome = _outcome(work, load)
     if outcome.failed:
-        raise AssertionError(f"{outcome.failed} commits gave up")
+        raise AssertionError(f"{outcome.failed} commits failed")
     return Measured(outcome.seldom_round_trips, _before(work, load).seldom_round_trips)
 
 

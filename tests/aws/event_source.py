@@ -88,4 +88,4 @@ def _reported(answer: Any) -> set[str]:
     try:
         return {one["itemIdentifier"] for one in answer["batchItemFailures"]}
     except (KeyError, TypeError) as exc:
-        raise Failed("the answer has not the shape of a partial batch response") from exc
+        raise Failed("the answer is no partial batch response") from exc

@@ -79,7 +79,7 @@ class Function:
         except TimeoutError as exc:
             self.kills += 1
             container.kill()
-            raise Failed(f"{self._handler} was ended in the middle") from exc
+            raise Failed(f"{self._handler} was killed during the call") from exc
         except (OSError, ValueError) as exc:
             status = container.kill()
             raise Failed(f"{self._handler} ended by itself: {exc}; {describe_status(status)}") from exc

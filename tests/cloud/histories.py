@@ -156,7 +156,7 @@ class _Crew:
                     kill_at = told + self._next_kill()
                 self._replace_ended()
                 if time.monotonic() > told_at + SILENCE_SECONDS_MAX:
-                    raise Violation("progress", "no process went on, or one did not come to an end", told=told)
+                    raise Violation("progress", "no process made progress, or one did not end", told=told)
         finally:
             for process in self._running:
                 process.kill()
@@ -233,7 +233,7 @@ def _check_read(read: Read, left: dict[str, Left]) -> None:
     whole = _whole(own, left)
     for version, write_id in enumerate(read.write_ids, read.after + 1):
         if version >= known_from and whole.get(version) != write_id:
-            raise Violation("read", "a reader saw what is not so", log=read.log, version=version, read=write_id)
+            raise Violation("read", "a reader saw a wrong entry", log=read.log, version=version, read=write_id)
 
 
 def _whole(own: Left, left: dict[str, Left]) -> dict[int, str]:

@@ -50,7 +50,7 @@ class TestOnSeaweed(BlobsContract):
         self.emulator = bucket
 
     def make(self, clock: Clock) -> ObjectBlobs:
-        """Age is told by the store's own clock, whatever is given."""
+        """The object store dates blobs by its own clock and not by ``clock``."""
         return blobs_in(VERSIONED, self.emulator)
 
     def alter(self, blobs: Blobs, key: str, change: Change) -> bool:
@@ -95,7 +95,7 @@ class TestOnMinistack(BlobsContract):
         create_bucket(client(aws), VERSIONED)
 
     def make(self, clock: Clock) -> ObjectBlobs:
-        """Age is told by the store's own clock, whatever is given."""
+        """The object store dates blobs by its own clock and not by ``clock``."""
         return blobs_in(VERSIONED, self.emulator)
 
     def alter(self, blobs: Blobs, key: str, change: Change) -> bool:

@@ -27,7 +27,7 @@ __all__ = ["Report", "Task", "compete"]
 
 SECONDS_MAX = 480
 # The default of 10 seconds is wall-clock time. An emulator on a busy machine answered 32 requests a second, so that the
-# 256 commits took longer than a minute. What is tested is that each writer gets its turn, not how fast the emulator is.
+# 256 commits took longer than a minute. The test checks that each writer gets its turn, not the emulator's speed.
 SETTINGS = LogSettings(append_seconds_max=SECONDS_MAX)
 
 

@@ -300,7 +300,7 @@ def with_a_full_segment() -> Document:
 
 
 def lose_the_archive(document: Document) -> None:
-    """Let so much time pass that a collection deletes the archive, to which nothing refers yet."""
+    """Let time pass, and run a collection, which deletes the archive: nothing refers to it yet."""
     age(document)
     assert any("/archive/" in key for key in collect_family(document.log.environment, owner(document)).garbage)
 

@@ -62,7 +62,7 @@ def hunt_named(name: str) -> Catch:
 
 def parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="python -m tests.removals", description=__doc__)
-    parser.add_argument("bugs", nargs="*", metavar="BUG", help="names of rows, such as B17; all where none is named")
+    parser.add_argument("bugs", nargs="*", metavar="BUG", help="the bugs to try, such as B17; default: all")
     parser.add_argument("--processes", type=int, default=os.cpu_count() or 1)
     return parser
 

@@ -47,7 +47,7 @@ class Campaign(msgspec.Struct):
 
 
 def run(alterations: int, seed: int) -> Campaign:
-    """Plant so many alterations, one at a time. After about half of them all hashes are recomputed."""
+    """Plant ``alterations`` alterations, one at a time. After about half of them all hashes are recomputed."""
     draw = Random(seed)
     campaign = Campaign(Counter(), Counter(), Counter(), 0, 0, [])
     while campaign.planted.total() < alterations:
