@@ -110,7 +110,7 @@ def index_rows(items: int) -> Iterator[IndexRow]:
 
 
 def index_row(name: str, items: int, ours: IndexRow | None = None) -> IndexRow:
-    """One schema."""
+    """Return the row of one schema."""
     units = units_of_workload(SCHEMAS[name], DESIGN, items, MUTATIONS[name])
     ratio = units.write_units / (ours.write_units if ours else units.write_units)
     return IndexRow(

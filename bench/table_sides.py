@@ -133,7 +133,7 @@ class FullState:
         self._together.commit(partial(_put_instead, job=job, names=names, output=output))
 
     def settle(self) -> None:
-        """Nothing."""
+        """Do nothing."""
 
     def _commit(self, batch: list[_Waiting[_Change]]) -> None:
         if self._revision < 0:
@@ -208,7 +208,7 @@ class ItemEach:
         self._share_out(writes + self._new([output], ROWS * len(names)))
 
     def settle(self) -> None:
-        """Nothing."""
+        """Do nothing."""
 
     def _new(self, names: Sequence[str], rows: int) -> list[Write]:
         writes: list[Write] = []
@@ -229,7 +229,7 @@ class ItemEach:
     def _commit(self, batch: list[_Waiting[list[Write]]]) -> None:
         try:
             self._write([write for waiting in batch for write in waiting.wanted])
-        except (ConditionFailed, Invalid):  # Invalid: two of them write one item
+        except (ConditionFailed, Invalid):  # Invalid if two requests write the same item
             for waiting in batch:
                 try:
                     self._write(waiting.wanted)
@@ -252,7 +252,7 @@ class Minimum:
 
     @staticmethod
     def create(store: Store, table: str) -> None:
-        """Nothing."""
+        """Do nothing."""
 
     def add(self, names: Sequence[str]) -> None:
         self._together.commit(None)
@@ -264,7 +264,7 @@ class Minimum:
         self._together.commit(None)
 
     def settle(self) -> None:
-        """Nothing."""
+        """Do nothing."""
 
     def _commit(self, batch: list[_Waiting[None]]) -> None:
         self._index.commit([self._put])

@@ -123,7 +123,7 @@ def leads_somewhere(page: Path, link: str) -> bool:
 
 
 def is_defined(path: Path, name: str) -> bool:
-    """Whether the file defines a function or a test case of that name."""
+    """Return whether the file defines a function or a test case of that name."""
     return path.is_file() and bool(re.search(rf"^\s*(def {name}\(|{name} = )", path.read_text(), re.MULTILINE))
 
 

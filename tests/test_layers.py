@@ -86,7 +86,7 @@ def test_an_application_is_imported_without_routes_and_cryptography() -> None:
 def test_no_modules_import_each_other_in_a_circle() -> None:
     modules = {module_name(path): path for path in files(*PACKAGES, *PROGRAMS, *TESTS)}
     arrows = {name: set(module_imports(path, modules)) - {name} for name, path in modules.items()}
-    assert len([*TopologicalSorter(arrows).static_order()]) == len(modules)  # raises CycleError, which names the circle
+    assert len([*TopologicalSorter(arrows).static_order()]) == len(modules)  # raises CycleError, which names the cycle
 
 
 def test_nothing_below_the_command_line_imports_the_front_door() -> None:
