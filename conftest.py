@@ -1,7 +1,7 @@
-"""What every test shares: emulators, the reports of processes that die, and how Hypothesis looks for examples.
+"""Shared by all tests: emulators, reports of processes that die, and the settings of Hypothesis.
 
-`make test` must give the same verdict for the same commit, so examples follow from the test alone. To look further:
-`pytest --hypothesis-profile=search`, which prints how to run a failure again.
+`make test` must give the same result for the same commit, so the examples of a test are fixed. To search for others,
+run `pytest --hypothesis-profile=search`. It prints how to run a failure again.
 """
 
 from __future__ import annotations
@@ -52,10 +52,10 @@ settings.load_profile("steady")
 
 @pytest.fixture
 def untraced() -> Iterator[None]:
-    """Without the measuring of coverage.
+    """Run a test without measuring coverage.
 
-    It is for long computations whose lines other tests reach. It is also for actors on greenlets, whose frames coverage
-    takes for those of one thread.
+    Use it for long computations whose lines other tests reach, and for actors on greenlets: coverage mixes up their
+    frames, since they share a thread.
     """
     with unmeasured():
         yield

@@ -1,18 +1,29 @@
-"""What Stratalog costs, measured beside the plainest thing that could do the same: ``python -m bench``.
+"""Benchmarks of Stratalog, each compared with the simplest alternative: ``python -m bench``.
 
-General layout
---------------
-figures     the checked-in list: every figure's name, unit and goal, and what a report must hold
-measure     rounds that alternate between the sides, medians, timing
-payload     the events, keys and values that every side stores
-plain       the same work on plain `sqlite3`                peer        … and on the package `eventsourcing`
-workplace   folders, sizes, and the large stores that several figures share
-appends     writing          reads      loading and looking back        large     a state of a million keys
-report      the table, the JSON, the machine             cloud     the client of DynamoDB beside boto3
-progress    snapshots, polls and clients that are many
+Machinery
+---------
+figures       the list of figures with their units and goals, and the check of a report
+measure       alternating rounds, medians, timing
+payload       the events, keys and values that every side stores
+plain, peer   the other sides: plain `sqlite3`, and the package `eventsourcing`
+workplace     folders, sizes, and large stores that several figures share
+report        the table, and the description of the machine
 
-``bench.costs`` measures no time but what work costs on AWS: ``cost_tables`` counts, ``cost_log`` works on a log,
-``schemas`` keeps the same documents as the seeds would, ``cost_plots`` draws.
+Figures
+-------
+appends       writes
+reads         reads of entries and states, also old ones
+large         a document of a million keys
+progress      commits during snapshots, polls of a long queue, many clients
+server        pushes, delays and idle connections; ``serving`` has the served applications
+sharing       processes that share a folder
+turns         writers at a hosted index, simulated
+cloud         the client of DynamoDB, compared with boto3
+sheet_engine  the spreadsheet's engine
 
-``bench.tree``, ``bench.backends`` and ``bench.contention`` stand alone: they look closer at one layer.
+``bench.costs`` counts what work costs on AWS and measures no time. ``cost_tables`` counts it, ``cost_log`` for a log,
+``schemas`` stores the same documents by other published schemas, and ``cost_plots`` draws.
+
+These programs run alone: ``tree``, ``backends``, ``contention`` and ``turns_emulator`` measure one layer; ``table``,
+``sheet``, ``sheet_browser`` and ``catalogue`` measure an application.
 """

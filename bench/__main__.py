@@ -1,6 +1,6 @@
 """Measure every figure, print a table, write JSON: ``python -m bench [--json PATH] [--only NAME …] [--quick]``.
 
-Ends with 1 where the report is not whole. A goal that is missed is told, and is no failure.
+The exit code is 1 if the report is incomplete. A missed goal is reported and is no failure.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def measured(figures: Iterable[Figure], scale: Scale, folder: Path | None = None) -> Iterator[Result]:
-    """The row of each figure, measured one after another."""
+    """Measure the figures one after another, and yield a row for each."""
     with tempfile.TemporaryDirectory(dir=folder) as workplace_folder:
         work = Workplace(Path(workplace_folder), scale)
         for figure in figures:
@@ -58,11 +58,11 @@ def measured(figures: Iterable[Figure], scale: Scale, folder: Path | None = None
 
 def _options(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m bench", description="What Stratalog costs.")
-    parser.add_argument("--json", type=Path, help="write the rows here, too")
+    parser.add_argument("--json", type=Path, help="write the rows to this file, too")
     parser.add_argument("--only", nargs="+", choices=[figure.name for figure in FIGURES], help="measure only these")
-    parser.add_argument("--quick", action="store_true", help="tiny sizes: shows that it runs, says nothing about speed")
+    parser.add_argument("--quick", action="store_true", help="tiny sizes: a check that it runs, not of speed")
     parser.add_argument(
-        "--folder", type=Path, help="where to measure: its disk counts; the temporary folder if left out"
+        "--folder", type=Path, help="the folder to measure in, on the disk to measure; default: temporary"
     )
     return parser.parse_args(arguments)
 

@@ -1,4 +1,4 @@
-"""Writing: one at a time, by many threads, many at once, and as mutations of a document."""
+"""Benchmarks of writes: single appends, appends by many threads, large commits, and mutations of a document."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ def mutate(work: Workplace) -> Measured:
 
 
 def value(size: int, work: Workplace) -> Measured:
-    """A text of that many bytes, which compresses to a half."""
+    """Put texts of ``size`` bytes, which compress to a half, one in each commit."""
     with open_store(work.fresh()) as store, _plain(work) as plain:
         document = store.create(ORGANISATION, "document")
         texts = [_text(number, size) for number in range(work.scale.commits)]

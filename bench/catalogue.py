@@ -1,8 +1,9 @@
-"""What a catalogue costs on one machine: ``python -m bench.catalogue [--json PATH] [--quick]``.
+"""The speed of a catalogue on one machine: ``python -m bench.catalogue [--json PATH] [--quick]``.
 
-Debian-like records into a store in a folder: taken in new, polled again unchanged, made into works, all made again by
-one process and by two, counts and search over them; and one large record in and out in a process of its own. Each row
-has the wall time and this process's own processor time: on a machine with other work the second is the steadier one.
+The store is in a folder, and its records resemble Debian's. Measured are the first ingest, a second poll without
+changes, making the works, remaking all of them by one process and by two, counts and a search; and one large record,
+written and read in its own process. Each row has the wall time and this process's CPU time, which depends less on
+other work of the machine.
 """
 
 from __future__ import annotations
@@ -48,7 +49,7 @@ PIECE = 1 << 20
 
 
 class Row(msgspec.Struct, frozen=True):
-    """``count`` things done in so many seconds."""
+    """The seconds that ``count`` operations took."""
 
     name: str
     count: int
@@ -116,13 +117,16 @@ def of_catalogue(store: Store, url: str, folder: Path, count: int) -> Iterator[R
 
 
 def rewritten(store: Store) -> None:
-    """All works made by another version of the transformer, so that each has other bytes; processes have the first."""
+    """Remake all works by a second version of the transformer, so that each has other bytes.
+
+    It is set only in this process. Worker processes have the first version.
+    """
     before = transformers.TRANSFORMERS
     second = transformers.Transformer("debian-package/2", lambda given: renamed(before["debian-package"].make(given)))
     transformers.TRANSFORMERS = {**before, "debian-package": second}
     try:
         if reconcile(store, "bench", everything=True).same:
-            raise AssertionError("a work came out the same")
+            raise AssertionError("a work did not change")
     finally:
         transformers.TRANSFORMERS = before
 
@@ -134,7 +138,7 @@ def renamed(work: Work) -> Work:
 def put_all(records: Records, count: int) -> None:
     bodies = (NewBody(id=f"small/{n}", body=paragraph(n, 1)) for n in range(count))
     if not all(stored.new for stored in records.put_many(bodies)):
-        raise AssertionError("a new record was not stored as one")
+        raise AssertionError("a new record was not stored as new")
 
 
 def write(path: Path, count: int, version: int) -> None:
@@ -150,7 +154,7 @@ def paragraph(n: int, version: int) -> bytes:
 
 
 def of_large(size: int) -> Row:
-    """In a process of its own, whose memory is that of this alone."""
+    """Measure a large record in a new process, so that the memory is that of this record alone."""
     command = [sys.executable, "-m", "bench.catalogue", "--large", str(size)]
     done = subprocess.run(command, check=True, capture_output=True, text=True)
     return msgspec.json.decode(done.stdout, type=Row)
@@ -164,7 +168,7 @@ def large_record(size: int) -> Row:
     def there_and_back(records: Records) -> None:
         stored = records.put("large", pieces(), size=size)
         if sum(map(len, records.open("large"))) != stored.size:
-            raise AssertionError("a large record came back cut short")
+            raise AssertionError("a large record was read incompletely")
 
     with tempfile.TemporaryDirectory() as name, stratalog.open(Path(name) / "store") as store:
         row = timed(f"a record of {size >> 20:,} MB in and out", 1, lambda: there_and_back(store.records("bench")))

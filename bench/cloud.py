@@ -1,7 +1,7 @@
-"""What a client of DynamoDB costs by itself, on canned answers and on an emulator: ours beside boto3.
+"""Benchmarks of the DynamoDB client itself, on canned responses and on an emulator: ours and boto3.
 
-The canned answers come from a process of their own, always the same and at once. The sides take turns. A put is a
-conditional PutItem of 500 bytes; ours goes through the index, whole.
+Another process sends the canned responses, always the same and without delay. The sides alternate. A put is a
+conditional PutItem of 500 bytes; our side goes through the whole index.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ __all__ = ["MEASURES"]
 
 THREADS = 16
 ROUNDS = 5
-CALLS_A_COMMIT = 4  # of the scale: these rounds are short beside a durable commit's
+CALLS_A_COMMIT = 4  # a factor on the scale's commits, since these calls are much shorter than a durable commit
 TABLE = "bench"
 BODY = bytes(range(250)) * 2
 ANSWER = b'{"ConsumedCapacity":{"TableName":"bench","CapacityUnits":1.0}}'
@@ -53,7 +53,7 @@ HEAD = (
 RESPONSE = HEAD.format(len(ANSWER), zlib.crc32(ANSWER)).encode() + ANSWER
 
 Side = Callable[[int], object]
-"""One call, by the thread of that number."""
+"""A function that makes one call. Its argument is the number of the calling thread."""
 
 numbers = itertools.count()
 run = new_id(SystemClock())
@@ -82,7 +82,7 @@ MEASURES = {"client-calls": client_calls, "client-commit": client_commit, "emula
 
 
 def measured(ours: Side, theirs: Side, each: int) -> list[tuple[float, float]]:
-    """The medians of the rounds of both sides: calls a second, CPU of each. A round of each comes first, uncounted."""
+    """Return the medians of both sides: calls a second, and CPU of a call. The first round of each does not count."""
     rates: list[list[tuple[float, float]]] = [[], []]
     for turn in range(ROUNDS + 1):
         for position, side in enumerate((ours, theirs)):
@@ -96,7 +96,7 @@ def measured(ours: Side, theirs: Side, each: int) -> list[tuple[float, float]]:
 
 
 def rate(side: Side, each: int) -> tuple[float, float]:
-    """Calls a second of all threads together, and this process's CPU in milliseconds for each call."""
+    """Return the calls a second of all threads together, and this process's CPU in milliseconds for each call."""
 
     def work(thread: int) -> None:
         for _ in range(each):
@@ -123,7 +123,7 @@ def our_puts(client: DynamoClient) -> Side:
 
 
 def our_appends(client: DynamoClient) -> Side:
-    """Appends of one event, each thread to a log of its own: on one they would wait for each other."""
+    """Return a side that appends one event. Each thread has its own log; on a shared log they would wait."""
     clock = SystemClock()
     environment = Environment(DynamoIndex(client, TABLE), MemoryBlobs(clock), clock)
     records = [
@@ -137,7 +137,7 @@ def our_appends(client: DynamoClient) -> Side:
 
 
 def encoding_ms() -> float:
-    """The CPU that the bytes of such an event cost, whatever they are written to."""
+    """Return the CPU in milliseconds that the encoding of such an event takes."""
     begun = time.process_time()
     for _ in range(1000):
         encode_events([Event("paid", fact(1))])
@@ -158,13 +158,13 @@ def boto3_puts(url: str) -> Side:
 
 
 def _calls(work: Workplace) -> int:
-    """How many calls each thread makes in a round."""
+    """Return the number of calls of each thread in a round."""
     return max(1, CALLS_A_COMMIT * work.scale.commits // THREADS)
 
 
 @contextmanager
 def canned_answers() -> Iterator[str]:
-    """The URL of a server that says the same to every request."""
+    """Run a server that sends the same response to every request, and yield its URL."""
     ours, theirs = multiprocessing.Pipe()
     process = multiprocessing.get_context("spawn").Process(target=_serve, args=(theirs,), daemon=True)
     process.start()
@@ -176,7 +176,7 @@ def canned_answers() -> Iterator[str]:
 
 
 class _Canned(asyncio.Protocol):
-    """Answers whatever comes as soon as it has come whole."""
+    """Answers each request as soon as it is complete."""
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._transport = transport

@@ -1,8 +1,8 @@
-"""What many writers of one log cost each other: ``python -m bench.contention [--quick]``.
+"""Simulates the contention of many writers of one log: ``python -m bench.contention [--quick]``.
 
-A simulation, the same on every machine: the log's own code over an index that answers as late as DynamoDB does, under a
-clock that only moves when everybody waits. Each writer is a process of its own, which appends again as soon as it is
-answered, or after a pause. Reads and writes are counted as they are billed; a read costs a fifth of a write.
+The result is the same on every machine. The log's own code runs on an index with the latency of DynamoDB, under a clock
+that moves only while all writers wait. Each writer acts as a process: it appends again as soon as it has its answer, or
+after a pause. Reads and writes are counted as billed; a read costs a fifth of a write.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ READ_PRICE = 0.2
 SEGMENT = 1_000_000
 SEEDS = (1, 2, 3)
 LOADS = ((2, 0.0, 200), (8, 0.0, 100), (64, 0.0, 40), (2, 1.0, 60), (8, 1.0, 40), (64, 1.0, 20))
-"""How many writers, the mean of their pauses in seconds, how often each appends."""
+"""The number of writers, the mean of their pauses in seconds, and the number of appends of each."""
 
 HEADINGS = ("writers", "pause", "commits/s", "wasted", "reads", "units", "slow", "slowest", "gave up")
 
@@ -40,7 +40,7 @@ T = TypeVar("T")
 
 
 class Outcome(msgspec.Struct, frozen=True):
-    """What one run came to; counts are per commit that stands."""
+    """The result of one run. Counts are per successful commit."""
 
     commits_per_second: float
     wasted: float
@@ -51,12 +51,12 @@ class Outcome(msgspec.Struct, frozen=True):
 
     @property
     def write_units(self) -> float:
-        """What a commit costs, reads included."""
+        """The write units of a commit, including its reads."""
         return 1 + self.wasted + READ_PRICE * self.reads
 
 
 class Loop:
-    """Greenlets under a clock of its own: whoever waits is woken in order of time."""
+    """Runs greenlets under a simulated clock, and wakes waiting ones in order of time."""
 
     def __init__(self, seed: int) -> None:
         self.now_ms = 0.0
@@ -85,7 +85,7 @@ class Loop:
 
 
 class LoopClock:
-    """The loop's time and chance as a clock."""
+    """A clock with the time and the randomness of a loop."""
 
     def __init__(self, loop: Loop) -> None:
         self._loop = loop
@@ -107,7 +107,7 @@ class LoopClock:
 
 
 class DistantIndex:
-    """An index whose request takes half of the time, and whose answer the other half."""
+    """An index with latency: half of it before a request takes effect, and half after."""
 
     joint_commits = False
     blob_bytes_max = 0
@@ -146,7 +146,7 @@ class DistantIndex:
         return self._backend.turn(partition)
 
     def close(self) -> None:
-        """Nothing: all share the backend."""
+        """Do nothing: all handles share the backend."""
 
     def _call(self, what: str, median_ms: float, act: Callable[[], T]) -> T:
         self._counts[what] += 1
@@ -161,7 +161,7 @@ class DistantIndex:
 
 
 def contend(writers: int, appends: int, pause: float = 0, seed: int = 1) -> Outcome:
-    """So many writers append to one log, each so many times."""
+    """Let ``writers`` append to one log, ``appends`` times each. Return the result."""
     loop, backend, counts = Loop(seed), MemoryIndex(), Counter[str]()
     clock = LoopClock(loop)
     environment = Environment(
@@ -201,8 +201,8 @@ def contend(writers: int, appends: int, pause: float = 0, seed: int = 1) -> Outc
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    parser = argparse.ArgumentParser(prog="python -m bench.contention", description="What writers cost each other.")
-    parser.add_argument("--quick", action="store_true", help="tiny sizes: shows that it runs")
+    parser = argparse.ArgumentParser(prog="python -m bench.contention", description="Simulate contention of writers.")
+    parser.add_argument("--quick", action="store_true", help="tiny sizes: a check that it runs")
     quick = parser.parse_args(arguments).quick
     print("".join(f"{heading:>10}" for heading in HEADINGS))
     for writers, pause, appends in LOADS:
@@ -211,7 +211,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
 
 
 def _cells(runs: Sequence[Outcome]) -> Iterator[str]:
-    """Means of the runs; of the slowest append and of failed appends, the maximum."""
+    """Yield the means of the runs; for the slowest append and the failed appends their maximum."""
     yield f"{statistics.mean(run.commits_per_second for run in runs):.0f}"
     yield f"{statistics.mean(run.wasted for run in runs):.2f}"
     yield f"{statistics.mean(run.reads for run in runs):.2f}"

@@ -1,4 +1,4 @@
-"""The curves of docs/concepts/cost.md as drawings. Needs matplotlib, which nothing else here does."""
+"""Draws the curves of docs/concepts/cost.md. Needs matplotlib."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ STYLE = {"svg.hashsalt": "stratalog", "svg.fonttype": "none", "font.size": 10, "
 
 
 def draw(cost_figures: Figures, folder: Path) -> None:
-    """A file for each graph. The same figures give the same bytes."""
+    """Write a file for each graph. The same figures give the same bytes."""
     for name, lines in cost_figures.curves.items():
         with pyplot.rc_context(STYLE):
             figure, axes = pyplot.subplots(figsize=(7, 4), layout="constrained")

@@ -1,6 +1,6 @@
-"""What Stratalog and the seeds' own schemas are billed for the same work, and where one choice becomes cheaper.
+"""The billed units of Stratalog and of other published schemas for the same work, and where one choice gets cheaper.
 
-Every figure is counted on a store in memory by AWS's published rules, on a clock that stands: the same each time.
+Every figure is counted on a store in memory by AWS's published rules. The clock does not move, so a run is repeatable.
 """
 
 from __future__ import annotations
@@ -34,13 +34,13 @@ SIZES = (5, 50, 150, 500)
 PROCESSES = ("warm worker", "warm Lambda", "cold Lambda")
 FUNCTIONS = Functions()
 
-# How many mutations of the same sequence each does: those that cost the same each time need few, and memory is finite.
+# The number of mutations of each schema. A schema whose mutations all cost the same needs few, which saves memory.
 MUTATIONS = {"stratalog": 1000, "001": 100, "001 relational": 100, "001 whole": 10, "004": 1000}
 COLD_MUTATIONS = 500
 
 
 class Workload(msgspec.Struct, frozen=True):
-    """What people do to a project: items of two collections are put anew, ``batch`` mutations in each push."""
+    """A workload on a project: it replaces items of two collections, with ``batch`` mutations in each push."""
 
     name: str
     what: str
@@ -57,7 +57,7 @@ WORKLOADS = (
 
 
 class IndexRow(msgspec.Struct, frozen=True):
-    """What the index bills for a mutation of a project of so many items; ``ratio`` is to ours, of write units."""
+    """The units of a mutation of a project with ``items`` items. ``ratio`` is that of the write units to ours."""
 
     schema: str
     items: int
@@ -68,7 +68,7 @@ class IndexRow(msgspec.Struct, frozen=True):
 
 
 class TotalRow(msgspec.Struct, frozen=True):
-    """Dollars for a million mutations, by service, and what they leave in S3."""
+    """Dollars for a million mutations, by service, and the GB that they leave in S3."""
 
     workload: str
     schema: str
@@ -79,7 +79,7 @@ class TotalRow(msgspec.Struct, frozen=True):
 
 
 class Figures(msgspec.Struct, frozen=True):
-    """All that the page shows."""
+    """All figures of the page."""
 
     prices: str
     index: list[IndexRow]
@@ -90,7 +90,7 @@ class Figures(msgspec.Struct, frozen=True):
 
 
 def figures(prices: Prices, date: str) -> Figures:
-    """Everything. Takes about a minute."""
+    """Count all figures. This takes about a minute."""
     return Figures(
         prices=date,
         index=[row for items in SIZES for row in index_rows(items)],
@@ -101,7 +101,7 @@ def figures(prices: Prices, date: str) -> Figures:
 
 
 def index_rows(items: int) -> Iterator[IndexRow]:
-    """Every schema on *design*, with a project of so many items."""
+    """Yield the row of every schema for the workload *design*, on a project of ``items`` items."""
     ours = index_row("stratalog", items)
     yield ours
     for name in SCHEMAS:
@@ -110,7 +110,7 @@ def index_rows(items: int) -> Iterator[IndexRow]:
 
 
 def index_row(name: str, items: int, ours: IndexRow | None = None) -> IndexRow:
-    """One schema."""
+    """Return the row of one schema."""
     units = units_of_workload(SCHEMAS[name], DESIGN, items, MUTATIONS[name])
     ratio = units.write_units / (ours.write_units if ours else units.write_units)
     return IndexRow(
@@ -119,7 +119,7 @@ def index_row(name: str, items: int, ours: IndexRow | None = None) -> IndexRow:
 
 
 def total_rows(prices: Prices) -> Iterator[TotalRow]:
-    """Ours by each kind of process, the others as functions that run already, on a project of 150 items."""
+    """Yield the rows on a project of 150 items: ours for each kind of process, the others for warm functions."""
     for workload in WORKLOADS:
         for process in PROCESSES:
             yield total_row("stratalog", workload, process, prices)
@@ -129,7 +129,7 @@ def total_rows(prices: Prices) -> Iterator[TotalRow]:
 
 
 def total_row(name: str, workload: Workload, process: str, prices: Prices) -> TotalRow:
-    """One schema, workload and kind of process; the way to it is the same for all."""
+    """Return the row of a schema, workload and kind of process. The requests of a push are the same for all schemas."""
     cold = process == "cold Lambda"
     schema = partial(Ours, cold=True) if cold and name == "stratalog" else SCHEMAS[name]
     count = COLD_MUTATIONS if cold else MUTATIONS[name]
@@ -142,7 +142,7 @@ def total_row(name: str, workload: Workload, process: str, prices: Prices) -> To
 
 
 def interval_row(every: int, prices: Prices) -> tuple[int, float, float]:
-    """*Typing*, with snapshots so often, by a process that is warm and by one that begins for each mutation."""
+    """Return the dollars of *typing* with a snapshot every ``every`` entries: by a warm process, then by new ones."""
     settings = LogSettings(snapshot_entries_interval=every)
     warm, cold = (
         units_of_workload(partial(Ours, cold=cold, settings=settings), WORKLOADS[0], 150, 1000)
@@ -152,7 +152,10 @@ def interval_row(every: int, prices: Prices) -> tuple[int, float, float]:
 
 
 def way_of_a_push(process: str) -> Units:
-    """Beside its commit: three requests of the queue, and with functions API Gateway and the two that do the work."""
+    """Return the units of a push besides its commit: three requests of the queue.
+
+    With functions there are also a request of API Gateway and two calls.
+    """
     queue = Units(sqs_requests=3)
     if process == "warm worker":
         return queue
@@ -160,7 +163,7 @@ def way_of_a_push(process: str) -> Units:
 
 
 def units_of_workload(make: Callable[[], Schema], workload: Workload, items: int, mutations: int) -> Units:
-    """What one mutation is billed on average, after a project of so many items was made."""
+    """Return the average units of a mutation on a project of ``items`` items, without those of creating it."""
     schema = make()
     keys = [f"Collection{1 + number % 2}/i_{number:08d}" for number in range(items)]
     schema.create({key: value_of(key, number, workload) for number, key in enumerate(keys)})
@@ -181,7 +184,7 @@ def value_of(key: str, number: int, workload: Workload) -> dict[str, str]:
 
 
 def curves(prices: Prices) -> dict[str, dict[str, list[tuple[float, float]]]]:
-    """By graph and line: the points, of which the second number is dollars for a million entries."""
+    """Return the points of each line of each graph. The second number of a point is dollars for a million entries."""
     return {
         "body": {
             "in the index": points(BODIES, lambda size: body_cost(size, True, prices)),
@@ -209,8 +212,9 @@ def points(inputs: Sequence[int], cost: Callable[[int], float]) -> list[tuple[fl
 
 
 def body_cost(size: int, inline: bool, prices: Prices, *, free: bool = False) -> float:
-    """An entry with a body of this size, read once: every fiftieth time by a process that reads fifty. A blob that goes
-    is listed, looked at again and removed.
+    """Return the cost of an entry with a body of this size, written once and read once, fifty entries in each read.
+
+    A blob that is deleted is also listed, checked again and removed.
     """
     limit = 400_000 if inline else 0
     cost = cost_of_log(
@@ -223,19 +227,22 @@ def body_cost(size: int, inline: bool, prices: Prices, *, free: bool = False) ->
 
 @cache
 def collected_blob() -> Units:
-    """What the collector is billed for one of a hundred."""
+    """Return the units of a collection of a hundred blobs, divided by a hundred."""
     (collect,) = (operation for operation in measure_operations(FUNCTIONS) if operation.name == "collect")
     return collect.units.times(1 / 100)
 
 
 def segment_cost(size: int, prices: Prices, *, archive: bool) -> float:
-    """What segments add to an entry of 200 bytes, deletes left out: those do not go by the size."""
+    """Return the additional cost of segments for an entry of 200 bytes, without deletes.
+
+    The cost of deletes does not depend on the size of a segment.
+    """
     parts = cost_of_log(size, 500, 200, archive=archive, free=False).dollars_by_part(prices)
     return sum(dollars for part, dollars in parts.items() if part in ("roll-over", "archive"))
 
 
 def snapshot_lines(prices: Prices) -> dict[str, list[tuple[float, float]]]:
-    """Snapshots of four chunks of 10 KB, and opens by processes that have just begun, for entries of 400 bytes."""
+    """Return the lines for snapshots of four chunks of 10 KB, opens by new processes, and entries of 400 bytes."""
     costs = {every: snapshot_parts(every, prices) for every in INTERVALS}
     return {
         f"{opens:,} open{'s' if opens > 1 else ''} for 1,000 entries": points(
@@ -246,7 +253,7 @@ def snapshot_lines(prices: Prices) -> dict[str, list[tuple[float, float]]]:
 
 
 def snapshot_parts(every: int, prices: Prices) -> dict[str, float]:
-    """With as many opens as entries."""
+    """Return the dollars by part for a snapshot every ``every`` entries, with as many opens as entries."""
     cost = cost_of_log(
         max(every, 500),
         every,

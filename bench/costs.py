@@ -1,7 +1,8 @@
 """The figures of docs/concepts/cost.md: ``python -m bench.costs [--json] [--write] [--plots]``.
 
-``--json`` prints them; ``--write`` writes them beside the page and puts the tables into it; ``--plots`` draws the
-curves, which needs matplotlib (``pip install --group plots``). Nothing is timed: each run says the same.
+``--json`` prints them. ``--write`` writes them to a file next to the page and puts the tables into the page.
+``--plots`` draws the curves, which needs matplotlib (``pip install --group plots``). The figures are counts, so each
+run has the same result.
 """
 
 from __future__ import annotations
@@ -49,20 +50,20 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def with_tables(page: str, cost_figures: Figures) -> str:
-    """The page with each marked table made anew."""
+    """Return the page with each marked table replaced by a new one."""
     return BLOCK.sub(lambda match: f"{match[1]}{BLOCKS[match[2]](cost_figures)}\n{match[3]}", page)
 
 
 def _options(arguments: Sequence[str] | None) -> argparse.Namespace:
-    parser = argparse.ArgumentParser(prog="python -m bench.costs", description="What work costs on AWS, in tables.")
+    parser = argparse.ArgumentParser(prog="python -m bench.costs", description="The costs of work on AWS, in tables.")
     parser.add_argument("--json", action="store_true", help="print the figures as JSON")
-    parser.add_argument("--write", action="store_true", help="put them into the page and beside it")
-    parser.add_argument("--plots", action="store_true", help="draw the curves beside the page")
+    parser.add_argument("--write", action="store_true", help="write them to a file and into the page")
+    parser.add_argument("--plots", action="store_true", help="draw the curves next to the page")
     return parser.parse_args(arguments)
 
 
 def index_table(cost_figures: Figures) -> str:
-    """Write units for a mutation by schema and size, and how many times ours."""
+    """Return the table of write units for a mutation, by schema and size, with their ratio to ours."""
     sizes = sorted({row.items for row in cost_figures.index})
     head = ["schema", *(f"{size} items" for size in sizes)]
     schemas = dict.fromkeys(row.schema for row in cost_figures.index)
@@ -77,7 +78,7 @@ def _index_cell(rows: Sequence[IndexRow], schema: str, size: int) -> str:
 
 
 def totals_table(cost_figures: Figures) -> str:
-    """Dollars for a million mutations, by service."""
+    """Return the table of dollars for a million mutations, by service."""
     services = list(cost_figures.totals[0].dollars)
     head = ["workload", "schema", *services, "in all", "GB left in S3"]
     return markdown([head, *(_total_cells(row) for row in cost_figures.totals)])
@@ -90,7 +91,7 @@ def _total_cells(row: TotalRow) -> list[str]:
 
 
 def operations_table(_: Figures) -> str:
-    """Every operation, as `stratalog cost` tells."""
+    """Return the table of every operation, with the figures of `stratalog cost`."""
     prices = load_prices().prices
     head = ["operation", "write units", "read units", "S3 puts", "S3 gets", "SQS", "$ a million"]
     rows = []
@@ -103,7 +104,7 @@ def operations_table(_: Figures) -> str:
 
 
 def idle_table(_: Figures) -> str:
-    """A month in which nobody does anything."""
+    """Return the table of a month without any use."""
     deployment = Deployment()
     idle = monthly(deployment, FUNCTIONS, measure_maintenance(), load_prices().prices)
     what = {
@@ -118,7 +119,7 @@ def idle_table(_: Figures) -> str:
 
 
 def deletion_table(_: Figures) -> str:
-    """The ways to be rid of a million entries, by their size in the index."""
+    """Return the table of ways to delete a million entries, by their size in the index."""
     prices = load_prices().prices
     rows = []
     for size in (300, 1000, 4000):
@@ -141,13 +142,13 @@ def deletion_table(_: Figures) -> str:
 
 
 def intervals_table(cost_figures: Figures) -> str:
-    """A document's mutations by the interval of its snapshots."""
+    """Return the table of mutation costs by the interval of a document's snapshots."""
     rows = [[f"{every}", f"{warm:.2f}", f"{cold:.2f}"] for every, warm, cold in cost_figures.intervals]
     return markdown([["entries between snapshots", "warm", "each by a process that begins"], *rows])
 
 
 def curve_table(name: str, column: str) -> Callable[[Figures], str]:
-    """The points of one graph, a column for each line."""
+    """Return a function that makes the table of a graph's points, with a column for each line."""
 
     def table(cost_figures: Figures) -> str:
         lines = cost_figures.curves[name]
@@ -161,7 +162,7 @@ def curve_table(name: str, column: str) -> Callable[[Figures], str]:
 
 
 def markdown(rows: Sequence[Sequence[str]]) -> str:
-    """A table; the first row is its head. Numbers stand to the right."""
+    """Return a Markdown table; the first row is its head. Numbers are aligned to the right."""
     numeric = [
         column and all(NUMBER.fullmatch(cell) for cell in cells[1:])
         for column, cells in enumerate(zip(*rows, strict=True))

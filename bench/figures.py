@@ -1,4 +1,4 @@
-"""The checked-in list of figures, and what makes a report whole."""
+"""The list of figures, and the check that a report is complete."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ import msgspec
 
 __all__ = ["FIGURES", "Figure", "Measured", "Result", "evaluate", "problems"]
 
-ABSOLUTE = "an absolute bound: there is no other side"
+ABSOLUTE = "an absolute limit: there is no other side"
 
 
 class Figure(msgspec.Struct, frozen=True, kw_only=True):
-    """One row of the report. The goal bounds the ratio to the other side, or the value itself: ``goal_bounds``."""
+    """One row of the report. ``goal_bounds``: the goal limits the ratio to the other side, or the value itself."""
 
     name: str
     what: str
@@ -26,7 +26,7 @@ class Figure(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Measured(msgspec.Struct, frozen=True):
-    """What one measurement found: our value, and the other side's where there is one, in the same unit."""
+    """One measurement: our value, and the other side's if there is one, in the same unit."""
 
     value: float
     reference: float | None = None
@@ -50,40 +50,40 @@ PEER = "the peer, for comparison"
 FIGURES: tuple[Figure, ...] = (
     Figure(
         name="append",
-        what="durable appends of one event, one thread; beside one plain insert and commit each",
+        what="durable appends of one event by one thread; reference: plain inserts, one commit each",
         unit="events/s",
         goal=0.9,
     ),
-    Figure(name="peer-append", what="the same by `eventsourcing`", unit="events/s", reason=PEER),
+    Figure(name="peer-append", what="the same appends by `eventsourcing`", unit="events/s", reason=PEER),
     Figure(
         name="append-32",
-        what="durable appends by 32 threads to one log; beside plain single appends",
+        what="durable appends by 32 threads to one log; reference: plain single appends",
         unit="events/s",
         goal=2.5,
     ),
     Figure(
         name="append-100",
-        what="events committed 100 at a time; beside 100 plain inserts in one transaction",
+        what="events committed 100 at a time; reference: 100 plain inserts in one transaction",
         unit="events/s",
         goal=1.3,
     ),
     Figure(
         name="mutate",
-        what="mutations applied to a document, one commit each; beside plain single appends",
+        what="mutations of a document, one commit each; reference: plain single appends",
         unit="events/s",
         goal=0.6,
     ),
     Figure(
         name="value-2k",
-        what="mutations that put a value of 1.5 KB, one commit each; beside plain inserts of the same bytes",
+        what="mutations that put 1.5 KB, one commit each; reference: plain inserts of the same bytes",
         unit="events/s",
         goal=0.4,
     ),
-    Figure(name="value-4k", what="the same with 4 KB", unit="events/s", goal=0.4),
-    Figure(name="value-16k", what="the same with 16 KB", unit="events/s", goal=0.4),
+    Figure(name="value-4k", what="as `value-2k`, with 4 KB", unit="events/s", goal=0.4),
+    Figure(name="value-16k", what="as `value-2k`, with 16 KB", unit="events/s", goal=0.4),
     Figure(
         name="value-files",
-        what="files of a store of values of 1.5 KB",
+        what="files of a store with values of 1.5 KB",
         unit="files",
         goal=50,
         better="less",
@@ -92,53 +92,53 @@ FIGURES: tuple[Figure, ...] = (
     ),
     Figure(
         name="value-bytes",
-        what="index and blobs of a mutation that puts 4 KB; beside the value compressed",
+        what="bytes in index and blobs of a mutation that puts 4 KB; reference: the compressed value",
         unit="bytes",
         goal=1.15,
         better="less",
     ),
     Figure(
         name="read",
-        what="reading 100,000 entries of one event, decoded; beside plain rows of the same six facts, undecoded",
+        what="100,000 entries of one event, read and decoded; reference: undecoded plain rows of the same six facts",
         unit="events/s",
         goal=0.6,
     ),
     Figure(
         name="read-100",
-        what="the same where 100 events were committed at a time",
+        what="as `read`, with 100 events in each entry",
         unit="events/s",
         goal=0.6,
     ),
     Figure(
         name="read-bare",
-        what="as `read`; beside plain rows of version and data alone, undecoded",
+        what="as `read`; reference: undecoded plain rows with only version and data",
         unit="events/s",
-        reason="`read` beside rows that say less than an entry",
+        reason="`read` with rows that hold less than an entry as the reference",
     ),
     Figure(
         name="read-decoded",
-        what="as `read`; beside a plain select that decodes its JSON",
+        what="as `read`; reference: a plain select that decodes its JSON",
         unit="events/s",
-        reason="`read` beside one who needs the data",
+        reason="`read` with a reader that decodes as the reference",
     ),
-    Figure(name="peer-read", what="the same by `eventsourcing`, which decodes nothing", unit="events/s", reason=PEER),
+    Figure(name="peer-read", what="the same reads by `eventsourcing`, undecoded", unit="events/s", reason=PEER),
     Figure(
         name="load",
-        what="a state from 10,000 mutations without a snapshot; beside plain select, `json.loads` and fold",
+        what="a state from 10,000 mutations without a snapshot; reference: plain select, `json.loads` and fold",
         unit="ms",
         goal=1.5,
         better="less",
     ),
     Figure(
         name="load-msgspec",
-        what="as `load`; beside plain select and fold with the fastest decoder",
+        what="as `load`; reference: plain select and fold with the fastest decoder",
         unit="ms",
         better="less",
-        reason="`load` beside a stricter other side",
+        reason="`load` with a faster reference",
     ),
     Figure(
         name="load-snapshot",
-        what="the same state from its snapshot",
+        what="the state of `load` from its snapshot",
         unit="ms",
         goal=1,
         better="less",
@@ -147,14 +147,14 @@ FIGURES: tuple[Figure, ...] = (
     ),
     Figure(
         name="state-at",
-        what="the state at a random one of 100,000 versions; beside the latest",
+        what="the state at a random version of 100,000; reference: the latest state",
         unit="ms",
         goal=3,
         better="less",
     ),
     Figure(
         name="open-million",
-        what="opening a document of 1,000,000 keys, to its state",
+        what="opening a document of 1,000,000 keys and its state",
         unit="ms",
         goal=50,
         better="less",
@@ -163,7 +163,7 @@ FIGURES: tuple[Figure, ...] = (
     ),
     Figure(
         name="lookup-million",
-        what="looking up a random key of 1,000,000, no chunk in memory",
+        what="lookup of a random key of 1,000,000, with no chunk in memory",
         unit="ms",
         goal=2,
         better="less",
@@ -172,7 +172,7 @@ FIGURES: tuple[Figure, ...] = (
     ),
     Figure(
         name="commit-million",
-        what="chunks read by a commit to a document of 1,000,000 keys that was just opened",
+        what="chunks read by the first commit to a newly opened document of 1,000,000 keys",
         unit="chunks",
         goal=10,
         better="less",
@@ -181,7 +181,7 @@ FIGURES: tuple[Figure, ...] = (
     ),
     Figure(
         name="diff-million",
-        what="comparing two versions of 1,000,000 keys that differ in 10, no chunk in memory",
+        what="diff of two versions of 1,000,000 keys that differ in 10, with no chunk in memory",
         unit="ms",
         goal=20,
         better="less",
@@ -190,28 +190,28 @@ FIGURES: tuple[Figure, ...] = (
     ),
     Figure(
         name="edit",
-        what="written to index and blobs when one of 200 items of 50 KB changes; beside 1.1 × it compressed + 2 KB",
+        what="bytes written for a change of one of 200 items of 50 KB; reference: 1.1 × its compressed size + 2 KB",
         unit="bytes",
         goal=1,
         better="less",
     ),
     Figure(
         name="push-batches",
-        what="mutations into one document of a server, by 8 clients that push 50 at a time; beside a bare echo",
+        what="mutations of one document on a server, by 8 clients that push 50 at a time; reference: a bare echo",
         unit="mutations/s",
         goal=1000,
         goal_bounds="value",
     ),
     Figure(
         name="push-singles",
-        what="pushes of one mutation over 1,000 documents of a server; beside a bare echo",
+        what="pushes of one mutation to 1,000 documents on a server; reference: a bare echo",
         unit="pushes/s",
         goal=300,
         goal_bounds="value",
     ),
     Figure(
         name="hear-median",
-        what="from a client's mutation until another client has it, over a server: half are quicker",
+        what="delay from a client's mutation to another client's state, through a server: the median",
         unit="ms",
         goal=50,
         better="less",
@@ -220,7 +220,7 @@ FIGURES: tuple[Figure, ...] = (
     ),
     Figure(
         name="hear-slow",
-        what="the same: 99 of 100 are quicker",
+        what="as `hear-median`: the 99th percentile",
         unit="ms",
         goal=250,
         better="less",
@@ -229,7 +229,7 @@ FIGURES: tuple[Figure, ...] = (
     ),
     Figure(
         name="idle-sockets",
-        what="memory of a server for 1,000 live connections that hear nothing, above the server without them",
+        what="additional memory of a server for 1,000 live connections without messages",
         unit="MB",
         goal=150,
         better="less",
@@ -238,13 +238,13 @@ FIGURES: tuple[Figure, ...] = (
     ),
     Figure(
         name="client-calls",
-        what="conditional puts of 500 bytes by 16 threads to a DynamoDB of canned answers; beside boto3",
+        what="conditional puts of 500 bytes by 16 threads to canned DynamoDB responses; reference: boto3",
         unit="calls/s",
         goal=3,
     ),
     Figure(
         name="client-commit",
-        what="CPU of an append by one of 16 threads there, beyond encoding its event; beside a bare put by boto3",
+        what="CPU of an append there by one of 16 threads, without encoding; reference: a bare put by boto3",
         unit="ms",
         goal=0.4,
         better="less",
@@ -252,19 +252,19 @@ FIGURES: tuple[Figure, ...] = (
     ),
     Figure(
         name="emulator-calls",
-        what="conditional puts of 500 bytes by 16 threads to DynamoDB's emulator; beside boto3",
+        what="conditional puts of 500 bytes by 16 threads to DynamoDB's emulator; reference: boto3",
         unit="calls/s",
         goal=1,
     ),
     Figure(
         name="shared-lone",
-        what="durable appends of one event where no other process writes; beside one lock in place of the turnstile",
+        what="durable appends while no other process writes; reference: a single lock instead of the turnstile",
         unit="events/s",
         goal=0.97,
     ),
     Figure(
         name="shared-seldom",
-        what="a commit beside a process that commits without pause: 99 of 100 are quicker; beside a lone writer's",
+        what="99th percentile of commits next to a process that commits without pause; reference: a lone writer's",
         unit="ms",
         goal=50,
         better="less",
@@ -272,7 +272,7 @@ FIGURES: tuple[Figure, ...] = (
     ),
     Figure(
         name="shared-fairness",
-        what="two processes that commit to one document without pause: commits of the one beside the other's",
+        what="ratio of the commits of two processes that commit to one document without pause",
         unit="times",
         goal=2,
         better="less",
@@ -280,7 +280,7 @@ FIGURES: tuple[Figure, ...] = (
     ),
     Figure(
         name="shared-eight",
-        what="a commit of eight processes that offer 12/s each: 99 of 100 are quicker; beside a lone writer's",
+        what="99th percentile of commits of eight processes that offer 12/s each; reference: a lone writer's",
         unit="ms",
         goal=300,
         better="less",
@@ -288,7 +288,7 @@ FIGURES: tuple[Figure, ...] = (
     ),
     Figure(
         name="shared-stopped",
-        what="the slowest commit beside a process stopped inside its turn; beside 99 of 100 of a lone writer's",
+        what="slowest commit next to a process stopped inside its turn; reference: 99th percentile of a lone writer",
         unit="ms",
         goal=250,
         better="less",
@@ -296,13 +296,13 @@ FIGURES: tuple[Figure, ...] = (
     ),
     Figure(
         name="hosted-lone",
-        what="commits of a lone busy writer at a hosted index, simulated; beside the same without turns",
+        what="commits of a lone busy writer at a simulated hosted index; reference: the same without turns",
         unit="commits/s",
         goal=0.97,
     ),
     Figure(
         name="hosted-units",
-        what="write units of its commit, reads included; beside the same without turns",
+        what="write units of its commit, including reads; reference: the same without turns",
         unit="units",
         goal=1.05,
         better="less",
@@ -310,7 +310,7 @@ FIGURES: tuple[Figure, ...] = (
     ),
     Figure(
         name="hosted-seldom",
-        what="a commit a second beside a busy writer: 99 of 100 are quicker; beside the same without turns",
+        what="99th percentile of a commit a second next to a busy writer; reference: the same without turns",
         unit="round trips",
         goal=20,
         better="less",
@@ -318,7 +318,7 @@ FIGURES: tuple[Figure, ...] = (
     ),
     Figure(
         name="hosted-three",
-        what="the same beside three busy writers",
+        what="as `hosted-seldom`, next to three busy writers",
         unit="round trips",
         goal=40,
         better="less",
@@ -326,7 +326,7 @@ FIGURES: tuple[Figure, ...] = (
     ),
     Figure(
         name="hosted-fairness",
-        what="two busy writers: commits of the one beside the other's; beside the same without turns",
+        what="ratio of the commits of two busy writers; reference: the same without turns",
         unit="times",
         goal=2,
         better="less",
@@ -334,14 +334,14 @@ FIGURES: tuple[Figure, ...] = (
     ),
     Figure(
         name="hosted-crashed",
-        what="as `hosted-seldom` where a waiter crashes every 5 s; beside the row without",
+        what="as `hosted-seldom`, with a waiter that crashes every 5 s; reference: `hosted-seldom`",
         unit="round trips",
         goal=1.5,
         better="less",
     ),
     Figure(
         name="hosted-64",
-        what="commits of 64 busy writers that gave up",
+        what="commits of 64 busy writers that failed after their last retry",
         unit="commits",
         goal=0,
         better="less",
@@ -350,7 +350,7 @@ FIGURES: tuple[Figure, ...] = (
     ),
     Figure(
         name="sheet-first",
-        what="the first request of a server that needs the spreadsheet's engine",
+        what="a server's first request that needs the spreadsheet's engine",
         unit="ms",
         goal=500,
         better="less",
@@ -359,14 +359,14 @@ FIGURES: tuple[Figure, ...] = (
     ),
     Figure(
         name="sheet-call",
-        what="reading a cell of a warm model in a child process; against the same V8 in the caller's process",
+        what="reading a cell of a warm model in a child process; reference: the same V8 in the caller's process",
         unit="ms",
         better="less",
         reason="`sheet-call-more` has the goal",
     ),
     Figure(
         name="sheet-call-more",
-        what="what that takes more than in the caller's process",
+        what="additional time of `sheet-call`, compared with the caller's process",
         unit="ms",
         goal=1,
         better="less",
@@ -375,41 +375,41 @@ FIGURES: tuple[Figure, ...] = (
     ),
     Figure(
         name="sheet-server",
-        what="memory of a server that answered for a sheet, without its engines",
+        what="memory of a server that answered a request for a sheet, without its engines",
         unit="MB",
         better="less",
-        reason="a size to know; there is no goal and no other side",
+        reason="for information: no goal and no other side",
     ),
     Figure(
         name="sheet-engine",
         what="memory of one engine's process with a small model",
         unit="MB",
         better="less",
-        reason="a size to know; there is no goal and no other side",
+        reason="for information: no goal and no other side",
     ),
     Figure(
         name="commit-away",
-        what="small commits, index 5 ms away, a snapshot due and the blob store away; beside those where none is due",
+        what="small commits, index 5 ms away, a snapshot due, blob store unavailable; reference: no snapshot due",
         unit="commits/s",
         goal=0.95,
     ),
     Figure(
         name="commit-slow",
-        what="a slow commit (99 of 100 are quicker), each 50th begins a snapshot, blobs 30 ms away; beside none",
+        what="99th percentile of commits, each 50th begins a snapshot, blobs 30 ms away; reference: no snapshots",
         unit="ms",
         goal=1.5,
         better="less",
     ),
     Figure(
         name="poll-backlog",
-        what="an empty poll of the SQLite queue, 50,000 messages behind those in flight; beside 2,500",
+        what="an empty poll of the SQLite queue, with 50,000 messages behind those in flight; reference: 2,500",
         unit="ms",
         goal=1.5,
         better="less",
     ),
     Figure(
         name="newcomers",
-        what="CPU of the first push of a client in a group of its own, after 60,000; beside the first 10,000",
+        what="CPU of the first push of a client in a new group, after 60,000 such; reference: the first 10,000",
         unit="µs",
         goal=1.5,
         better="less",
@@ -418,7 +418,7 @@ FIGURES: tuple[Figure, ...] = (
 
 
 def evaluate(figure: Figure, measured: Measured) -> Result:
-    """The row of ``figure``."""
+    """Return the row of ``figure``."""
     ratio = measured.value / measured.reference if measured.reference else None
     compared = ratio if figure.goal_bounds == "ratio" else measured.value
     meets = None if figure.goal is None or compared is None else _reaches(figure, compared)
@@ -435,7 +435,7 @@ def evaluate(figure: Figure, measured: Measured) -> Result:
 
 
 def problems(results: Iterable[Result], wanted: Iterable[str]) -> list[str]:
-    """What keeps ``results`` from being a whole report on the figures ``wanted``."""
+    """Return the reasons why ``results`` is no complete report on the figures ``wanted``."""
     rows = {result.name: result for result in results}
     missing = [f"no row: {name}" for name in wanted if name not in rows]
     return missing + [
@@ -452,5 +452,5 @@ def _reaches(figure: Figure, compared: float) -> bool:
 
 
 def _rounded(value: float | None) -> float | None:
-    """Four digits: more would claim what a shared machine cannot repeat."""
+    """Round to four digits, since a shared machine cannot reproduce more."""
     return None if value is None else float(f"{value:.4g}")

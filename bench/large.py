@@ -1,4 +1,4 @@
-"""Documents of a million keys, and of large items: what opening, looking, changing and comparing touch."""
+"""Benchmarks of documents with a million keys and with large items: open, lookup, commit, diff and edit."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Rounds that alternate between the sides, so that whatever else the machine does strikes both; medians of rounds."""
+"""Medians of rounds. The rounds alternate between the sides, so that other work of the machine affects both."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ __all__ = ["alternated", "median_ms", "seconds_of"]
 
 
 def alternated(rounds: int, ours: Callable[[], object], other: Callable[[], object]) -> tuple[float, float]:
-    """The median seconds of a round of each side. One round of each comes first and is not counted."""
+    """Return the median seconds of a round of each side. The first round of each does not count."""
     times: tuple[list[float], list[float]] = ([], [])
     for turn in range(rounds + 1):
         for side, spent in zip((ours, other), times, strict=True):
@@ -22,12 +22,12 @@ def alternated(rounds: int, ours: Callable[[], object], other: Callable[[], obje
 
 
 def median_ms(rounds: int, once: Callable[[], object]) -> float:
-    """The median milliseconds of ``rounds`` calls."""
+    """Return the median milliseconds of ``rounds`` calls."""
     return statistics.median(seconds_of(once) for _ in range(rounds)) * 1000
 
 
 def seconds_of(side: Callable[[], object]) -> float:
-    """How long a call takes. What it answers is let go of afterwards; garbage of others is collected before."""
+    """Return the seconds of a call, without freeing its result. Earlier garbage is collected before."""
     gc.collect()
     begun = time.perf_counter()
     answer = side()

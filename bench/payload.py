@@ -1,4 +1,4 @@
-"""What every side stores: a fact of about 150 bytes of JSON, as small programs write them all day."""
+"""The data that every side stores: facts of about 150 bytes of JSON, as small programs write them."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ __all__ = ["fact", "fact_bytes", "item_key", "large_item"]
 
 
 def fact(number: int) -> dict[str, Any]:
-    """One event's data."""
+    """Return the data of an event."""
     return {
         "key": item_key(number % 1000),
         "amount": 1000 + number % 977,
@@ -23,17 +23,17 @@ def fact(number: int) -> dict[str, Any]:
 
 
 def fact_bytes(number: int) -> bytes:
-    """The same as JSON."""
+    """Return the same data as JSON."""
     return json.dumps(fact(number), separators=(",", ":")).encode()
 
 
 def item_key(number: int) -> str:
-    """The key of one item of a collection."""
+    """Return the key of an item of a collection."""
     return f"orders/{number:08d}"
 
 
 def large_item(chance: random.Random, size: int) -> dict[str, str]:
-    """An item of ``size`` characters of text, which compresses to about half."""
+    """Return an item with ``size`` characters of text, which compresses to about half."""
     words = ["".join(chance.choices(string.ascii_lowercase, k=chance.randint(2, 10))) for _ in range(2000)]
     text = " ".join(chance.choices(words, k=size // 4))
     return {"id": words[0], "name": words[1], "text": text[:size]}

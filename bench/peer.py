@@ -1,4 +1,4 @@
-"""The peer: `eventsourcing` on SQLite, by its own recorder, without the mapping of domain objects above it."""
+"""The peer for comparison: `eventsourcing` on SQLite, with its own recorder and without its mapping of objects."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ AGGREGATE = UUID(int=7)
 
 
 class Peer:
-    """One aggregate's events. Its connections are set to synchronous=FULL, SQLite's default."""
+    """The events of one aggregate. Its connections have synchronous=FULL, SQLite's default."""
 
     def __init__(self, path: Path) -> None:
         self._datastore = SQLiteDatastore(str(path))
@@ -24,20 +24,20 @@ class Peer:
         self._version = 0
 
     def append_each(self, bodies: Iterable[bytes]) -> None:
-        """One durable commit an event."""
+        """Commit each event durably, one at a time."""
         for body in bodies:
             self._version += 1
             self._recorder.insert_events([_stored(self._version, body)])
 
     def append_all(self, bodies: Iterable[bytes]) -> None:
-        """One durable commit for all events."""
+        """Commit all events in one durable commit."""
         first = self._version + 1
         stored = [_stored(version, body) for version, body in enumerate(bodies, first)]
         self._recorder.insert_events(stored)
         self._version += len(stored)
 
     def select(self) -> Sequence[StoredEvent]:
-        """All events, their data as it is stored."""
+        """Return all events, with undecoded data."""
         return self._recorder.select_events(AGGREGATE)
 
     def close(self) -> None:

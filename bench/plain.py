@@ -1,4 +1,4 @@
-"""The reference: plain `sqlite3`, used as a careful program would — WAL, synchronous=FULL, prepared bytes."""
+"""The reference: plain `sqlite3` as in a careful program, with WAL, synchronous=FULL and already encoded bytes."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ SELECT = "SELECT version, body FROM events WHERE log = ? ORDER BY version"
 
 
 class Plain:
-    """A table of events under (log, version), and one whose rows say as much as an entry does."""
+    """A table of events by (log, version), and one whose rows have the same facts as an entry."""
 
     def __init__(self, path: Path) -> None:
         self._connection = sqlite3.connect(path, isolation_level=None)
@@ -35,7 +35,7 @@ class Plain:
         self._version = 0
 
     def append_each(self, bodies: Iterable[bytes]) -> None:
-        """One durable commit an event."""
+        """Commit each event durably, one at a time."""
         execute = self._connection.execute
         for body in bodies:
             self._version += 1
@@ -44,7 +44,7 @@ class Plain:
             execute("COMMIT")
 
     def append_all(self, bodies: Iterable[bytes]) -> None:
-        """One durable commit for all events."""
+        """Commit all events in one durable commit."""
         first = self._version + 1
         rows = [("log", version, body) for version, body in enumerate(bodies, first)]
         self._connection.execute("BEGIN IMMEDIATE")
@@ -53,7 +53,7 @@ class Plain:
         self._version += len(rows)
 
     def record_all(self, bodies: Iterable[bytes]) -> None:
-        """One durable commit for all events, each with what an entry says beside its data."""
+        """Commit all events in one durable commit. Each row has the other facts of an entry too."""
         rows = [
             ("log", version, FIRST_MS + version, "", f"{version:016d}", "paid", body)
             for version, body in enumerate(bodies, 1)
@@ -63,19 +63,19 @@ class Plain:
         self._connection.execute("COMMIT")
 
     def entries(self) -> Iterator[tuple[int, int, str, str, str, bytes]]:
-        """The rows of `record_all` as they are stored, one after another."""
+        """Read the rows of `record_all` one after another, undecoded."""
         return self._connection.execute(ENTRIES, ("log",))
 
     def select(self) -> Iterator[tuple[int, bytes]]:
-        """All rows as they are stored, one after another."""
+        """Read all rows one after another, undecoded."""
         return self._connection.execute(SELECT, ("log",))
 
     def decoded(self, decode: Decode) -> Iterator[tuple[int, Any]]:
-        """All rows, their data decoded."""
+        """Read all rows one after another, with their data decoded."""
         return ((version, decode(body)) for version, body in self._connection.execute(SELECT, ("log",)))
 
     def fold(self, decode: Decode) -> dict[str, Any]:
-        """The newest data of every key."""
+        """Return the newest data of every key."""
         state = {}
         for _, body in self._connection.execute(SELECT, ("log",)):
             data = decode(body)

@@ -1,4 +1,4 @@
-"""What goes on beside the callers: snapshots, polls of a queue with a backlog, clients that are many."""
+"""Benchmarks of commits during snapshots, of polls of a long queue, and of documents with many clients."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ CLIENTS = 60_000
 
 
 class HostedIndex:
-    """An index in memory that takes as long as a hosted one, and no blobs."""
+    """An index in memory with the latency of a hosted one. It takes no blobs with a commit."""
 
     joint_commits = False
     blob_bytes_max = 0
@@ -64,7 +64,7 @@ class HostedIndex:
 
 
 class HostedBlobs:
-    """Blobs in memory that take as long as hosted ones, or are away: then each call fails after a while."""
+    """Blobs in memory with the latency of hosted ones. While ``is_away`` is set, each call fails after a delay."""
 
     def __init__(self, clock: SystemClock) -> None:
         self._blobs = MemoryBlobs(clock)
@@ -97,7 +97,7 @@ class HostedBlobs:
 
 
 def hosted(interval: int) -> tuple[Store, Document, HostedBlobs]:
-    """A document of some chunks, of which a snapshot was made, behind ports that take time."""
+    """Return a document of several chunks with a snapshot, on ports with latency; its store and its blobs too."""
     clock = SystemClock()
     index, blobs = MemoryIndex(), HostedBlobs(clock)
     settings = LogSettings(snapshot_entries_interval=interval)
@@ -110,7 +110,7 @@ def hosted(interval: int) -> tuple[Store, Document, HostedBlobs]:
 
 
 def commit_away(work: Workplace) -> Measured:
-    """Small commits a second while a snapshot is due and the blob store is away; beside those where none is due."""
+    """Small commits a second while a snapshot is due and the blob store is away, compared with none due."""
     store, away, blobs = hosted(1)
     other, quiet, _ = hosted(NEVER)
     blobs.is_away = True
@@ -123,7 +123,7 @@ def commit_away(work: Workplace) -> Measured:
 
 
 def commit_slow(work: Workplace) -> Measured:
-    """The slow ones of many small commits, of which each 50th begins a snapshot; beside those of commits alone."""
+    """The 99th percentile of small commits, each 50th of which begins a snapshot, compared with no snapshots."""
     slow, commits = [], work.scale.commits * (5 if work.scale is FULL else 1)
     for interval in (INTERVAL, NEVER):
         store, document, _ = hosted(interval)
@@ -134,14 +134,14 @@ def commit_slow(work: Workplace) -> Measured:
 
 
 def poll_backlog(work: Workplace) -> Measured:
-    """A poll that finds nothing while a backlog stands behind messages in flight; beside one of a twentieth of it."""
+    """An empty poll with many messages queued behind those in flight, compared with a twentieth as many."""
     backlog = BACKLOG if work.scale is FULL else 2000
     deep, shallow = (_poll(work, messages) for messages in (backlog, backlog // 20))
     return Measured(deep, shallow)
 
 
 def newcomers(work: Workplace) -> Measured:
-    """CPU of a first push by a client of a group of its own, after many others; beside that of the first ones."""
+    """The CPU of the first push of a client in a new group, after many others, compared with the first groups."""
     count, before = (NEWCOMERS, CLIENTS) if work.scale is FULL else (100, 600)
     clock = SystemClock()
     settings = LogSettings(snapshot_entries_interval=NEVER)
@@ -163,7 +163,7 @@ def _increment(document: Document, count: int) -> None:
 
 
 def _spread(document: Document, number: int) -> None:
-    """A commit to one of many chunks, so that the next snapshot has several to write."""
+    """Commit to one of many chunks in turn, so that the next snapshot has several to write."""
     document.apply([_put(f"items/{number * 7919 % ITEMS}")])
 
 
@@ -183,7 +183,7 @@ def _poll(work: Workplace, messages: int) -> float:
 
 
 def _join(document: Document, first: int, last: int) -> float:
-    """CPU seconds of a push by each of these clients."""
+    """Let each of these clients push once, and return the CPU seconds."""
     begun = time.process_time()
     for number in range(first, last):
         push = Mutation(client=f"client-{number}", id=1, name="inc", args={"key": "count"})

@@ -1,4 +1,4 @@
-"""Reading: entries one after another, a state from its entries or its snapshot, a state of long ago."""
+"""Benchmarks of reads: entries in sequence, a state from its entries or from a snapshot, and an old state."""
 
 from __future__ import annotations
 
@@ -93,7 +93,7 @@ MEASURES: dict[str, Callable[[Workplace], Measured]] = {
 
 
 def _read(work: Workplace, share: int, other_side: Callable[[Plain], Iterator[Any]]) -> Measured:
-    """Entries of ``share`` events each, one after another, none of them kept."""
+    """Read entries of ``share`` events each, one after another, without keeping them."""
     count, folder = work.scale.entries_read, work.fresh()
     with unsynced_store(folder) as store:
         log = store.create_log(ORGANISATION, "log")
@@ -118,7 +118,7 @@ def _drain(rows: Iterator[Any]) -> None:
 
 
 def _fill(folder: Path, count: int) -> None:
-    """A document of ``count`` mutations and no snapshot."""
+    """Create a document with ``count`` mutations and no snapshot."""
     with unsynced_store(folder, WITHOUT_SNAPSHOTS) as store:
         document = store.create(ORGANISATION, DOCUMENT)
         for number in range(count):

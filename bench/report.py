@@ -1,4 +1,4 @@
-"""The report: a table for people, JSON for programs, and what it was measured on."""
+"""The report: a table for people, and a description of the machine."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ PACKAGES = ("apsw", "eventsourcing", "msgspec", "zstandard")
 
 
 def table(results: Sequence[Result]) -> str:
-    """A line for each row, in aligned columns."""
+    """Return a line for each row, in aligned columns."""
     rows = [HEADINGS, *(_cells(result) for result in results)]
     widths = [max(len(row[column]) for row in rows) for column in range(len(HEADINGS))]
     return "\n".join(_line(row, widths) for row in rows)
 
 
 def machine() -> Iterator[tuple[str, str]]:
-    """What the figures depend on besides the code."""
+    """Yield the facts, besides the code, that the figures depend on."""
     yield "machine", f"{os.cpu_count()} cores, {platform.system()} {platform.machine()}"
     yield "python", platform.python_version()
     yield "sqlite", f"{sqlite3.sqlite_version} (plain), {apsw.sqlite_lib_version()} (ours)"
@@ -61,7 +61,7 @@ def _number(value: float | None) -> str:
 
 
 def _line(row: Sequence[str], widths: Sequence[int]) -> str:
-    """Texts to the left, numbers to the right."""
+    """Return a line with texts aligned to the left and numbers to the right."""
     left = {0, 2, 5, 6}
     cells = (
         cell.ljust(width) if column in left else cell.rjust(width)

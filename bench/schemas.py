@@ -1,11 +1,11 @@
-"""Other ways to keep the same documents in the same services, as the seeds describe them: what they would be billed.
+"""Other published schemas for the same documents in the same services, to count what they are billed.
 
-Each is small, correct where nobody else writes, and given the benefit of every doubt:
+Each is small, correct with one writer, and wherever its article leaves a choice it takes the cheapest:
 
-- Sizes of maps are MessagePack's, which is never larger than DynamoDB's own; hashes are 32 raw bytes.
-- No secondary index is billed, and no second try. A processor reads what its article says that it reads, once.
-- Arguments of a mutation that an item holds as well are named by their hash.
-- Bodies lie in S3, compressed, under the hash of their content.
+- Maps have the size of MessagePack, which is never larger than DynamoDB's own. Hashes are 32 raw bytes.
+- No secondary index is billed, and no retry. A processor reads once what its article says that it reads.
+- If an item also stores the arguments of a mutation, the mutation names them by their hash.
+- Bodies are in S3, compressed, under the hash of their content.
 """
 
 from __future__ import annotations
@@ -43,12 +43,12 @@ class Change(msgspec.Struct, frozen=True):
 
 
 class Schema(Protocol):
-    """One way to keep a project. `change` is one commit, whatever the number of changes in it."""
+    """A schema for a project. `change` is one commit of any number of changes."""
 
     trial: Trial
 
     def create(self, items: Mapping[str, dict[str, Any]]) -> None:
-        """Begin a project with these items."""
+        """Create a project with these items."""
         ...
 
     def change(self, changes: Sequence[Change]) -> None:
@@ -57,7 +57,7 @@ class Schema(Protocol):
 
 
 class Ours:
-    """A document. ``cold`` has each batch applied by a process that has just begun."""
+    """Stratalog's document. With ``cold`` a new process applies each batch."""
 
     def __init__(self, *, cold: bool = False, settings: LogSettings | None = None) -> None:
         self.trial = Trial(settings)
@@ -82,7 +82,10 @@ class Ours:
 
 
 class Versions:
-    """The sync backend's own: versions of a project, of each collection with its whole map, each mutation."""
+    """The sync backend's own schema: items for versions of the project, versions of each collection, and mutations.
+
+    A version of a collection holds its whole map.
+    """
 
     def __init__(self) -> None:
         self.trial = Trial()
@@ -140,10 +143,10 @@ class Versions:
 
 
 class Relational:
-    """The sync backend's first simple approach: each version writes every row of the project anew, in transactions.
+    """The sync backend's first simple approach: each version rewrites every row of the project, in transactions.
 
-    Rows hold names and hashes; with their bodies they would cost a hundred times as much. A project of more than 99
-    items needs several transactions, and is not atomic.
+    Rows hold names and hashes; with bodies they would cost a hundred times as much. A project of more than 99 items
+    needs several transactions, so its commit is not atomic.
     """
 
     def __init__(self) -> None:
@@ -178,10 +181,10 @@ class Relational:
 
 
 class SingleRecord:
-    """The sync backend's second simple approach: project and bodies are one record, in S3 where DynamoDB is too small.
+    """The sync backend's second simple approach: one record with the project and all bodies, in S3 if it is too large.
 
-    A lock is taken and given back; what was read before it is read again. S3 takes what our blobs are too small for,
-    so its requests are counted here.
+    A commit takes a lock, reads the record again, and releases the lock. The record may be larger than our blobs allow,
+    so the class itself counts the requests to S3.
     """
 
     def __init__(self) -> None:
@@ -219,12 +222,10 @@ class SingleRecord:
 
 
 class EventLog:
-    """The spreadsheet event log's: an entry a mutation under a segment, the newest read first, large bodies in S3.
+    """The spreadsheet event log's schema: an entry for each commit, in segments, with large bodies in S3.
 
-    It has snapshots.
-
-    A processor that knows the segment reads only the newest entry. What was applied before, and by whom, it does not
-    know. A snapshot is one object with names and hashes, so often as our own.
+    A processor that knows the segment reads only the newest entry. It does not know which mutations a client has
+    applied before. A snapshot is one object with names and hashes, written as often as ours.
     """
 
     def __init__(self) -> None:
@@ -271,7 +272,7 @@ class EventLog:
 
 
 def collection_of(key: str) -> str:
-    """The name of the collection that holds the key."""
+    """Return the name of the collection that holds the key."""
     return key.partition("/")[0]
 
 

@@ -1,4 +1,4 @@
-"""The server: pushes of many and of one mutation, how long until another client knows, and what listening costs."""
+"""Benchmarks of the server: pushes of many mutations and of one, the delay to another client, and idle connections."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ ECHO = ("-m", "bench.serving")
 
 
 def push_batches(work: Workplace) -> Measured:
-    """Clients that push many mutations at a time into one document."""
+    """Mutations a second from clients that push many at a time into one document."""
     rounds = max(1, work.scale.commits // 20)
     with _server(work) as (url, _), running_program(ECHO) as (echo, _):
         _send(url, "PUT", _document(0))
@@ -51,7 +51,7 @@ def push_batches(work: Workplace) -> Measured:
 
 
 def push_singles(work: Workplace) -> Measured:
-    """Clients that push one mutation at a time, over many documents."""
+    """Pushes a second from clients that push one mutation at a time, into many documents."""
     documents = [_document(number) for number in range(5 * work.scale.commits)]
     with _server(work) as (url, _), running_program(ECHO) as (echo, _):
         for document in documents:
@@ -68,7 +68,7 @@ def push_singles(work: Workplace) -> Measured:
 
 
 def hear(work: Workplace, percent: int) -> Measured:
-    """From a mutation of one client to its change in another's state, in milliseconds, of this percentile."""
+    """The delay from a mutation of one client to another client's state, in milliseconds at this percentile."""
     with _server(work) as (url, _), ExitStack() as stack:
         document_url = url + _document(0)
         writer = stack.enter_context(_client(document_url, work, "writer"))
@@ -78,7 +78,7 @@ def hear(work: Workplace, percent: int) -> Measured:
 
 
 def idle_sockets(work: Workplace) -> Measured:
-    """Memory for each thousand live connections that hear nothing, above the server without them."""
+    """The additional memory of the server for a thousand live connections without messages."""
     count = 5 * work.scale.commits
     with _server(work) as (url, pid), ExitStack() as stack:
         _send(url, "PUT", _document(0))
@@ -100,9 +100,9 @@ MEASURES: dict[str, Callable[[Workplace], Measured]] = {
 
 
 class _Sender:
-    """A client that knows nothing but to push its next mutations, over one connection a round.
+    """A minimal client that only pushes its next mutations. It opens a new connection in each round.
 
-    Servers hang up on connections that are idle for as long as the other side's round may take.
+    A server closes a connection that is idle during the other side's round.
     """
 
     def __init__(self, url: str, name: str, documents: Sequence[str]) -> None:
@@ -136,7 +136,7 @@ class _Sender:
 
 @contextmanager
 def _senders(url: str, shares: Sequence[Sequence[str]]) -> Iterator[list[_Sender]]:
-    """A sender for each share of the documents."""
+    """Open a sender for each share of the documents."""
     with ExitStack() as stack:
         yield [
             stack.enter_context(closing(_Sender(url, f"client-{number}", documents)))
@@ -150,7 +150,7 @@ def _heard_ms(writer: Client, reader: Client, number: int) -> float:
     began = time.perf_counter()
     writer.mutate("put", {"key": "n", "value": number})
     if not heard.wait(READY_SECONDS_MAX):
-        raise RuntimeError("the other client never heard")
+        raise RuntimeError("the other client did not get the change")
     spent = (time.perf_counter() - began) * 1000
     stop()
     return spent
@@ -181,7 +181,7 @@ def _send(url: str, method: str, path: str) -> None:
 
 
 def _together(senders: Sequence[_Sender], work: Callable[[_Sender], None]) -> None:
-    """All at the same time. Raises what one of them raised: a push that failed is no quick push."""
+    """Run all senders at the same time. Raises an exception of a sender, so that no failed push counts as fast."""
     with ThreadPoolExecutor(len(senders)) as threads:
         list(threads.map(work, senders))
 
@@ -192,13 +192,13 @@ def _rates(seconds: tuple[float, float], count: int) -> Measured:
 
 
 def resident_bytes(pid: int) -> int:
-    """What a process holds in memory."""
+    """Return the resident memory of a process."""
     return 1024 * int(subprocess.check_output(["ps", "-o", "rss=", "-p", str(pid)]))
 
 
 @contextmanager
 def _server(work: Workplace) -> Iterator[tuple[str, int]]:
-    """`stratalog serve` over a new store: its URL and process."""
+    """Run `stratalog serve` on a new store. Yield its URL and process id."""
     program = ["-c", "from stratalog.cli import main; main()"]
     serve = ["serve", "bench.serving:app", "--port", "0", "--json", "--store", str(work.fresh())]
     with running_program([*program, *serve]) as running:
@@ -207,7 +207,7 @@ def _server(work: Workplace) -> Iterator[tuple[str, int]]:
 
 @contextmanager
 def running_program(arguments: Sequence[str]) -> Iterator[tuple[str, int]]:
-    """A server in a process of its own, by the URL that it says it listens at."""
+    """Run a server in its own process. Yield the URL that it prints, and its process id."""
     root = Path(__file__).parents[1]
     command = [sys.executable, *arguments]
     with subprocess.Popen(command, stdout=subprocess.PIPE, cwd=root, text=True) as process:

@@ -1,4 +1,4 @@
-"""What is served while servers are measured: an application without a rate limit, and the plainest ASGI application."""
+"""The applications for benchmarks of servers: one without a rate limit, and a minimal ASGI application."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ app = Application(limits=ServerLimits(rate_requests_per_second=UNBOUNDED, rate_r
 
 
 async def echo(scope: Any, receive: Any, send: Any) -> None:
-    """Answer a request with its own body: the least that an HTTP server of this kind can do."""
+    """Answer a request with its own body, the minimum work of an ASGI application."""
     if scope["type"] != "http":
         return
     body, more = b"", True
@@ -31,7 +31,7 @@ async def echo(scope: Any, receive: Any, send: Any) -> None:
 
 
 def main() -> None:
-    """Serve `echo` with the server's own settings, and say where."""
+    """Serve `echo` with the server's own settings, and print the URL."""
     with socket.create_server(("127.0.0.1", 0), backlog=2048) as listening:
         listening.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         print(json.dumps({"url": f"http://127.0.0.1:{listening.getsockname()[1]}"}), flush=True)

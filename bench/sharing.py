@@ -1,6 +1,6 @@
-"""Processes that share a folder: how long a commit to one document takes beside others, and who gets how many.
+"""Benchmarks of processes that share a folder: the time of a commit to one document under contention, and fairness.
 
-Each worker is a process of its own: ``python -m bench.sharing '[folder, worker, begin, seconds]'``.
+Each worker is a process: ``python -m bench.sharing '[folder, worker, begin, seconds]'``.
 """
 
 from __future__ import annotations
@@ -38,14 +38,14 @@ OFFERING_QUICK = 2
 
 
 class Worker(msgspec.Struct, frozen=True):
-    """What one process does: so many commits a second, as many as it can (0), or it stops inside its turn."""
+    """The task of a process: ``per_second`` commits, or as many as it can (0). ``stops``: it stops inside its turn."""
 
     per_second: float = 0
     stops: bool = False
 
 
 class Run(msgspec.Struct, frozen=True):
-    """What one process saw: the seconds each commit took, and the errors of those that failed."""
+    """The result of a process: the seconds of each commit, and the errors of those that failed."""
 
     seconds: list[float]
     failures: list[str]
@@ -76,7 +76,7 @@ def stopped(work: Workplace) -> Measured:
 
 
 def lone(work: Workplace) -> Measured:
-    """Both sides in one process and in turn, since a disk's mood would hide 3 %."""
+    """Both sides alternate in one process, since variations of the disk would hide a difference of 3 %."""
     with open_store(work.fresh()) as ours, open_store(folder := work.fresh()) as other:
         logs = [store.create_log(ORGANISATION, "log") for store in (ours, other)]
         writer: Any = other.environment.index._file._writer  # type: ignore[attr-defined]
@@ -100,7 +100,7 @@ MEASURES: dict[str, Callable[[Workplace], Measured]] = {
 
 
 class _SingleLock:
-    """What stood in the turnstile's place before it: one lock between processes."""
+    """The predecessor of the turnstile: one lock between processes."""
 
     def __init__(self, descriptor: int) -> None:
         self._descriptor = descriptor
@@ -127,7 +127,7 @@ def _lone_ms(work: Workplace) -> float:
 
 
 def _p99_ms(runs: Sequence[Run]) -> float:
-    """The milliseconds within which 99 of 100 commits were answered. A commit that failed spoils the row."""
+    """Return the 99th percentile of the commits in milliseconds. Raises AssertionError if a commit failed."""
     if failures := [failure for run in runs for failure in run.failures]:
         raise AssertionError(f"{len(failures)} commits failed: {sorted(set(failures))}")
     ordered = sorted(seconds for run in runs for seconds in run.seconds)
@@ -135,7 +135,7 @@ def _p99_ms(runs: Sequence[Run]) -> float:
 
 
 def _runs(work: Workplace, workers: Sequence[Worker]) -> list[Run]:
-    """Let the workers commit to one document of a new store, all at once."""
+    """Let all workers commit to one document of a new store at the same time."""
     folder = work.fresh()
     with open_store(folder) as store:
         store.create(ORGANISATION, DOCUMENT)

@@ -1,7 +1,7 @@
-"""What a person waits for in the browser, on loopback: ``python -m bench.sheet_browser [--edits N]``.
+"""Measures delays of the sheet in a browser, on loopback: ``python -m bench.sheet_browser [--edits N]``.
 
-From a cell set in one window to known and to painted in another; and how long a sheet of 100,000 cells takes to open,
-beside what the engine alone takes for its model. Needs Chromium; the server is a process of its own on SQLite.
+These are the time from a cell set in one window until another window knows it and until it paints it, and the time to
+open a sheet of 100,000 cells, with the engine's share for the model. Needs Chromium; the server is a process on SQLite.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ def main() -> None:
 
 
 def measured(folder: str, edits: int) -> dict[str, list]:  # type: ignore[type-arg]
-    """What the browser measured, against a server of this store."""
+    """Run a server of this store, and return the browser's measurements."""
     node = node_with(HERE)
     command = [sys.executable, "-c", SERVE, "sheet", "serve", "--store", folder, "--port", "0"]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as server:
@@ -67,7 +67,7 @@ def measured(folder: str, edits: int) -> dict[str, list]:  # type: ignore[type-a
 
 
 def workbook(empty: bytes) -> bytes:
-    """An empty workbook with 100,000 cells put into it; each 25th column sums up the row before it."""
+    """Return the empty workbook with 100,000 cells added. Each 25th column sums 24 cells of the row above."""
     rows = []
     for row in range(ROWS):
         cells = "".join(_cell(row, column) for column in range(COLUMNS))

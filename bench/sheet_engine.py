@@ -1,7 +1,7 @@
-"""The spreadsheet's engine: its first call in a server, a warm call against one in the caller's process, and memory.
+"""Benchmarks of the spreadsheet's engine: the first call in a server, a warm call, and memory.
 
-The V8 for the comparison lives in a process of its own: ``python -m bench.sheet_engine`` calls it as often as each line
-of its input says.
+A warm call is compared with a call of V8 in the caller's own process, which is a separate process here:
+``python -m bench.sheet_engine`` makes as many calls as each line of its input says.
 """
 
 from __future__ import annotations
@@ -35,11 +35,11 @@ CELL = {"key": "bench", "sheet": None, "col": 0, "row": 0}
 OPEN = {"key": "bench", "data": {**BLANK, "revisionId": "first"}, "messages": [], "client": "bench"}
 SECONDS_MAX = 60
 RUNNING_SECONDS = 2
-"""So long a server has run when it is first asked: its engine starts with it, ahead of requests."""
+"""The time from the start of a server to the first request. The server starts its engine ahead of requests."""
 
 
 def first_call(work: Workplace) -> Measured:
-    """Milliseconds of the first request that needs an engine, of a server that has just begun to serve."""
+    """Milliseconds of a server's first request that needs an engine."""
     return Measured(statistics.median(_first_ms(work) for _ in range(max(1, work.scale.rounds // 3))))
 
 
@@ -62,7 +62,7 @@ def warm_call(work: Workplace) -> Measured:
 
 
 def warm_call_more(work: Workplace) -> Measured:
-    """What a warm call takes beyond one in the caller's process."""
+    """Additional milliseconds of a warm call, compared with one in the caller's process."""
     measured = warm_call(work)
     assert measured.reference is not None
     return Measured(measured.value - measured.reference)
@@ -76,7 +76,7 @@ def server_memory(work: Workplace) -> Measured:
 
 
 def engine_memory(work: Workplace) -> Measured:
-    """Megabytes of one engine with one small model."""
+    """Megabytes of one engine's process with a small model."""
     install_engine()
     engine = Engine()
     try:
@@ -110,7 +110,7 @@ def _read_cell(client: httpx.Client) -> None:
 
 @contextmanager
 def _served(work: Workplace) -> Iterator[tuple[httpx.Client, int]]:
-    """A server that has a sheet and has not yet needed an engine."""
+    """Run a server with a sheet that has not needed an engine yet."""
     install_engine()
     program = ["-c", "from stratalog.cli import main; main()"]
     serve = ["sheet", "serve", "--port", "0", "--json", "--store", str(work.fresh())]
@@ -124,7 +124,7 @@ def _served(work: Workplace) -> Iterator[tuple[httpx.Client, int]]:
 
 @contextmanager
 def _in_process(engine: Engine) -> Iterator[Callable[[int], None]]:
-    """A process that holds the same V8 itself; it calls that as often as it is told."""
+    """Run a process that contains the same V8. Yield a function that lets it make a number of calls."""
     command = [sys.executable, "-m", "bench.sheet_engine", engine._options()]
     root = Path(__file__).parents[1]
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, cwd=root, text=True) as process:
@@ -144,7 +144,7 @@ def _in_process(engine: Engine) -> Iterator[Callable[[int], None]]:
 
 
 def main() -> None:
-    """Call the V8 of this process as often as each line says."""
+    """Call the V8 of this process as many times as each line of the input says."""
     machine = EngineProcess(json.loads(sys.argv[1]))
     machine.run("open", _text(OPEN), SECONDS_MAX)
     for line in sys.stdin:

@@ -1,6 +1,6 @@
-"""The curve of docs/concepts/sheet.md as a drawing. Needs matplotlib, which nothing but drawings here does.
+"""Draws the curve of docs/concepts/sheet.md: ``python -m bench.sheet_plot FIGURES.json DRAWING.svg``.
 
-``python -m bench.sheet_plot FIGURES.json DRAWING.svg``, of what ``python -m bench.sheet --json`` wrote.
+The figures are the output of ``python -m bench.sheet --json``. Needs matplotlib.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from matplotlib import pyplot
 
 STYLE = {"svg.hashsalt": "stratalog", "svg.fonttype": "none", "font.size": 10, "axes.grid": True, "grid.alpha": 0.3}
 REPLAYED = (200, 400)
-"""Our defaults: a load begins at least 200 entries back, and at most 400."""
+"""With the default settings a load replays at least 200 entries and at most 400."""
 
 
 def main(figures: Path, drawing: Path) -> None:

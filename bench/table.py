@@ -1,10 +1,12 @@
-"""The bench that the table store's decision asked for: ``python -m bench.table [--json PATH] [--plots FOLDER]``.
+"""The benchmark of the table store: ``python -m bench.table [--json PATH] [--plots FOLDER]``.
 
-1, 4, 16 and 64 writers add files to one table, and 16 to ten tables, in commits of 1 and of 10,000 files; 16 do jobs:
-each gives 10 files to one and puts another file in their place, which is what a compaction commits. Two grounds:
-*folder* is SQLite and files, every commit durable; *hosted* is memory that answers as late as DynamoDB and S3 do.
-Writers are threads that share a committer, as behind a server or a worker; or they are spread over four that know
-nothing of each other: processes on *folder*, handles on *hosted*, where a meter counts what a commit asks for.
+1, 4, 16 and 64 writers add single files to one table, 16 writers add them to ten tables, and one writer commits 10,000
+files at a time. 16 writers do jobs: each assigns 10 files to a job and replaces them by one file, as a compaction does.
+There are two grounds: *folder* is SQLite and files with durable commits, and *hosted* is memory with the latency of
+DynamoDB and S3.
+
+Writers are threads that share a committer, as in a server or a worker, or they are spread over four independent
+committers: processes on *folder*, handles on *hosted*. On *hosted* a meter counts the requests of a commit.
 """
 
 from __future__ import annotations
@@ -36,11 +38,11 @@ SPREAD = 4
 PARTITION_UNITS = 1000
 STANDING = 10_000
 COSTED = 200
-"""How many commits are counted, where they are of a file each."""
+"""The number of commits that are counted, if each has one file."""
 
 EVERY = {**SIDES, **BOUNDS}
 JOBS_STANDING = 4
-"""How many times as many files stand in a table that jobs are done on: each is given to one job."""
+"""The factor by which a table with jobs has more files at the start, since each file is in one job only."""
 
 HEADINGS = (
     "store",
@@ -59,7 +61,7 @@ COSTS = ("requests", "KB written", "$ a million", "a partition takes")
 
 
 class Case(msgspec.Struct, frozen=True):
-    """One row of the bench, to be measured on each store."""
+    """One case, which is measured on each store."""
 
     ground: str
     writers: int
@@ -67,11 +69,11 @@ class Case(msgspec.Struct, frozen=True):
     tables: int = 1
     files: int = 1
     jobs: int = 0
-    """How many jobs each writer does at most; 0 where it adds files."""
+    """The maximum number of jobs of each writer; 0 if it adds files."""
 
 
 class Share(msgspec.Struct, frozen=True):
-    """What one process measured."""
+    """The measurements of one process."""
 
     milliseconds: list[float]
     failed: int
@@ -82,7 +84,7 @@ class Share(msgspec.Struct, frozen=True):
 def main() -> None:
     options = _options()
     if options.plots:
-        from bench.table_plots import draw  # what it needs is missed now, and not after a quarter of an hour
+        from bench.table_plots import draw  # imported now, so that a missing library fails at once
     scale = (0.5, 1, 300) if options.quick else (options.seconds, 10, options.standing)
     rows = []
     for row in measured(*scale, options):
@@ -108,13 +110,13 @@ def cases(big: int, standing: int, quick: bool) -> Iterator[Case]:
 
 
 def measured(seconds: float, big: int, standing: int, options: argparse.Namespace) -> Iterator[Row]:
-    """All rows, the better of so many rounds each. Stores take turns: what else the machine does strikes all."""
+    """Yield all rows, each the best of several rounds. The stores alternate, so that other work affects all of them."""
     names = [name for name in EVERY if name in (options.only or SIDES)]
     every = list(cases(big, standing, options.quick))
     probes = [case for case in every if case.jobs] + [Case(ground, 4 if options.quick else 16) for ground in GROUNDS]
     with tempfile.TemporaryDirectory() as name, running_postgres(Path(name)) as socket:
         if socket is None:
-            print("postgres: there is none on this machine, so its rows are missing")
+            print("PostgreSQL is not installed, so its rows are missing")
         runs = Runs(Path(name), seconds, standing)
         best = {(side, probe.ground, probe.jobs > 0): runs.tuned(side, probe) for side in names for probe in probes}
         for position, case in enumerate(every):
@@ -128,13 +130,13 @@ def measured(seconds: float, big: int, standing: int, options: argparse.Namespac
 
 
 def better(rows: Sequence[Row]) -> Row:
-    """The quicker round, with the failures of all."""
+    """Return the quickest round, with the failures of all rounds."""
     quickest = max(rows, key=lambda row: row.commits_per_second)
     return msgspec.structs.replace(quickest, failed=sum(row.failed for row in rows))
 
 
 class Runs:
-    """Rounds of cases. Their folders stay to the end: where many files were just deleted, making some is slow."""
+    """Runs rounds of cases. Their folders stay until the end: after many deletes the creation of files is slow."""
 
     def __init__(self, folder: Path, seconds: float, standing: int) -> None:
         self._folder = folder
@@ -142,7 +144,7 @@ class Runs:
         self._standing = standing
 
     def run(self, name: str, case: Case, tuning: Any) -> Row:
-        """One round of a store."""
+        """Run one round of a store."""
         if case.ground == "folder":
             folder = tempfile.mkdtemp(dir=self._folder)
             with stratalog.open(folder) as store:
@@ -155,7 +157,7 @@ class Runs:
         return _row(name, case, shares, tuning)
 
     def tuned(self, name: str, probe: Case) -> Any:
-        """The best tuning of a store: that with most commits of 16 writers, or most jobs."""
+        """Return the best tuning of a store for a probe: the one with the most commits a second."""
         tunings = EVERY[name].tunings
         if len(tunings) == 1:
             return tunings[0]
@@ -163,7 +165,7 @@ class Runs:
 
 
 def prepare(name: str, store: Store, case: Case, standing: int) -> None:
-    """The tables, with files that stand there before anything is measured."""
+    """Create the tables with their initial files."""
     for table in _tables(case):
         EVERY[name].create(store, table)
         side = EVERY[name](store, table, EVERY[name].tunings[0])
@@ -173,7 +175,7 @@ def prepare(name: str, store: Store, case: Case, standing: int) -> None:
 
 
 def costed(row: Row, name: str, case: Case, standing: int, tuning: Any) -> Row:
-    """The row with what such commits ask of hosted services, where it is of them."""
+    """Return the row with the counted requests of its commits, if it is of the *hosted* ground."""
     if case.ground != "hosted":
         return row
     ports = Hosted()
@@ -254,7 +256,7 @@ def _in_threads(ports: Hosted, name: str, tuning: Any, case: Case, seconds: floa
 
 
 def _share(side_of: Callable[[str], Side], case: Case, seconds: float, position: int, processes: int) -> Share:
-    """What one process does: its writers commit one after the other for so many seconds."""
+    """Run the writers of one process, which commit for ``seconds``. Return their measurements."""
     milliseconds: list[float] = []
     failed = [0]
     begun = time.time()
@@ -269,7 +271,7 @@ def _share(side_of: Callable[[str], Side], case: Case, seconds: float, position:
             try:
                 _commit(side, case, writer, number)
                 milliseconds.append((time.perf_counter() - start) * 1000)
-            except Exception as exc:  # noqa: BLE001 - whatever it is, the update failed
+            except Exception as exc:  # noqa: BLE001 - any error is a failed update
                 failed[0] += 1
                 print(f"failed: {type(exc).__name__}: {exc}")
 
@@ -279,7 +281,7 @@ def _share(side_of: Callable[[str], Side], case: Case, seconds: float, position:
 
 
 def _commit(side: Side, case: Case, writer: int, number: int) -> None:
-    """A writer's commit of a number, or its job."""
+    """Do a writer's commit with this number, or its job."""
     if not case.jobs:
         side.add(_names(f"n{number}", writer, case.files))
         return
@@ -289,7 +291,7 @@ def _commit(side: Side, case: Case, writer: int, number: int) -> None:
 
 
 def _standing(case: Case, standing: int) -> Iterator[list[str]]:
-    """The files that stand in a table, in commits: those for the jobs of each writer, or as many as is said."""
+    """Yield the initial files of a table, a list for each commit: the files of all jobs, or else ``standing`` files."""
     every = _names("standing", case.writers, 0 if case.jobs else standing)
     for writer in range(case.writers):
         for number in range(case.jobs):
@@ -328,7 +330,7 @@ def _names(batch: str, writer: int, files: int) -> list[str]:
 
 
 def table(rows: Sequence[Row]) -> Iterator[str]:
-    """The rows as a table of Markdown."""
+    """Yield the lines of a Markdown table with the rows."""
     yield "| " + " | ".join((*HEADINGS, *COSTS)) + " |"
     yield "|---|---|" + "---:|" * (len(HEADINGS) + len(COSTS) - 2)
     for row in rows:
@@ -358,7 +360,7 @@ def _options() -> argparse.Namespace:
     parser.add_argument("--plots", type=Path, metavar="FOLDER")
     parser.add_argument("--seconds", type=float, default=3.0)
     parser.add_argument("--rounds", type=int, default=2)
-    parser.add_argument("--standing", type=int, default=STANDING, metavar="FILES", help="that stand there before")
+    parser.add_argument("--standing", type=int, default=STANDING, metavar="FILES", help="initial files of a table")
     parser.add_argument("--only", action="append", default=[], metavar="STORE", help=f"one of {', '.join(EVERY)}")
     parser.add_argument("--quick", action="store_true")
     return parser.parse_args()

@@ -1,4 +1,4 @@
-"""The second ground of `bench.table`: memory that answers as late as DynamoDB and S3 do, and counts what is asked."""
+"""The *hosted* ground of `bench.table`: memory with the latency of DynamoDB and S3, and a meter of the requests."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ from stratalog.ports.meter import Meter
 __all__ = ["Hosted"]
 
 WRITE_SECONDS, READ_SECONDS, BLOB_WRITE_SECONDS, BLOB_READ_SECONDS = 0.005, 0.003, 0.025, 0.015
-"""What a request of a hosted service takes: `bench.contention` says the same of DynamoDB. A transaction takes twice
-that, since it is prepared and then committed (Idziorek and others, USENIX ATC 2023)."""
+"""The latency of a request, for DynamoDB the same as in `bench.contention`. A transaction takes twice as long, since it
+is prepared and then committed (Idziorek and others, USENIX ATC 2023)."""
 
 
 class Hosted:
-    """Memory behind requests that take their time."""
+    """Stores in memory behind requests with latency."""
 
     def __init__(self) -> None:
         self._clock = SystemClock()
@@ -37,7 +37,7 @@ class Hosted:
 
 
 class Late:
-    """A port whose calls take so many seconds longer. Commits of several entries stay several, as on DynamoDB."""
+    """A port whose calls take longer, by the seconds given for each method. It has no joint commits, like DynamoDB."""
 
     joint_commits = False
     blob_bytes_max = 0

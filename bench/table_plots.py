@@ -1,4 +1,4 @@
-"""The lines of docs/guides/table.md as drawings. Needs matplotlib, as `bench.cost_plots` does."""
+"""Draws the curves of docs/guides/table.md. Needs matplotlib."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ NAMES = {
 
 
 def draw(rows: Sequence[Row], folder: Path) -> None:
-    """Commits a second by writers who share a committer, a drawing for each ground."""
+    """Draw the commits a second by the number of writers that share a committer, one drawing for each ground."""
     for ground in GROUNDS:
         with pyplot.rc_context(STYLE):
             figure, axes = pyplot.subplots(figsize=(7, 4), layout="constrained")

@@ -1,4 +1,4 @@
-"""(d) PostgreSQL: a server of our own in a temporary folder, on a socket there, with its durability as it comes."""
+"""(d) PostgreSQL: a new server in a temporary folder, on a socket there, with its default durability."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ create table if not exists reference (
 
 
 class Postgres:
-    """One connection. A commit is a transaction of a few statements whatever the number of files."""
+    """One connection. A commit is a transaction of a few statements, for any number of files."""
 
     def __init__(self, folder: str, table: str) -> None:
         import psycopg
@@ -65,7 +65,7 @@ class Postgres:
             execute("insert into reference values (%s, %s, 'root', %s)", [self._table, output, 1000 * len(names)])
 
     def settle(self) -> None:
-        """Let the planner know how large the tables are by now: it would find out by itself a minute later."""
+        """Update the planner's statistics, which PostgreSQL would do by itself a minute later."""
         with self._connection.transaction():
             self._connection.execute("analyze")
 
@@ -75,19 +75,19 @@ class Postgres:
 
 def _expect(changed: int, wanted: int) -> None:
     if changed != wanted:
-        raise ValueError("a reference is not there, or not the job's")
+        raise ValueError("a reference does not exist or is not the job's")
 
 
 @contextmanager
 def running_postgres(folder: Path) -> Iterator[str | None]:
-    """The folder of a running server's socket; None where the machine has no PostgreSQL."""
+    """Run a server, and yield the folder of its socket; None if the machine has no PostgreSQL."""
     installed = sorted(glob("/usr/lib/postgresql/*/bin/initdb"))
     initdb = installed[-1] if installed else shutil.which("initdb")
     if initdb is None:
         yield None
         return
     home, data = Path(initdb).parent, folder / "data"
-    # A server refuses to run as root, so it runs as whom its package made.
+    # The server refuses to run as root, so it runs as the user that its package created.
     user = "postgres" if os.geteuid() == 0 else None
     if user:
         shutil.chown(folder, user)

@@ -1,4 +1,4 @@
-"""A row of the table store's benchmark, and where the benchmark runs."""
+"""A row of the table store's benchmark, and the names of the grounds."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ GROUNDS = ("folder", "hosted")
 
 
 class Row(msgspec.Struct, frozen=True):
-    """What a store did in one case, by its best tuning. Costs are for a commit, and only where they were counted."""
+    """The result of a store in one case, with its best tuning. Costs are per commit; None if they were not counted."""
 
     side: str
     ground: str
@@ -31,4 +31,4 @@ class Row(msgspec.Struct, frozen=True):
     kilobytes: float | None = None
     dollars_per_million: float | None = None
     partition_limit: float | None = None
-    """How many such commits a second one partition of DynamoDB takes: 1,000 write units."""
+    """The number of such commits a second that one partition of DynamoDB accepts, with 1,000 write units a second."""

@@ -1,8 +1,8 @@
-"""The four stores that `bench.table` compares, each as one process has it: ours, and three ways not to do it.
+"""The stores that `bench.table` compares: ours, two alternatives on the same ports, and a lower bound.
 
-All of them add files to a table, give files to jobs and put a job's output in their place, with the same checks, and
-commit what waits together: the one whose turn it is waits for as many as the last commit served. The baselines stand on
-the same ports as ours; each has a number to be tuned by, and the best of three is published.
+All stores add files to a table, assign files to jobs and replace them by a job's output, with the same checks except in
+the bound. All use group commit: the leader waits for as many others as its last batch had. Each alternative has a
+tuning; the best of three is published. `bench.table_postgres` has a further store.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ ATTEMPTS_MAX = 40
 
 T = TypeVar("T")
 _Files = dict[str, dict[str, Any]]
-"""Files, the partitions they are on, and how many rows there; beside these the job, where one has them."""
+"""Files with their partitions and numbers of rows there; and the job, if the file is assigned to one."""
 
 _Change = Callable[[_Files], "Exception | None"]
 
@@ -55,19 +55,19 @@ class Side(Protocol):
     """One process's handle on one table."""
 
     def add(self, names: Sequence[str]) -> None:
-        """Commit files, durably. Raises where one of them is there, or when it gives up."""
+        """Commit files durably. Raises if one of them exists, or after the last retry."""
         ...
 
     def assign(self, job: str, names: Sequence[str]) -> None:
-        """Give files to a job. Raises where one is not there or another job has it."""
+        """Assign files to a job. Raises if one does not exist or another job has it."""
         ...
 
     def replace(self, job: str, names: Sequence[str], output: str) -> None:
-        """Put a file in the place of a job's. Raises where one is not the job's, or the new one is there."""
+        """Replace the files of a job by one file. Raises if one is not the job's, or the new one exists."""
         ...
 
     def settle(self) -> None:
-        """Do now what much that came has left to be done some time."""
+        """Do the work that many commits have left for later."""
         ...
 
 
@@ -99,9 +99,9 @@ class Ours:
 
 
 class FullState:
-    """(b) The whole state in one blob; an item says which, and is replaced if it has not changed since it was read.
+    """(b) The whole state in one blob. An item names the blob and is replaced if it has not changed since the read.
 
-    Tuned by how many seconds the first of a batch waits at most for as many as came last time.
+    The tuning is the maximum time in seconds that a leader waits for as many others as its last batch had.
     """
 
     tunings: Sequence[Any] = (PAUSE_SECONDS, 0.005, 0.02)
@@ -133,7 +133,7 @@ class FullState:
         self._together.commit(partial(_put_instead, job=job, names=names, output=output))
 
     def settle(self) -> None:
-        """Nothing."""
+        """Do nothing."""
 
     def _commit(self, batch: list[_Waiting[_Change]]) -> None:
         if self._revision < 0:
@@ -146,7 +146,7 @@ class FullState:
             if self._replace(state):
                 return
             if retry.attempts == ATTEMPTS_MAX - 1:
-                raise TimeoutError("others kept being first")
+                raise TimeoutError("other writers won every race")
             self._clock.sleep(retry.next_seconds())
             self._load()
 
@@ -172,8 +172,8 @@ class FullState:
 class ItemEach:
     """(c) An item for each file and for each reference, written by transactions that check the partition.
 
-    Nothing is read: who commits knows how many rows a file has, and that a job's files have one reference each; the
-    conditions hold it to that. Tuned by how many commits that wait together share a transaction.
+    A commit reads nothing. The caller knows the rows of a file, and that the files of a job have one reference each;
+    the conditions check that. The tuning is the maximum number of waiting commits that share a transaction.
     """
 
     tunings: Sequence[Any] = (1, 8, 33)
@@ -208,7 +208,7 @@ class ItemEach:
         self._share_out(writes + self._new([output], ROWS * len(names)))
 
     def settle(self) -> None:
-        """Nothing."""
+        """Do nothing."""
 
     def _new(self, names: Sequence[str], rows: int) -> list[Write]:
         writes: list[Write] = []
@@ -229,7 +229,7 @@ class ItemEach:
     def _commit(self, batch: list[_Waiting[list[Write]]]) -> None:
         try:
             self._write([write for waiting in batch for write in waiting.wanted])
-        except (ConditionFailed, Invalid):  # Invalid: two of them write one item
+        except (ConditionFailed, Invalid):  # Invalid if two requests write the same item
             for waiting in batch:
                 try:
                     self._write(waiting.wanted)
@@ -241,7 +241,7 @@ class ItemEach:
 
 
 class Minimum:
-    """No store, but the least that one can do which commits what waits together: an item a commit, nothing checked."""
+    """The lower bound for a store with group commit: it puts one item in each commit and checks nothing."""
 
     tunings: Sequence[Any] = (None,)
 
@@ -252,7 +252,7 @@ class Minimum:
 
     @staticmethod
     def create(store: Store, table: str) -> None:
-        """Nothing."""
+        """Do nothing."""
 
     def add(self, names: Sequence[str]) -> None:
         self._together.commit(None)
@@ -264,14 +264,14 @@ class Minimum:
         self._together.commit(None)
 
     def settle(self) -> None:
-        """Nothing."""
+        """Do nothing."""
 
     def _commit(self, batch: list[_Waiting[None]]) -> None:
         self._index.commit([self._put])
 
 
 class _Waiting(PendingCommit[None], Generic[T]):
-    """What one thread wants committed."""
+    """The request of one thread."""
 
     def __init__(self, wanted: T) -> None:
         super().__init__()
@@ -279,7 +279,7 @@ class _Waiting(PendingCommit[None], Generic[T]):
 
 
 class _Together(Generic[T]):
-    """Commits what waits in one go, by the thread whose turn it is: ``most`` at once, and no more than fit."""
+    """A group commit: the leader commits waiting requests together, at most ``limit`` and ``weight_max``."""
 
     def __init__(
         self,
@@ -298,7 +298,7 @@ class _Together(Generic[T]):
         self._contenders = 1
 
     def commit(self, wanted: T) -> None:
-        """Return once it is committed. Raises what kept it from that."""
+        """Commit the request, and return then. Raises its error if it failed."""
         waiting = _Waiting(wanted)
         self._group_commit.commit(waiting, self._serve)
         waiting.answer()
@@ -307,7 +307,7 @@ class _Together(Generic[T]):
         if self._contenders > 1:
             self._group_commit.await_others(self._contenders - 1, self._seconds)
         weight = self._weight(batch[0].wanted)
-        # The next may weigh as much as a job's end, which must fit as well.
+        # The limit leaves room for the heaviest request, the end of a job, since its weight is known only after `take`.
         while len(batch) < self._limit and weight < self._weight_max and self._group_commit.take(batch):
             weight += self._weight(batch[-1].wanted)
         self._contenders = len(batch)
@@ -315,7 +315,7 @@ class _Together(Generic[T]):
             waiting.settle(None)
         try:
             self._commit(batch)
-        except Exception as exc:  # noqa: BLE001 - every one of the batch is told
+        except Exception as exc:  # noqa: BLE001 - every request of the batch gets the error
             for waiting in batch:
                 waiting.settle(exc)
 
@@ -351,4 +351,4 @@ def _blob_key(table: str, body: bytes) -> str:
 
 SIDES: dict[str, Any] = {"ours": Ours, "whole state": FullState, "item each": ItemEach}
 BOUNDS: dict[str, Any] = {"least": Minimum}
-"""Measured where they are asked for by name."""
+"""Stores that are measured only if `--only` names them."""

@@ -1,4 +1,4 @@
-"""What a tree of 1,000,000 keys costs, blobs in memory: ``python bench/tree.py [keys]``."""
+"""The speed of a tree of 1,000,000 keys with blobs in memory: ``python bench/tree.py [keys]``."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def main(keys: int) -> None:
 
 
 def change(blobs: MemoryBlobs, root: Root, patch: dict[str, Slot]) -> tuple[float, float, str, str]:
-    """Milliseconds of an update and of the difference it makes, and what each of them read and wrote."""
+    """Return the milliseconds of an update and of a diff after it, and for each a text with its reads and writes."""
     changing, comparing = fresh(blobs), fresh(blobs)
     changed, update_seconds = timed(lambda: update(changing, root, patch))
     differences, diff_seconds = timed(lambda: list(diff(comparing, root, changed)))

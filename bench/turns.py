@@ -1,8 +1,8 @@
-"""Writers that take turns at a hosted index, beside the same without turns: ``python -m bench.turns [--quick]``.
+"""Simulates writers at a hosted index with and without turns: ``python -m bench.turns [--quick]``.
 
-A simulation as `bench.contention` is, with the log's own code: each writer is a process of its own, and a call takes 5
-to 20 ms there and back. A commit at that latency needs one round trip; *busy* writers commit without pause, *seldom*
-ones once a second. A crashed waiter writes the mark and is gone. ``python -m bench.turns_emulator`` asks an emulator.
+The simulation is that of `bench.contention`, with the log's own code. Each writer acts as a process, and a round trip
+takes 5 to 20 ms. A commit needs one round trip. *Busy* writers commit without pause, *seldom* ones once a second. A
+crashed waiter writes the mark and does nothing after that. ``python -m bench.turns_emulator`` uses an emulator.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ __all__ = ["MEASURES", "Load", "Outcome", "compete", "main"]
 
 LEG_MS = (2.5, 10.0)
 ROUND_TRIP_MS = sum(LEG_MS)
-"""The mean of a call there and back."""
+"""The mean of a round trip."""
 
 SELDOM_SECONDS = 1.0
 CRASH_SECONDS = 5.0
@@ -42,7 +42,7 @@ LINE = "{:<34}{:>7}{:>11}{:>8}{:>12}{:>18}{:>18}{:>9}"
 
 
 class Load(msgspec.Struct, frozen=True):
-    """Who writes one log: so many busy writers, so many seldom ones, and waiters that crash."""
+    """The writers of one log: the numbers of busy and of seldom ones, and whether waiters crash."""
 
     busy: int = 0
     seldom: int = 0
@@ -53,12 +53,12 @@ class Load(msgspec.Struct, frozen=True):
 
 
 class Outcome(msgspec.Struct, frozen=True):
-    """What one run came to; round trips are those of 99 of 100 commits."""
+    """The result of a load. Round trips are the 99th percentile of commits."""
 
     commits_per_second: float
     units: float
     share: float
-    """Commits of the busy writer with the most, beside the one with the least."""
+    """The ratio of the commits of the busy writer with the most to those of the one with the fewest."""
 
     busy_round_trips: float
     seldom_round_trips: float
@@ -77,7 +77,7 @@ LOADS = (
 
 
 class FarIndex(DistantIndex):
-    """An index whose calls take 5 to 20 ms, and are counted in write units as they are billed."""
+    """An index whose calls take 5 to 20 ms. It counts their cost in write units."""
 
     def get(self, partition: str, sort: str, *, consistent: bool = True) -> Item | None:
         self.charge(READ_PRICE if consistent else WEAK_READ_PRICE)
@@ -99,7 +99,7 @@ class FarIndex(DistantIndex):
 
 
 class Run:
-    """One log, its writers, and how long each of their commits took."""
+    """One log with its writers, and the duration of each of their commits."""
 
     def __init__(self, load: Load, seconds: float, seed: int, turns: bool) -> None:
         self.loop = Loop(seed)
@@ -143,7 +143,7 @@ class Run:
                 times.append(self.loop.now_ms - sent)
 
     def _crash(self, partition: str) -> None:
-        """A new waiter every now and then, of which nothing is heard again."""
+        """Write the mark of a new waiter at intervals. The waiter does nothing else."""
         while self._goes_on():
             self.loop.sleep(CRASH_SECONDS * 1000)
             mark = Item(partition, MARK_SORT, {"i": f"crashed-{self.loop.now_ms:.0f}"})
@@ -151,7 +151,7 @@ class Run:
 
 
 def compete(load: Load, seconds: float, *, turns: bool = True, seeds: Sequence[int] = SEEDS) -> Outcome:
-    """Let the writers of ``load`` commit for so long, once with each seed."""
+    """Let the writers of ``load`` commit for ``seconds``, once with each seed."""
     runs = [Run(load, seconds, seed, turns) for seed in seeds]
     done = [sum(map(len, run.busy + run.seldom)) for run in runs]
     counts = [len(times) for run in runs for times in run.busy] or [1]
@@ -186,13 +186,13 @@ def fairness(work: Workplace) -> Measured:
 
 
 def crashed(work: Workplace) -> Measured:
-    """A seldom writer beside a busy one, with and without waiters that crash."""
+    """The round trips of a seldom writer next to a busy one, with and without waiters that crash."""
     with_crashes = _outcome(work, Load(busy=1, seldom=1, crashes=True))
     return Measured(with_crashes.seldom_round_trips, _outcome(work, Load(busy=1, seldom=1)).seldom_round_trips)
 
 
 def many(work: Workplace) -> Measured:
-    """How many of the commits of 64 busy writers gave up."""
+    """The number of commits of 64 busy writers that failed after their last retry."""
     return Measured(_outcome(work, Load(busy=64)).failed)
 
 
@@ -209,7 +209,7 @@ MEASURES: dict[str, Callable[[Workplace], Measured]] = {
 
 def main(arguments: Sequence[str] | None = None) -> None:
     parser = argparse.ArgumentParser(prog="python -m bench.turns", description="Turns at a hosted index.")
-    parser.add_argument("--quick", action="store_true", help="short runs: shows that it works")
+    parser.add_argument("--quick", action="store_true", help="short runs: a check that it works")
     seconds, seeds = (2.0, SEEDS[:1]) if parser.parse_args(arguments).quick else (SECONDS_FULL, SEEDS)
     print("p99 in round trips of 12.5 ms")
     print(LINE.format("writers", "turns", "commits/s", "units", "most:least", "busy p99", "seldom p99", "gave up"))
@@ -229,10 +229,10 @@ def _cells(outcome: Outcome) -> Iterator[str]:
 
 
 def _seldom(work: Workplace, load: Load) -> Measured:
-    """A seldom writer's round trips beside busy ones; a commit that failed spoils the row."""
+    """The round trips of a seldom writer next to busy ones. Raises AssertionError if a commit failed."""
     outcome = _outcome(work, load)
     if outcome.failed:
-        raise AssertionError(f"{outcome.failed} commits gave up")
+        raise AssertionError(f"{outcome.failed} commits failed")
     return Measured(outcome.seldom_round_trips, _before(work, load).seldom_round_trips)
 
 

@@ -1,8 +1,8 @@
 """Turns at DynamoDB's emulator: ``python -m bench.turns_emulator [--quick]``. Needs the development tools.
 
-As `bench.turns`, but each writer is a real process that asks ministack, with 5 to 20 ms added to each call: an emulator
-on the same machine is nearer than any service. A round trip is the median call
-of the same run, since a busy machine is slower in one run than in another.
+Like `bench.turns`, but each writer is a real process that uses ministack. Each call is 5 to 20 ms longer, since an
+emulator on the same machine is nearer than any service. A round trip is the median call of the same run, since the
+machine's speed differs between runs.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ T = TypeVar("T")
 
 
 class Task(msgspec.Struct, frozen=True):
-    """What one process does."""
+    """The task of one process."""
 
     url: str
     log: str
@@ -59,7 +59,7 @@ class Task(msgspec.Struct, frozen=True):
 
 
 class Report(msgspec.Struct, frozen=True):
-    """What it saw: the seconds each commit took, how many failed, the write units of all, reads included."""
+    """The result of a process: the seconds of each commit, the failures, and the cost of all calls in write units."""
 
     seconds: list[float]
     failed: int
@@ -68,7 +68,7 @@ class Report(msgspec.Struct, frozen=True):
 
 
 class DistantDynamo:
-    """The table at a distance: each request takes half of the added time, and each answer the other half."""
+    """The table with added latency: half of it before a request takes effect, and half after."""
 
     joint_commits = False
     blob_bytes_max = 0
@@ -114,7 +114,7 @@ class DistantDynamo:
 
 def main(arguments: Sequence[str] | None = None) -> None:
     parser = argparse.ArgumentParser(prog="python -m bench.turns_emulator", description="Turns at an emulator.")
-    parser.add_argument("--quick", action="store_true", help="short runs: shows that it works")
+    parser.add_argument("--quick", action="store_true", help="short runs: a check that it works")
     parser.add_argument("--task", help="for the processes of this program")
     options = parser.parse_args(arguments)
     if options.task:

@@ -1,4 +1,4 @@
-"""Where figures are measured: folders, sizes, and the large stores that several of them share."""
+"""The folders, sizes, and large stores on which figures are measured."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ DOCUMENT = "document"
 
 
 class Scale(msgspec.Struct, frozen=True, kw_only=True):
-    """How much of everything. The goals speak of the full one; the quick one shows that the program runs."""
+    """The sizes of a run. The goals are for the full scale; the quick scale only shows that the program runs."""
 
     rounds: int
     commits: int
@@ -47,7 +47,7 @@ QUICK = Scale(rounds=2, commits=12, entries_read=500, entries_loaded=200, versio
 
 
 class Workplace:
-    """A folder to work in, and a scale."""
+    """A working folder and a scale."""
 
     def __init__(self, folder: Path, scale: Scale) -> None:
         self.scale = scale
@@ -55,15 +55,17 @@ class Workplace:
         self._numbers = count(1)
 
     def fresh(self) -> Path:
-        """A new, empty folder."""
+        """Create an empty folder and return its path."""
         folder = self._folder / str(next(self._numbers))
         folder.mkdir()
         return folder
 
     @cached_property
     def million(self) -> Path:
-        """A store whose document has `Scale.keys` keys. Its state is built as a tree and named by a snapshot record
-        of version 1, since a million mutations would take many minutes to the same end.
+        """The folder of a store whose document has `Scale.keys` keys.
+
+        The state is built directly as a tree, and a snapshot record of version 1 names it, since a million mutations
+        would take many minutes.
         """
         folder = self.fresh()
         with unsynced_store(folder) as store:
@@ -77,7 +79,7 @@ class Workplace:
 
     @cached_property
     def long(self) -> Path:
-        """A store whose document has a history of `Scale.versions` versions, and half a snapshot interval more."""
+        """The folder of a store whose document has `Scale.versions` versions and half a snapshot interval more."""
         folder = self.fresh()
         with unsynced_store(folder) as store:
             document = store.create(ORGANISATION, DOCUMENT)
@@ -87,7 +89,7 @@ class Workplace:
 
 
 def unsynced_store(folder: Path, settings: LogSettings | None = None) -> Store:
-    """A store to fill quickly: its index does not wait for the disk. What is measured later is opened by `reopened`."""
+    """Open a store that is quick to fill: its index does not wait for the disk. Open it again for measurements."""
     clock = SystemClock()
     database = SqliteDatabase(folder / INDEX_FILE, clock, synchronous="OFF")
     blobs = database.blobs(FileBlobs(folder / BLOBS_FOLDER, clock))
@@ -95,6 +97,6 @@ def unsynced_store(folder: Path, settings: LogSettings | None = None) -> Store:
 
 
 def reopened(store: Store) -> Document:
-    """The document with nothing of it in memory, nor any chunk that the store holds for all."""
+    """Return the document with nothing in memory: neither its state nor the chunks that the store caches."""
     log = store.log(ORGANISATION, DOCUMENT)
     return Document(log, store.rules, chunks=Chunks(log.environment.blobs, log.record.owner))

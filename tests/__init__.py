@@ -1,1 +1,1 @@
-"""Unit tests by noun, contract suites by backend, simulations, and the project's own habits."""
+"""Unit tests by subject, contract suites by backend, simulations, and checks of the project's own style."""

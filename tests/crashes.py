@@ -1,4 +1,4 @@
-"""What a test run reports of processes that die: its own workers, and those that tests started.
+"""Reports of processes that die during a test run: its own workers, and processes that tests started.
 
 A worker writes the stacks of its threads to a file when a signal ends it. The run's first process reads that file and
 names the signal with the test. These are hooks of pytest, which `conftest.py` imports.
@@ -34,12 +34,12 @@ STACKS = "stacks_path"
 _stacks: dict[str, Any] = {}
 
 
-@pytest.hookimpl(trylast=True)  # after pytest's own plugin, which has the stacks go to stderr
+@pytest.hookimpl(trylast=True)  # after pytest's own plugin, which sends the stacks to stderr
 def pytest_configure(config: pytest.Config) -> None:
-    """In a worker, have a fatal signal write the stacks to the file that the first process named.
+    """In a worker, let a fatal signal write the stacks to the file that the first process named.
 
-    A shell that starts a command in the background has it ignore SIGINT, and so would every process that a test starts
-    and interrupts.
+    Also handle SIGINT again if it is ignored, as in a shell's background command. Otherwise the processes that tests
+    start and interrupt would inherit that.
     """
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
         signal.signal(signal.SIGINT, signal.default_int_handler)
@@ -50,7 +50,7 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 def pytest_unconfigure(config: pytest.Config) -> None:
-    """Close that file, and remove it: a worker that comes here has not crashed."""
+    """Close and remove that file, since this worker has not crashed."""
     file = _stacks.pop("file", None)
     if file is not None:
         faulthandler.disable()
@@ -68,7 +68,7 @@ def pytest_configure_node(node: Any) -> None:
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_handlecrashitem(crashitem: str, report: Any, sched: Any) -> None:
-    """In the first process, add how the worker ended and its stacks to the report of the test that it ran."""
+    """In the first process, add the worker's exit status and stacks to the report of the test that it ran."""
     ended, stacks = _exit_of(report.node), _stacks_of(report.node)
     report.longrepr = f"{report.longrepr}: {ended}\n{stacks or 'no stacks were written'}"
 
@@ -83,7 +83,7 @@ def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, pytest.TestR
 
 
 def _exit_of(worker: Any) -> str:
-    """How the worker's process ended, from its exit status."""
+    """Return how the worker's process ended, from its exit status."""
     process = getattr(getattr(worker.gateway, "_io", None), "popen", None)
     if process is None:
         return "its exit status is unknown"

@@ -1,4 +1,4 @@
-"""Damage at rest, planted past the store: a blob in memory with one bit flipped, cut short, or lost."""
+"""Damages stored blobs in memory, without the store: flips a bit, cuts the end off, or removes the blob."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ DAMAGES = (FLIP, CUT, LOSE)
 
 
 def damage_blob(blobs: MemoryBlobs, key: str, how: str) -> None:
-    """Damage the blob of that key. Its stat, where it is not lost, stays what it was."""
+    """Damage the blob with that key. Its stat stays, unless the blob is removed."""
     body = blobs._bodies[key]
     if how == LOSE:
         del blobs._bodies[key], blobs._stats[key]
@@ -24,7 +24,7 @@ def damage_blob(blobs: MemoryBlobs, key: str, how: str) -> None:
 
 @contextmanager
 def damaged_blob(blobs: MemoryBlobs, key: str, how: str) -> Iterator[None]:
-    """The blob is damaged inside the block, and as it was after it."""
+    """Damage the blob inside the block, and restore it afterwards."""
     body, stat = blobs._bodies[key], blobs._stats[key]
     damage_blob(blobs, key, how)
     yield

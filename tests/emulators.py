@@ -1,7 +1,7 @@
-"""The emulators that all tests of one process share. Each starts when the first test asks for it.
+"""The emulators that all tests of one process share. Each starts for the first test that uses it.
 
-A test makes tables, buckets and queues under names of its own. Libraries are imported when a fixture starts, so that a
-test without emulators does not wait for them.
+A test creates tables, buckets and queues under its own names. Fixtures import libraries when they start, so that tests
+without emulators do not wait for them.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ def bucket(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFact
 
 @pytest.fixture(scope="session")
 def sqs(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]:
-    """SQS that goes by a test's clock."""
+    """SQS on the clock of a test."""
     from tests.cloud.sqs_service import running
 
     _require_full_run(request)

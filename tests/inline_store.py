@@ -1,4 +1,4 @@
-"""A store that does its work beside callers at once, so that two runs of one seed leave the same items."""
+"""A store that does its background work inline, so that two runs with one seed store the same items."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ def open_inline(
     settings: stratalog.LogSettings = stratalog.LogSettings(),  # noqa: B008 - frozen
     clock: Clock | None = None,
 ) -> stratalog.Store:
-    """Open a store whose snapshots are there when the call that made them due returns.
+    """Open a store that writes a due snapshot before the call that made it due returns.
 
-    For tests that compare what is stored: a thread may end a snapshot between two looks.
+    It is for tests that compare stored content, since a background thread may finish a snapshot between two reads.
     """
     store = stratalog.open(url, settings=settings, clock=clock)
     store.environment.background = InlineTasks()

@@ -1,4 +1,4 @@
-"""Interrupts of a leader: threads that share one batch, and a KeyboardInterrupt before any bytecode of its work."""
+"""Interrupts for the leader of a group commit: a KeyboardInterrupt before any chosen bytecode of its work."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ SECONDS_MAX = 20
 
 
 class Interrupter:
-    """Raises KeyboardInterrupt once: before bytecode number ``step``, counted in ``functions`` and in all threads."""
+    """Raises KeyboardInterrupt once, before bytecode number ``step``, counted over all threads in ``functions``."""
 
     def __init__(self, step: int, functions: Iterable[FunctionType]) -> None:
         self._left = step
@@ -25,7 +25,7 @@ class Interrupter:
 
     @contextmanager
     def active(self) -> Iterator[None]:
-        """Interrupt a thread that is started inside."""
+        """Interrupt one of the threads that start inside the block."""
         before = threading.gettrace()
         threading.settrace(self._trace)
         try:
@@ -51,13 +51,16 @@ def ends_of(
     calls: Mapping[str, Callable[[], Any]],
     prepare: Callable[[], object] = lambda: None,
 ) -> dict[str, Any]:
-    """What ``calls`` return or raise in threads of these names that share one batch, whose leader is the first."""
+    """Run ``calls`` in threads of these names that share one batch; the first is the leader. Return their results.
+
+    The result of a call is what it returns, or the exception that it raises.
+    """
     ends: dict[str, Any] = {}
 
     def run(name: str) -> None:
         try:
             ends[name] = calls[name]()
-        except BaseException as exc:  # noqa: BLE001 - the test looks at any error
+        except BaseException as exc:  # noqa: BLE001 - the test checks any error
             ends[name] = exc
 
     assert group.enter(held)

@@ -1,8 +1,8 @@
-"""Which tests coverage measures: the quick ones, with the examples that they name themselves.
+"""Chooses the tests that coverage measures: quick tests that are no properties.
 
-Tracing takes more time than the code that it traces. So it is left out where it adds little: tests of services,
-browsers and killed processes, which also run what quick tests run, and the hundreds of examples of a property. A line
-that only these reach counts as not reached. `pytest_runtest_protocol` is a hook, which `conftest.py` imports.
+Tracing takes more time than the traced code. So it is off where it adds little: in tests of services, browsers and
+killed processes, which run the same code as quick tests, and in property tests with hundreds of examples. A line that
+only these tests reach counts as not reached. `pytest_runtest_protocol` is a hook, which `conftest.py` imports.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ __all__ = ["pytest_runtest_protocol", "unmeasured"]
 
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_protocol(item: pytest.Item) -> Generator[None, object, object]:
-    """Run a test with what it sets up, measured or not."""
+    """Run a test and its fixtures, measured or not."""
     if is_quick(item) and not _is_property(item):
         return (yield)
     with unmeasured():
@@ -30,11 +30,11 @@ def pytest_runtest_protocol(item: pytest.Item) -> Generator[None, object, object
 
 @contextmanager
 def unmeasured() -> Iterator[None]:
-    """Trace nothing, in this thread and those started meanwhile.
+    """Turn tracing off, in this thread and in threads started inside the block.
 
-    Coverage's own remedy for greenlets is to tell them apart in every thread. A thread that ends then runs Python from
-    a pending call of the interpreter, which in Python 3.11 and while traced may go on for ever, where two threads end
-    together.
+    Coverage's own option for greenlets is no alternative: it tracks them in every thread. A thread that ends then runs
+    Python code from a pending call of the interpreter. In Python 3.11 that may never return if it is traced and two
+    threads end at the same time.
     """
     tracer, tracer_of_threads = sys.gettrace(), threading.gettrace()
     sys.settrace(None)

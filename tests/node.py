@@ -1,4 +1,4 @@
-"""Node for tests: found as scripts/dataset.py finds it, with the npm packages that a folder's lock file pins."""
+"""Node for tests. scripts/dataset.py finds it; npm packages are those that a folder's lock file pins."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ INSTALL = ["ci", "--ignore-scripts", "--no-audit", "--no-fund", "--loglevel=erro
 
 
 def node_program() -> str:
-    """Node's path; installs it where there is none."""
+    """Return the path of Node. Installs Node if there is none."""
     npm = _npm()
     found = npm[0] if len(npm) > 1 else shutil.which("node")
     assert found is not None
@@ -23,7 +23,7 @@ def node_program() -> str:
 
 
 def install(folder: Path) -> None:
-    """Put a folder's packages there, once for all test processes of a checkout. The lock is on its lock file."""
+    """Install a folder's npm packages, once for all test processes. They lock the folder's ``package-lock.json``."""
     with (folder / "package-lock.json").open() as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         if not _is_installed(folder):
@@ -37,7 +37,10 @@ def _npm() -> list[str]:
 
 
 def _is_installed(folder: Path) -> bool:
-    """Whether what is installed is what the lock file pins. Optional packages may be for other platforms."""
+    """Return whether the installed packages are those of the lock file.
+
+    Optional packages do not count: they may be for other platforms.
+    """
     wanted = json.loads((folder / "package-lock.json").read_text())["packages"]
     needed = (path for path, package in wanted.items() if path and not package.get("optional"))
     manifests = {path: folder / path / "package.json" for path in needed}
@@ -48,7 +51,7 @@ def _is_installed(folder: Path) -> bool:
 
 
 def _dataset_script() -> ModuleType:
-    """The script that finds npm for the demo's data."""
+    """Import the script that finds npm for the demo's data."""
     spec = importlib.util.spec_from_file_location("dataset", DATASET)
     assert spec is not None
     assert spec.loader is not None

@@ -1,7 +1,7 @@
 """Child processes of tests. A failure names the command, how the process ended, and the end of its stderr.
 
-`start` is for a process that a test talks to, `run` for a command whose output is wanted. A process that ends by itself
-is also named in the report of the test that fails meanwhile, whatever that test failed of: `unexpected_ends`.
+`start` is for a process with which a test exchanges lines, `run` for a command whose output it needs. If a test fails
+for any reason, its report also names each process that ended by itself: `unexpected_ends`.
 """
 
 from __future__ import annotations
@@ -36,19 +36,19 @@ ROOT = Path(__file__).parents[1]
 SECONDS_MAX = 60
 COMMAND_CHARACTERS_MAX = 500
 COMMAND_LINE = (sys.executable, "-c", "from stratalog.cli import main; main()")
-"""The program ``stratalog`` of this checkout."""
+"""The command ``stratalog`` of this checkout."""
 
 _watched: dict[int, Callable[[], str | None]] = {}
 
 
 class ProcessFailure(AssertionError):
-    """A child process did not do what its test asked for."""
+    """A child process did not do what its test expected."""
 
 
 class ChildProcess:
-    """A running command with pipes for stdin and stdout, and a file for stderr. Leaving its block kills it.
+    """A running command with pipes for stdin and stdout, and a file for stderr. The end of its block kills it.
 
-    A file and not a pipe: a pipe that nobody reads fills up and stops the process.
+    Stderr is a file and not a pipe, since a pipe without a reader fills up and blocks the process.
     """
 
     def __init__(self, command: Sequence[str], cwd: Path | None = None, env: Mapping[str, str] | None = None) -> None:
@@ -74,7 +74,7 @@ class ChildProcess:
 
     @property
     def status(self) -> int | None:
-        """Its exit status, a signal's number as a negative one; None while it runs."""
+        """Its exit status, negative if a signal with that number ended it; None while it runs."""
         return self._process.poll()
 
     @property
@@ -84,7 +84,7 @@ class ChildProcess:
 
     @property
     def stderr(self) -> str:
-        """What it has written to stderr so far."""
+        """Its output to stderr so far."""
         if self._stderr.closed:
             return self._written
         size = os.fstat(self._stderr.fileno()).st_size
@@ -97,7 +97,7 @@ class ChildProcess:
         self._process.stdin.flush()
 
     def read_line(self) -> str:
-        """The next line of its stdout. Raises ProcessFailure where there is none, since the process has ended."""
+        """Return the next line of its stdout. Raises ProcessFailure if stdout has ended."""
         assert self._process.stdout is not None
         line = self._process.stdout.readline()
         if not line:
@@ -107,17 +107,21 @@ class ChildProcess:
         return line
 
     def lines(self) -> Iterator[str]:
-        """The lines of its stdout until it ends."""
+        """Yield the lines of its stdout until the end."""
         assert self._process.stdout is not None
         yield from self._process.stdout
 
     def signal(self, number: signal.Signals) -> None:
-        """Send a signal that asks it to end. Nothing happens where it has ended."""
+        """Send a signal that asks it to end. Does nothing if it has ended."""
         self._must_live = False
         self._process.send_signal(number)
 
     def end(self, expected: int | None = 0, seconds: float = SECONDS_MAX) -> str:
-        """Wait for its end; the rest of its stdout. Raises ProcessFailure on another status; None takes any."""
+        """Wait for its end, and return the rest of its stdout.
+
+        Raises ProcessFailure if it runs longer than ``seconds`` or ends with another status than ``expected``. None
+        accepts any status.
+        """
         self._must_live = False
         try:
             output, _ = self._process.communicate(timeout=seconds)
@@ -128,7 +132,7 @@ class ChildProcess:
         return output
 
     def kill(self) -> None:
-        """Kill it as a power cut would. Raises ProcessFailure where it had ended by itself."""
+        """Kill it as a power cut would. Raises ProcessFailure if it had ended by itself."""
         early = self._unexpected_end()
         self.close()
         if early:
@@ -148,7 +152,7 @@ class ChildProcess:
         self._stderr.close()
 
     def describe(self) -> str:
-        """One paragraph: the command, whether it runs or how it ended, and the end of its stderr."""
+        """Return a text with the command, its status, and the end of its stderr."""
         return _description(self.command, self.pid, self.status, self.stderr)
 
     def __enter__(self) -> Self:
@@ -166,7 +170,7 @@ class ChildProcess:
 
 
 def start(command: Sequence[str], *, cwd: Path | None = None, env: Mapping[str, str] | None = None) -> ChildProcess:
-    """Start a command that the test talks to. With no environment given, it imports the package from this checkout."""
+    """Start a command with which the test exchanges lines. Without ``env`` it gets `environment`."""
     return ChildProcess(command, cwd, env)
 
 
@@ -178,16 +182,16 @@ def run(
     expected: int | None = 0,
     seconds: float = SECONDS_MAX,
 ) -> subprocess.CompletedProcess[str]:
-    """Run a command to its end. Raises ProcessFailure where it ends in another way or takes longer."""
+    """Run a command to its end. Raises ProcessFailure if its status is not ``expected`` or it takes too long."""
     with start(command, cwd=cwd, env=env) as process:
         output = process.end(expected, seconds)
         return subprocess.CompletedProcess(process.command, process.status or 0, output, process.stderr)
 
 
 def environment(*folders: Path) -> dict[str, str]:
-    """The environment of a process that imports modules from ``folders`` and this checkout's tests.
+    """Return the environment of a process that can import modules from ``folders`` and this checkout's tests.
 
-    The library comes from where it is installed.
+    The process imports the library that is installed.
     """
     inherited = os.environ.get("PYTHONPATH", "").split(os.pathsep)
     return {**os.environ, "PYTHONPATH": os.pathsep.join([*map(str, folders), str(ROOT), *filter(None, inherited)])}
@@ -195,7 +199,7 @@ def environment(*folders: Path) -> dict[str, str]:
 
 @contextmanager
 def watched(emulator: Emulator) -> Iterator[Emulator]:
-    """Name the emulator in the report of a test that fails after it died."""
+    """Name the emulator in the report of each test that fails after the emulator died."""
     _watched[emulator.pid] = emulator.describe_end
     try:
         yield emulator
@@ -204,7 +208,7 @@ def watched(emulator: Emulator) -> Iterator[Emulator]:
 
 
 def unexpected_ends() -> list[str]:
-    """A description of each process that should run and does not."""
+    """Return a description of each process that ended although it should run."""
     return [text for text in [describe() for describe in list(_watched.values())] if text]
 
 

@@ -1,8 +1,8 @@
-"""Which tests a run takes: all of them, a sample of the planted bugs, or the quick ones.
+"""Chooses the tests of a run: all of them, those with a sample of the planted bugs, or the quick ones.
 
-``--quick`` leaves out what starts emulators, a browser or Node, what kills processes, planted bugs, and what is marked
-``slow``. ``--sample-mutants SEED`` keeps a share of the planted bugs, drawn by the seed: `make test` gives the seed of
-the commit, and `make mutants` runs all. These are hooks of pytest, which `conftest.py` imports.
+``--quick`` leaves out tests that start emulators, a browser or Node, planted bugs, and tests marked ``slow``, such as
+those that kill processes. ``--sample-mutants SEED`` keeps a random third of the planted bugs: `make test` uses the seed
+of the commit, and `make mutants` runs all. These are hooks of pytest, which `conftest.py` imports.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Deselect what the options leave out."""
+    """Deselect the tests that the options leave out."""
     seed = config.getoption("sample_mutants")
     if config.getoption("quick"):
         _keep(config, items, is_quick)
@@ -38,7 +38,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 
 def drawn(names: Sequence[str], seed: int) -> set[str]:
-    """A share of the names, the same for the same seed whatever their order."""
+    """Return a random third of the names. The same names and seed give the same third in any order."""
     return set(random.Random(seed).sample(sorted(names), round(len(names) * MUTANTS_SHARE)))
 
 
@@ -49,7 +49,7 @@ def _keep(config: pytest.Config, items: list[pytest.Item], wanted: Callable[[pyt
 
 
 def is_quick(item: pytest.Item) -> bool:
-    """Whether a test is of one process and takes little time."""
+    """Return whether a test runs in one process and takes little time."""
     if item.nodeid.startswith(FOLDERS) or item.path.name in FILES or SERVICES & set(getattr(item, "fixturenames", ())):
         return False
     if any(item.get_closest_marker(name) for name in ("slow", "mutants")):

@@ -1,16 +1,16 @@
-"""Run the snippets of one page in the current folder, one after the other: `python -m tests.snippets PAGE`.
+"""Run the snippets of a page in the current folder, one after another: `python -m tests.snippets PAGE`.
 
-The Python blocks of a page share a namespace; ``sh`` blocks run line by line in the same folder. A block whose first
-line is ``# NAME.py`` is written to that file, and run unless it holds tests. `pip` is a command that does nothing:
-the environment of the tests has all that pages install. A command that serves or works runs until the page ends, at
-another port than the page says. A `curl` that is answered with an error fails.
+The Python blocks of a page share a namespace. ``sh`` blocks run line by line in the same folder. A block whose first
+line is ``# NAME.py`` is written to that file, and run unless it has tests. `pip` does nothing, since the environment of
+the tests has everything that pages install. A server or worker runs until the page ends; the server has another port
+than on the page. A `curl` fails if the response is an error.
 
-An HTML comment before a block, or by itself, says what a reader sees without being told::
+HTML comments, before a block or alone, have instructions for this program::
 
     <!-- snippet: skip, WHY -->         the next block is not run
     <!-- snippet: exit CODE -->         a line of the next block ends with this code
     <!-- snippet: file NAME -->         the next block, of any language, is written to a file, and not run
-    <!-- snippet: with TEXT=COMMAND --> this text of the next block stands for what the command prints
+    <!-- snippet: with TEXT=COMMAND --> the output of the command replaces this text in the next block
     <!-- snippet: sh ... -->            these lines run here
     <!-- snippet: python ... -->        this code runs here, in the namespace of the page
     <!-- snippet: apart ... -->         these lines run in an empty folder; each snippet after them runs in a copy of it
@@ -71,12 +71,12 @@ SAY_WHERE = "import json, os; print(json.dumps([os.getcwd(), dict(os.environ)]))
 
 
 class SnippetFailure(AssertionError):
-    """A snippet did not do what its page says."""
+    """A snippet failed, or did something else than its page says."""
 
 
 @dataclass(frozen=True)
 class Snippet:
-    """A block of a page, with what the comment before it says."""
+    """A block of a page, with the instructions of the comments before it."""
 
     line: int
     language: str
@@ -90,7 +90,10 @@ class Snippet:
 
 
 def snippets_of(page: str) -> Iterator[Snippet]:
-    """The snippets of a page's text in order. Raises ValueError for a comment that no snippet follows, or no such."""
+    """Yield the snippets of a page's text in order.
+
+    Raises ValueError for an unknown comment, and for a comment without a snippet after it.
+    """
     order: dict[str, Any] = {}
     for match in BLOCK.finditer(page):
         line = page.count("\n", 0, match.start()) + 1
@@ -117,7 +120,7 @@ def snippets_of(page: str) -> Iterator[Snippet]:
 
 
 def _order(line: int, text: str, given: dict[str, Any]) -> dict[str, Any]:
-    """What comments before a block say of it: ``given`` by those before, and this one."""
+    """Return the instructions for a block: those of earlier comments, ``given``, and those of this one."""
     if found := re.fullmatch(r"skip, (\S.*)", text, re.DOTALL):
         return given | {"skipped": " ".join(found[1].split())}
     if found := re.fullmatch(r"exit (\d+)", text):
@@ -130,7 +133,7 @@ def _order(line: int, text: str, given: dict[str, Any]) -> dict[str, Any]:
 
 
 def _typed(text: str) -> Iterator[str]:
-    """The lines of a console that a person types."""
+    """Return the lines of a console that a person types."""
     return (line.removeprefix("$ ") for line in text.splitlines(keepends=True) if line.startswith("$ "))
 
 
@@ -159,7 +162,7 @@ class _Page:
         sys.path.insert(0, os.getcwd())
 
     def run(self, snippet: Snippet) -> None:
-        """Run a snippet, in a fresh copy of the folder where the page says so."""
+        """Run a snippet, in a new copy of the folder if the page asks for that."""
         if snippet.apart:
             self.base = None
             os.chdir(self._new_folder())
@@ -193,7 +196,7 @@ class _Page:
                 self._run_command(line, command, {0, snippet.exit_code})
 
     def _filled_in(self, snippet: Snippet) -> str:
-        """The text, with the output of commands in the place of what stands for it."""
+        """Return the text with its placeholders replaced by the output of their commands."""
         text = snippet.text
         for each in snippet.stand_ins:
             shown, _, command = each.partition("=")
@@ -226,7 +229,7 @@ class _Page:
             raise SnippetFailure(f"{self.name}:{line}: exit code {code}: {command}")
 
     def _run_in_shell(self, command: str) -> int:
-        """Run a line in a shell, and go on in the folder and environment where it ends."""
+        """Run a line in a shell. Then adopt its folder and its ``STRATALOG_`` variables, unless it failed."""
         after = self.tools / "after"
         where = f"python -c {shlex.quote(SAY_WHERE)} > {shlex.quote(str(after))}"
         script = f"{command}\ncode=$?\n{where}\nexit $code"
@@ -238,7 +241,7 @@ class _Page:
         return done.returncode
 
     def _start(self, line: int, words: list[str]) -> None:
-        """Start a server or a worker, which ends with the page. A page has one server at a time."""
+        """Start a server or a worker, which runs until the page ends. A second server replaces the first."""
         words = [os.path.expandvars(word) for word in words]
         serves = "serve" in words
         if serves and "--port" not in words:
@@ -264,7 +267,7 @@ class _Page:
 
 
 def _commands(snippet: Snippet) -> Iterator[tuple[int, str]]:
-    """Each command with its line; one may go on after a backslash."""
+    """Yield each command with the number of its first line. A backslash continues a command on the next line."""
     command, first = "", 0
     for number, line in enumerate(snippet.text.splitlines(), snippet.line + 1):
         command, first = command + line, first or number
@@ -276,14 +279,14 @@ def _commands(snippet: Snippet) -> Iterator[tuple[int, str]]:
 
 
 def is_plain(command: str) -> bool:
-    """Whether a line is one command without what a shell would read in it."""
+    """Return whether a line is a single command without a shell's operators or variables."""
     lexer = shlex.shlex(command, posix=True, punctuation_chars=True)
     lexer.whitespace_split = True
     return not any(set(word) <= set("();<>|&") for word in lexer) and "$" not in command.split(" #")[0]
 
 
 def _run_here(arguments: list[str]) -> int:
-    """Run a command of the program in this process: starting Python again costs half a second."""
+    """Run a command of ``stratalog`` in this process, since a new Python process takes half a second to start."""
     try:
         stratalog(arguments)
     except SystemExit as end:

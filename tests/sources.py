@@ -24,7 +24,7 @@ PACKAGES = [LIBRARY, *APPLICATIONS]
 """The shipped code: one import package per distribution."""
 
 LABORATORY = ROOT / "tests" / "simulation"
-"""Worlds, planted bugs and reference models. They follow the style of shipped code; their tests need not."""
+"""The simulation's worlds, planted bugs and reference models. They follow the style of shipped code; tests need not."""
 
 PROGRAMS = [ROOT / name for name in ("bench", "examples", "scripts")]
 TESTS = [ROOT / "tests", *sorted(path for path in ROOT.glob("apps/*/tests") if path.is_dir())]

@@ -1,4 +1,4 @@
-"""Bad input gets its own typed error that says the value and the limit, and leaves nothing half-written."""
+"""Bad input raises a typed error that names the value and the limit, and writes nothing."""
 
 from __future__ import annotations
 

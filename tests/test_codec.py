@@ -1,4 +1,4 @@
-"""Values: what is one, what derives from one, and that the quick look and the closer one say the same."""
+"""Values: which types are values, subtypes of them, and the agreement of the quick check with the slow one."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from stratalog.errors import Invalid, LimitExceeded
 from stratalog.limits import INTEGER_MAX, JSON_DEPTH_MAX
 from stratalog.log.entries import Event, encode_events
 
-# A whole float among the members makes msgspec's strict reader refuse, so that the closer look is taken.
+# msgspec's strict reader refuses a whole float, so that a value with one takes the slow check.
 CLOSER = 2.0
 
 
@@ -91,7 +91,7 @@ values = st.recursive(scalars, lambda inner: st.lists(inner) | st.dictionaries(s
 
 
 def is_plain(value: Any) -> bool:
-    """Whether it is made of exact kinds alone."""
+    """Return whether a value consists only of the exact built-in types."""
     if type(value) is dict:
         return all(type(name) is str and is_plain(item) for name, item in value.items())
     if type(value) is list:

@@ -1,4 +1,4 @@
-"""Codecs: whatever is stored says by a tag how, and a tag of a newer program is told from damage."""
+"""Codecs: stored bodies have a tag that names their codec, and an unknown tag of a newer program is not damage."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def test_an_item_names_its_codec_by_an_attribute() -> None:
 
 
 def replace_body(store: Store, partition: str, sort: str) -> str:
-    """Store an item as a newer program would, with the body under the tag of a codec that is not known here."""
+    """Store an item as a newer program would, with its body under the tag of an unknown codec. Return its key."""
     item = store.environment.index.get(partition, sort)
     assert item is not None
     attributes = {name: value for name, value in item.attributes.items() if name not in (PLAIN.tag, ZSTD.tag)}
@@ -95,7 +95,7 @@ def test_a_message_with_an_unknown_tag_is_unsupported() -> None:
 
 
 def test_an_unknown_tag_of_a_value_rejects_no_mutation(tmp_path: Path) -> None:
-    """What a mutator reads is newer than this program: nothing is committed, and nothing is rejected."""
+    """A mutator reads a value of a newer program. The mutation is neither committed nor rejected."""
     with stratalog.open(tmp_path / "store") as store:
         document = store.create("acme", "plan")
         document.mutate("put", {"key": "notes/n", "value": "x" * 5000})
@@ -118,7 +118,7 @@ def newer_rows(folder: Path) -> None:
 
 @pytest.mark.parametrize("name", WITH_ITEMS)
 def test_no_attribute_of_an_item_is_an_upper_case_letter(name: str) -> None:
-    """Those are the tags of codecs to come."""
+    """Upper-case letters are reserved for the tags of later codecs."""
     items = json.loads((GOLDEN / f"{name}-v1.json").read_text())["items"]
     names = {attribute for _, _, attributes in items for attribute in attributes}
     assert PLAIN.tag in names
@@ -126,7 +126,7 @@ def test_no_attribute_of_an_item_is_an_upper_case_letter(name: str) -> None:
 
 
 def test_a_push_that_meets_a_value_of_a_newer_program_rejects_nothing(tmp_path: Path) -> None:
-    """A mutation that no entry can hold is rejected by `push`; this one is not of that kind."""
+    """`push` rejects a mutation that is too large for an entry, but not one that reads an unknown codec."""
     with stratalog.open(tmp_path / "store") as store:
         store.create("acme", "plan").mutate("put", {"key": "notes/n", "value": "x" * 5000})
     newer_rows(tmp_path / "store")

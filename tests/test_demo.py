@@ -1,4 +1,4 @@
-"""The demo runs, tells what it should, and leaves a store that the commands it prints explore."""
+"""The demo prints its results, and the commands that it prints work on the store that it leaves."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def run_demo(store: Path | str, *background: str, code: int = 0) -> subprocess.C
 
 @contextmanager
 def sync_demo(store: Path | str, *background: str) -> Iterator[str]:
-    """The URL that the sync demo prints, while it serves; it ends well when it is interrupted."""
+    """Run the sync demo, and yield the URL that it prints. An interrupt must end it with status 0."""
     command = [*background, sys.executable, str(SYNC_DEMO), str(store), "0"]
     with start(command) as process:
         printed = ""
@@ -116,7 +116,7 @@ def test_the_sync_demo_serves_from_aws_too() -> None:
 
 
 def test_the_makefile_gives_every_demo_its_store() -> None:
-    """Which demo is the newest may change; on which store it runs does not depend on that."""
+    """Each demo's target passes STORE on, whichever program `make demo` runs."""
     for target in ("demo", "demo-core", "demo-sync"):
         told = dry_run(target, "STORE=aws-local")
         assert re.search(

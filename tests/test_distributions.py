@@ -1,4 +1,4 @@
-"""What each wheel holds: one package, whole. The library's has no application and no laboratory."""
+"""Each wheel holds exactly one whole package. The library's has no application and no simulation."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ PROJECTS = [ROOT, *(package.parents[1] for package in APPLICATIONS)]
 
 @pytest.fixture(scope="module")
 def wheels(tmp_path_factory: pytest.TempPathFactory) -> dict[Path, set[str]]:
-    """The names of the files in each distribution's wheel, by the distribution's folder."""
+    """The file names in each distribution's wheel, by the distribution's folder."""
     folder = tmp_path_factory.mktemp("wheels")
     return {project: set(zipfile.ZipFile(try_wheels.build(project, folder)).namelist()) for project in PROJECTS}
 
 
 def packaged(package: Path) -> set[str]:
-    """Every file of a package in this checkout, as a wheel names it."""
+    """Return the files of a package in this checkout, with their names in a wheel."""
     paths = (path for path in package.rglob("*") if path.is_file() and "__pycache__" not in path.parts)
     return {path.relative_to(package.parent).as_posix() for path in paths}
 

@@ -123,7 +123,7 @@ def leads_somewhere(page: Path, link: str) -> bool:
 
 
 def is_defined(path: Path, name: str) -> bool:
-    """Whether the file defines a function or a test case of that name."""
+    """Return whether the file defines a function or a test case of that name."""
     return path.is_file() and bool(re.search(rf"^\s*(def {name}\(|{name} = )", path.read_text(), re.MULTILINE))
 
 
@@ -133,7 +133,7 @@ def proofs_named(text: str) -> list[tuple[str, str]]:
 
 
 def proofs() -> set[tuple[str, str]]:
-    """Every world, planted bug and checker of the simulation."""
+    """Return every world, planted bug and checker of the simulation."""
     checkers = {checker for mutant in MUTANTS for checker in mutant.caught_by}
     for file in files(LIBRARY / "testing", LABORATORY):
         checkers.update(re.findall(r'Violation\(\s*"([^"]+)"', file.read_text()))
@@ -142,16 +142,16 @@ def proofs() -> set[tuple[str, str]]:
 
 
 def relative_links(page: Path) -> list[str]:
-    """The links of a page that stay inside the repository."""
+    """Return the links of a page that stay inside the repository."""
     return [link for link in LINK.findall(prose(page)) if not re.match(r"[a-z]+:", link)]
 
 
 def anchors(page: Path) -> set[str]:
-    """The anchors that a page's headings get."""
+    """Return the anchors of a page's headings."""
     headings = re.findall(r"^#+ (.*)$", prose(page), re.MULTILINE)
     return {re.sub(r"[^\w\- ]", "", heading.lower()).strip().replace(" ", "-") for heading in headings}
 
 
 def prose(page: Path) -> str:
-    """A page without its code blocks and comments."""
+    """Return a page without its code blocks and comments."""
     return re.sub(r"^```.*?^```|^<!--.*?-->", "", page.read_text(), flags=re.DOTALL | re.MULTILINE)

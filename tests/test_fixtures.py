@@ -1,4 +1,4 @@
-"""The fixtures that users get: a test of a user's application, in a project of its own."""
+"""The fixtures for users: the tests of a user's application run with them, in a separate project."""
 
 from __future__ import annotations
 

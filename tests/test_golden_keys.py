@@ -1,4 +1,4 @@
-"""The keys are fixed: the same names lead to the same keys for ever, and no golden file holds a key of another kind."""
+"""The format of keys is fixed: the same names give the same keys, and each key in a golden file has a known kind."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ BLOB_KEYS = {
 
 
 def keys_of_every_kind() -> dict[str, list[str]]:
-    """A key of every kind, for the same names."""
+    """Return keys of every kind for the same names."""
     prefix = keys.log_prefix(ORGANISATION, LOG, INCARNATION)
     record, letter = keys.record_partition(ORGANISATION, keys.record_key(LOG)), keys.record_key(LONG)
     return {
@@ -95,7 +95,7 @@ def keys_of_every_kind() -> dict[str, list[str]]:
 
 
 def chunk_keys(owner: str) -> list[str]:
-    """The keys of the empty tree's chunks, which a document keeps inline."""
+    """Return the key of the empty tree's chunk. A document stores that chunk inline, so this writes it as a blob."""
     blobs = MemoryBlobs(ManualClock())
     Chunks(blobs, owner).write(chunk_of(decode_node(EMPTY.inline or b"")))
     return [stat.key for stat in blobs.list("")]
@@ -106,7 +106,7 @@ def of(item: Item) -> list[str]:
 
 
 def kinds(patterns: dict[str, str], found: Iterator[str]) -> dict[str, list[str]]:
-    """What each key may be."""
+    """Return the kinds whose pattern each key matches."""
     return {key: [kind for kind, pattern in patterns.items() if re.fullmatch(pattern, key)] for key in found}
 
 

@@ -1,4 +1,4 @@
-"""What everything stands on: clocks, numbers in keys, and frames."""
+"""The ground floor: clocks, numbers in keys, and compressed frames."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Group commit passes the leadership on, whatever happens to the waiters."""
+"""Group commit passes the leadership on, also if waiters are interrupted."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class Caller:
 
 
 def enter(group: GroupCommit[Caller], caller: Caller) -> bool:
-    """Enter, with the caller itself as the latch."""
+    """Enter the group with the caller as its own latch."""
     group._new_latch = lambda: caller
     return group.enter(caller)
 
@@ -156,7 +156,7 @@ def test_what_was_sent_is_settled_with_an_unknown_outcome_until_its_leader_says_
 
 
 def serve(group: GroupCommit[Caller]) -> None:
-    """What the one whose turn it is does for another."""
+    """Serve the next waiter, as a leader does."""
     follower = group.next()
     assert follower is not None
     group.leave([follower])

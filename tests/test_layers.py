@@ -1,4 +1,4 @@
-"""The import arrows of docs/design.md#layers: import-linter's contracts, and what import-linter cannot say."""
+"""The import rules of docs/design.md#layers: import-linter's contracts, and rules that it cannot express."""
 
 from __future__ import annotations
 
@@ -35,18 +35,17 @@ GROUND = {
 }
 GROUND_LIBRARIES = {"msgspec", "zstandard"}
 
-# What a package may import of this one, besides the ground floor and itself. "" is the front door, `import stratalog`.
-# Said here and not in import-linter, which refuses to name packages that do not exist yet.
+# The packages that a package may import besides the ground floor and itself. "" would be `stratalog` itself.
 MAY_IMPORT = {
     "client": {"ports", "protocol"},
     "ports": set[str](),
 }
-# Who may import a package, besides itself.
+# The packages that may import a package, besides the package itself.
 MAY_BE_IMPORTED_BY = {"backends": {"aws", "store", "testing"}, "testing": set[str]()}
 
 
 def test_the_contracts_of_import_linter_hold() -> None:
-    """In a process of its own, since import-linter disables the loggers of the process that it runs in."""
+    """The check runs in a separate process, since import-linter disables the loggers of its own."""
     logger = logging.getLogger("stratalog.server")
     run([program("lint-imports"), "--no-cache"], cwd=ROOT)
     assert not logger.disabled
@@ -87,7 +86,7 @@ def test_an_application_is_imported_without_routes_and_cryptography() -> None:
 def test_no_modules_import_each_other_in_a_circle() -> None:
     modules = {module_name(path): path for path in files(*PACKAGES, *PROGRAMS, *TESTS)}
     arrows = {name: set(module_imports(path, modules)) - {name} for name, path in modules.items()}
-    assert len([*TopologicalSorter(arrows).static_order()]) == len(modules)  # raises CycleError, which names the circle
+    assert len([*TopologicalSorter(arrows).static_order()]) == len(modules)  # raises CycleError, which names the cycle
 
 
 def test_nothing_below_the_command_line_imports_the_front_door() -> None:
@@ -96,7 +95,7 @@ def test_nothing_below_the_command_line_imports_the_front_door() -> None:
 
 
 def arrows() -> Iterator[tuple[str, str]]:
-    """(importing package, imported package) of every import inside the package; "" is the front door."""
+    """Yield (importing package, imported package) for every import in the library; "" is `stratalog` itself."""
     for path in sorted(SOURCE.rglob("*.py")):
         source = path.relative_to(SOURCE).with_suffix("").parts[0]
         if source == "__init__":
@@ -108,14 +107,14 @@ def arrows() -> Iterator[tuple[str, str]]:
 
 
 def module_name(path: Path) -> str:
-    """The full name by which the module is imported."""
+    """Return the full name of a module, as imports use it."""
     root = next((package.parent for package in PACKAGES if path.is_relative_to(package)), ROOT)
     below = path.relative_to(root).with_suffix("")
     return ".".join(part for part in below.parts if part != "__init__")
 
 
 def module_imports(path: Path, modules: Mapping[str, Path]) -> Iterator[str]:
-    """Those of ``modules`` that a file imports, also within functions. What only type checkers read does not count."""
+    """Yield those of ``modules`` that a file imports, also inside functions, but not for type checkers alone."""
     tree = ast.parse(path.read_text())
     for node in ast.walk(tree):
         if isinstance(node, ast.If) and isinstance(node.test, ast.Name) and node.test.id == "TYPE_CHECKING":
@@ -130,7 +129,7 @@ def module_imports(path: Path, modules: Mapping[str, Path]) -> Iterator[str]:
 
 
 def imports(path: Path) -> Iterator[str]:
-    """The full names of the modules a file imports, wherever in the file it does so."""
+    """Yield the full names of the modules that a file imports, at its top or inside functions."""
     for node in ast.walk(ast.parse(path.read_text())):
         if isinstance(node, ast.Import):
             yield from (alias.name for alias in node.names)

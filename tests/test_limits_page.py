@@ -55,7 +55,7 @@ INNER = {
     "server.web_server.DEADLINE_CHECK_SECONDS_MAX",
     "sync.replicache.DOUBLE_MAX",  # a larger integer of a Replicache client stays an integer
     "aws.listeners.ANNOUNCE_SECONDS_MAX",  # listeners left then get no poke; they pull later
-    "worker.coalescing.JOINED_BYTES_MAX",  # a larger message is applied alone, in an entry of its own
+    "worker.coalescing.JOINED_BYTES_MAX",  # a larger message is applied alone, in a separate entry
     # Catalogues
     "stratalog_catalogue.feed.SECONDS_DIGITS_MAX",  # a longer number in Retry-After is ignored
     "stratalog_catalogue.record_splitter.MILLISECONDS_MIN",  # a smaller number means seconds
@@ -67,7 +67,7 @@ INNER = {
     "stratalog_sheet.formulas.COLUMNS_MAX",  # the sheet size of programs that write shared formulas
     "stratalog_sheet.formulas.ROWS_MAX",
     "stratalog_sheet.load_plan.BASES_HELD_MAX",  # a cache
-    "stratalog_sheet.models.MESSAGES_MAX",  # after this many messages a model is opened anew
+    "stratalog_sheet.models.MESSAGES_MAX",  # after this many messages a model is opened again
     "stratalog_sheet.state.PART_BYTES_MAX",  # a part of a state ends at this size
     "stratalog_sheet.state.PART_BYTES_MIN",
     "stratalog_sheet.state.RUN_ITEMS_MIN",
@@ -81,7 +81,7 @@ INNER = {
     "stratalog_table.queries.UNWANTED_MAX",
     "stratalog_table.transaction_group.PAUSE_MS_MAX",  # the pause in which other transactions may join a commit
     "stratalog_table.transaction_group.PAUSE_MS_MIN",
-    "stratalog_table.transaction_group.WEIGHT_MAX",  # a larger transaction has an entry of its own
+    "stratalog_table.transaction_group.WEIGHT_MAX",  # a larger transaction has a separate entry
 }
 """Bounds that refuse no caller's request, so the page needs no row for them."""
 

@@ -1,4 +1,4 @@
-"""Limits of the library that no test of their own subject reaches; `docs/limits.md` names a test for each."""
+"""Limits of the library that no other test reaches. `docs/limits.md` names a test for each limit."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def test_a_mutator_has_a_bounded_name(document: stratalog.Document) -> None:
 
 def test_a_value_up_to_a_bound_is_part_of_its_entry_and_a_larger_one_a_blob(document: stratalog.Document) -> None:
     blobs = document.log.environment.blobs
-    # MessagePack puts three bytes before a text of this length.
+    # MessagePack adds three bytes before a text of this length.
     document.mutate("put", {"key": "notes/a", "value": "x" * (VALUE_INLINE_BYTES_MAX - 3)})
     assert list(blobs.list("")) == []
     document.mutate("put", {"key": "notes/b", "value": "x" * (VALUE_INLINE_BYTES_MAX - 2)})

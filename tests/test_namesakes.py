@@ -1,4 +1,4 @@
-"""Two organisations with documents and records of the same names share nothing, in one process and its maintenance."""
+"""Documents and records of the same name in two organisations share nothing, in one process and in maintenance."""
 
 from __future__ import annotations
 
@@ -84,7 +84,7 @@ def test_queued_pushes_do_not_wait_behind_another_organisation_s(store: stratalo
         document = store.create(organisation, "budget")
         push = Push("g", [put("of", organisation)], document.origin)
         assert queue.push(document, push).queued
-    # A group gives out one message at a time. Both are given out, so they are of two groups.
+    # A group delivers one message at a time. Both messages are delivered, so they are in two groups.
     messages = store.queue.receive(10)
     assert len({message.group for message in messages}) == 2
     for message in messages:

@@ -1,4 +1,4 @@
-"""A shared value is only replaced by something newer, in whatever order its threads come."""
+"""Only a newer value replaces a shared value, whatever the order of the threads."""
 
 from __future__ import annotations
 

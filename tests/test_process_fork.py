@@ -1,4 +1,4 @@
-"""A forked child that uses a handle of its parent gets Closed, whatever locks other threads held at the fork."""
+"""A forked child that uses a handle of its parent gets Closed, also if other threads held locks during the fork."""
 
 from __future__ import annotations
 
@@ -24,16 +24,16 @@ FILES = [path for path in files(*PACKAGES) if LIBRARY / "testing" not in path.pa
 LOCKS = {"Lock", "RLock", "Condition"}
 NO_HANDLES = {
     "apps/sheet/src/stratalog_sheet/engine.py": "the engine has its own child process",
-    "apps/sheet/src/stratalog_sheet/http.py": "a server's, which does not fork",
-    "apps/sheet/src/stratalog_sheet/pool.py": "it begins anew in a child",
-    "apps/sheet/src/stratalog_sheet/failed_versions.py": "a pool's, which begins anew in a child",
-    "apps/sheet/src/stratalog_sheet/warm_sheets.py": "a server's, which does not fork",
-    "src/stratalog/group_commit.py": "a gate, which only threads of the parent wait at",
+    "apps/sheet/src/stratalog_sheet/http.py": "part of a server, which does not fork",
+    "apps/sheet/src/stratalog_sheet/pool.py": "the pool starts empty in a child",
+    "apps/sheet/src/stratalog_sheet/failed_versions.py": "part of a pool, which starts empty in a child",
+    "apps/sheet/src/stratalog_sheet/warm_sheets.py": "part of a server, which does not fork",
+    "src/stratalog/group_commit.py": "a queue in which only threads of the parent wait",
 }
 
 
 def in_child(call: Callable[[], object]) -> int:
-    """Run ``call`` in a forked child and return its exit code. A child that hangs is killed: minus the signal."""
+    """Run ``call`` in a forked child and return its exit code; minus the signal's number if a hang ends it."""
     child = os.fork()
     if child == 0:
         signal.alarm(SECONDS_MAX)

@@ -1,4 +1,4 @@
-"""A process that dies is named: its command, its exit status or signal, and the end of its stderr."""
+"""A report about a process that died has its command, its exit status or signal, and the end of its stderr."""
 
 from __future__ import annotations
 
@@ -149,7 +149,7 @@ def test_a_run_in_the_background_starts_processes_that_can_be_interrupted(tmp_pa
 
 
 def run_pytest(folder: Path, *options: str) -> str:
-    """What a run of pytest prints that has the hooks of this one, and fails."""
+    """Run pytest with the hooks of this run. The run must fail; return its output."""
     (folder / "conftest.py").write_text("from tests.crashes import *\n")
     command = [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", *options, "."]
     variables = {name: value for name, value in environment().items() if not name.startswith(("PYTEST_", "COV_"))}
@@ -157,5 +157,5 @@ def run_pytest(folder: Path, *options: str) -> str:
 
 
 def await_end(pid: int) -> None:
-    """Wait for the end of a child, and leave its status to whoever asks next."""
+    """Wait for the end of a child without reaping it, so that a later wait still gets its status."""
     os.waitid(os.P_PID, pid, os.WEXITED | os.WNOWAIT)

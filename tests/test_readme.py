@@ -1,4 +1,4 @@
-"""The first thing a reader tries must work: the README's snippet runs and prints what its comments promise."""
+"""The snippet of the README runs and prints what its comments say."""
 
 from __future__ import annotations
 
@@ -27,12 +27,12 @@ def test_the_snippet_runs_again_in_the_same_folder(tmp_path: Path) -> None:
 
 
 def snippet() -> str:
-    """The README's one Python block."""
+    """Return the one Python block of the README."""
     blocks = re.findall(r"```python\n(.*?)```", README.read_text(), re.DOTALL)
     assert len(blocks) == 1
     return str(blocks[0])
 
 
 def run(program: str, folder: Path) -> str:
-    """What a fresh interpreter in an empty folder prints for ``program``."""
+    """Run ``program`` in a new interpreter in ``folder``, and return its output."""
     return run_process([sys.executable, "-c", program], cwd=folder).stdout

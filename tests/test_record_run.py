@@ -1,4 +1,4 @@
-"""A long run is recorded with its commit, its command and its result."""
+"""The script records a long run with its commit, its command and its result."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Retry: how long a call is tried again, and the waits between its tries."""
+"""Retry: the deadline of a call's tries, and the waits between them."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ BUSY = Unavailable("busy")
 
 
 class SlowestClock(ManualClock):
-    """Each wait is the longest that jitter allows."""
+    """A clock with the longest wait that the jitter allows."""
 
     def random(self) -> float:
         return 1.0

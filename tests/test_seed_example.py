@@ -1,4 +1,4 @@
-"""The worked example of the sync backend's article, write by write: docs/seed-example.md tells it."""
+"""The worked example of the sync backend's article, checked write by write. docs/seed-example.md describes it."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def test_one_mutation_is_one_blob_read_one_blob_and_then_one_conditional_put() -
     write, check = world.index.commits[-1]
     assert isinstance(write, Put)
     assert isinstance(write.condition, Absent)
-    assert isinstance(check, Check)  # the head, which a joint index checks for nothing
+    assert isinstance(check, Check)  # the check of the head, which is free on a joint index
 
 
 def test_the_entry_holds_the_mutation_its_outcome_and_the_patch() -> None:

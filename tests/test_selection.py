@@ -1,4 +1,4 @@
-"""A quick run starts no emulator, a sample of the planted bugs follows from its seed, and quick tests are measured."""
+"""A quick run starts no emulator, the seed determines the sample of planted bugs, and coverage measures quick tests."""
 
 from __future__ import annotations
 

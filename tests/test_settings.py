@@ -1,4 +1,4 @@
-"""Settings: the same numbers for the command line, servers, workers and functions."""
+"""Settings: the command line, servers, workers and functions use the same ones."""
 
 from __future__ import annotations
 

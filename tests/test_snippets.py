@@ -1,4 +1,4 @@
-"""Every Python and shell snippet of every page runs. `tests/snippets.py` says how."""
+"""Every Python and shell snippet of every page runs. `tests/snippets.py` documents how."""
 
 from __future__ import annotations
 
@@ -178,7 +178,7 @@ def test_what_a_shell_would_read_is_no_plain_command(command: str, plain: bool) 
 
 @pytest.fixture
 def fresh_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """An empty current folder. What a page changes in this process is put back."""
+    """An empty current folder. Changes that a page makes to this process are undone."""
     folder = tmp_path / "page"
     folder.mkdir()
     monkeypatch.chdir(folder)

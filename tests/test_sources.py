@@ -1,4 +1,4 @@
-"""Each check reads every package. A package that moves to another folder would otherwise leave the checks unseen."""
+"""Each check reads every package. Otherwise a package that moves to another folder would escape the checks."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from tests.web import test_style as test_script_style
 SETTINGS: dict[str, Any] = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]
 
 MADE = {"build", "data", "dist", "htmlcov"}
-"""Folders that commands of ours make."""
+"""The folders that the project's commands create."""
 
 each_package = pytest.mark.parametrize("package", PACKAGES, ids=short_name)
 

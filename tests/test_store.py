@@ -1,4 +1,4 @@
-"""The store: one URL, its directory, and handles that threads share."""
+"""The store: its URL, its directory of documents, and handles that threads share."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The code's own style, checked by the code: sizes, docstrings, public names, and where time comes from."""
+"""Checks of the code's style: sizes, docstrings, names, retired words, and the source of time and chance."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ FUNCTION_LINES_MAX = 70
 FILE_LINES_MAX = 400
 FOLDER_DEPTH_MAX = 2
 
-# Path → why it may be longer than FILE_LINES_MAX.
+# The files that may be longer than FILE_LINES_MAX, each with the reason.
 LONG_FILES: dict[str, str] = {}
 
-# Only clock.py asks the machine; the rest is handed a Clock, so that a simulation owns time and chance. `random.Random`
-# with a seed is the simulation's own source of chance.
+# Only clock.py reads the machine's time and randomness. Other code gets a Clock, so that a simulation controls both.
+# `random.Random` with a seed is the simulation's own source of randomness.
 CLOCK_FILE = LIBRARY / "clock.py"
 BANNED_NAMES = re.compile(
     r"""^(
@@ -32,17 +32,17 @@ BANNED_NAMES = re.compile(
     re.VERBOSE,
 )
 SEEDED_CHANCE = "random.Random"
-# Modules that end like participles and are nouns.
+# Module names that are nouns although they end like participles.
 NOUNS = {"coalescing", "feed", "naming"}
 
-# Words that our own terms replaced: group commit, retry, background, tombstone, contention, maintenance, failure.
+# Words that other terms replaced: group commit, retry, background, tombstone, contention, maintenance, failure.
 RETIRED = {"lane", "patience", "beside", "grave", "graves", "crowd", "crowded", "tend", "tended", "tending", "trouble"}
 RETIRED |= {"troubles", "foreseen", "mend", "mended"}
-# English words that our prose uses, and that say too little as a name.
+# English words that prose may use but that are too vague as names.
 RETIRED_NAMES = {"place", "found", "said", "whole", "most", "least", "stands", "keep", "kept", "slot", "told"}
-# In Python a slot is a tree's noun. "One" and "notes" are no names there either.
+# In Python the word slot is a term of trees. "One", "notes" and a few others are too vague there as well.
 RETIRED_IN_PYTHON = RETIRED_NAMES - {"slot"} | {"places", "keeps", "notes", "one", "beat", "upkeep"}
-# Phrases that hid the actor or the thing. The text says instead: reported, another writer, resumes, not found, handled.
+# Phrases that hide the actor or the thing. Write instead: reported, another writer, resumes, not found, handled.
 RETIRED_PHRASES = re.compile(
     r"""\b(
         (told|tell|tells|telling)\ of | (bring|brings|brought)\ into\ line | (gone|goes|go|going)\ on\ with
@@ -53,9 +53,9 @@ RETIRED_PHRASES = re.compile(
     re.VERBOSE | re.IGNORECASE,
 )
 SENTENCE = re.compile(r"test_\w+|\w*NotFound\w*|\w*not_found\w*|\w*one_by_one\w*")
-"""Tests' names, an error's, and a turn of phrase."""
+"""Exceptions: the names of tests and of an error, and a common phrase."""
 STORED_NAMES = {"keep_blank_values", "timeout_keep_alive"}
-"""A parameter of Python."""
+"""Parameters of urllib and of uvicorn."""
 WORD = re.compile(r"[A-Z]?[a-z]+|[A-Z]+")
 UNFINISHED = re.compile(r"\b(TO" + r"DO|FIX" + r"ME|XX" + r"X|HA" + r"CK)\b")
 
@@ -138,7 +138,7 @@ def test_no_comment_or_docstring_uses_a_retired_word(path: Path) -> None:
 
 @pytest.mark.parametrize("path", [*files(*PACKAGES), *PAGES], ids=short_name)
 def test_no_text_uses_a_retired_phrase(path: Path) -> None:
-    """In messages and help too, and on the pages that people read to learn; ledgers and decisions quote the past."""
+    """This covers messages and help texts, guides and concept pages, but not decisions, which quote earlier texts."""
     assert [found.group() for found in RETIRED_PHRASES.finditer(joined(path.read_text()))] == []
 
 
@@ -167,7 +167,7 @@ def test_time_and_chance_come_from_the_clock(path: Path) -> None:
 
 @pytest.mark.parametrize("path", files(*PACKAGES), ids=short_name)
 def test_a_number_is_told_by_its_ascii_digits(path: Path) -> None:
-    """`codec.is_decimal` asks: the methods of `str` alone take the digits of every script."""
+    """Use `codec.is_decimal`: the methods of `str` also accept the digits of other scripts."""
     used = {name for name in identifiers(ast.parse(path.read_text())) if name in ("isdecimal", "isdigit", "isnumeric")}
     assert used == set() or path == LIBRARY / "codec.py"
 
@@ -206,12 +206,12 @@ def test_the_clock_check_sees_through_aliases(line: str, tmp_path: Path) -> None
 
 
 def joined(text: str) -> str:
-    """A text on one line, without the marks of comments and the ends of literals between its lines."""
+    """Return a text on one line, without comment marks and without the ends of literals between its lines."""
     return " ".join(re.sub(r'"\n\s*f?"|\n\s*#', " ", text).split())
 
 
 def top_level_names(tree: ast.Module) -> Iterator[str]:
-    """What a module defines or imports at its top level. The order of `__all__` is ruff's business (RUF022)."""
+    """Yield the names that a module defines or imports at top level. Ruff checks the order of `__all__` (RUF022)."""
     lazy = [inner for node in tree.body if isinstance(node, ast.If) for inner in node.body]
     for node in [*tree.body, *lazy]:
         if isinstance(node, NAMED):
@@ -226,7 +226,7 @@ NAMED = ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef
 
 
 def identifiers(tree: ast.Module) -> Iterator[str]:
-    """Every name that a file defines or uses."""
+    """Yield every name that a file defines or uses."""
     for node in ast.walk(tree):
         for field in ("id", "name", "attr", "arg", "asname", "module"):
             if isinstance(name := getattr(node, field, None), str):
@@ -234,14 +234,14 @@ def identifiers(tree: ast.Module) -> Iterator[str]:
 
 
 def functions(path: Path) -> Iterator[ast.FunctionDef | ast.AsyncFunctionDef]:
-    """Every function and method of a file."""
+    """Yield every function and method of a file."""
     for node in ast.walk(ast.parse(path.read_text())):
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
             yield node
 
 
 def machine_calls(path: Path) -> Iterator[str]:
-    """The full dotted name behind every name and attribute of a file that leads to an imported module."""
+    """Yield the full dotted name of every name and attribute in a file that belongs to an imported module."""
     tree = ast.parse(path.read_text())
     known = dict(imported_names(tree))
     for node in ast.walk(tree):
@@ -252,7 +252,7 @@ def machine_calls(path: Path) -> Iterator[str]:
 
 
 def imported_names(tree: ast.Module) -> Iterator[tuple[str, str]]:
-    """(name in the file, full name behind it) of every import."""
+    """Yield (name in the file, full name) of every import."""
     for node in ast.walk(tree):
         if isinstance(node, ast.Import):
             yield from ((alias.asname or alias.name, alias.name) for alias in node.names)

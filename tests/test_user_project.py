@@ -1,7 +1,7 @@
 """A user's project that uses every public name passes mypy and pyright, and runs.
 
-Both checkers are as strict as they can be, so a name whose type is unknown to one of them fails. `tests/user_project`
-is the project.
+Both checkers run in their strictest mode, so a name whose type one of them does not know fails. The project is in
+`tests/user_project`.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ PROJECT = ROOT / "tests" / "user_project"
 TOOLS = ROOT / "scripts" / "javascript"
 PYRIGHT = TOOLS / "node_modules" / "pyright" / "index.js"
 KNOWN_PERCENT_MIN = 94
-"""The share of the library's exported names whose types pyright knows for certain. It may only rise."""
+"""The share of the library's exported names whose types pyright knows with certainty. Only raise this limit."""
 
 
 @pytest.mark.parametrize("module", [stratalog, stratalog.client], ids=["stratalog", "stratalog.client"])
@@ -80,7 +80,7 @@ def test_pyright_knows_every_type_of_the_front_door() -> None:
 
 
 def names_of(path: Path, module: str) -> set[str]:
-    """The names of ``module`` that a file imports from it, or reads as its attributes."""
+    """Return the names of ``module`` that a file imports from it or reads as its attributes."""
     names = set()
     for node in ast.walk(ast.parse(path.read_text())):
         if isinstance(node, ast.ImportFrom) and node.module == module:
@@ -91,7 +91,7 @@ def names_of(path: Path, module: str) -> set[str]:
 
 
 def pyright(*arguments: str) -> subprocess.CompletedProcess[str]:
-    """Run pyright; it looks for a package in the environment whose Python comes first on the path."""
+    """Run pyright with this Python first on the path, since pyright looks for packages in its environment."""
     install(TOOLS)
     path = os.pathsep.join([str(Path(sys.executable).parent), os.environ.get("PATH", "")])
     command = [node_program(), str(PYRIGHT), *arguments]

@@ -50,7 +50,7 @@ def exported(document: stratalog.Document) -> bytes:
 
 
 def verified(export: bytes) -> tuple[str, list[bytes]]:
-    """Run the example's `verify` in this process. Returns the origin and the hashes that it computes."""
+    """Run the example's `verify` in this process. Return the origin and the hashes that it computes."""
     space: dict[str, object] = {"__name__": "example"}
     exec(compile(EXAMPLE.read_text(), EXAMPLE, "exec"), space)
     return space["verify"](export.splitlines(keepends=True))  # type: ignore[operator]
@@ -58,7 +58,7 @@ def verified(export: bytes) -> tuple[str, list[bytes]]:
 
 @pytest.fixture(scope="module")
 def export(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """An export of a fork with values of every size, and its checkpoint."""
+    """A folder with exports of a document with values of every size and of its fork, and their checkpoints."""
     folder = tmp_path_factory.mktemp("export")
     with stratalog.open("memory:", clock=ManualClock()) as store:
         document = store.create("acme", "plan")

@@ -1,6 +1,6 @@
-"""The documentation site: it builds without a warning, links lead somewhere, and no page asks another host.
+"""The documentation site builds without a warning, its links lead somewhere, and no page requests another host.
 
-The reference has every public name, every call and every command, since it is made from them.
+The reference is generated from the code, so it has every public name, every call and every command.
 """
 
 from __future__ import annotations

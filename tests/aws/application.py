@@ -1,4 +1,4 @@
-"""An application for the tests of the handlers, and containers of it in this process."""
+"""An application for the tests of the Lambda handlers, and containers of it in this process."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def fail(draft: Draft, args: Any) -> None:
 
 @get("/cookies", opt={"action": "read"}, sync_to_thread=False)
 def cookies() -> Response[bytes]:
-    """An answer with two cookies and a header that comes twice."""
+    """Return a response with two cookies, so that one header occurs twice."""
     answer = Response(b"\x00\xff", media_type="application/octet-stream")
     answer.set_cookie("theme", "dark")
     answer.set_cookie("seen", "1")
@@ -45,7 +45,7 @@ app = Application(
 
 
 class Held:
-    """The connections of a gateway that is not there: what was said to each, and which are gone or cannot be ended."""
+    """The connections of a simulated gateway: messages posted, and connections that are gone or cannot be closed."""
 
     def __init__(self) -> None:
         self.said: list[tuple[str, FromServer]] = []
@@ -67,7 +67,7 @@ class Held:
 
 
 def container(held: Held | None = None, store: Any = None, **environment: str) -> Container:
-    """A container on a store in memory, or on this one."""
+    """Return a container on ``store``, or on a new store in memory."""
     given = {"STRATALOG_STORE": "memory:", "STRATALOG_APPLICATION": "tests.aws.application:app", **environment}
     made = Container({**given, "STRATALOG_SOCKETS": "https://sockets.example/live"})
     if store is not None:
@@ -77,5 +77,5 @@ def container(held: Held | None = None, store: Any = None, **environment: str) -
 
 
 def event(name: str) -> dict[str, Any]:
-    """A recorded event."""
+    """Return a recorded event."""
     return dict(json.loads((EVENTS / f"{name}.json").read_text()))

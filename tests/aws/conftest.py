@@ -1,4 +1,4 @@
-"""A local AWS: the shared emulators, with a gateway and functions before them."""
+"""The fixture of a local deployment: a gateway and functions in front of the shared emulators."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from tests.cloud.sqs_service import Service
 
 @pytest.fixture
 def deployed(aws: Emulator, bucket: Emulator, sqs: Service, monkeypatch: pytest.MonkeyPatch) -> Iterator[Deployed]:
-    """A store on the emulators with nothing in it, and the functions that serve it. SQS goes by a clock of its own."""
+    """An empty store on the emulators, and the functions that serve it. A test can move the clock of SQS."""
     environment = {**aws_environment(aws, bucket), "AWS_ENDPOINT_URL_SQS": sqs.client.meta.endpoint_url}
     for name, value in environment.items():
         monkeypatch.setenv(name, value)

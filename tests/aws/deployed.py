@@ -1,6 +1,6 @@
-"""A deployment on this machine: a gateway, functions in processes of their own, and the event source of the queue.
+"""A deployment on this machine: a gateway, functions in their own processes, and the event source of the queue.
 
-What the template says of the wiring is read from it; what it says of the store is the emulators'.
+The services are emulators. `tests.aws.template` deploys the template itself.
 """
 
 from __future__ import annotations
@@ -26,12 +26,12 @@ __all__ = ["ORGANISATION", "Deployed", "Mishaps", "ThroughGateway"]
 ORGANISATION = "acme"
 BATCH_SIZE = 10
 VISIBILITY_SECONDS = 180
-# Before it has begun, amid its work, and after it, whether its container was warm or not.
+# Kill a call before its work begins, during it and after it, in a warm container or in a new one.
 KILL_SECONDS = (0.0, 0.01, 0.03, 0.5, 0.005)
 
 
 class Mishaps:
-    """What befalls calls of functions, by chance."""
+    """Random faults of a function's calls: each call has one with probability ``rate``."""
 
     def __init__(self, seed: int, rate: float = 0.0) -> None:
         self._chance = random.Random(seed)
@@ -39,7 +39,7 @@ class Mishaps:
         self.rate = rate
 
     def fate(self) -> Fate:
-        """Killed in the middle, answered in vain, or with little time left."""
+        """Return the fate of the next call: no fault, a kill, a lost answer, or little time left."""
         if self._chance.random() >= self.rate:
             return Fate()
         self._count += 1
@@ -51,7 +51,7 @@ class Mishaps:
         return Fate(remaining_seconds=self._chance.uniform(0, 2 * END_SECONDS))
 
     def happens(self) -> bool:
-        """Whether something else goes wrong."""
+        """Return whether another fault happens."""
         return self._chance.random() < self.rate
 
 
@@ -74,14 +74,14 @@ class Deployed:
         self._ending.close()
 
     def serve(self, **environment: str) -> None:
-        """Have functions, with these variables besides."""
+        """Create the functions and the event source, with further environment variables for the functions."""
         self.api = self.gateway.api = self.function("api", **environment)
         self.sockets = self.gateway.sockets = self.function("sockets", **environment)
         self.processor = self.function("processor", **environment)
         self.source = self.event_source(self.processor)
 
     def function(self, name: str, *, warm: bool = True, **environment: str) -> Function:
-        """A function of the package, told of this deployment."""
+        """Create a function of `stratalog.aws` with the environment of this deployment."""
         told = {
             "PYTHONPATH": f"{ROOT / 'src'}:{ROOT}",
             "STRATALOG_STORE": self._url,
@@ -93,7 +93,7 @@ class Deployed:
         return made
 
     def event_source(self, function: Function) -> EventSource:
-        """The wiring of the queue to a function."""
+        """Create an event source from the queue to a function."""
         queue: Any = self.store.queue
         attributes = {"VisibilityTimeout": str(VISIBILITY_SECONDS)}
         self._sqs.client.set_queue_attributes(QueueUrl=queue._url, Attributes=attributes)
@@ -103,7 +103,7 @@ class Deployed:
         )
 
     def work_through(self) -> None:
-        """Take batches until the queue has nothing more to give, now or later."""
+        """Process batches until the queue stays empty after its visibility timeout."""
         idle = 0
         while idle < 2:
             idle = 0 if self.source.poll() else idle + 1
@@ -111,12 +111,12 @@ class Deployed:
                 self.time.sleep(VISIBILITY_SECONDS)
 
     def document_url(self, document: str) -> str:
-        """Its URL at the gateway."""
+        """Return the URL of a document at the gateway."""
         return f"{self.gateway.url}/v1/organisations/{ORGANISATION}/documents/{document}"
 
 
 class ThroughGateway(InProcess):
-    """Sends each request through the gateway; while it waits for a pull, the queue's batches are taken through."""
+    """A transport that sends requests through the gateway. Before each pull the queue's next batch is processed."""
 
     def __init__(self, deployed: Deployed, document: str, chance: random.Random) -> None:
         super().__init__()
@@ -133,5 +133,5 @@ class ThroughGateway(InProcess):
         return self._way.pull(request)
 
     def hang_up(self) -> None:
-        """Let go of the connection; `close` is the client's, which is restarted now and then."""
+        """Close the connection. `close` does not: clients call it at each restart."""
         self._way.close()

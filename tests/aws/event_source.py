@@ -1,7 +1,7 @@
-"""The event source between an SQS queue and a function: what Lambda's own poller does, one poll at a time.
+"""The event source from an SQS queue to a function. It does the work of Lambda's own poller, one poll at a time.
 
-It receives a batch, calls the function, and deletes what the function does not report. What is reported, and all of a
-batch whose call failed, comes again when its time is over.
+It receives a batch, calls the function, and deletes the messages that the function does not report as failed. Those,
+and all messages of a failed call, are delivered again after the visibility timeout.
 """
 
 from __future__ import annotations
@@ -19,10 +19,10 @@ ATTRIBUTES = ["All"]
 
 
 class EventSource:
-    """Polls the queue at ``url`` by a boto3 client, and calls a function with what it finds.
+    """Polls the queue at ``url`` by a boto3 client, and calls a function with each batch.
 
-    ``delivers_again`` decides at each batch whether it is given to the function once more before anything is deleted;
-    ``keeps`` decides at each message whether its deletion is lost.
+    ``delivers_again`` decides for each batch whether the function gets it twice before any message is deleted.
+    ``keeps`` decides for each message whether its deletion is lost.
     """
 
     def __init__(
@@ -44,7 +44,7 @@ class EventSource:
         self._keeps = keeps
 
     def poll(self) -> int:
-        """Take one batch through; how many messages were in it."""
+        """Process one batch, and return its number of messages."""
         found = self._client.receive_message(
             QueueUrl=self._url,
             MaxNumberOfMessages=self._batch_size,
@@ -73,7 +73,7 @@ class EventSource:
         return kept
 
     def _delete(self, messages: Sequence[Mapping[str, Any]]) -> None:
-        """Those that the function deleted itself are refused here, each by itself, which harms nothing."""
+        """Delete messages. SQS refuses those that the function deleted itself, without harm to the others."""
         entries = [
             {"Id": str(position), "ReceiptHandle": message["ReceiptHandle"]}
             for position, message in enumerate(messages)
@@ -84,8 +84,8 @@ class EventSource:
 
 
 def _reported(answer: Any) -> set[str]:
-    """The ids that a function says must come again. Raises Failed where its answer is not understood."""
+    """Return the ids that a function reports as failed. Raises Failed if its answer has another shape."""
     try:
         return {one["itemIdentifier"] for one in answer["batchItemFailures"]}
     except (KeyError, TypeError) as exc:
-        raise Failed("the answer has not the shape of a partial batch response") from exc
+        raise Failed("the answer is no partial batch response") from exc

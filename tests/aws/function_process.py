@@ -1,4 +1,4 @@
-"""One container: imports a handler, and answers a line with an event by a line with what it returned.
+"""One container: it imports a handler, reads one event a line, and answers each with a line that has the result.
 
 python -m tests.aws.function_process stratalog.aws.api.handler
 """
@@ -17,19 +17,19 @@ __all__ = ["Context", "main"]
 
 
 class Context:
-    """What a handler is told of its call, as far as ours ask."""
+    """The context of a call, with the one method that our handlers use."""
 
     def __init__(self, seconds: float, clock: Clock) -> None:
         self._seconds = seconds
         self._begun = Observation(clock)
 
     def get_remaining_time_in_millis(self) -> int:
-        """How long until the container is ended."""
+        """Return how long the call may still run."""
         return round(max(0.0, self._seconds - self._begun.age_seconds()) * 1000)
 
 
 def main(handler: str) -> None:
-    """Answer events until there are no more. What the handler prints goes to standard error, where logs go."""
+    """Answer events until the input ends. The handler's own output goes to standard error, like its log."""
     clock = SystemClock()
     answers = os.fdopen(os.dup(sys.stdout.fileno()), "wb")
     os.dup2(sys.stderr.fileno(), sys.stdout.fileno())
@@ -39,7 +39,7 @@ def main(handler: str) -> None:
         call = json.loads(line)
         try:
             answer = {"answer": function(call["event"], Context(call["remaining_seconds"], clock))}
-        except Exception as exc:  # noqa: BLE001 - it is told to the caller, as Lambda does
+        except Exception as exc:  # noqa: BLE001 - as Lambda does, report any error to the caller
             traceback.print_exc()
             answer = {"error": f"{type(exc).__name__}: {exc}"}
         answers.write(json.dumps(answer).encode() + b"\n")

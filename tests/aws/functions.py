@@ -1,7 +1,7 @@
-"""Functions: handlers run as Lambda runs them, each container a process that takes one event at a time.
+"""Functions: handlers that run as in Lambda. Each container is a process that handles one event at a time.
 
-A container that is idle is used again, in turn with the others, so that several warm ones see each other's work. What
-becomes of a call may be decided beforehand: killed after some time, its answer dropped, told that little time is left.
+Idle containers are reused in rotation, so that a warm container meets the work of others. A test can choose a fault for
+a call: a kill after some time, a lost answer, or little remaining time.
 """
 
 from __future__ import annotations
@@ -28,11 +28,11 @@ PAYLOAD_BYTES_MAX = 6 * 1024 * 1024
 
 
 class Failed(Exception):
-    """A call came to no answer: what Lambda reports to whoever called."""
+    """A call without a result, as Lambda reports it to the caller."""
 
 
 class Fate(msgspec.Struct, frozen=True):
-    """What becomes of a call besides what it does. The process is killed with the call that is."""
+    """The faults of a call. A kill ends the container's process."""
 
     kill_seconds: float | None = None
     drops_answer: bool = False
@@ -40,10 +40,10 @@ class Fate(msgspec.Struct, frozen=True):
 
 
 class Function:
-    """A handler, ``package.module.name``, in at most as many warm ``containers`` as there may be.
+    """A handler, ``package.module.name``, with at most ``containers`` idle containers.
 
-    ``fate`` is asked at each call. Without ``warm`` each call has a container of its own. Safe for threads; more calls
-    at once have more containers.
+    ``fate`` returns the faults of each call. Without ``warm`` each call has a new container. Concurrent calls have one
+    container each. Safe for threads.
     """
 
     def __init__(
@@ -68,7 +68,7 @@ class Function:
         self._idle: deque[_Container] = deque()
 
     def call(self, event: Mapping[str, Any]) -> Any:
-        """What the handler answers. Raises Failed where it raises, ends, or takes too long."""
+        """Return the handler's result. Raises Failed if it raises, its process ends, or it takes too long."""
         fate = self._fate()
         container = self._take()
         self.calls += 1
@@ -79,7 +79,7 @@ class Function:
         except TimeoutError as exc:
             self.kills += 1
             container.kill()
-            raise Failed(f"{self._handler} was ended in the middle") from exc
+            raise Failed(f"{self._handler} was killed during the call") from exc
         except (OSError, ValueError) as exc:
             status = container.kill()
             raise Failed(f"{self._handler} ended by itself: {exc}; {describe_status(status)}") from exc
@@ -91,7 +91,7 @@ class Function:
         return answer["answer"]
 
     def close(self) -> None:
-        """End the containers; those that still work end when they have answered."""
+        """End the idle containers. A busy one ends after its answer."""
         with self._lock:
             idle, self._idle = list(self._idle), deque()
             self._containers = 0
@@ -114,7 +114,7 @@ class Function:
 
 
 class _Container:
-    """One process."""
+    """One container: a process."""
 
     def __init__(self, handler: str, environment: Mapping[str, str], clock: Clock) -> None:
         self._clock = clock
@@ -126,7 +126,10 @@ class _Container:
         )
 
     def call(self, event: Mapping[str, Any], remaining_seconds: float, seconds_max: float) -> Any:
-        """The answer to an event. Raises TimeoutError; OSError or ValueError where the process ended."""
+        """Return the answer to an event. Raises TimeoutError, or OSError or ValueError if the process ended.
+
+        ValueError is also raised for an event that is too large.
+        """
         assert self._process.stdin is not None
         line = json.dumps({"event": event, "remaining_seconds": remaining_seconds}).encode() + b"\n"
         if len(line) > PAYLOAD_BYTES_MAX:
@@ -142,7 +145,7 @@ class _Container:
         return json.loads(answer)
 
     def kill(self) -> int:
-        """What Lambda does to a container: no warning. Its exit status, which is its own where it had ended before."""
+        """Kill the process without a warning, as Lambda does. Return its exit status; it may have ended by itself."""
         self._process.kill()
         self._process.communicate()
         return self._process.returncode

@@ -1,8 +1,8 @@
-"""A gateway on loopback: real HTTP requests and WebSockets in, events of API Gateway to functions, and back.
+"""A gateway on loopback: it turns HTTP requests and WebSocket messages into API Gateway's events for functions.
 
-One port is the HTTP API, the WebSocket API with its stage `/live`, and below that the service by which functions reach
-connections. What a function does not answer is answered as API Gateway does. Give functions that tell listeners
-`sockets_url` as ``STRATALOG_SOCKETS``.
+One port serves the HTTP API, the WebSocket API with its stage `/live`, and below that the service through which
+functions reach connections. If a function fails, the gateway answers as API Gateway does. Functions that notify
+listeners need `sockets_url` as ``STRATALOG_SOCKETS``.
 """
 
 from __future__ import annotations
@@ -34,10 +34,9 @@ Scope = Mapping[str, Any]
 
 
 class Gateway:
-    """Serves functions while it is open, on a thread of its own; use it in a ``with`` statement.
+    """Serves functions on its own thread, inside a ``with`` statement.
 
-    The functions stay the caller's to close. They are set before the first request: what they are told in their
-    environment needs the gateway's address.
+    Set the functions before the first request; their environment needs the gateway's address. The caller closes them.
     """
 
     def __init__(self, clock: Clock | None = None) -> None:
@@ -61,12 +60,12 @@ class Gateway:
 
     @property
     def sockets_url(self) -> str:
-        """What a function is told as the WebSocket API's address."""
+        """The address of the WebSocket API, for functions."""
         return self.url + STAGE
 
     @property
     def connections(self) -> int:
-        """How many WebSockets are open."""
+        """The number of open WebSockets."""
         return len(self._open)
 
     def __enter__(self) -> Gateway:
@@ -89,7 +88,7 @@ class Gateway:
             await self._pass(scope, await _whole(receive), send)
 
     async def _pass(self, scope: Scope, body: bytes, send: Any) -> None:
-        """One HTTP request to the function and its answer back."""
+        """Pass an HTTP request to the function, and send its answer."""
         if len(body) > REQUEST_BYTES_MAX:
             await _answer(send, 413, [JSON], b'{"message":"Request Entity Too Large"}')
             return
@@ -105,7 +104,7 @@ class Gateway:
         await _answer(send, answer["statusCode"], headers, content)
 
     async def _hold(self, scope: Scope, receive: Any, send: Any) -> None:
-        """One WebSocket, until either side ends it."""
+        """Serve a WebSocket until either side closes it."""
         id = new_id(self._clock)
         await receive()
         try:
@@ -126,7 +125,7 @@ class Gateway:
             await self._heard(scope, id, None)
 
     async def _heard(self, scope: Scope, id: str, text: str | None) -> None:
-        """What a client says goes to the function, and that it is gone."""
+        """Pass a client's message to the function, or with None that it disconnected."""
         kind = "DISCONNECT" if text is None else "MESSAGE"
         try:
             await _called(self.sockets, socket_event(scope, kind, id, self._clock, text))
@@ -135,7 +134,7 @@ class Gateway:
                 await self._open[id]({"type": "websocket.send", "text": FAILURE})
 
     async def _manage(self, scope: Scope, body: bytes, send: Any) -> None:
-        """A function posts to a connection, or ends it."""
+        """Post a function's message to a connection, or close the connection for it."""
         id = scope["raw_path"].decode().removeprefix(CONNECTIONS)
         connection = self._open.get(id)
         if connection is None:

@@ -1,6 +1,6 @@
-"""The events with which API Gateway and SQS call functions, made of real requests, by AWS's developer guides.
+"""Makes the events with which API Gateway and SQS call functions from real requests, by AWS's developer guides.
 
-HTTP APIs: payload format 2.0. The path is unescaped, and cut at an escaped question mark, as a real HTTP API does it.
+HTTP APIs have payload format 2.0. As in a real HTTP API, the path is unescaped, and cut at an escaped question mark.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ Headers = Sequence[tuple[bytes, bytes]]
 
 
 def http_event(scope: Mapping[str, Any], body: bytes, clock: Clock) -> dict[str, Any]:
-    """The event of one HTTP request, from what ASGI says of it."""
+    """Return the event of an HTTP request with this ASGI scope."""
     headers = _joined(scope["headers"])
     cookies = headers.pop("cookie", "")
     path = unquote(scope["raw_path"].decode()).partition("?")[0]
@@ -61,7 +61,7 @@ def http_event(scope: Mapping[str, Any], body: bytes, clock: Clock) -> dict[str,
 def socket_event(
     scope: Mapping[str, Any], kind: str, connection: str, clock: Clock, body: str | None = None
 ) -> dict[str, Any]:
-    """The event of a WebSocket: ``kind`` is CONNECT, MESSAGE or DISCONNECT."""
+    """Return the event of a WebSocket. ``kind`` is CONNECT, MESSAGE or DISCONNECT."""
     now_ms = clock.wall_ms()
     context = {
         **_common(scope, clock),
@@ -89,7 +89,7 @@ def socket_event(
 
 
 def queue_event(messages: Sequence[Mapping[str, Any]], queue: str) -> dict[str, Any]:
-    """The event of a batch, from what SQS answered to a receive."""
+    """Return the event of a batch with these messages of an SQS response."""
     return {"Records": [_record(message, queue) for message in messages]}
 
 
@@ -132,7 +132,7 @@ def _joined(headers: Headers) -> dict[str, str]:
 
 
 def _together(pairs: Sequence[tuple[str, str]]) -> dict[str, str]:
-    """What comes several times, with commas between."""
+    """Join the values of each repeated name with commas."""
     joined: dict[str, str] = {}
     for name, value in pairs:
         joined[name] = f"{joined[name]},{value}" if name in joined else value

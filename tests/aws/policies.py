@@ -1,6 +1,6 @@
-"""Roles on this machine: a way to an emulator that lets pass what a role's statements allow, and refuses the rest.
+"""Roles on this machine: a proxy to an emulator that passes the requests that a role's statements allow.
 
-It reads requests as IAM does, as far as ours go: the action of each, the resource, and DynamoDB's leading keys.
+Like IAM it reads the action and resource of each request, and DynamoDB's leading keys. It knows only our requests.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ class Asked(msgspec.Struct, frozen=True):
 
 
 class Role:
-    """A way to the services at ``url`` for who has these statements. ``asked`` and ``denied`` say what came through."""
+    """A proxy to the services at ``url`` for a role with these statements. It records what was asked and denied."""
 
     def __init__(self, url: str, statements: Sequence[Mapping[str, Any]]) -> None:
         self.asked: set[Asked] = set()
@@ -67,15 +67,15 @@ class Role:
 
     @property
     def actions(self) -> set[str]:
-        """What was asked for, however often."""
+        """The set of actions that were asked for."""
         return {one.action for one in self.asked}
 
     def allows(self, asked: Asked) -> bool:
-        """Whether a statement lets it pass."""
+        """Return whether a statement allows it."""
         return any(_matches(statement, asked) for statement in self.statements)
 
     def take(self, needed: Sequence[Asked]) -> bool:
-        """Note what a request needs; whether it may pass."""
+        """Record what a request needs, and return whether the role allows all of it."""
         refused = {one for one in needed if not self.allows(one)}
         self.asked |= set(needed)
         self.denied |= refused
@@ -97,13 +97,13 @@ def _any(patterns: str | Sequence[str], text: str) -> bool:
 
 
 class _Way(BaseHTTPRequestHandler):
-    """One connection."""
+    """A connection to the proxy."""
 
     role_of: Role
     protocol_version = "HTTP/1.1"
 
     def do(self) -> None:
-        """Pass a request on, or refuse it in the words of its service."""
+        """Forward a request, or refuse it with AWS's error for a denied access."""
         body = self.rfile.read(int(self.headers.get("content-length", "0")))
         needed = list(needs(self.command, self.path, self.headers, body))
         if not self.role_of.take(needed):
@@ -136,7 +136,7 @@ class _Way(BaseHTTPRequestHandler):
 
 
 def needs(method: str, path: str, headers: Mapping[str, str], body: bytes) -> Iterator[Asked]:
-    """What a request must be allowed to do; nothing that is known for one of another service."""
+    """Yield the permissions that a request needs. A request that no other service explains counts as one to S3."""
     service, _, operation = headers.get("x-amz-target", "").partition(".")
     if service.startswith("DynamoDB"):
         yield from _table_needs(operation, json.loads(body))

@@ -1,4 +1,4 @@
-"""The template of `deploy/aws`, read, and deployed to an emulator: a stack whose parts a test can look at and call."""
+"""Reads the template of `deploy/aws`, and deploys it to an emulator as a stack that tests can inspect and call."""
 
 from __future__ import annotations
 
@@ -37,32 +37,32 @@ app = Application(authenticate=StaticTokens({{token: Principal(id=name) for name
 
 
 def resources(kind: str) -> dict[str, Any]:
-    """The properties of all resources of a type, by their names in the template."""
+    """Return the properties of all resources of a type, by their names in the template."""
     found = cfn_yaml.load(str(TEMPLATE))["Resources"]
     return {name: one["Properties"] for name, one in found.items() if one["Type"] == kind}
 
 
 def parameters() -> dict[str, Any]:
-    """The parameters of the template, by name."""
+    """Return the parameters of the template, by name."""
     return dict(cfn_yaml.load(str(TEMPLATE))["Parameters"])
 
 
 class Stack:
-    """A stack that stands on an emulator."""
+    """A stack on an emulator."""
 
     def __init__(self, emulator: Emulator) -> None:
         self.url = emulator.url
         self.variables = aws_environment(emulator, emulator)
-        """What leads programs on this machine to the services of the stack."""
+        """The environment variables with which programs on this machine reach the stack's services."""
 
     def client(self, service: str) -> Any:
-        """A client of one of its services."""
+        """Return a boto3 client of one of its services."""
         return boto3.client(
             service, endpoint_url=self.url, region_name="us-east-1", aws_access_key_id=KEY, aws_secret_access_key=SECRET
         )
 
     def create(self, **parameters: str) -> None:
-        """Deploy the template, with code that holds the package and an application, and wait until it stands."""
+        """Deploy the template with the package and an application, and wait until the stack is complete."""
         given = {"CodeBucket": "code", "CodeKey": "code.zip", "Application": "deployed_app:app", **parameters}
         self.client("s3").create_bucket(Bucket="code")
         self.client("s3").put_object(Bucket="code", Key="code.zip", Body=_zip())
@@ -76,40 +76,40 @@ class Stack:
         formation.get_waiter("stack_create_complete").wait(StackName=STACK, WaiterConfig={"Delay": 1})
 
     def physical(self, name: str) -> str:
-        """The id of a resource, by its name in the template."""
+        """Return the physical id of a resource, by its name in the template."""
         told = self.client("cloudformation").describe_stack_resource(StackName=STACK, LogicalResourceId=name)
         return str(told["StackResourceDetail"]["PhysicalResourceId"])
 
     def output(self, name: str) -> str:
-        """An output of the stack."""
+        """Return an output of the stack."""
         (stack,) = self.client("cloudformation").describe_stacks(StackName=STACK)["Stacks"]
         return str({one["OutputKey"]: one["OutputValue"] for one in stack["Outputs"]}[name])
 
     def stage_url(self, api: str, stage: str) -> str:
-        """An API's stage on the emulator, which Amazon's own names do not lead to."""
+        """Return the URL of an API's stage on the emulator. Amazon's own host names do not lead there."""
         return f"{self.url}/_aws/execute-api/{self.physical(api)}/{stage}"
 
     def environment(self, function: str) -> dict[str, str]:
-        """The variables of a function, as the template told them."""
+        """Return the environment variables of a deployed function."""
         told = self.client("lambda").get_function_configuration(FunctionName=self.physical(function))
         return dict(told["Environment"]["Variables"])
 
     def configure(self, function: str, **environment: str) -> None:
-        """Change variables of a function: endpoints on this machine."""
+        """Change environment variables of a function, such as endpoints."""
         variables = {**self.environment(function), **environment}
         self.client("lambda").update_function_configuration(
             FunctionName=self.physical(function), Environment={"Variables": variables}
         )
 
     def invoke(self, function: str, event: Mapping[str, Any]) -> Any:
-        """What a function answers. Raises AssertionError where it fails."""
+        """Call a function and return its result. Raises AssertionError if it fails."""
         answer = self.client("lambda").invoke(FunctionName=self.physical(function), Payload=json.dumps(event).encode())
         payload = json.loads(answer["Payload"].read())
         assert "FunctionError" not in answer, payload
         return payload
 
     def source(self) -> EventSource:
-        """The event source that was deployed. The emulator's own leaves the groups out of its events: it is ended."""
+        """Return an event source as deployed. It replaces the emulator's own, whose events lack the message groups."""
         (mapping,) = self.client("lambda").list_event_source_mappings()["EventSourceMappings"]
         self.client("lambda").update_event_source_mapping(UUID=mapping["UUID"], Enabled=False)
         assert mapping["FunctionResponseTypes"] == ["ReportBatchItemFailures"]
@@ -117,11 +117,11 @@ class Stack:
         return EventSource(self.client("sqs"), self.queue_url(), call, batch_size=mapping["BatchSize"])
 
     def queue_url(self) -> str:
-        """The queue's URL."""
+        """Return the queue's URL."""
         return str(self.client("sqs").get_queue_url(QueueName=f"{STACK}.fifo")["QueueUrl"])
 
     def policy(self, function: str) -> list[dict[str, Any]]:
-        """The statements of a function's role, as they were deployed."""
+        """Return the statements of a function's role, as deployed."""
         role = self.physical(f"{function}Role")
         iam = self.client("iam")
         (name,) = iam.list_role_policies(RoleName=role)["PolicyNames"]
@@ -131,7 +131,7 @@ class Stack:
 
 @contextmanager
 def deployed_stack(folder: Path, **parameters: str) -> Iterator[Stack]:
-    """The template on an emulator of its own, which runs the functions too, by this interpreter."""
+    """Deploy the template to a new emulator, which also runs the functions, with this Python interpreter."""
 
     def command(ports: Sequence[int]) -> Command:
         path = os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]])
@@ -145,7 +145,7 @@ def deployed_stack(folder: Path, **parameters: str) -> Iterator[Stack]:
 
 
 def _zip() -> bytes:
-    """The package as `deploy/aws/build` packs it, without the libraries, which the interpreter has."""
+    """Return the package as `deploy/aws/build` packs it, but without the libraries, which the interpreter has."""
     written = io.BytesIO()
     with zipfile.ZipFile(written, "w") as archive:
         for path in (ROOT / "src").rglob("*"):

@@ -1,4 +1,4 @@
-"""Requests as API Gateway's HTTP APIs tell of them, answered by the server's own application."""
+"""The server's application answers requests in the form of API Gateway's HTTP API events."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ UNPACKED: dict[str, Callable[[bytes], bytes]] = {
 
 @pytest.fixture
 def made() -> Iterator[Callable[[Container], Api]]:
-    """Makes the handler of a container, and lets go of it in the end."""
+    """A function that makes the handler of a container. The handlers are closed after the test."""
     with ExitStack() as ending:
 
         def make(held: Container) -> Api:
@@ -55,7 +55,7 @@ def api(made: Callable[[Container], Api]) -> Api:
 
 
 def request(method: str, path: str, body: bytes = b"", query: str = "", **headers: str) -> dict[str, Any]:
-    """The recorded event with another request in it."""
+    """Return the recorded event with another request in it."""
     told = event("http")
     http = {**told["requestContext"]["http"], "method": method, "path": path}
     named = {name.replace("_", "-"): value for name, value in headers.items()}

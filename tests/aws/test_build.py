@@ -1,4 +1,4 @@
-"""The functions' zip: the same bytes each time, with what functions need and nothing else. Nothing is fetched here."""
+"""The zip of the functions is reproducible and holds only what they need. These tests download nothing."""
 
 from __future__ import annotations
 

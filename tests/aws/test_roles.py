@@ -1,7 +1,7 @@
-"""What each role of the template may do: all that its function does passes, and nothing is allowed that it never does.
+"""Each role of the template allows everything that its function does, and nothing that the function never does.
 
-The functions run in the emulator where the template put them; between them and the services stands what lets pass what
-their deployed policies allow.
+The emulator runs the functions of the deployed template. Proxies between the functions and the services pass only the
+requests that the deployed policies allow.
 """
 
 from __future__ import annotations
@@ -35,18 +35,19 @@ FUNCTIONS = ("Api", "Processor", "Sockets", "Maintenance")
 LARGE = "x" * 3_000_000
 SECONDS_MAX = 20
 TABLE = f"arn:aws:dynamodb:us-east-1:000000000000:table/{STACK}"
-# Where each kind of item stands, by an example: formats/keys.md.
+# An example partition of each kind of item (formats/keys.md).
 PARTITIONS: Mapping[str, str] = {
     kind: key[0] for kind, key in json.loads(KEYS.read_text())["keys"].items() if len(key) == 2
 }
-# What Lambda itself does in a role's name: it is asked for by no code of ours.
+# Actions of Lambda itself under a function's role. Our code does not request them.
 OF_LAMBDA = {"logs:CreateLogStream", "logs:PutLogEvents", "sqs:GetQueueAttributes", "sqs:ReceiveMessage"}
-# What S3 looks at to say that a key is not there, and not that it is forbidden.
+# With this permission S3 answers "not found" for a missing key. Without it S3 answers "forbidden".
 OF_S3 = {"s3:ListBucket"}
-# What Lambda does in a role's name where a call of the function failed.
+# Actions of Lambda under a function's role after a failed call.
 OF_FAILURE = {"Maintenance": {"sqs:SendMessage"}}
-# What comes with age alone, by the services' own clocks: a document's second snapshot, after a thousand versions; a
-# snapshot and an archive made by maintenance; what was deleted, or nobody refers to, and is ten minutes old.
+# Actions that need time by the services' own clocks, or much data, and so do not occur here: a document's second
+# snapshot, after a thousand versions; a snapshot and an archive made by maintenance; and the deletion of blobs and
+# deleted logs that are ten minutes old.
 OF_AGE = {
     "Processor": {"dynamodb:ConditionCheckItem"},
     "Maintenance": {
@@ -62,7 +63,7 @@ OF_AGE = {
 
 
 class Guarded:
-    """A stack whose functions reach the services through their roles only."""
+    """A stack whose functions reach the services only through the proxies of their roles."""
 
     def __init__(self, stack: Stack, roles: Mapping[str, Role], store: Store) -> None:
         self.stack = stack
@@ -76,19 +77,19 @@ class Guarded:
         )
 
     def ask(self, method: str, path: str, **said: Any) -> int:
-        """The status of a request that goes well."""
+        """Send a request that must succeed, and return its status."""
         answer = self.http.request(method, path, **said)
         assert answer.is_success, (method, path, answer.text)
         return answer.status_code
 
     def push(self, *mutations: dict[str, Any]) -> int:
-        """A push of one group to the plan."""
+        """Push mutations of one group to the document `plan`."""
         origin = self.store.document("acme", "plan").origin
         body = {"group": "g", "mutations": mutations, "origin": origin}
         return self.ask("POST", "/documents/plan/push", json=body)
 
     def process(self, receives: int) -> int:
-        """Take what waits in the queue through, as if it had been given out so often; how many must come again."""
+        """Process the queued messages with ``receives`` as their receive count. Return how many fail."""
         client, url = self.stack.client("sqs"), self.stack.queue_url()
         found = client.receive_message(
             QueueUrl=url,
@@ -124,7 +125,7 @@ def guarded(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Guarded]:
 
 @pytest.fixture(scope="module")
 def worked(guarded: Guarded) -> Guarded:
-    """The same once the functions have done all that they do."""
+    """The stack after its functions have done all their work."""
     use_documents(guarded)
     use_logs_and_records(guarded)
     use_sockets(guarded)
@@ -158,7 +159,7 @@ def use_logs_and_records(guarded: Guarded) -> None:
 
 
 def use_sockets(guarded: Guarded) -> None:
-    """One who comes, shows itself and goes; one who goes without a word; one whose time is over."""
+    """Use a connection that shows presence and is closed for a bad token, and others that end without a disconnect."""
     guarded.ask("POST", "/documents/plan/pull", json={"group": "g"})
     guarded.listeners.join("gone", "acme", "plan", None)
     with connect(f"ws{guarded.stack.stage_url('SocketsApi', 'live')[4:]}", subprotocols=[SUBPROTOCOL]) as socket:
@@ -170,17 +171,17 @@ def use_sockets(guarded: Guarded) -> None:
         guarded.push(mutation("c", 3, key="notes/3", value="poked"))
         assert json.loads(socket.recv(20))["type"] == "poke"
         socket.send(json.dumps({"type": "hello", "token": "no token", "document": "acme/plan"}))
-        # The emulator takes the order to hang up and does not follow it.
+        # The emulator accepts the request to close the connection but does not close it.
         role = guarded.roles["Sockets"]
         assert patiently(lambda: any("/DELETE/" in one.resource for one in role.asked))
         guarded.listeners.join("gone at last", "acme", "plan", None)
-    # Who leaves has the others told, and with that those who are gone forgotten: once, and not who comes after.
+    # A disconnect notifies the other listeners once, and so deletes those that are gone, but not later ones.
     index = guarded.store.environment.index
     assert patiently(lambda: not list(index.query(listeners_partition("acme", "plan"))))
 
 
 def use_queue(guarded: Guarded) -> None:
-    """A push small and one too large for a message, one that came again, one that nobody can read."""
+    """Queue a small push, one that is too large for a message and is delivered twice, and unreadable messages."""
     guarded.stack.source()
     guarded.listeners.join("gone as well", "acme", "plan", None)
     assert guarded.push(mutation("c", 4, key="notes/4", value="queued")) == 202
@@ -193,7 +194,7 @@ def use_queue(guarded: Guarded) -> None:
 
 
 def patiently(found: Callable[[], bool]) -> bool:
-    """Whether it is so before long."""
+    """Wait until ``found`` returns True, at most `SECONDS_MAX`. Return its last answer."""
     deadline = time.monotonic() + SECONDS_MAX
     while not found() and time.monotonic() < deadline:
         time.sleep(0.05)
@@ -224,7 +225,7 @@ def test_only_maintenance_may_delete_what_is_kept(worked: Guarded) -> None:
 
 @pytest.mark.parametrize("name", FUNCTIONS)
 def test_of_all_kinds_of_items_only_maintenance_may_delete_more_than_marks(name: str, worked: Guarded) -> None:
-    """Of those in the keys' golden file; who listens and attempt records of messages are not in it."""
+    """This covers the kinds in the golden file of keys. Listeners and attempt records are not in it."""
     role = worked.roles[name]
     may = {
         kind for kind, partition in PARTITIONS.items() if role.allows(Asked("dynamodb:DeleteItem", TABLE, partition))
@@ -245,13 +246,13 @@ def test_a_role_may_delete_items_nowhere_but_where_its_function_does(name: str, 
 
 
 def patterns(role: Role) -> set[str]:
-    """The patterns of the partitions where a role may delete; none for one who may everywhere."""
+    """Return the patterns of the partitions where a role may delete; none for a role that may delete everywhere."""
     conditions = (one.get("Condition") for one in role.statements if "dynamodb:DeleteItem" in one["Action"])
     return {pattern for one in conditions if one for pattern in one["ForAllValues:StringLike"][LEADING_KEYS]}
 
 
 def allowed(role: Role) -> set[str]:
-    """The actions that a role's statements name; none with a star."""
+    """Return the actions in a role's statements. None may contain a star."""
     found = set()
     for statement in role.statements:
         actions = statement["Action"]

@@ -1,4 +1,4 @@
-"""Connections as API Gateway's WebSocket APIs tell of them: who is let in, what they listen to, who shows what."""
+"""Connections in the form of API Gateway's WebSocket events: authentication, listening to documents, and presence."""
 
 from __future__ import annotations
 

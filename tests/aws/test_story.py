@@ -1,4 +1,4 @@
-"""The story of clients that agree, through real event shapes: duplicates, partial failures and time-outs come in."""
+"""Clients converge although functions fail: events are duplicated, fail in part, or time out."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ LARGE_BYTES = 15 * 1024 * 1024
 
 @contextmanager
 def session_through(deployed: Deployed, folder: Path, clients: int, seed: int) -> Iterator[Session]:
-    """Clients of a new document behind the gateway."""
+    """Run clients of a new document behind the gateway."""
     deployed.store.create(ORGANISATION, "plan")
     ways = [ThroughGateway(deployed, "plan", random.Random(seed + who)) for who in range(clients)]
     try:
@@ -61,7 +61,7 @@ def test_clients_behind_the_queue_and_functions_that_fail_end_in_agreement(
 
 
 def ordinary(chance: random.Random, rows: int) -> list[dict[str, Any]]:
-    """Rows as applications have them, about 130 bytes each."""
+    """Return rows like those of an application, about 130 bytes each."""
     words = ["".join(chance.choices(ascii_lowercase, k=chance.randint(2, 10))) for _ in range(3000)]
     return [
         {

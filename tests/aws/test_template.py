@@ -1,4 +1,4 @@
-"""The template: no linter objects to it, it is wired as the code relies on, and a stack of it serves clients."""
+"""The template passes the linter, has the wiring that the code needs, and deploys as a stack that serves clients."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def test_the_queues_of_pushes_are_fifo() -> None:
 
 
 def test_a_processor_that_never_starts_loses_no_push() -> None:
-    """The code itself moves a message aside that it was given too often; long after that the queue does."""
+    """The processor itself moves a message aside that it received too often. The queue does so only much later."""
     queues = resources("AWS::SQS::Queue")
     redrive = queues["Queue"]["RedrivePolicy"]
     assert redrive["deadLetterTargetArn"] == {"Fn::GetAtt": ["Undelivered", "Arn"]}
@@ -97,7 +97,7 @@ def test_the_table_is_paid_by_request_and_can_be_put_back_to_any_moment() -> Non
 
 
 def test_blobs_are_there_for_as_long_as_the_table_can_be_put_back() -> None:
-    """Versions that were replaced, and copies of what a collection deleted; maintenance is told to make these."""
+    """The bucket keeps replaced versions, and copies of deleted blobs, which maintenance is configured to make."""
     [table], [bucket] = resources("AWS::DynamoDB::Table").values(), resources("AWS::S3::Bucket").values()
     reach = table["PointInTimeRecoverySpecification"]["RecoveryPeriodInDays"]
     rests, freed = bucket["LifecycleConfiguration"]["Rules"]
@@ -143,14 +143,14 @@ def test_whatever_fails_has_an_alarm() -> None:
 
 
 def watched_by(alarm: dict[str, Any]) -> str:
-    """The resource that an alarm watches."""
+    """Return the name of the resource that an alarm watches."""
     value = alarm["Dimensions"][0]["Value"]
     return str(value["Ref"] if "Ref" in value else value["Fn::GetAtt"][0])
 
 
 @pytest.fixture(scope="module", params=["", "all"])
 def stack(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stack]:
-    """A stack that applies pushes at once, and one that queues them; only the endpoints are this machine's."""
+    """A stack that applies pushes at once, then one that queues them. Only the WebSocket API's endpoint is changed."""
     with deployed_stack(tmp_path_factory.mktemp("stack"), Queued=request.param) as stack:
         for name in ("Api", "Processor", "Sockets"):
             stack.configure(name, STRATALOG_SOCKETS=stack.stage_url("SocketsApi", "live"))

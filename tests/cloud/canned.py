@@ -1,4 +1,4 @@
-"""An endpoint that answers from a list: for what no emulator does, and to see every request."""
+"""An endpoint with canned replies. It gives errors that no emulator gives, and records each request."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ HOST = "dynamodb.eu-west-1.amazonaws.com"
 
 
 class CannedEndpoint:
-    """Answers with ``replies`` in turn, an exception by raising it; the last one is repeated."""
+    """Gives ``replies`` one by one, and then repeats the last. A reply that is an exception is raised."""
 
     host = HOST
 
@@ -36,44 +36,44 @@ class CannedEndpoint:
         return reply
 
     def close(self) -> None:
-        """Nothing to let go of."""
+        """Do nothing: there is no connection."""
 
 
 def canned_client(*replies: Reply | Exception, clock: ManualClock | None = None) -> tuple[DynamoClient, CannedEndpoint]:
-    """A client whose service answers with ``replies``, on a clock that moves only when something sleeps."""
+    """Return a client whose service gives ``replies``, and its endpoint. The default clock moves only during sleeps."""
     endpoint = CannedEndpoint(replies)
     return DynamoClient(endpoint, "eu-west-1", GivenCredentials, clock or ManualClock()), endpoint
 
 
 def canned_index(*replies: Reply | Exception, clock: ManualClock | None = None) -> tuple[DynamoIndex, CannedEndpoint]:
-    """The same with an index on it."""
+    """Return an index on such a client, and its endpoint."""
     client, endpoint = canned_client(*replies, clock=clock)
     return DynamoIndex(client, "table"), endpoint
 
 
 def done(value: Any = None) -> Reply:
-    """What DynamoDB says when all went well."""
+    """Return DynamoDB's reply to a request that succeeded."""
     return _reply(200, msgspec.json.encode(value if value is not None else {}))
 
 
 def refused(code: str, *, status: int = 400, **more: Any) -> Reply:
-    """What it says when not."""
+    """Return DynamoDB's reply to a request that failed with ``code``."""
     return _reply(status, msgspec.json.encode({"__type": f"com.amazonaws.dynamodb.v20120810#{code}", **more}))
 
 
 def cancelled(*reasons: Any) -> Reply:
-    """A transaction that was cancelled: a code for each write, or a code with the item that stands there."""
+    """Return the reply to a cancelled transaction. A reason of a write is a code, or a code with the stored item."""
     told = [reason if isinstance(reason, dict) else {"Code": reason} for reason in reasons]
     return refused("TransactionCanceledException", CancellationReasons=told, Message="Transaction cancelled")
 
 
 def damaged(reply: Reply) -> Reply:
-    """The same with a bit of its body turned over, which only its checksum tells."""
+    """Return the reply with one bit of its body flipped. Only the checksum shows the damage."""
     return Reply(reply.status, reply.headers, bytes([reply.body[0] ^ 1]) + reply.body[1:])
 
 
 def truncated(reply: Reply) -> Reply:
-    """The same without its end, and no checksum."""
+    """Return the reply without the end of its body and without a checksum."""
     return Reply(reply.status, {}, reply.body[:-3])
 
 

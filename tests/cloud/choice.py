@@ -1,7 +1,7 @@
-"""What the tests run on: emulators, or the services of an account where its owner has said so.
+"""Chooses the services that the tests run on: emulators, or an AWS account if the environment names one.
 
-`STRATALOG_DYNAMODB_LOCAL=FOLDER` names the user's own copy of DynamoDB Local, in place of ministack's DynamoDB.
-`STRATALOG_TEST_AWS=PREFIX` runs on the account that AWS's own variables lead to: `make test-aws PREFIX=…`.
+With `STRATALOG_DYNAMODB_LOCAL=FOLDER` the tests use the copy of DynamoDB Local in that folder and not ministack's
+DynamoDB. With `STRATALOG_TEST_AWS=PREFIX` they run in the account of AWS's own variables: `make test-aws PREFIX=…`.
 """
 
 from __future__ import annotations
@@ -21,12 +21,12 @@ __all__ = ["ACCOUNT", "LOCAL", "account_prefix", "chosen_dynamo", "remove_bucket
 
 LOCAL = "STRATALOG_DYNAMODB_LOCAL"
 ACCOUNT = "STRATALOG_TEST_AWS"
-# Short enough for all names that are made of it.
+# Each resource name contains the prefix, so this length keeps the names within the limits of all services.
 PREFIX = re.compile(r"[a-z0-9][a-z0-9-]{2,30}")
 
 
 def account_prefix(environment: Mapping[str, str]) -> str:
-    """What the names of all that is made in an account begin with; empty to run on emulators."""
+    """Return the prefix of the names of all resources that the tests create in an account; empty for emulators."""
     prefix = environment.get(ACCOUNT, "")
     if prefix and not PREFIX.fullmatch(prefix):
         raise ValueError(f"{ACCOUNT} must be 3 to 31 lower-case letters, digits and hyphens, not {prefix!r}")
@@ -37,7 +37,7 @@ def account_prefix(environment: Mapping[str, str]) -> str:
 
 @contextmanager
 def chosen_dynamo(environment: Mapping[str, str], other: Emulator, folder: Path) -> Iterator[Emulator]:
-    """The DynamoDB that the environment names, or the ``other``."""
+    """Run DynamoDB Local if the environment names a copy of it. Otherwise yield ``other``."""
     home = environment.get(LOCAL)
     if not home:
         yield other
@@ -52,7 +52,7 @@ def remove_table(name: str) -> None:
 
 
 def remove_bucket(name: str) -> None:
-    """The bucket and every version in it."""
+    """Delete the bucket and every object version in it."""
     with suppress_missing("NoSuchBucket"):
         bucket = boto3.resource("s3").Bucket(name)
         bucket.object_versions.delete()

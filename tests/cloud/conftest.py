@@ -1,4 +1,4 @@
-"""A store on AWS: on the shared emulators, or on an account of the user's."""
+"""The fixture for a store on AWS: on the shared emulators, or in the user's account."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ numbers = itertools.count()
 
 @pytest.fixture
 def aws_store(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
-    """The URL of a store that nobody has made yet; the environment leads to the emulators, as it would to AWS."""
+    """The URL of a store that does not exist yet. The environment leads to the emulators, or to the user's account."""
     prefix = account_prefix(os.environ)
     if prefix:
         name = f"{prefix}-{new_id(SystemClock())}"

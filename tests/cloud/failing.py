@@ -1,4 +1,4 @@
-"""A service over HTTP that answers from a list: for what no emulator does, and to see every request."""
+"""An HTTP service with canned replies. It gives errors that no emulator gives, and records each request."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ __all__ = ["Failing", "Reply", "Request", "failing"]
 
 
 class Reply(msgspec.Struct, frozen=True, kw_only=True):
-    """One answer; with ``lost`` the connection ends without it, with ``seconds`` it is late."""
+    """One reply. With ``lost`` the service closes the connection without it; ``seconds`` delays it."""
 
     status: int = 200
     headers: dict[str, str] = {}
@@ -25,7 +25,7 @@ class Reply(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Request(msgspec.Struct, frozen=True):
-    """What was asked."""
+    """One request that the service received."""
 
     method: str
     path: str
@@ -37,9 +37,9 @@ Answer = Reply | Callable[[bytes], Reply]
 
 
 class Failing:
-    """A running service: it answers with ``replies`` in turn, and again and again with the last.
+    """A running service. It gives one of ``replies`` to each request, in order, and then repeats the last.
 
-    A reply may be made from the body of the request.
+    A reply may be a function of the request's body.
     """
 
     def __init__(self, url: str, replies: list[Answer]) -> None:
@@ -57,7 +57,7 @@ class Failing:
 
 @contextmanager
 def failing(replies: Sequence[Answer]) -> Iterator[Failing]:
-    """Such a service on loopback, until the block is left."""
+    """Run such a service on loopback for the duration of the block."""
 
     class Handler(BaseHTTPRequestHandler):
         protocol_version = "HTTP/1.1"
@@ -78,7 +78,7 @@ def failing(replies: Sequence[Answer]) -> Iterator[Failing]:
                 self.wfile.write(reply.body)
 
         def log_message(self, *_: object) -> None:
-            """Nothing is printed."""
+            """Print nothing."""
 
     for method in ("DELETE", "GET", "HEAD", "POST", "PUT"):
         setattr(Handler, f"do_{method}", Handler.answer)

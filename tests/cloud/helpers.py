@@ -1,4 +1,4 @@
-"""What the tests of cloud backends share: stores on the emulators."""
+"""Helpers that the tests of the cloud backends share: indexes on the emulators, and a check of billed requests."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ numbers = itertools.count()
 
 
 class GivenCredentials(msgspec.Struct, frozen=True):
-    """Credentials an emulator takes."""
+    """Credentials that an emulator accepts."""
 
     access_key: str = "test"
     secret_key: str = "testsecret"
@@ -27,12 +27,12 @@ class GivenCredentials(msgspec.Struct, frozen=True):
 
 
 def dynamo_client(emulator: Emulator) -> DynamoClient:
-    """A client of the emulator."""
+    """Return a DynamoDB client of the emulator."""
     return DynamoClient(Endpoint(emulator.url), "us-east-1", GivenCredentials, SystemClock())
 
 
 def account_index(prefix: str) -> DynamoIndex:
-    """An index in a table of its own, in the account that AWS's own variables lead to."""
+    """Return an index in a new table, in the account of AWS's own variables."""
     client = open_client(SystemClock())
     table = f"{prefix}-{new_id(SystemClock())}"
     create_table(client, table)
@@ -40,7 +40,7 @@ def account_index(prefix: str) -> DynamoIndex:
 
 
 def dynamo_index(emulator: Emulator) -> DynamoIndex:
-    """An index in a table of its own."""
+    """Return an index in a new table of the emulator."""
     client = dynamo_client(emulator)
     table = f"index-{next(numbers)}"
     create_table(client, table)
@@ -48,7 +48,7 @@ def dynamo_index(emulator: Emulator) -> DynamoIndex:
 
 
 def check_billed_requests(queue: SqsQueue | MeteredQueue) -> None:
-    """What a queue counts: each 64 KB of bodies is a request, and a batch of small ones one."""
+    """Check the billed requests that a queue counts: one for each 64 KB of bodies begun, so one for a small batch."""
     queue.send("g", [b"small"] * 10)
     given = queue.receive()
     queue.send("h", [bytes(150_000)])

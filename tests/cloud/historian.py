@@ -1,7 +1,7 @@
-"""One process among several on one log: it appends, reads, follows, forks, snapshots, archives, raises the floor.
+"""One of several processes on one log: it appends, reads, follows, forks, snapshots, archives and raises the floor.
 
-``python -m tests.cloud.historian TASK``. Whatever it is told it writes to a file at once, line by line, so that the
-history outlives a kill. Moments are the machine's monotonic clock, which all processes share.
+``python -m tests.cloud.historian TASK``. The process writes each result to a file at once, one line each, so that the
+history survives a kill. Times are readings of the machine's monotonic clock, which all processes share.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ LINE_FAULT_SHARE = 0.05
 
 
 class Task(msgspec.Struct, frozen=True, kw_only=True):
-    """Where the services are, what the process is called, what it draws from, and the file that ends it."""
+    """The addresses of the services, the name and seed of the process, and the file whose existence ends it."""
 
     dynamo: str
     objects: str
@@ -70,7 +70,7 @@ class Task(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Sent(msgspec.Struct, frozen=True, tag=True):
-    """An append is on its way to a log."""
+    """The process sends an append to a log."""
 
     log: str
     write_id: str
@@ -78,7 +78,7 @@ class Sent(msgspec.Struct, frozen=True, tag=True):
 
 
 class Was(msgspec.Struct, frozen=True, tag=True):
-    """What became of it."""
+    """The answer to an append."""
 
     write_id: str
     moment: int
@@ -87,7 +87,7 @@ class Was(msgspec.Struct, frozen=True, tag=True):
 
 
 class Headed(msgspec.Struct, frozen=True, tag=True):
-    """A head was asked for and told."""
+    """A read of a log's head, with the times of the request and the answer."""
 
     log: str
     sent: int
@@ -96,7 +96,7 @@ class Headed(msgspec.Struct, frozen=True, tag=True):
 
 
 class Read(msgspec.Struct, frozen=True, tag=True):
-    """Entries ``after`` + 1 and on were read; ``whole`` where they went to the end as it was told."""
+    """A read of the entries from ``after`` + 1 on. ``whole``: it went to the end of the log at that time."""
 
     log: str
     sent: int
@@ -107,8 +107,9 @@ class Read(msgspec.Struct, frozen=True, tag=True):
 
 
 class Forked(msgspec.Struct, frozen=True, tag=True):
-    """A fork was made, with these ancestors and the last version of each: its name record forgets them when its floor
-    has risen past them.
+    """A new fork, with its ancestors and the last version that it takes from each.
+
+    The fork's name record forgets the ancestors once its floor is above them.
     """
 
     log: str
@@ -116,7 +117,7 @@ class Forked(msgspec.Struct, frozen=True, tag=True):
 
 
 class Met(msgspec.Struct, frozen=True, tag=True):
-    """Something worth counting happened, or a violation was seen on the spot."""
+    """An event to count, or a violation that the process itself saw."""
 
     what: str
     violation: bool = False
@@ -126,7 +127,7 @@ Record = Sent | Was | Headed | Read | Forked | Met
 
 
 def _index_of(task: Task) -> DynamoIndex:
-    """The index at the end of a line that throttles, conflicts, loses and damages."""
+    """Return an index whose requests may be throttled, refused for a conflict, lost or damaged on the way."""
     policy = DynamoRetryPolicy(wait_seconds_first=0.001, wait_seconds_max=0.01)
     endpoint = RoughEndpoint(task.dynamo, task.seed, LINE_FAULT_SHARE)
     client = DynamoClient(endpoint, "us-east-1", GivenCredentials, SystemClock(), retry_policy=policy)
@@ -134,14 +135,14 @@ def _index_of(task: Task) -> DynamoIndex:
 
 
 def _place_of(task: Task) -> Environment:
-    """The log's ports, with the simulation's faults in front of them; a crash among these ends the process."""
+    """Return the log's ports, wrapped with the faults of the simulation. A crash among these ends the process."""
     line, clock = real_line(task.seed, WEATHER), SystemClock()
     blobs = blobs_in(VERSIONED, Emulator(task.objects, 0), task.prefix)
     return Environment(FaultyIndex(line, _index_of(task)), FaultyBlobs(line, blobs), clock, SETTINGS)
 
 
 class Historian:
-    """The process: it takes turns until the file is there that ends it."""
+    """The process: it does random operations until the file ``end`` of its task exists."""
 
     def __init__(self, task: Task) -> None:
         self._task = task
@@ -152,7 +153,7 @@ class Historian:
         self._number = 0
 
     def run(self) -> None:
-        """Raises what no error of the store explains."""
+        """Do operations until the end. Errors of the store are recorded; any other exception is raised."""
         turns: list[tuple[Callable[[Log], None], int]] = [
             (self._append, 60),
             (self._head, 10),
@@ -163,7 +164,7 @@ class Historian:
             (self._raise_floor, 2),
             (self._fork, 2),
         ]
-        # Each kind once to begin with, so that a short history meets them all.
+        # First each kind once, so that a short history has them all.
         due = self._random.sample([turn for turn, _ in turns], len(turns))
         log: Log | None = None
         while not self._end.exists():
@@ -178,7 +179,7 @@ class Historian:
                 self._tell(Met(exc.code))
 
     def _open(self) -> Log:
-        """A new handle, mostly of the log itself; at times of one of its forks."""
+        """Return a new handle: usually of the main log, sometimes of any log, forks included."""
         names = [MAIN]
         if self._random.random() < 0.2:
             names = [line.id for line in list_directory(self._place.index, ORGANISATION, LOGS)]
@@ -206,14 +207,14 @@ class Historian:
         self._tell(Headed(log.record.name, sent, time.monotonic_ns(), version))
 
     def _read(self, log: Log) -> None:
-        """From somewhere on to the end: what is read goes on without a gap and holds what its write id says."""
+        """Read from a random version to the end. The entries must have no gap and the content of their write ids."""
         head = log.head().version
         after = self._random.choice([log.floor(), self._random.randint(0, head), max(0, head - 5)])
         sent = time.monotonic_ns()
         self._note(log, sent, after, log.read(after), whole=True)
 
     def _follow(self, log: Log) -> None:
-        """A few entries behind the head as it was, as they come."""
+        """Follow the log through a few entries, from shortly before the head."""
         after = max(log.floor(), log.head().version - FOLLOWED // 2)
         sent = time.monotonic_ns()
         self._note(log, sent, after, islice(log.follow(after), FOLLOWED // 2), whole=False)
@@ -237,7 +238,7 @@ class Historian:
         raise_floor(log, log.head().version // 4)
 
     def _fork(self, log: Log) -> None:
-        """A fork somewhere behind the head, two entries of its own, and all of it read."""
+        """Fork the log at or shortly before its head, append two entries to the fork, and read all of it."""
         at = max(log.floor(), log.head().version - self._random.randint(0, 20))
         fork = fork_log(log, f"fork-{self._task.name}-{self._number}", at)
         self._tell(Forked(fork.record.name, [(parent.name, parent.version) for parent in fork.record.lineage]))

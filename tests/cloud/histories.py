@@ -1,9 +1,9 @@
-"""Histories of several processes on DynamoDB and an object store, killed now and then, held against the log they left.
+"""Runs processes on DynamoDB and an object store, kills some, and checks what they recorded against the stored log.
 
     python -m tests.cloud.histories --records 60000 --processes 8 --seed 1
 
-Judged by the checkers of the simulation. The truth is read from the index item by item, along the seals, by code that
-the log's readers do not share. A history that fails prints its seed; the order of the processes is the machine's.
+The simulation's checkers compare. The stored log is read from the index item by item, from seal to seal, by code that
+the log's own readers do not use. A failed history prints its seed; the seed does not fix the order of the processes.
 """
 
 from __future__ import annotations
@@ -45,27 +45,27 @@ SILENCE_SECONDS_MAX = 60
 
 
 class History(msgspec.Struct, frozen=True):
-    """What one process was told, in its order."""
+    """The records of one process, in order."""
 
     name: str
     records: Sequence[Record]
 
 
 class Left(msgspec.Struct, frozen=True):
-    """What a log holds in the end."""
+    """The content of a log after the run."""
 
     first: int
-    """The first version of its own."""
+    """The first version that the log has itself and not from an ancestor."""
 
     write_ids: dict[int, str]
-    """Those of its own versions."""
+    """The write ids of the log's own versions."""
 
     ancestors: Sequence[tuple[str, int]] = ()
-    """The logs before it, oldest first, each with its last version that is the fork's as well."""
+    """The logs that it was forked from, oldest first, each with the last version that the fork takes from it."""
 
 
 def run(dynamo: Emulator, objects: Emulator, *, records: int, processes: int, seed: int) -> Counter[str]:
-    """One history of so many processes, which ends after so many records; what it met. Raises Violation."""
+    """Run ``processes`` until there are ``records`` in all. Return the counts of its events. Raises Violation."""
     with closing(dynamo_index(dynamo)) as index:
         return _run(index, dynamo, objects, records=records, processes=processes, seed=seed)
 
@@ -96,7 +96,7 @@ def _run(
 
 
 def judge(histories: Sequence[History], left: dict[str, Left]) -> Counter[str]:
-    """Hold the histories against what the logs hold; what they met. Raises Violation."""
+    """Check the histories against the content of the logs. Return the counts of their events. Raises Violation."""
     left = _with_ancestors(histories, left)
     met: Counter[str] = Counter()
     appends: dict[str, list[CheckedAppend]] = defaultdict(list)
@@ -127,9 +127,9 @@ def judge(histories: Sequence[History], left: dict[str, Left]) -> Counter[str]:
 
 
 class _Crew:
-    """The processes: each that ends before the last record is followed by another, which remembers nothing.
+    """The processes of a history. A process that ends early is replaced by a new one, which starts without state.
 
-    Kills and the end come after so many records, so that a busy machine meets as much as an idle one.
+    Kills and the end come after a number of records, not a time, so that a busy machine covers as much as an idle one.
     """
 
     def __init__(self, task: Task, processes: int, records: int) -> None:
@@ -142,7 +142,7 @@ class _Crew:
         self._kills = 0
 
     def work(self) -> int:
-        """Until so many records are told; how many processes were killed. Raises where one failed."""
+        """Run until the number of records is reached. Return how many processes were killed. Raises if one failed."""
         told, told_at, kill_at = 0, time.monotonic(), self._next_kill()
         try:
             while self._running:
@@ -156,7 +156,7 @@ class _Crew:
                     kill_at = told + self._next_kill()
                 self._replace_ended()
                 if time.monotonic() > told_at + SILENCE_SECONDS_MAX:
-                    raise Violation("progress", "no process went on, or one did not come to an end", told=told)
+                    raise Violation("progress", "no process made progress, or one did not end", told=told)
         finally:
             for process in self._running:
                 process.kill()
@@ -164,7 +164,7 @@ class _Crew:
         return self._kills
 
     def _count(self) -> int:
-        """How many records there are in all the files."""
+        """Return the number of records in all files."""
         for path in Path(self._task.folder).iterdir():
             self._told[path] = path.read_bytes().count(b"\n")
         return self._told.total()
@@ -190,14 +190,14 @@ class _Crew:
 
 
 def _records(path: Path) -> Iterator[Record]:
-    """The records of a process; the last line of one that was killed may be cut."""
+    """Yield the records of a process. A kill may cut the last line, which is then left out."""
     for line in path.read_bytes().splitlines(keepends=True):
         if line.endswith(b"\n"):
             yield msgspec.json.decode(line, type=Record)  # type: ignore[arg-type]
 
 
 def _appends(history: History) -> Iterator[tuple[CheckedAppend, str]]:
-    """Its appends with their logs. One whose answer nobody lived to hear may have come true, at any time."""
+    """Yield the appends of a history with their logs. An append without a recorded answer has an unknown outcome."""
     answers = {record.write_id: record for record in history.records if isinstance(record, Was)}
     for record in history.records:
         if isinstance(record, Sent):
@@ -209,7 +209,7 @@ def _appends(history: History) -> Iterator[tuple[CheckedAppend, str]]:
 
 
 def _with_ancestors(histories: Sequence[History], left: dict[str, Left]) -> dict[str, Left]:
-    """Forks that let go of their ancestors have them again, from who made them."""
+    """Add the ancestors that a fork has forgotten, from the records of the process that made the fork."""
     forked = {
         record.log: record.ancestors
         for history in histories
@@ -223,17 +223,21 @@ def _with_ancestors(histories: Sequence[History], left: dict[str, Left]) -> dict
 
 
 def _check_read(read: Read, left: dict[str, Left]) -> None:
-    """Each entry read is the log's own or an ancestor's; whose those are that died while they forked is not known."""
+    """Check that each entry that was read is in the log or an ancestor.
+
+    The ancestors of a fork are unknown if its maker was killed before it recorded them. Then only the fork's own
+    entries are checked.
+    """
     own = left[read.log]
     known_from = 1 if own.ancestors else own.first
     whole = _whole(own, left)
     for version, write_id in enumerate(read.write_ids, read.after + 1):
         if version >= known_from and whole.get(version) != write_id:
-            raise Violation("read", "a reader saw what is not so", log=read.log, version=version, read=write_id)
+            raise Violation("read", "a reader saw a wrong entry", log=read.log, version=version, read=write_id)
 
 
 def _whole(own: Left, left: dict[str, Left]) -> dict[int, str]:
-    """All versions of a log, its ancestors' included."""
+    """Return the write ids of all versions of a log, including those from its ancestors."""
     inherited: dict[int, str] = {}
     for name, last in own.ancestors:
         inherited |= {version: id for version, id in left[name].write_ids.items() if version <= last}
@@ -241,7 +245,7 @@ def _whole(own: Left, left: dict[str, Left]) -> dict[int, str]:
 
 
 def _left(index: Index, name: NameRecord) -> Left:
-    """What the log holds, along the seals. Nothing is freed while a history lasts."""
+    """Read the content of a log, from seal to seal. Nothing is freed during a history."""
     first = segment = min(int(item.sort) for item in index.query(segments_partition(name.prefix)))
     found: dict[int, str] = {}
     while segment:
@@ -258,9 +262,9 @@ def _found(version: int, write_id: str) -> LoggedEntry:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run histories one after another; 1 where one failed."""
+    """Run histories one after another. Return 1 if one failed."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--records", type=int, default=4000, help="how many are told before a history ends")
+    parser.add_argument("--records", type=int, default=4000, help="the number of records that ends a history")
     parser.add_argument("--processes", type=int, default=6)
     parser.add_argument("--histories", type=int, default=1)
     parser.add_argument("--seed", type=int, default=1)

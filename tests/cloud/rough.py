@@ -1,4 +1,4 @@
-"""Rough ways to real services: a line to DynamoDB on which requests meet faults, and faults at ports in real time."""
+"""Faults in front of real services: an endpoint of DynamoDB that fails at random, and faulty ports in real time."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ FAULT_SHARE = 0.25
 
 
 class RoughEndpoint:
-    """An endpoint behind a line on which each request may meet a fault, as a seed decides."""
+    """An endpoint that gives a random ``share`` of the requests a fault, drawn from ``seed``."""
 
     def __init__(self, url: str, seed: int, share: float = FAULT_SHARE) -> None:
         self._endpoint = Endpoint(url)
@@ -53,7 +53,7 @@ class RoughEndpoint:
         return damaged(reply) if fault == "damaged" else reply
 
     def wait(self) -> None:
-        """Until every request that is late has arrived."""
+        """Wait until every late request has arrived."""
         for timer in self._late:
             timer.join()
 
@@ -61,7 +61,7 @@ class RoughEndpoint:
         self._endpoint.close()
 
     def _send_late(self, request: bytes) -> Reply:
-        """It has its effect when its sender has long given it up."""
+        """Send the request later, and report at once that its response was lost."""
         timer = threading.Timer(self._delays.random() * LATE_SECONDS_MAX, self._endpoint.exchange, [request])
         self._late.append(timer)
         timer.start()
@@ -75,7 +75,7 @@ class RoughEndpoint:
 
 
 class RealTime:
-    """What a line of the simulation needs of its scheduler, by the machine's own clock and in nobody's order."""
+    """Stands in for the simulation's scheduler: it waits by the machine's clock and does not order the threads."""
 
     report = None
     current = None
@@ -90,7 +90,7 @@ class RealTime:
         self._late: list[threading.Timer] = []
 
     def switch(self) -> None:
-        """Whoever is next is for the machine to say."""
+        """Do nothing: the operating system schedules the threads."""
 
     def sleep(self, duration_ms: int) -> None:
         time.sleep(duration_ms / 1000)
@@ -101,7 +101,7 @@ class RealTime:
         timer.start()
 
     def wait(self) -> None:
-        """Until everything that is late has happened."""
+        """Wait until every delayed call has run."""
         for timer in self._late:
             timer.join()
 
@@ -110,7 +110,7 @@ class RealTime:
 
 
 def real_line(seed: int, weather: Weather) -> FaultyLine:
-    """A line of this process on which the simulation's faults happen in real time; a crash is a kill -9 of itself."""
+    """Return a line with the simulation's faults in real time. A crash on it kills this process with SIGKILL."""
     scheduler: Any = RealTime(seed)
     return FaultyLine(scheduler, weather, lambda: os.kill(os.getpid(), signal.SIGKILL))
 

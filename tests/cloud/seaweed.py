@@ -1,4 +1,4 @@
-"""What tests make on the object store that runs beside them."""
+"""Clients and blobs on the object store that runs for the tests."""
 
 from __future__ import annotations
 
@@ -21,17 +21,17 @@ PLAIN = "plain"
 
 @cache
 def session() -> boto3.Session:
-    """The credentials that the emulators are started with; one session, since its first client is slow to make."""
+    """Return a session with the emulators' credentials. It is shared, since its first client takes long to create."""
     return boto3.Session(aws_access_key_id=KEY, aws_secret_access_key=SECRET, region_name="us-east-1")
 
 
 def client(emulator: Emulator) -> Any:
-    """A client of an object store."""
+    """Return an S3 client of the object store."""
     return aws_client("s3", session(), emulator.url, RequestPolicy())
 
 
 def blobs_in(bucket: str, emulator: Emulator, prefix: str = "", clock: Clock | None = None) -> ObjectBlobs:
-    """Blobs under a prefix that no other test has."""
+    """Return blobs in the bucket, under ``prefix`` or else under a new one that no other test uses."""
     prefix = prefix or new_id(SystemClock())
     return open_object_blobs(
         f"s3://{bucket}/{prefix}", clock or SystemClock(), endpoint=emulator.url, session=session()

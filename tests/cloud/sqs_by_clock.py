@@ -1,6 +1,6 @@
-"""ministack's SQS by the clock of a test: it reads the time from the file that the program is given.
+"""ministack's SQS on the clock of a test: it reads the time from a file, the program's last argument.
 
-It also takes messages of 1 MiB, as SQS does since August 2025.
+It also accepts messages of 1 MiB, as SQS does since August 2025.
 """
 
 from __future__ import annotations

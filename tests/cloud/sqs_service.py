@@ -1,4 +1,4 @@
-"""SQS for tests: an emulator in a process of its own that goes by the clock of the test, and queues on it."""
+"""SQS for tests: an emulator in its own process, which uses the clock of the test, and queues on it."""
 
 from __future__ import annotations
 
@@ -25,14 +25,14 @@ __all__ = ["Service", "ToldClock", "queue_on", "running"]
 
 
 class Service(msgspec.Struct, frozen=True):
-    """A running SQS, and the file that tells it the time."""
+    """A running SQS, and the file from which it reads the time."""
 
     client: Any
     time: Path
 
 
 class ToldClock(ManualClock):
-    """A clock that the service goes by."""
+    """A manual clock that writes its time to the file that the service reads."""
 
     def __init__(self, path: Path) -> None:
         super().__init__()
@@ -52,7 +52,7 @@ class ToldClock(ManualClock):
 
 @contextmanager
 def running(folder: Path) -> Iterator[Service]:
-    """ministack's SQS, by the clock of the test that uses it."""
+    """Run ministack's SQS. Its time is that of the test's clock."""
     time = folder / "time"
     ToldClock(time)
 
@@ -65,7 +65,7 @@ def running(folder: Path) -> Iterator[Service]:
 
 
 def queue_on(service: Service, clock: Clock, receives_max: int = 10) -> SqsQueue:
-    """A queue of its own."""
+    """Return a new queue on the service."""
     urls = create_queues(service.client, new_id(SystemClock()))
     for url in urls:
         largest = {"MaximumMessageSize": str(sqs_by_clock.MESSAGE_BYTES_MAX)}

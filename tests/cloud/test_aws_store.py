@@ -1,4 +1,4 @@
-"""A store on AWS is opened by its URL: what is missing is made or named, and everything else is the environment's."""
+"""A store on AWS is opened by its URL: missing resources are created or named; the rest comes from the environment."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ def test_several_may_make_one_store_at_once(url: str) -> None:
             with stratalog.open(url) as store:
                 store.create("acme", f"plan-{writer}").mutate("put", {"key": "notes/large", "value": "x" * 20_000})
                 store.queue.send(f"plan-{writer}", [b"hint"])
-        except Exception as exc:  # noqa: BLE001 - whatever it is, the test tells it
+        except Exception as exc:  # noqa: BLE001 - the test reports any error
             failures.append(exc)
 
     threads = [threading.Thread(target=open_and_write, args=(writer,)) for writer in range(4)]

@@ -1,4 +1,4 @@
-"""What the tests run on is chosen by who runs them, never by what happens to be there."""
+"""The user chooses the services that the tests run on; credentials alone choose nothing."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ OTHER = Emulator("http://127.0.0.1:1", 0)
 
 
 def test_without_a_word_the_emulators_are_taken(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Credentials alone are no word: whoever has some does not pay for a test run by that."""
+    """Credentials alone do not choose the account, so a user who has some pays nothing for a test run."""
     monkeypatch.setenv("AWS_ACCESS_KEY_ID", "somebody's")
     monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "own")
     assert account_prefix({}) == ""

@@ -1,4 +1,4 @@
-"""The command line on AWS: its own tests once more, and what only makes sense there."""
+"""The command line on a store on AWS: tests of `tests/cli` run again, and tests that make sense only on AWS."""
 
 from __future__ import annotations
 

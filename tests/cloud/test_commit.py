@@ -1,4 +1,4 @@
-"""DynamoDB and S3 keep the contract of commits that bring blobs: blobs are put first."""
+"""DynamoDB and S3 keep the contract of commits with blobs: the blobs are put first."""
 
 from __future__ import annotations
 

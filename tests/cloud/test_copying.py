@@ -1,4 +1,4 @@
-"""A store is moved to AWS and back, by the command that people use, and by one that is killed on the way."""
+"""The copy command moves a store to AWS and back, also if it is killed and run again."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ STEPS = 60
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
-    """A store with a past, among it an archive, a floor, forks, and a body of two parts."""
+    """A store with a history that includes an archive, a floor, forks, and a body of two parts."""
     clock = ManualClock(seed=SEED)
     with stratalog.open(tmp_path / "folder", settings=SETTINGS, clock=clock) as store:
         grow(store, Random(SEED), STEPS)
@@ -79,7 +79,7 @@ def test_a_copy_whose_process_is_killed_goes_on(tmp_path: Path, aws_store: str, 
 
 
 def kill_after(documents: int, source: str, target: str) -> None:
-    """Copy in a process that is killed once so many documents are there."""
+    """Copy in a process, and kill it once the target has ``documents`` documents."""
     command = [*COMMAND_LINE, "copy", source, target]
     with stratalog.open(target) as store, start(command) as process:
         while len(list(store.list("acme"))) < documents:

@@ -1,6 +1,6 @@
-"""What a document and a log cost in DynamoDB's units, by its published rules: opening cold, appending, rolling over.
+"""The costs of documents and logs in DynamoDB's units, by its published rules: a cold open, an append, a roll-over.
 
-On the emulator, and in memory with a meter in front.
+The tests run on the emulator, and in memory with a meter in front.
 """
 
 from __future__ import annotations
@@ -47,13 +47,13 @@ def store(index: Counted) -> Store:
 
 
 def opened_cold(store: Store) -> Store:
-    """The same store as a new process opens it: with an empty cache of chunks."""
+    """Return the same store as a new process opens it, with an empty cache of chunks."""
     shared = store.environment
     return Store(Environment(shared.index, shared.blobs, shared.clock, shared.settings), store.queue)
 
 
 def units(index: Counted, act: Callable[[], object]) -> tuple[float, float]:
-    """The read and write units that ``act`` costs."""
+    """Return the read units and write units that ``act`` uses."""
     before = index.meter.total("read units"), index.meter.total("write units")
     act()
     return index.meter.total("read units") - before[0], index.meter.total("write units") - before[1]
@@ -91,10 +91,10 @@ def test_the_first_append_of_a_process_costs_two_read_units_and_one_write_unit(i
 
 
 def test_a_roll_over_costs_7_write_units_and_1_read_unit_more_than_an_append(index: Counted, store: Store) -> None:
-    """Seal, segment, name and entry in one transaction, 2 units each: 8 in place of 1. The name is read before it.
+    """One transaction writes seal, segment, name and entry at 2 units each: 8, not 1. The name is read before it.
 
-    So a roll-over's share is 7 write units and 1 read unit over the entries of a segment: of 20 here 0.35 and 0.05; of
-    10,000, the default, 0.0007 and 0.0001.
+    These 7 write units and 1 read unit are shared by the entries of a segment. Each of 20 entries, as here, costs 0.35
+    and 0.05 more; each of 10,000, the default, 0.0007 and 0.0001.
     """
     log = store.create_log("acme", "plan")
     log.append(Event("step", 0))
@@ -103,7 +103,7 @@ def test_a_roll_over_costs_7_write_units_and_1_read_unit_more_than_an_append(ind
 
 
 def test_a_roll_over_of_a_document_looks_for_its_snapshot_as_well(index: Counted, store: Store) -> None:
-    """2 read units and 7 write units more than a commit, once the segment has its snapshot."""
+    """Once the segment has its snapshot, a roll-over costs 2 read units and 7 write units more than a commit."""
     document = store.create("acme", "budget")
     costs = []
     for n in range(21):
@@ -114,7 +114,7 @@ def test_a_roll_over_of_a_document_looks_for_its_snapshot_as_well(index: Counted
 
 
 def test_a_document_that_others_change_is_read_before_a_commit_that_would_lose(index: Counted) -> None:
-    """From the second time on: 1 read unit for the head, 1 for the tail, and no put in vain."""
+    """From the second commit on, it costs 1 read unit for the head and 1 for the tail, and wastes no put."""
     clock = ManualClock()
     store = Store(Environment(index, MemoryBlobs(clock), clock), MemoryQueue(clock))
     document = store.create("acme", "budget")

@@ -1,4 +1,4 @@
-"""DynamoDB keeps the contract of the index: the same suite as every backend."""
+"""DynamoDB keeps the contract of the index: it passes the suite that every backend passes."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ class TestDynamoIndex(IndexContract):
 
 @pytest.mark.slow
 class TestHostedTurns(TestDynamoIndex):
-    """With turns around it, as a store on AWS has it."""
+    """The index wrapped with turns, as in a store on AWS."""
 
     def make(self) -> HostedTurns:  # type: ignore[override]
         return HostedTurns(super().make(), SystemClock())
@@ -48,7 +48,7 @@ class TestHostedTurns(TestDynamoIndex):
 
 @pytest.mark.slow
 def test_a_busy_writer_stops_for_a_waiter_that_wrote_the_mark(dynamo: Emulator) -> None:
-    """The protocol's own requests against DynamoDB: a look, a mark over another one, and the reads of a stop."""
+    """The requests of turns work against DynamoDB: the reads of the mark, and the polls of a stopped writer."""
     index, clock = dynamo_index(dynamo), SystemClock()
     turns = HostedTurns(index, clock)
     log = create_log(Environment(turns, MemoryBlobs(clock), clock), "acme", "plan")

@@ -1,4 +1,4 @@
-"""Connections: kept, dropped, lost at every point of an answer, and never used for a second request by mistake."""
+"""HTTP connections: reused, closed, or lost at any point of a response. An unusable one gets no second request."""
 
 from __future__ import annotations
 
@@ -162,7 +162,7 @@ def test_an_endpoint_is_http(url: str) -> None:
 
 
 class Server:
-    """Answers every request on loopback by its turn: with bytes, or with None by silence."""
+    """A server on loopback. ``answer`` gives the bytes of the n-th response, or None for no response."""
 
     def __init__(self, answer: Callable[[int], bytes | None], hangs_up: bool, tls: Path | None) -> None:
         self.connections = 0
@@ -217,7 +217,7 @@ def served(
     answer_seconds: float = 5,
     tls: Path | None = None,
 ) -> Iterator[tuple[Endpoint, Server]]:
-    """A server and an endpoint that leads to it."""
+    """Run a server, and yield it with an endpoint that connects to it."""
     server = Server(answer, hangs_up, tls)
     endpoint = Endpoint(f"{'https' if tls else 'http'}://127.0.0.1:{server.port}", answer_seconds=answer_seconds)
     try:
@@ -228,7 +228,7 @@ def served(
 
 
 def certify(folder: Path) -> Path:
-    """A key and a certificate for loopback, signed by itself."""
+    """Create a key and a self-signed certificate for loopback."""
     key = ec.generate_private_key(ec.SECP256R1())
     name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "loopback")])
     now = datetime.now(UTC)

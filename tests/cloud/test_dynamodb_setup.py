@@ -1,4 +1,4 @@
-"""A table is made, waited for and recognised, and credentials are asked for as long as there may be some."""
+"""Creating a table, waiting for it and recognising an existing one; and waiting for credentials."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Every request carries the signature that AWS's own library would give it."""
+"""Each request has the same signature that AWS's own library gives it."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def test_a_session_s_token_is_sent_where_there_is_one(token: str | None) -> None
 
 
 def botocore_s(body: bytes, seconds: int, credentials: Credentials, headers: dict[str, str]) -> str:
-    """What botocore signs the same request with."""
+    """Return botocore's signature of the same request."""
     kept = {name: headers[name] for name in ("content-type", "x-amz-target")}
     request = AWSRequest("POST", f"https://{HOST}/", headers=kept, data=body)
     at = datetime.fromtimestamp(seconds, UTC)
@@ -62,6 +62,6 @@ def botocore_s(body: bytes, seconds: int, credentials: Credentials, headers: dic
 
 
 def headers_of(request: bytes) -> dict[str, str]:
-    """The headers of a request as it goes over the wire."""
+    """Return the headers of a serialised request."""
     lines = request.partition(b"\r\n\r\n")[0].decode("latin-1").split("\r\n")[1:]
     return dict(line.split(":", 1) for line in lines)

@@ -1,4 +1,4 @@
-"""A whole store on DynamoDB: documents, forks and records as on one machine, many writers, and what it costs."""
+"""A store on DynamoDB: documents, forks and records work as on one machine, with many writers, and its costs."""
 
 from __future__ import annotations
 
@@ -86,7 +86,7 @@ def test_a_deleted_document_gives_its_name_back(index: DynamoIndex) -> None:
 
 
 def test_many_writers_of_one_log_lose_nothing_and_leave_no_gap(index: DynamoIndex) -> None:
-    """Each has a store of its own, so that only the index stands between them; segments roll over meanwhile."""
+    """Each writer has its own store, so that they share only the index. Segments roll over during the test."""
     log = store_on(index).create_log("acme", "plan")
     told: list[tuple[int, str]] = []
 
@@ -132,7 +132,9 @@ def test_a_warm_commit_costs_one_write_unit_and_no_read(index: DynamoIndex) -> N
 
 @pytest.mark.parametrize(("size", "units"), [(0, 1), (1017, 1), (1018, 2), (5000, 5), (409_593, 400)])
 def test_a_write_counts_each_kb_begun_with_names_and_keys(index: DynamoIndex, size: int, units: int) -> None:
-    """Also where the emulator says one unit whatever the size. Beside the bytes, `P`, p, `S`, sss and `b` are seven."""
+    """The meter counts so although the emulator reports one unit for any size. The item has 7 bytes besides the value:
+    `P`, p, `S`, sss and `b`.
+    """
     index.commit([Put(Item("p", "sss", {"b": bytes(size)}), Absent())])
     assert index.meter.total("write units") == units
 

@@ -1,4 +1,4 @@
-"""The emulators start, answer, and are gone afterwards."""
+"""The emulators start, answer, and end with their tests."""
 
 from __future__ import annotations
 
@@ -124,7 +124,7 @@ def test_dynamodb_local_is_the_users_own_copy(tmp_path: Path) -> None:
 def test_dynamodb_local_is_ready_when_it_refuses_a_request_without_a_signature(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Amazon's copy may not be shipped, so a program that answers like it stands in for it."""
+    """The licence of DynamoDB Local does not allow shipping it, so a program with the same answers replaces it."""
     java = tmp_path / "java"
     java.write_text(f"#!{sys.executable}\n{STAND_IN}")
     java.chmod(0o755)
@@ -155,7 +155,7 @@ def test_the_object_store_listens_on_the_ports_that_were_reserved_for_it(bucket:
 
 
 def listening_ports(pid: int) -> set[int]:
-    """The TCP ports on which a process listens."""
+    """Return the TCP ports on which a process listens."""
     sockets = {os.readlink(descriptor) for descriptor in Path(f"/proc/{pid}/fd").iterdir() if descriptor.is_symlink()}
     rows = [
         line.split() for name in ("tcp", "tcp6") for line in Path(f"/proc/{pid}/net/{name}").read_text().splitlines()

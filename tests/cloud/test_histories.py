@@ -1,4 +1,4 @@
-"""Several processes on one log in DynamoDB and an object store, killed amid it; their judge would see a bug."""
+"""Several processes on one log in DynamoDB and an object store, some of them killed; and the checks of their work."""
 
 from __future__ import annotations
 
@@ -20,14 +20,17 @@ SEVERED = Left(3, {3: "p2.2"})
 def test_what_processes_are_told_fits_what_they_leave_whatever_fails_and_dies(
     aws: Emulator, bucket: Emulator, seed: int
 ) -> None:
-    """Answers are lost, requests throttled, in conflict, late; processes killed; an odd seed's log has snapshots."""
+    """Requests are throttled, conflict, arrive late or lose their answers, and processes are killed.
+
+    With an odd seed the log has a state, so its floor rises only to a snapshot.
+    """
     met = run(aws, bucket, records=RECORDS, processes=PROCESSES, seed=seed)
     for what in ("acknowledged", "entries read", "kills"):
         assert met[what] > 0, what
 
 
 def judged(*records: Record, fork: Left = FORK) -> None:
-    """Judge one process's records beside a truth: two processes wrote three entries and forked at the second."""
+    """Check the records of one process against a log to which two processes wrote three entries, and its fork at 2."""
     judge([History("p1", records)], {MAIN: PLAN, "fork": fork})
 
 

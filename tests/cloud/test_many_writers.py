@@ -1,4 +1,4 @@
-"""Sixty-four writers of one log on DynamoDB: nobody fails, nothing is lost, and what their races waste is counted."""
+"""Sixty-four writers of one log on DynamoDB: no writer fails, no entry is lost, and the wasted puts are counted."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ WRITERS = PROCESSES * THREADS
 APPENDS = 4
 COMMITS = WRITERS * APPENDS
 WASTED_MAX = 6
-"""Puts in vain for each that lands, on an emulator and a machine that may be busy: mostly between 1 and 2."""
+"""The limit of wasted puts for each commit. Usual values are 1 to 2; the machine may be busy."""
 WASTED_BEHIND_QUEUE_MAX = 0.05
 WORKERS = 2
 
@@ -66,7 +66,7 @@ def test_64_writers_in_8_processes_lose_nothing_and_none_runs_out_of_time(
 def test_behind_the_queue_64_writers_waste_less_than_one_put_in_twenty(
     aws: Emulator, dynamo: Emulator, index: DynamoIndex, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Two workers share the queue; a document is a message group, which one of them has at a time."""
+    """Two workers share the queue. A document is one message group, which one worker holds at a time."""
     clock, client = SystemClock(), aws_client("sqs", session(), aws.url, RequestPolicy())
     blobs, urls = MemoryBlobs(clock), create_queues(client, new_id(SystemClock()))
 
@@ -104,7 +104,7 @@ def test_behind_the_queue_64_writers_waste_less_than_one_put_in_twenty(
 
 
 def _together(*threads: threading.Thread, wait_for: int) -> None:
-    """Start them all, and wait for the last so many."""
+    """Start all threads, and wait for the last ``wait_for`` of them."""
     for thread in threads:
         thread.start()
     for thread in threads[-wait_for:]:

@@ -1,7 +1,8 @@
-"""The meter counts without a service what the backends count that ask one: for the same workload, the same units.
+"""A meter without a service counts the same units for a workload as the backends count with a service.
 
-The emulator tells consumed capacity, and is right for writes up to 1 KB; beyond that it says one unit whatever the
-size, does not know an overwritten or removed item's, and gives a query in one page. There the rules alone count.
+The emulator's reports of consumed capacity are right for writes up to 1 KB. For larger writes it always reports one
+unit, it ignores the size of an overwritten or deleted item, and it returns a query in one page. In these cases the
+backends' counts follow the published rules alone.
 """
 
 from __future__ import annotations
@@ -37,7 +38,7 @@ LARGE = 30_000
 @pytest.fixture
 def index(aws: Emulator) -> Iterator[DynamoIndex]:
     made = dynamo_index(aws)
-    made._client.meter = Meter()  # the table's creation is nothing that a workload does
+    made._client.meter = Meter()  # without the creation of the table, which is no part of a workload
     yield made
     made.close()
 
@@ -60,7 +61,7 @@ def test_a_random_workload_counts_the_same_units_on_both(
 def test_what_is_counted_is_what_dynamodb_says_it_consumed(
     index: DynamoIndex, metered: MeteredIndex, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Of failed conditions it says nothing, since the answer is an error."""
+    """DynamoDB reports no units for a failed condition, since its response is an error."""
     told: list[float] = []
     ask = dynamodb._reported_units
     monkeypatch.setattr(dynamodb, "_reported_units", lambda written: told.append(ask(written)) or told[-1])
@@ -71,12 +72,12 @@ def test_what_is_counted_is_what_dynamodb_says_it_consumed(
 
 
 def test_a_documents_life_counts_the_same(index: DynamoIndex, metered: MeteredIndex) -> None:
-    """Creation, commits, a rolled segment, a snapshot, a fork, an archive, a record: all that a store does."""
+    """The workload: create, commits, a roll-over, a snapshot, a fork, an archive and a record."""
     sums = []
     for one in (index, metered):
         clock = ManualClock()
         settings = LogSettings(segment_entries_target=20, snapshot_entries_interval=10)
-        # Beside commits a snapshot would be made of whatever version they have come to by then.
+        # A snapshot in the background would be of a version that depends on the timing.
         environment = Environment(one, MemoryBlobs(clock), clock, settings, background=InlineTasks())
         live(Store(environment, MemoryQueue(clock)))
         sums.append(one.meter.read())
@@ -98,7 +99,10 @@ def test_the_queue_counts_the_same_requests(sqs: Service) -> None:
 
 
 def play(index: Index, seed: int, size: int) -> list[object]:
-    """A hundred commits and as many reads. Items grow and are small where they go: see above why."""
+    """Run a hundred commits and as many reads.
+
+    Items only grow, and those that are deleted are small: the emulator miscounts other cases (see the module).
+    """
     chance = random.Random(seed)
     answers: list[object] = []
     for step in range(100):

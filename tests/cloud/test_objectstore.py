@@ -1,4 +1,4 @@
-"""Blobs on object stores: the contract on two of them, and what only a bucket with versions can show."""
+"""Blobs on object stores: the contract on two emulators, and tests that need a bucket with versions."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ KEY = f"organisation/document/{sha256(BODY).hex()}"
 
 
 def alter_object(blobs: Blobs, key: str, change: Change) -> bool:
-    """Put another object under a blob's key, as some other tool would; or delete it."""
+    """Replace the object under a blob's key, as another tool might do, or delete it."""
     assert isinstance(blobs, ObjectBlobs)
     changed = change(bytes(obstore.get(blobs._store, key).bytes()))
     if changed is None:
@@ -50,7 +50,7 @@ class TestOnSeaweed(BlobsContract):
         self.emulator = bucket
 
     def make(self, clock: Clock) -> ObjectBlobs:
-        """Age is told by the store's own clock, whatever is given."""
+        """The object store dates blobs by its own clock and not by ``clock``."""
         return blobs_in(VERSIONED, self.emulator)
 
     def alter(self, blobs: Blobs, key: str, change: Change) -> bool:
@@ -63,14 +63,14 @@ class TestOnSeaweed(BlobsContract):
         check_age(self.make(ManualClock()))
 
     def test_a_list_goes_on_after_a_key(self) -> None:
-        """Going on, it takes the folder `a` for what comes before `a-b`: no folder here begins another's name."""
+        """A resumed list of SeaweedFS puts the folder `a` before `a-b`. So here no folder's name begins another's."""
         blobs = self.make(ManualClock())
         keys = sorted(put_in(blobs, folder) for folder in ("a", "a/b", "a/c", "b"))
         for after in ["", *keys, "a", "a/", "a0", "z"]:
             assert [stat.key for stat in blobs.list("", after=after)] == [key for key in keys if key > after]
 
     def test_of_a_put_and_a_delete_at_once_no_put_is_lost(self) -> None:
-        """While it removes a key's last version it may take a new one along: here the put is done before that."""
+        """SeaweedFS, while it deletes a key's last version, may delete a new one too. So here the put comes first."""
         blobs = self.make(ManualClock())
         blobs.put(KEY, BODY)
         seen = stat_of(blobs, KEY)
@@ -95,7 +95,7 @@ class TestOnMinistack(BlobsContract):
         create_bucket(client(aws), VERSIONED)
 
     def make(self, clock: Clock) -> ObjectBlobs:
-        """Age is told by the store's own clock, whatever is given."""
+        """The object store dates blobs by its own clock and not by ``clock``."""
         return blobs_in(VERSIONED, self.emulator)
 
     def alter(self, blobs: Blobs, key: str, change: Change) -> bool:
@@ -260,7 +260,7 @@ def test_making_a_bucket_again_is_fine(bucket: Emulator) -> None:
 
 
 def test_what_is_deleted_can_be_brought_back_where_it_is_retained(bucket: Emulator) -> None:
-    """By a copy of the objects below `!freed/`, with header and bytes."""
+    """A copy of the objects below `!freed/`, with headers and bytes, restores the blobs."""
     s3 = client(bucket)
     url = f"s3://{VERSIONED}/freed"
     blobs = open_object_blobs(url, SystemClock(), endpoint=bucket.url, session=session(), retains_freed=True)
@@ -276,7 +276,7 @@ def test_what_is_deleted_can_be_brought_back_where_it_is_retained(bucket: Emulat
 
 
 def test_a_document_with_large_values_lives_on_it_and_its_garbage_goes(bucket: Emulator) -> None:
-    """A store of a process's own index and shared blobs: bodies in parts, snapshots, and collecting by versions."""
+    """The index is in memory, the blobs are on the object store: bodies in parts, snapshots, deletes by version."""
     index = MemoryIndex()
     blobs = blobs_in(VERSIONED, bucket)
     settings = LogSettings(snapshot_entries_interval=2)

@@ -1,4 +1,4 @@
-"""Pushes on their way through SQS, into DynamoDB and an object store: claims, order, poison, and dead letters."""
+"""Pushes through SQS to DynamoDB and an object store: claim checks, order, poison messages and dead letters."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def kill(draft: Draft, args: Any) -> None:
 @pytest.fixture
 def store(aws: Emulator, bucket: Emulator, sqs: Service) -> Iterator[Store]:
     clock = ToldClock(sqs.time)
-    # The blobs go by the machine's clock, which is their store's; the rest by the test's.
+    # The object store uses the machine's clock, so the blobs do too. Everything else uses the test's clock.
     environment = Environment(dynamo_index(aws), blobs_in(VERSIONED, bucket, clock=SystemClock()), clock)
     with Store(environment, queue_on(sqs, clock), Rules({**BUILT_IN_MUTATORS, "kill": kill})) as opened:
         yield opened
@@ -51,7 +51,7 @@ def put(id: int, value: str) -> Mutation:
 
 
 def work(store: Store) -> None:
-    """Workers one after the other, each started anew after it was killed, until there is nothing more to do."""
+    """Run 80 workers one after another. Each works until the queue has nothing for it, or until it is killed."""
     for _ in range(80):
         worker = Worker(store)
         try:

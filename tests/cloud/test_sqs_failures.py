@@ -1,4 +1,4 @@
-"""What becomes of messages when SQS fails: none of it can be had from an emulator, so it is canned."""
+"""Messages while SQS fails. No emulator produces these failures, so the replies are canned."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def make() -> Iterator[Make]:
 
 
 def taking(*results: str) -> Callable[[bytes], Reply]:
-    """The answer to a batch: for each message "" where it is taken, else the code with which it is not."""
+    """Return the reply to a batch. For each message, ``results`` has "" if it is accepted, else its error code."""
 
     def reply(body: bytes) -> Reply:
         ids = [entry["Id"] for entry in msgspec.json.decode(body)["Entries"]]
@@ -77,7 +77,7 @@ def taking(*results: str) -> Callable[[bytes], Reply]:
 
 
 def sent(service: Failing) -> list[list[tuple[str, str]]]:
-    """Of each batch the deduplication ids and bodies."""
+    """Return the deduplication ids and bodies of each batch that was sent."""
     batches = [msgspec.json.decode(request.body)["Entries"] for request in service.requests]
     return [[(entry["MessageDeduplicationId"], entry["MessageBody"]) for entry in batch] for batch in batches]
 
@@ -206,7 +206,7 @@ def test_a_message_that_could_not_be_moved_aside_is_moved_under_the_same_id_late
 
 
 def received(receives: int) -> Reply:
-    """The answer to a receive: one message, given out so often."""
+    """Return the reply to a receive: one message with this receive count."""
     told = {"ApproximateReceiveCount": str(receives), "MessageDeduplicationId": "id", "MessageGroupId": "g"}
     message = {"MessageId": "m", "ReceiptHandle": f"r{receives}", "Body": "Ym9keQ==", "Attributes": told}
     return answer({"Messages": [message]})

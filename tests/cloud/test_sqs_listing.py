@@ -1,4 +1,4 @@
-"""Listing dead letters on SQS, however long it takes: a service in memory whose requests take time."""
+"""A listing of dead letters on SQS that takes longer than the letters stay hidden. The service is in memory."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ REQUEST_SECONDS = 0.05
 
 
 class DeadQueue:
-    """SQS's rules for a FIFO queue with a letter in each group: the first that are visible, in their order."""
+    """A FIFO queue by SQS's rules, with one letter in each group. A receive gets the first visible ones, in order."""
 
     def __init__(self, clock: ManualClock, count: int) -> None:
         self.clock = clock
@@ -38,7 +38,7 @@ class DeadQueue:
         return {}
 
     def close(self) -> None:
-        """It holds nothing."""
+        """Do nothing: there is no connection."""
 
     def _show(self, position: int, visible_ms: int) -> dict[str, Any]:
         self.visible_ms[position] = visible_ms

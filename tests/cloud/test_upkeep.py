@@ -1,4 +1,4 @@
-"""Collecting and maintenance on DynamoDB and object stores: deletes by version, item by item, and gone on with."""
+"""Collection and maintenance on DynamoDB and object stores: deletes by version and by item, and runs that resume."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def blobs(request: pytest.FixtureRequest, aws: Emulator, bucket: Emulator) -> Ob
 
 @pytest.fixture
 def store(aws: Emulator, blobs: ObjectBlobs) -> Iterator[Store]:
-    """Its clock is moved by hand, from now on; the object store's own is not, and dates the blobs."""
+    """The store's clock starts at the present and moves by hand. The object store dates the blobs by its own clock."""
     clock = ManualClock(SystemClock().wall_ms())
     tuning = LogSettings(segment_entries_target=4, snapshot_entries_interval=3)
     with Store(
@@ -53,13 +53,13 @@ def store(aws: Emulator, blobs: ObjectBlobs) -> Iterator[Store]:
 
 
 def fill(store: Store, count: int) -> str:
-    """A document with large values, and an orphan; the orphan's key."""
+    """Create a document with large values, and an orphan. Return the orphan's key."""
     document = store.create("acme", "budget")
     for number in range(count):
         assert document.mutate("put", {"key": "notes/a", "value": f"{number} {LONG}"}).status == "applied"
     orphan = f"{document.log.record.owner}/bodies/{sha256(b'orphan').hex()}"
     store.environment.blobs.put(orphan, b"orphan")
-    store.environment.blobs.put(orphan, b"orphan")  # of two versions, both go
+    store.environment.blobs.put(orphan, b"orphan")  # a second version; a collection must delete both
     return orphan
 
 

@@ -1,7 +1,7 @@
-"""Many writers of one log in processes of their own: ``python -m tests.cloud.writers``, for tests that start several.
+"""Writers of one log in one of several processes: ``python -m tests.cloud.writers TASK``.
 
-Each thread has a store of its own, so that only the index stands between any two of them. A process says ``ready``,
-waits for a line, and then tells as JSON what its writers were told.
+Each thread has its own store; the threads of a process share an index client. A process prints ``ready``, waits for a
+line, runs its writers, and prints their report as JSON.
 """
 
 from __future__ import annotations
@@ -27,12 +27,12 @@ __all__ = ["Report", "Task", "compete"]
 
 SECONDS_MAX = 480
 # The default of 10 seconds is wall-clock time. An emulator on a busy machine answered 32 requests a second, so that the
-# 256 commits took longer than a minute. What is tested is that each writer gets its turn, not how fast the emulator is.
+# 256 commits took longer than a minute. The test checks that each writer gets its turn, not the emulator's speed.
 SETTINGS = LogSettings(append_seconds_max=SECONDS_MAX)
 
 
 class Task(msgspec.Struct, frozen=True, kw_only=True):
-    """What one process does."""
+    """The task of one process."""
 
     url: str
     table: str
@@ -42,7 +42,7 @@ class Task(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Report(msgspec.Struct, frozen=True):
-    """What its writers were told: version and write id of each append, the errors, the longest one, the units."""
+    """The results of a process: version and write id of each append, errors, the slowest append, and units used."""
 
     told: list[tuple[int, str]]
     failed: list[str]
@@ -54,7 +54,7 @@ class Report(msgspec.Struct, frozen=True):
 
 
 def compete(emulator: Emulator, table: str, *, processes: int, threads: int, appends: int) -> list[Report]:
-    """Have so many processes with so many writers each append to the log ``plan`` at once."""
+    """Start ``processes`` with ``threads`` writers each, which append to the log ``plan`` at once."""
     tasks = [
         Task(url=emulator.url, table=table, name=f"{n}", threads=threads, appends=appends) for n in range(processes)
     ]
@@ -92,7 +92,7 @@ def main() -> None:
 
 
 class _Writer(threading.Thread):
-    """One writer, which appends again as soon as it is answered."""
+    """One writer. It starts the next append as soon as it has the answer to the last."""
 
     def __init__(self, index: DynamoIndex, task: Task, name: str) -> None:
         super().__init__()

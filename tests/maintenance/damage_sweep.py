@@ -1,6 +1,6 @@
-"""Damages each stored object in each way, past the store, and looks whether a verification names it.
+"""Damages each stored object in each way, behind the store's back, and checks that an inspection names it.
 
-``python -m tests.maintenance.damage_sweep`` sweeps over everything in a full store, in memory and in a folder.
+``python -m tests.maintenance.damage_sweep`` damages everything in a full store, in memory and in a folder.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ POSITIONS = 6
 
 
 class Sweep(msgspec.Struct):
-    """What was planted, by kind and way; how often it could not be noticed; and what was missed."""
+    """The damages planted and those that cannot be noticed, both counted by kind and way, and a line for each miss."""
 
     planted: Counter[str]
     unnoticed: Counter[str]
@@ -46,15 +46,15 @@ class Sweep(msgspec.Struct):
 
 
 class Place(Protocol):
-    """Where the objects of a store lie: all of them, read and replaced past the store."""
+    """The storage of a store. It reads and replaces the stored objects without the store."""
 
     def objects(self) -> list[StoredObject]:
-        """Every object."""
+        """Return all stored objects."""
         ...
 
 
 class StoredObject(msgspec.Struct, frozen=True):
-    """One item or blob: its key, its bytes, and how to replace them; None deletes it."""
+    """One item or blob: its key, its bytes, and a function that replaces them. With None it deletes the object."""
 
     kind: str
     key: str
@@ -64,7 +64,7 @@ class StoredObject(msgspec.Struct, frozen=True):
 
 
 def inspect_all(store: stratalog.Store) -> tuple[StoredDamage, ...]:
-    """All damage of a store."""
+    """Return all damage that inspections find in a store."""
     histories = [damage for name in inspected_histories(store) for damage in inspect_history(store, name).damages]
     return (*histories, *inspect_store(store))
 
@@ -78,7 +78,7 @@ class MemoryPlace:
         self._index, self._blobs = store.environment.index, store.environment.blobs
 
     def objects(self) -> list[StoredObject]:
-        """Every object."""
+        """Return all stored objects."""
         items = [item for part in self._index._partitions.values() for item in part.items.values()]
         found = [_item_object(item, msgspec.msgpack.encode(item.attributes), self._put_item(item)) for item in items]
         return found + [_blob_object(key, body, self._put_blob(key)) for key, body in self._blobs._bodies.items()]
@@ -105,14 +105,14 @@ class MemoryPlace:
 
 
 class FolderPlace:
-    """A store in a folder: rows of its database, and files."""
+    """A store in a folder: the rows of its database, and its files."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
         self._database = apsw.Connection(str(folder / "index.sqlite"))
 
     def objects(self) -> list[StoredObject]:
-        """Every object."""
+        """Return all stored objects."""
         found = []
         for partition, sort, body in self._rows("SELECT partition, sort, body FROM items"):
             item = Item(partition, sort, msgspec.msgpack.decode(body))
@@ -169,7 +169,7 @@ def _blob_object(key: str, body: bytes, replace: Callable[[bytes | None], None])
 
 
 def sweep(store: stratalog.Store, place: Place, draw: Random, per_kind: int | None = None) -> Sweep:
-    """Damage each object in each way, one at a time; of each kind so many objects, all if None."""
+    """Damage objects in each way, one at a time: at most ``per_kind`` objects of each kind, all if it is None."""
     assert inspect_all(store) == ()
     objects = [each for each in place.objects() if _is_needed(store, each)]
     draw.shuffle(objects)
@@ -245,12 +245,16 @@ def _cannot_be_noticed(store: stratalog.Store, target: StoredObject, body: bytes
         return False
     changed = {name for name in attributes.keys() | damaged.keys() if damaged.get(name) != attributes.get(name)}
     if target.kind == "name record" and "d" in attributes:
-        return "d" not in changed  # of a deleted log only its deletion matters
+        return "d" not in changed  # only the deletion mark of a deleted log matters
     return changed <= known.keys()
 
 
 def _is_last(store: stratalog.Store, item: Item) -> bool:
-    """The newest version of a log or record: nothing in the store names the tail. Or one that an archive has too."""
+    """Return whether the store can lose the version unnoticed.
+
+    This holds for the newest version of a log or record, which nothing else in the store names, and for an entry that
+    an archive contains too.
+    """
     kind, index = item_kind(item), store.environment.index
     if kind == "record version":
         return latest_item(index, item.partition) == item
@@ -259,7 +263,7 @@ def _is_last(store: stratalog.Store, item: Item) -> bool:
     prefix, _, first = item.partition.rpartition("/")
     segment = segment_holding(index, prefix, int(first))
     if segment is not None and segment.marked_ms:
-        return True  # it waits to be freed: the archive has it
+        return True  # the entry waits to be freed; the archive contains it
     following = index.get(item.partition, number(parse_number(item.sort) + 1))
     is_named = index.get(f"{prefix}/snapshots", item.sort) is not None
     return following is None and not is_named and item.partition.endswith(f"/{_last_segment(store, prefix)}")
@@ -270,7 +274,7 @@ def _last_segment(store: stratalog.Store, prefix: str) -> int:
 
 
 def _is_unreferred(store: stratalog.Store, target: StoredObject) -> bool:
-    """Whether nothing else says that the object is there."""
+    """Return whether nothing else in the store refers to the object."""
     assert target.item is not None
     partition, sort = target.item.partition, target.item.sort
     organisation = partition.partition("/")[0]
@@ -298,7 +302,7 @@ def _record_of(store: stratalog.Store, partition: str) -> Any:
 
 
 def _is_needed(store: stratalog.Store, target: StoredObject) -> bool:
-    """Whether something that is kept refers to the object. What waits to be freed is none of it."""
+    """Return whether the store still needs the object. An object that waits to be freed is not needed."""
     if target.item is None:
         return target.key in _needed_blobs(store)
     item, index = target.item, store.environment.index
@@ -320,7 +324,7 @@ def _is_needed(store: stratalog.Store, target: StoredObject) -> bool:
 
 
 def _lives(store: stratalog.Store, partition: str) -> bool:
-    """Whether an item is of a log that was not deleted."""
+    """Return whether an item belongs to a log that is not deleted."""
     record = _record_of(store, partition)
     return record is not None and partition.startswith(f"{record.prefix}/") and not record.deleted_ms
 
@@ -344,7 +348,7 @@ def _needed_blobs(store: stratalog.Store) -> set[str]:
 
 
 def sweeps(seed: int, per_kind: int | None = None) -> Iterator[tuple[str, Sweep]]:
-    """A sweep of a store in memory, and of one in a folder."""
+    """Yield a sweep of a store in memory, and one of a store in a folder."""
     with full_store("memory:") as store:
         yield "memory", sweep(store, MemoryPlace(store), Random(seed), per_kind)
     with tempfile.TemporaryDirectory() as folder, full_store(folder) as store:
@@ -352,7 +356,7 @@ def sweeps(seed: int, per_kind: int | None = None) -> Iterator[tuple[str, Sweep]
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """Print what was planted and found. 1 where something was missed."""
+    """Print the damages planted and found. Return 1 if an inspection missed one."""
     parser = argparse.ArgumentParser(prog="python -m tests.maintenance.damage_sweep")
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--per-kind", type=int, default=None)

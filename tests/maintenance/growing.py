@@ -1,4 +1,4 @@
-"""Stores with a past: what a random walk over everything that a store can do leaves, and all that a store tells."""
+"""Stores with a random history of operations, and the answers of all queries of a store."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ LARGE = 3000
 
 
 def grow(store: stratalog.Store, chance: Random, steps: int, *, without: Step | None = None) -> None:
-    """Take so many steps; those that the store refuses have no effect."""
+    """Do ``steps`` random operations, none of kind ``without``. An operation that the store refuses has no effect."""
     for _ in range(steps):
         step = chance.choice([step for step in STEPS if step is not without])
         with suppress(StratalogError):
@@ -34,7 +34,7 @@ def grow(store: stratalog.Store, chance: Random, steps: int, *, without: Step | 
 
 
 def told(store: stratalog.Store) -> dict[str, Any]:
-    """What every public query says of everything in the store."""
+    """Return the answers of the public queries about everything in the store."""
     answers: dict[str, Any] = {}
     for organisation in store.organisations():
         for line in store.list(organisation):

@@ -1,4 +1,4 @@
-"""Checkpoints: their texts and signatures, and what is proven against them."""
+"""Checkpoints: their text, their signatures, and proofs of histories against them."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ from stratalog.ports.index import Delete, Item, Put
 from stratalog.records import chain as record_chain
 from stratalog.testing.clock import ManualClock
 
-# The example of Go's golang.org/x/mod/sumdb/note, whose form C2SP's signed notes have.
+# The example in Go's golang.org/x/mod/sumdb/note. C2SP's signed notes have the same format.
 SIGNING = "PRIVATE+KEY+PeterNeumann+c74f20a3+AYEKFALVFGyNhPJEMzD1QIDr+Y7hfZx09iUvxdXHKDFz"
 VERIFIER = "PeterNeumann+c74f20a3+ARpc2QcUPDhMQegwxbzhKqiBfsVkmqq/LDE4izWy10TW"
 TEXT = "If you think cryptography is the answer to your problem,\nthen you don't know what your problem is.\n"
@@ -70,7 +70,7 @@ def grow(store: stratalog.Store, count: int) -> None:
 
 
 def rewrite(store: stratalog.Store, history: HistoryName, version: int) -> None:
-    """Alter a version and compute every hash from there on anew, as whoever may write to the index can."""
+    """Alter a version and recompute every hash from there on, as an attacker with write access to the index can."""
     if history.kind == "record":
         _rewrite_record(store, history, version)
     else:

@@ -1,4 +1,4 @@
-"""Collecting deletes what nothing refers to, and nothing else."""
+"""A collection deletes the blobs that nothing refers to, and no others."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def keys(document: Document) -> set[str]:
 
 
 def orphan(document: Document) -> str:
-    """A blob that a writer put and whose commit never came."""
+    """Put a blob that no commit refers to, as a crashed writer leaves it. Return its key."""
     body = b"an orphan"
     key = f"{owner(document)}/bodies/{sha256(body).hex()}"
     document.log.environment.blobs.put(key, body)
@@ -155,13 +155,13 @@ def test_a_family_is_collected_once_however_many_forks_it_has() -> None:
 
 
 def stopping(after: int) -> Callable[[], bool]:
-    """A collection's time, over once it was asked so often."""
+    """Return a ``stop`` function that stops a collection after ``after`` calls."""
     asked = itertools.count()
     return lambda: next(asked) >= after
 
 
 def a_family_with_garbage() -> tuple[Document, set[str]]:
-    """A document with entries, snapshots of several chunks, a fork and orphans; and the keys of the orphans."""
+    """Return a document with snapshots of several chunks, a fork and orphans, and the keys of the orphans."""
     document = a_document()
     for number in range(60):
         put(document, f"notes/{number}", "small" * 30)
@@ -202,7 +202,7 @@ def test_a_collection_that_is_killed_is_gone_on_with() -> None:
     whole, reads.count = reads.count, 0
 
     def die() -> bool:
-        environment.clock.sleep(61)  # what is in hand is kept now and then
+        environment.clock.sleep(61)  # longer than SAVE_SECONDS, so the collection saves its progress
         if next(asked) == 160:
             raise KeyboardInterrupt
         return False
@@ -256,7 +256,7 @@ def test_a_fork_made_while_the_family_is_marked_keeps_what_its_parent_lets_go() 
     environment = document.log.environment
 
     def hand_on() -> None:
-        """While the document is read: the fork is forked, and forgets what only its own fork needs from then on."""
+        """Fork the fork while the collection reads the document. The first fork then forgets a value of the second."""
         second = first.fork("second")
         for number in range(8):
             put(second, "notes/c", number)
@@ -271,7 +271,10 @@ def test_a_fork_made_while_the_family_is_marked_keeps_what_its_parent_lets_go() 
 
 
 def test_a_value_that_moves_into_the_base_while_its_log_is_marked_stays() -> None:
-    """Where the snapshots were read first: none had the value, and then the segment that had it was forgotten."""
+    """The collection must read segments before snapshots.
+
+    Read first, no snapshot has the value yet. Then the log forgets the segment with the value, and a new base has it.
+    """
     document = a_document()
     put(document, "notes/a", LONG)
     age(document)
@@ -297,7 +300,7 @@ def with_a_full_segment() -> Document:
 
 
 def lose_the_archive(document: Document) -> None:
-    """The writer sleeps, and a collection takes the archive that nothing names."""
+    """Let time pass, and run a collection, which deletes the archive: nothing refers to it yet."""
     age(document)
     assert any("/archive/" in key for key in collect_family(document.log.environment, owner(document)).garbage)
 
@@ -307,7 +310,7 @@ def refuse(key: str, body: bytes) -> None:
 
 
 def test_an_archive_whose_writer_slept_is_put_again_before_a_mark_names_it() -> None:
-    """The writer slept once it had read the archive back, and cannot put anything once the mark is on its way."""
+    """The writer pauses after it reads the archive back. While it commits the mark, it cannot put anything."""
     document = with_a_full_segment()
     index, blobs = document.log.environment.index, document.log.environment.blobs
 
@@ -328,7 +331,7 @@ def test_an_archive_whose_writer_slept_is_put_again_before_a_mark_names_it() -> 
 
 
 def test_an_archive_that_was_collected_before_its_mark_landed_is_made_anew() -> None:
-    """The mark took long, and its writer cannot put the archive again."""
+    """The commit of the mark takes long, and then the writer cannot put the archive again."""
     document = with_a_full_segment()
     index, blobs = document.log.environment.index, document.log.environment.blobs
 
@@ -354,7 +357,7 @@ def reopened(document: Document) -> Document:
 
 
 def test_what_a_newer_base_took_over_stays_though_the_one_being_read_went() -> None:
-    """The base is forgotten and another collection takes its chunks, once the list of snapshots was read."""
+    """After this collection listed the snapshots, the base is forgotten, and another collection deletes its chunks."""
     document = a_document()
     fill_notes(document, "before")
     put(document, "notes/a", LONG)
@@ -381,7 +384,7 @@ def fill_notes(document: Document, text: str) -> None:
 
 
 def forget_all(document: Document) -> None:
-    """What is old is named by the newest snapshot alone then."""
+    """Forget and free all old versions, so that only the newest snapshot refers to old values."""
     for _ in range(4):
         put(document, "notes/z", 0)
     document.forget_below(document.version)
@@ -391,7 +394,7 @@ def forget_all(document: Document) -> None:
 
 
 def test_snapshots_are_asked_for_one_by_one() -> None:
-    """A page would leave out one that took over from the one that is being walked, which is then forgotten."""
+    """A page of several may be stale: the snapshot being walked may give way to a newer one that is not in the page."""
     document = a_document(segment_entries_target=100)
     for number in range(70):
         put(document, f"notes/{number:02}", "small" * 30)
@@ -409,7 +412,7 @@ def test_snapshots_are_asked_for_one_by_one() -> None:
 
 
 class Watched(MemoryIndex):
-    """An index over another one, whose queries are watched."""
+    """An index that passes everything to another one. Subclasses watch its queries."""
 
     def __init__(self, backend: MemoryIndex) -> None:
         self.backend = backend
@@ -421,7 +424,7 @@ class Watched(MemoryIndex):
 
 
 class Paging(Watched):
-    """Notes how many snapshots are asked for at once."""
+    """Records the limit of each query for snapshots."""
 
     def __init__(self, backend: MemoryIndex, prefix: str) -> None:
         super().__init__(backend)
@@ -435,7 +438,7 @@ class Paging(Watched):
 
 
 class Amid(Watched):
-    """Something else happens when a partition is first asked for."""
+    """Calls ``act`` just before the first query of a partition."""
 
     def __init__(self, backend: MemoryIndex, partition: str, act: Callable[[], None]) -> None:
         super().__init__(backend)
@@ -447,7 +450,7 @@ class Amid(Watched):
 
 
 class CountingReads:
-    """Blobs that count how many were read."""
+    """Blobs with a count of reads."""
 
     def __init__(self, blobs: Any) -> None:
         self.count = 0
@@ -548,7 +551,7 @@ def test_few_blobs_are_judged_at_once_and_all_in_the_end(monkeypatch: pytest.Mon
 
 @pytest.mark.parametrize("how", DAMAGES)
 def test_a_family_with_a_damaged_snapshot_is_left_alone_and_named(how: str) -> None:
-    """What is referred to below the damage is not known, so nothing may go."""
+    """The references below the damage are unknown, so the collection may delete nothing."""
     document = a_document()
     document.apply([Mutation(client="c", name="put", args={"key": f"k/{n:03}", "value": "v" * 90}) for n in range(200)])
     put(document, "notes/a", LONG)

@@ -1,4 +1,4 @@
-"""A copy is the same store elsewhere, whatever the store and wherever a copy was cut short."""
+"""A copy answers every query as its source does, for any store and after any interruption of the copy."""
 
 from __future__ import annotations
 
@@ -38,18 +38,18 @@ def test_a_copy_tells_what_its_source_tells(seed: int, steps: int) -> None:
     assert told(target) == told(source)
     again = copy_store(source, target)
     assert (again.items_written, again.blobs_written) == (0, 0)
-    # Once the rests of a log are swept, nobody can tell that another of its name was the source's.
+    # Without sweeps: once the source has swept a deleted log, the copy cannot know that the target's log was its.
     grow(source, chance, steps, without=FREE)
     copy_store(source, target)
     assert told(target) == told(source)
 
 
 class Killed(BaseException):
-    """The copying process ends here."""
+    """The end of the copying process."""
 
 
 class Dying:
-    """A store whose writes are counted, and that ends its process at one of them."""
+    """A store that counts its writes, and raises Killed after ``left`` further writes."""
 
     def __init__(self, store: stratalog.Store) -> None:
         self.store = store
@@ -99,7 +99,7 @@ def test_a_copy_that_is_killed_goes_on_and_writes_nothing_twice(seed: int, lives
 
 
 def test_a_copy_goes_on_behind_what_it_copied(source: stratalog.Store, target: stratalog.Store) -> None:
-    """It looks at no log again that an earlier run had finished."""
+    """A resumed copy does not read a log that an earlier run has finished."""
     dying = Dying(target)
     dying.left = 60
     with pytest.raises(Killed):
@@ -247,7 +247,7 @@ def test_a_target_that_went_on_by_itself_is_refused(
 def test_a_target_that_went_on_is_refused_also_where_it_began_a_segment(
     entries: int, source: stratalog.Store, target: stratalog.Store
 ) -> None:
-    """One of four heads ends a segment of four entries."""
+    """One of the four heads ends a segment, so that the target's append begins the next one."""
     for number in range(entries):
         source.log("acme", "log-00").append(stratalog.Event("seen", number))
     copy_store(source, target)
@@ -274,7 +274,7 @@ def test_a_source_that_goes_on_meanwhile_is_copied_by_another_run(
 
 
 def test_a_copy_that_is_not_its_source_is_found_out(source: stratalog.Store, target: stratalog.Store) -> None:
-    """As if the target had kept other bytes than it was given."""
+    """The target stores other bytes than it received."""
     put = target.environment.index.commit
 
     def commit(writes: Sequence[Write], *blobs: Any) -> None:

@@ -1,4 +1,4 @@
-"""Costs: units as they are billed, dollars by a dated list, and each operation done and counted."""
+"""Costs: billed units, dollars by a dated price list, and operations that are run and counted."""
 
 from __future__ import annotations
 
@@ -144,7 +144,7 @@ def test_a_deployment_that_nobody_uses_costs_what_stands() -> None:
 
 
 def test_what_is_assumed_of_a_deployment_is_what_the_template_makes() -> None:
-    """Compared as text, since what installs Stratalog need not have the template."""
+    """The library has the figures itself, since an installation need not have the template. This test compares them."""
     template = (Path(__file__).parents[2] / "deploy" / "aws" / "template.yaml").read_text()
     assert template.count("Type: AWS::CloudWatch::Alarm\n") == Deployment().alarms
     assert "Default: rate(6 hours)" in template

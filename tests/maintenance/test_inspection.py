@@ -1,4 +1,4 @@
-"""Inspection: every kind of stored object, damaged in every way, is found and named; what is healthy is not."""
+"""An inspection finds and names damage of every kind of stored object, and reports nothing about intact ones."""
 
 from __future__ import annotations
 
@@ -90,7 +90,7 @@ def test_damage_of_every_kind_is_found_and_named_in_a_folder(tmp_path: Path) -> 
 @pytest.mark.parametrize("folder", ["items", "chunks", "arguments"])
 @pytest.mark.parametrize("how", DAMAGES)
 def test_what_cannot_be_read_is_not_verified(document: tuple[stratalog.Store, Document], folder: str, how: str) -> None:
-    """`k_verify_blind`: each of these was "verified"."""
+    """B58 of docs/guarantees.md: `verify` reported each of these documents as "verified"."""
     store, _ = document
     [key, *_] = keys_in(store, folder)
     damage_blob(store.environment.blobs, key, how)  # type: ignore[arg-type]
@@ -121,7 +121,7 @@ def test_an_inspection_writes_nothing(document: tuple[stratalog.Store, Document]
 
 @pytest.mark.parametrize("name", ["digest", "count"])
 def test_a_base_whose_root_was_altered_is_named(name: str) -> None:
-    """Nothing but its chunks and the entry that names it says what the root of a base is."""
+    """Only the chunks of a base, and the entry that names it, prove its root."""
     with stratalog.open("memory:", clock=ManualClock()) as store:
         handle = store.create("acme", "plan")
         for row in range(ROWS):

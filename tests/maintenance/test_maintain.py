@@ -1,4 +1,4 @@
-"""A pass of maintenance does what is due, no more, and goes on where the last one was stopped or killed."""
+"""A pass of maintenance does the work that is due, nothing else, and resumes an earlier pass that was interrupted."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def store() -> stratalog.Store:
 def a_store(clock: Clock | None = None, **settings: int) -> stratalog.Store:
     tuned = {"segment_entries_target": 4, "snapshot_entries_interval": 3, "body_inline_bytes_max": 100, **settings}
     opened = stratalog.open("memory:", clock=clock or ManualClock(), settings=stratalog.LogSettings(**tuned))
-    # A segment that has no snapshot yet stays.
+    # Write snapshots at once, since a segment without a snapshot is kept.
     opened.environment.background = InlineTasks()
     return opened
 
@@ -76,7 +76,7 @@ def snapshots(document: stratalog.Document) -> list[int]:
 
 
 def damage(log: stratalog.Log) -> None:
-    """A log that no maintenance can read."""
+    """Damage a log so that maintenance cannot read it."""
     log.environment.index.commit([Put(Item(f"{log.record.prefix}/segments", "0000000000000001", {"c": 1}))])
 
 
@@ -239,7 +239,7 @@ def test_records_superseded_long_ago_are_pruned(store: stratalog.Store) -> None:
 def test_what_a_crashed_upload_left_goes_though_no_version_stands(
     has_part: bool, days: float, store: stratalog.Store
 ) -> None:
-    """The organisation has nothing but what the upload brought."""
+    """The organisation has nothing except the remains of the upload."""
     name, environment = Name("zeta", "scan"), store.environment
     part = f"{body_prefix(name)}/{sha256(b'a part').hex()}"
     environment.index.commit([pin_put(name, "aaaaaaaaaaaaaaaa", environment.clock.wall_ms()), organisation_put("zeta")])
@@ -297,7 +297,7 @@ def test_a_dry_run_says_what_the_next_run_does_and_does_nothing() -> None:
 
 
 def told(store: stratalog.Store, found: MaintenanceReport) -> dict[str, object]:
-    """The numbers, and which kinds of blobs: incarnations differ from store to store."""
+    """Return the report's fields, with the number of garbage keys: incarnations in the keys differ between stores."""
     names = [name for name in MaintenanceReport.__struct_fields__ if name != "garbage"]
     return {name: getattr(found, name) for name in names} | {"garbage": len(found.garbage)}
 
@@ -397,7 +397,7 @@ def test_steps_of_an_application_are_done_once_a_pass_and_may_fail(store: strata
 
 
 class Ticking(ManualClock):
-    """A clock that goes on by a second whenever it is asked how long the machine runs."""
+    """A clock that advances by a second at each read of `boot_ms`."""
 
     def boot_ms(self) -> int:
         self.sleep(1)
@@ -445,7 +445,7 @@ def test_a_pass_that_was_killed_is_gone_on_with(store: stratalog.Store) -> None:
         a_log(store, f"log-{number}", 1)
 
     def die(what: str) -> None:
-        store.environment.clock.sleep(61)  # the place is kept now and then
+        store.environment.clock.sleep(61)  # longer than SAVE_SECONDS, so the pass saves its position
         if what == "acme/log-2":
             raise KeyboardInterrupt
 
@@ -533,7 +533,7 @@ def test_the_waiting_mark_of_a_record_goes_and_a_newer_one_stays() -> None:
 
 
 class StaleMark:
-    """An index whose reads that need not be consistent answer with an older mark."""
+    """An index whose reads return an older mark, as eventually consistent reads may."""
 
     def __init__(self, index: Index, older: Item) -> None:
         self.commit = index.commit

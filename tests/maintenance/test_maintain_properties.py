@@ -1,7 +1,7 @@
-"""Whatever the policy, and wherever a pass is killed: nothing that is deleted was still needed.
+"""Under any policy, and after a kill at any point, maintenance deletes nothing that is still needed.
 
-Bugs planted in what lets things go show that the random stores would tell. The one thing they cannot show is what
-comes of two at work at once, which the simulation is for.
+Bugs planted in retention and collection show that these tests can fail. They run one process at a time; the simulation
+tests concurrent processes.
 """
 
 from __future__ import annotations
@@ -53,11 +53,11 @@ kills = st.none() | st.integers(0, 25)
 
 
 class Killed(BaseException):
-    """The process of a pass ended."""
+    """The end of a pass's process."""
 
 
 class Killing(MemoryIndex):
-    """An index whose caller is killed at the n-th commit, before or after it took effect."""
+    """An index that kills its caller after ``commits`` commits: at the next one, before or after it takes effect."""
 
     def __init__(self, backend: MemoryIndex, commits: int, *, after: bool, joint_commits: bool) -> None:
         self.joint_commits = joint_commits
@@ -81,7 +81,7 @@ class Killing(MemoryIndex):
 
 
 class MaintainMachine(RuleBasedStateMachine):
-    """Documents, a fork, a plain log and a record, beside what they must hold."""
+    """Documents, forks, a plain log and a record, each with its expected content."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -139,7 +139,7 @@ class MaintainMachine(RuleBasedStateMachine):
         self.clock.sleep(seconds)
 
     def lose_archives(self) -> None:
-        """Those that the index still has all of, since nobody could begin to free it."""
+        """Delete the archives of segments that no pass may free yet, so that the index still has all their entries."""
         for name in [*self.states, "events"]:
             log = self.store().log("acme", name)
             for segment in list_segments(self.index, log.record.prefix):
@@ -164,13 +164,13 @@ class MaintainMachine(RuleBasedStateMachine):
             except Killed:
                 continue
         for name, states in self.states.items():
-            # A raised floor is told in an entry of its own, which changes nothing.
+            # Raising the floor appends an entry that does not change the state.
             states += [states[-1]] * (self.store().document("acme", name).version + 1 - len(states))
         self.check()
 
     @rule(policy=policies)
     def maintain_by_default(self, policy: MaintenancePolicy) -> None:
-        """What is said of archives alone, or nothing, lets nothing go."""
+        """A policy without a retention rule forgets nothing, also if it archives."""
         floors = {name: self.document(name).log.floor() for name in self.states}
         archives = msgspec.structs.replace(policy.documents, retain_segments=None, retain_days=None)
         assert maintain(self.store(), MaintenancePolicy(documents=archives)).failures == ()
@@ -178,7 +178,7 @@ class MaintainMachine(RuleBasedStateMachine):
         self.check()
 
     def check(self) -> None:
-        """Nothing but maintenance lets anything go, so it is looked at behind each pass."""
+        """Check the versions and the record. Only maintenance deletes anything, so this runs after each pass."""
         self.check_versions()
         self.check_record()
 
@@ -204,20 +204,20 @@ class MaintainMachine(RuleBasedStateMachine):
         return self.store().document("acme", name)
 
     def check_floor(self, name: str, log: Log) -> None:
-        """It never falls, and the newest version is always kept."""
+        """Check that the floor never falls, and that the newest version is kept."""
         assert self.floors.get(name, 0) <= log.floor() <= log.head().version
         self.floors[name] = log.floor()
 
 
 def oldest(log: Log) -> int:
-    """The oldest version that must read back: for a fork the one that it pins, whatever its parent forgets."""
+    """Return the oldest version that must be readable. A fork's first version is pinned in its parent."""
     return max(log.floor(), log.first)
 
 
 HUNT_WALKS_MAX = 3000
-"""A hunt ends at its first catch. Which walks come first depends on what else is loaded, so there are many."""
+"""A search for a planted bug ends at the first failure. The order of walks depends on loaded modules, so allow many."""
 
-# A failing walk is short enough to be read as it is; to shrink it takes minutes.
+# A failing walk is short enough to read, and shrinking it takes minutes.
 WALK = settings(
     max_examples=300, stateful_step_count=15, deadline=None, phases=(Phase.explicit, Phase.reuse, Phase.generate)
 )

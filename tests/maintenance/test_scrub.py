@@ -1,4 +1,4 @@
-"""The scrub reads every blob within its days, a share in each pass, and names what is damaged."""
+"""The scrub reads a share of the blobs in each pass, all of them within its number of days, and names damaged ones."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Measuring usage: whatever an organisation stores is counted, once, however often the measurement is stopped."""
+"""A measurement of usage counts everything that an organisation stores once, also if it is interrupted."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ SHARED = ("!collecting", "!usage")
 
 
 class Stored:
-    """A store whose whole content can be looked at."""
+    """A store, with a measurement of its usage and a direct count to compare with."""
 
     def __init__(self) -> None:
         self.clock = ManualClock()
@@ -40,14 +40,14 @@ class Stored:
         self.store = Store(environment, MemoryQueue(self.clock))
 
     def measure(self, stops: Iterator[bool] | None = None) -> Measurement:
-        """The measurement, gone on with as often as it is stopped."""
+        """Measure the usage. Resume the measurement each time that ``stops`` interrupts it."""
         stop = (lambda: next(stops, False)) if stops else (lambda: False)
         while (measured := measure_usage(self.store.environment, "acme", stop=stop)) is None:
             pass
         return measured
 
     def recount(self) -> Amounts:
-        """The same, counted from every stored item and blob."""
+        """Return the same amounts, counted from every stored item and blob."""
         store, items = self.store, [item for item in self._items() if self._counts(item)]
         lines = list(store.list("acme"))
         documents = [store.document("acme", line.id) for line in lines if line.kind == "document"]
@@ -65,7 +65,11 @@ class Stored:
                 yield from self.index.query(partition)
 
     def _counts(self, item: Item) -> bool:
-        """All but progress, and what a deleted log leaves for ever: its name, and its end once it is swept."""
+        """Return whether an item counts.
+
+        The progress of collections and measurements does not count. Of a deleted log the name record does not count,
+        nor the end marker once the log is swept: both stay for ever.
+        """
         owner = item.partition.removeprefix("acme/").split("/")[0]
         if owner in SHARED:
             return False
@@ -78,7 +82,7 @@ class Stored:
 
 
 def act(stored: Stored, action: int, random: Random) -> None:
-    """Do one of the things that store or free something."""
+    """Do one operation that stores or frees something."""
     store, clock = stored.store, stored.clock
     names = [line.id for line in store.list("acme") if line.kind == "document"]
     document = store.document("acme", random.choice(names)) if names else store.create("acme", "first")

@@ -1,4 +1,4 @@
-"""Verification of stores: what is altered, missing or out of order is found in every kind of history."""
+"""Verification of stores finds altered, missing and reordered versions in every kind of history."""
 
 from __future__ import annotations
 

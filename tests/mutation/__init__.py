@@ -1,8 +1,8 @@
-"""Mutation testing: one small change of the library's source at a time, and whether any test notices it.
+"""Mutation testing: makes one small change of the library's source at a time and checks whether a test notices it.
 
 Modules
 -------
-sites     the places of a module that can be changed, and each change
-plan      which commands judge a change of a module, the narrowest first
-campaign  a sample, drawn by a seed, tried in copies of the checkout
+sites     the possible changes (mutants) of a module
+plan      the commands that test a changed module, the narrowest first
+campaign  runs a random sample of mutants in copies of the checkout
 """

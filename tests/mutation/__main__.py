@@ -1,6 +1,6 @@
 """Try a sample of mutants: ``python -m tests.mutation --sample 300 --seed 1 --results mutation.jsonl``.
 
-The same command goes on where it stopped. The exit code is 0 where tests noticed the share that ``--share`` asks for.
+The same command resumes an interrupted run. The exit code is 0 if tests noticed at least the share in ``--share``.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def shown(trial: Trial) -> str:
-    """A survivor as people read it."""
+    """Return the text for people about a mutant that survived."""
     before, after = (
         "\n".join(f"  {line}" for line in text.splitlines()[:LINES_MAX]) for text in (trial.before, trial.after)
     )
@@ -48,10 +48,10 @@ def parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="python -m tests.mutation", description=__doc__)
     parser.add_argument("--sample", type=int, default=300, help="how many mutants are drawn")
     parser.add_argument("--seed", type=int, default=1, help="draws the sample")
-    parser.add_argument("--results", type=Path, default=Path("mutation.jsonl"), help="lines of JSON to go on from")
+    parser.add_argument("--results", type=Path, default=Path("mutation.jsonl"), help="file to write or resume")
     parser.add_argument("--processes", type=int, default=os.cpu_count() or 1)
-    parser.add_argument("--trust", action="store_true", help="do not try first what is unchanged")
-    parser.add_argument("--share", type=float, default=0.9, help="of the mutants, how many must be noticed")
+    parser.add_argument("--trust", action="store_true", help="skip the check that tests pass unchanged")
+    parser.add_argument("--share", type=float, default=0.9, help="the share of mutants that must be noticed")
     return parser
 
 

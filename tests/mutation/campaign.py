@@ -1,6 +1,6 @@
-"""A sample of mutants, drawn by a seed, tried beside each other in copies of the checkout.
+"""Runs a random sample of mutants in parallel, in copies of the checkout.
 
-Results are lines of JSON in a file. A later run with the same file goes on where the file ends.
+Results are lines of JSON in a file. A later run with the same file resumes there.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ __all__ = ["Trial", "check_unchanged", "draw_sample", "read_trials", "run_campai
 
 
 class Trial(msgspec.Struct, frozen=True):
-    """What became of one mutant: ``noticed_by`` is the command that failed, None if none did."""
+    """The result of one mutant. ``noticed_by`` is the command that failed, or None if none did."""
 
     name: str
     function: str
@@ -35,7 +35,7 @@ class Trial(msgspec.Struct, frozen=True):
 
 
 def draw_sample(root: Path, size: int, seed: int) -> list[Mutant]:
-    """``size`` mutants of the sampled packages, each as likely as another, in the order in which they are drawn."""
+    """Draw ``size`` mutants of the sampled packages with equal probability, and return them in the order of drawing."""
     places = [(path, number) for path in modules_of(root) for number in range(count_mutants(path))]
     drawn: list[Mutant] = []
     for path, number in Random(seed).sample(places, len(places)):
@@ -47,7 +47,7 @@ def draw_sample(root: Path, size: int, seed: int) -> list[Mutant]:
 
 
 def check_unchanged(root: Path, mutants: Sequence[Mutant], seed: int) -> None:
-    """Try one module of each part as Python writes it, without a change. Raises RuntimeError if that is noticed."""
+    """Test one module of each part, parsed and unparsed but without a change. Raises RuntimeError if a test fails."""
     with copies_of(root, 1) as copies:
         copy = copies.get()
         for path in {Path(mutant.path).parts[2]: mutant.path for mutant in mutants}.values():
@@ -58,7 +58,7 @@ def check_unchanged(root: Path, mutants: Sequence[Mutant], seed: int) -> None:
 
 
 def run_campaign(root: Path, mutants: Sequence[Mutant], results: Path, processes: int, seed: int) -> Iterator[Trial]:
-    """Try those of the mutants that ``results`` has not; each trial is in the file before it is given."""
+    """Try the mutants that are not in ``results`` yet. Each trial is written to the file before it is yielded."""
     done = {trial.name for trial in _drop_cut_line(results)}
     waiting = [mutant for mutant in mutants if mutant.name not in done]
     with copies_of(root, processes) as copies, ThreadPoolExecutor(processes) as pool:
@@ -78,7 +78,7 @@ def run_campaign(root: Path, mutants: Sequence[Mutant], results: Path, processes
 
 
 def read_trials(results: Path) -> list[Trial]:
-    """The trials in a file; a last line that was cut short is left out."""
+    """Return the trials in a file, without an incomplete last line."""
     lines = results.read_bytes().split(b"\n")[:-1] if results.exists() else []
     return [msgspec.json.decode(line, type=Trial) for line in lines]
 
@@ -90,7 +90,7 @@ def _drop_cut_line(results: Path) -> list[Trial]:
 
 
 def try_mutant(copy: Path, mutant: Mutant, seed: int) -> Trial:
-    """Change the module in the copy, run what judges it, and change it back."""
+    """Change the module in the copy, run the commands that test it, and change it back."""
     module = copy / mutant.path
     original, began = module.read_text(), time.monotonic()
     module.write_text(mutant.source)
@@ -107,7 +107,7 @@ def try_mutant(copy: Path, mutant: Mutant, seed: int) -> Trial:
 
 
 def _fails(copy: Path, command: Sequence[str]) -> str:
-    """How the command fails in the copy; empty if it does not."""
+    """Return how the command fails in the copy, or "" if it does not."""
     status = status_of(copy, command)
     if status is None:
         return f"still runs after {SECONDS_MAX} s"

@@ -1,4 +1,4 @@
-"""Copies of the checkout that are changed, and commands that judge the change. The checkout itself stays as it is."""
+"""Copies of the checkout, in which commands test a change. The checkout itself stays unchanged."""
 
 from __future__ import annotations
 
@@ -19,15 +19,15 @@ LEFT_BEHIND = (".git", ".venv", ".*_cache", ".hypothesis", "__pycache__", "node_
 LINKED = ("apps/sheet/tests/e2e/node_modules", "tests/e2e/browser/node_modules", "tests/e2e/replicache/node_modules")
 MEMORY_BYTES_MAX = 6 * 1024**3
 CPU_SECONDS_MAX = 600
-"""A judge that spins is ended by this. The time on the wall says little on a machine that has other work."""
+"""The limit for a command that loops. It is CPU time, since wall-clock time depends on the machine's other work."""
 
 SECONDS_MAX = 1800
-"""A judge that waits for ever is ended by this."""
+"""The limit for a command that hangs, in wall-clock time."""
 
 
 @contextmanager
 def copies_of(root: Path, count: int) -> Iterator[SimpleQueue[Path]]:
-    """``count`` copies of the checkout at ``root``, each taken by one judge at a time. They go at the end."""
+    """Make ``count`` copies of the checkout at ``root``, each for one command at a time. Delete them at the end."""
     with TemporaryDirectory() as folder:
         copies: SimpleQueue[Path] = SimpleQueue()
         for number in range(count):
@@ -41,9 +41,9 @@ def copies_of(root: Path, count: int) -> Iterator[SimpleQueue[Path]]:
 
 
 def status_of(copy: Path, command: Sequence[str], variables: Mapping[str, str] | None = None) -> int | None:
-    """The exit status of a command that judges the copy's own sources; None where it still ran after `SECONDS_MAX`.
+    """Run a command on the copy's own sources. Return its exit status, or None if it ran longer than `SECONDS_MAX`.
 
-    ``variables`` are put in its environment.
+    ``variables`` are added to its environment.
     """
     sources = [copy / "src", *sorted(copy.glob("apps/*/src")), copy]
     environment = {
@@ -73,12 +73,12 @@ def status_of(copy: Path, command: Sequence[str], variables: Mapping[str, str] |
 
 def _bound() -> None:
     resource.setrlimit(resource.RLIMIT_CPU, (CPU_SECONDS_MAX, CPU_SECONDS_MAX))
-    # What is written, and not the address space, of which Node and Chromium reserve far more than they use.
+    # Limit the data and not the address space, since Node and Chromium reserve far more of that than they use.
     resource.setrlimit(resource.RLIMIT_DATA, (MEMORY_BYTES_MAX, MEMORY_BYTES_MAX))
 
 
 def _end_group(pid: int) -> None:
-    """End what a command left, so that no process of one change meets the next."""
+    """Kill the processes that a command left, so that none of them sees the next change."""
     try:
         os.killpg(pid, signal.SIGKILL)
     except ProcessLookupError:

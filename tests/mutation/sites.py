@@ -1,7 +1,7 @@
-"""The places of a module that can be changed, and each change. Only code inside functions is changed.
+"""The possible changes of a module. Only code inside functions is changed.
 
-The operators are those that mutation testers agree on, and one that matters most here: a statement is left out, such as
-the second look at a condition. Annotations, docstrings, ``__repr__`` and the texts of errors are left alone.
+The operators are the usual ones of mutation testing, and one that matters most here: a statement is left out, such as
+a second read of a condition. Annotations, docstrings, ``__repr__`` and the texts of errors stay unchanged.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ BLOCKS = ("body", "orelse", "finalbody")
 
 
 class Mutant(msgspec.Struct, frozen=True):
-    """One change of one statement. ``number`` counts the changes of the module."""
+    """One change of one statement. ``number`` is its position among the changes of the module."""
 
     path: str
     number: int
@@ -59,12 +59,12 @@ class Mutant(msgspec.Struct, frozen=True):
 
     @property
     def name(self) -> str:
-        """What tells it from all others of the same commit."""
+        """A name that is unique among the mutants of a commit."""
         return f"{self.path}:{self.line}#{self.number}"
 
 
 class Change(msgspec.Struct, frozen=True):
-    """``field`` of ``node`` becomes ``value``."""
+    """A change that sets ``field`` of ``node`` to ``value``."""
 
     operator: str
     node: ast.AST
@@ -73,12 +73,15 @@ class Change(msgspec.Struct, frozen=True):
 
 
 def count_mutants(path: Path) -> int:
-    """How many changes a module has, those that Python would not compile included."""
+    """Return the number of changes of a module, including those that Python does not compile."""
     return sum(1 for _ in _all_changes(ast.parse(path.read_text())))
 
 
 def mutant_of(path: Path, root: Path, number: int) -> Mutant | None:
-    """The change of that number, from 0 on; None where Python does not compile it. The same for the same text."""
+    """Return the change of that number, counted from 0, or None if Python does not compile it.
+
+    The same text of a module always gives the same change.
+    """
     tree = ast.parse(path.read_text())
     function, statement, change = next(islice(_all_changes(tree), number, None))
     before = ast.unparse(statement)
@@ -108,7 +111,7 @@ def _all_changes(tree: ast.Module) -> Iterator[tuple[str, ast.stmt, Change]]:
 
 
 def _blocks(function: ast.AST) -> Iterator[tuple[ast.AST, str]]:
-    """Every block of statements below a function, but those of functions and classes within it."""
+    """Yield every block of statements in a function, except those of functions and classes inside it."""
     for field in BLOCKS:
         if statements := getattr(function, field, []):
             yield function, field
@@ -120,7 +123,7 @@ def _blocks(function: ast.AST) -> Iterator[tuple[ast.AST, str]]:
 
 
 def _own_nodes(statement: ast.stmt) -> Iterator[ast.AST]:
-    """The nodes of a statement without those of its blocks, of annotations, and of what an error says."""
+    """Yield the nodes of a statement, without its blocks and annotations; none of a raise or an assert."""
     if isinstance(statement, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef | ast.Raise | ast.Assert):
         return
     waiting: list[ast.AST] = [statement]
@@ -159,7 +162,10 @@ def _changes(node: ast.AST) -> Iterator[Change]:
 
 
 def _may_be_left_out(statement: ast.stmt) -> bool:
-    """Not a docstring; nor the assignment of a name, which any test that comes by would miss."""
+    """Return whether a mutant may leave the statement out.
+
+    Not a docstring, and not the assignment of a name, since any test that runs the code would notice that.
+    """
     match statement:
         case ast.Expr(value=ast.Constant()):
             return False

@@ -1,4 +1,4 @@
-"""What a mutator reads and writes."""
+"""The draft: the reads and writes of a mutator."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The stock mutators, with right and wrong arguments."""
+"""The built-in mutators, with valid and invalid arguments."""
 
 from __future__ import annotations
 

@@ -1,10 +1,10 @@
-"""Removals: each takes one fix out of a copy of the checkout, and what is said to keep that bug out must fail.
+"""Removals: each removes one bug's fix from a copy of the checkout. The tests that guard against it must then fail.
 
 Modules
 -------
-page        the bugs of docs/guarantees.md, and what keeps each out
-removal     what is taken out, and what must fail then
+page        the bugs of docs/guarantees.md, each with its tests
+removal     the edits that remove a fix, and the tests that must then fail
 collection  all removals
-trials      the removals tried in copies of the checkout
-broken_code  a plugin of pytest that tells a test that failed from code that is broken
+trials      runs of the removals in copies of the checkout
+broken_code  a plugin of pytest that distinguishes a failed test from broken code
 """

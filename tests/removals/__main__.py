@@ -1,7 +1,7 @@
-"""Take each fix out and see what keeps its bug out fail: ``python -m tests.removals [B17 B18]``.
+"""Remove the fix of each bug and check that its tests fail: ``python -m tests.removals [B17 B18]``.
 
-Without names all bugs of docs/guarantees.md are tried, their planted bugs too. The exit code is 0 where everything that
-the page names failed as it should.
+Without names this tries all bugs of docs/guarantees.md. It also searches for the planted bugs that the page names. The
+exit code is 0 if every named test failed without the fix, and every planted bug was caught.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def trial_line(trial: Trial) -> str:
-    """A trial as people read it."""
+    """Return a line for people about a trial."""
     if not trial.passes_unchanged:
         return f"{trial.bug} {trial.judge}: FAILS WITH THE FIX TOO"
     if trial.breaks_code:
@@ -49,20 +49,20 @@ def trial_line(trial: Trial) -> str:
 
 
 def hunts(names: Sequence[str], processes: int) -> Iterator[Catch]:
-    """How the hunts for planted bugs of those names ended."""
+    """Search for the planted bugs of those names, and yield the results."""
     with ProcessPoolExecutor(processes) as pool:
         yield from pool.map(hunt_named, names)
 
 
 def hunt_named(name: str) -> Catch:
-    """Hunt one planted bug, in a process of its own."""
+    """Search for one planted bug. Runs in a process of the pool."""
     (mutant,) = (one for one in MUTANTS if one.name == name)
     return hunt(mutant, range(SEEDS))
 
 
 def parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="python -m tests.removals", description=__doc__)
-    parser.add_argument("bugs", nargs="*", metavar="BUG", help="names of rows, such as B17; all where none is named")
+    parser.add_argument("bugs", nargs="*", metavar="BUG", help="the bugs to try, such as B17; default: all")
     parser.add_argument("--processes", type=int, default=os.cpu_count() or 1)
     return parser
 

@@ -1,4 +1,4 @@
-"""All removals, in the order of the page's parts."""
+"""All removals, by the area of their bugs."""
 
 from __future__ import annotations
 

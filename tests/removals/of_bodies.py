@@ -1,4 +1,4 @@
-"""Removals of fixes: bodies of requests, and the memory that they take."""
+"""Removals of fixes: the bodies of requests, and their memory."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Removals of fixes: what callers of a server share, who they are, and what they see of each other."""
+"""Removals of fixes: the callers of a server: shared limits, identity, and presence."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Fixes of the catalogue: what its sources send, and what it deletes."""
+"""Removals of fixes: the catalogue's input from its sources, and its deletes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Removals of fixes: marking and collecting, and what writers put again."""
+"""Removals of fixes: marking and collection, and blobs that writers put again."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ SEGMENTS_MARKED_LAST = """\
         reached.done.append(prefix)
 """
 UNFORGOTTEN = "[Put(item, Absent()), _floor_check(environment.index, record, version)]"
-# A check of an item that nobody writes: the base's keeps its place.
+# The check of an item that no code writes, so that the check of the base keeps its index.
 WITHOUT_FLOOR = '[Put(item, Absent()), Check(f"{record.prefix}/nothing", "nothing", Absent())]'
 MADE_ANEW = "write_archive(environment, prefix, owner, segment, segment.last, BlobBatch(environment, held_bytes_max=0))"
 

@@ -1,4 +1,4 @@
-"""Removals of fixes: commits, what goes on beside them, and what a store holds."""
+"""Removals of fixes: commits, background work, and the content of stores."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Removals of fixes: pushes that wait in a queue, listeners behind API Gateway, and stores in trouble."""
+"""Removals of fixes: queued pushes, listeners behind API Gateway, and stores that fail."""
 
 from __future__ import annotations
 

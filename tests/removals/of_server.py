@@ -1,4 +1,4 @@
-"""Removals of fixes: the server, what it does with a push and a pull, and its live connections."""
+"""Removals of fixes: the server's pushes, pulls and live connections."""
 
 from __future__ import annotations
 

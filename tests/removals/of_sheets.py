@@ -25,7 +25,7 @@ RUNS_HERE = """\
 
 
 def story(name: str) -> str:
-    """A story that a person in a browser goes through."""
+    """Return the browser test of that name."""
     return f"{TESTS}/test_e2e.py::test_in_the_browser[{name}]"
 
 

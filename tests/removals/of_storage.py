@@ -25,7 +25,7 @@ ASIDE = Edit(
     "                return True\n"
     "            os.rename(aside, path)\n",
 )
-"""Deletes as earlier versions did it: rename first, then compare."""
+"""The delete of earlier versions: it renames the file first and then compares."""
 
 REMOVALS: tuple[Removal, ...] = (
     Removal(

@@ -1,4 +1,4 @@
-"""Removals of fixes: what strangers send, and what is shown to whom."""
+"""Removals of fixes: hostile input, and data shown to callers without the right to it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Removals of fixes: tables, and the trees that their snapshots are."""
+"""Removals of fixes: tables, and the trees of their snapshots."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Removals of fixes: verifications that write nothing, and name what is lost."""
+"""Removals of fixes: verifications that must write nothing and must name lost blobs."""
 
 from __future__ import annotations
 

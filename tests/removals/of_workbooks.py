@@ -1,4 +1,4 @@
-"""Removals of fixes: import and export of workbooks that other programs wrote."""
+"""Removals of fixes: the import and export of other programs' workbooks."""
 
 from __future__ import annotations
 

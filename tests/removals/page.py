@@ -1,4 +1,4 @@
-"""The bugs of docs/guarantees.md, and what keeps each out."""
+"""Reads the bugs of docs/guarantees.md, each with the tests, planted bugs and simulated worlds that guard it."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ NOT_HELD = "not held"
 
 
 class Bug(msgspec.Struct, frozen=True):
-    """A row of the page. ``is_open``: the page says that nothing holds the bug out."""
+    """A row of the page. ``is_open``: the page says that nothing guards against the bug."""
 
     name: str
     text: str
@@ -30,7 +30,7 @@ class Bug(msgspec.Struct, frozen=True):
 
 
 def bugs(text: str | None = None) -> list[Bug]:
-    """The rows of the page, or of ``text``, in order."""
+    """Return the rows of the page, or of ``text``, in order."""
     return [_bug(*match.groups()) for match in ROW.finditer(PAGE.read_text() if text is None else text)]
 
 

@@ -1,4 +1,4 @@
-"""What is taken out of the checkout, and what must fail then."""
+"""A removal: the edits that remove a fix from the checkout, and the tests that must then fail."""
 
 from __future__ import annotations
 
@@ -10,18 +10,18 @@ __all__ = ["Edit", "Removal", "RemovalError"]
 
 
 class RemovalError(Exception):
-    """A removal does not fit the checkout any more."""
+    """A removal no longer fits the source."""
 
 
 class Edit(msgspec.Struct, frozen=True):
-    """A text of one file, and what stood there before the fix. The text must be in the file exactly once."""
+    """A text in one file, and the text that was there before the fix. The file must contain the first exactly once."""
 
     path: str
     fixed: str
     unfixed: str
 
     def apply(self, root: Path) -> None:
-        """Change the file below ``root``. Raises RemovalError where the text is not there once."""
+        """Change the file below ``root``. Raises RemovalError if the file does not contain the text exactly once."""
         file = root / self.path
         text = file.read_text()
         if (count := text.count(self.fixed)) != 1:
@@ -30,11 +30,11 @@ class Edit(msgspec.Struct, frozen=True):
 
 
 class Removal(msgspec.Struct, frozen=True):
-    """The fix of a bug taken out. Each of ``fails`` must fail then.
+    """The removal of a bug's fix. Each test or world in ``fails`` must then fail.
 
-    ``fails`` has names as docs/guarantees.md writes them, ``tests/…::test_…``, or ``world log`` for a world whose
-    checkers notice the bug. ``raises`` names the errors of Python's own that the bug shows itself by, such as
-    AttributeError: any other removal that ends in one has broken the code, and proves nothing.
+    ``fails`` has names as in docs/guarantees.md: ``tests/…::test_…``, or ``world log`` for a simulated world whose
+    checkers notice the bug. ``raises`` names errors such as AttributeError that the bug itself raises. Without that
+    name such an error means that the removal broke the code, so that the failed test proves nothing.
     """
 
     bug: str

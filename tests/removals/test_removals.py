@@ -1,4 +1,4 @@
-"""The removals fit the checkout, and each thing that keeps a bug out has one."""
+"""The removals fit the source, and each test that guards against a bug has one."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Removals tried beside each other in copies of the checkout."""
+"""Runs removals in parallel, each in a copy of the checkout."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ PYTEST = (sys.executable, "-m", "pytest", "-q", "-x", "-p", "no:cacheprovider", 
 SEEDS = 2000
 CONTRACTS = "src/stratalog/testing/"
 TESTS_FAILED = 1
-"""pytest's exit status where tests ran and failed. A module that cannot be imported has another."""
+"""pytest's exit status if tests ran and failed. It has another one for a module that cannot be imported."""
 
 
 class Trial(msgspec.Struct, frozen=True):
-    """What became of one judge of one removal: ``failed`` is what it should have done."""
+    """The result of one test or world (``judge``) for one removal. It passes unchanged and should have ``failed``."""
 
     bug: str
     judge: str
@@ -35,12 +35,12 @@ class Trial(msgspec.Struct, frozen=True):
 
     @property
     def breaks_code(self) -> bool:
-        """Whether the test met a name that is not there, so that it says nothing of the bug."""
+        """Whether broken code, such as a missing name, ended the test, so that it proves nothing about the bug."""
         return self.status == CODE_IS_BROKEN
 
 
 def command_for(judge: str, root: Path) -> list[str]:
-    """The command that runs a test, a contract's test at every backend, or a world."""
+    """Return the command that runs a test, a test of a contract on every backend, or a world."""
     if judge.startswith("world "):
         seeds = ["--seeds", str(SEEDS), "--seed", "1", "--processes", "1"]
         return [sys.executable, "-m", "tests.simulation.simulate", "--world", judge.removeprefix("world "), *seeds]
@@ -53,7 +53,7 @@ def command_for(judge: str, root: Path) -> list[str]:
 
 
 def run_trials(root: Path, removals: Sequence[Removal], processes: int) -> Iterator[Trial]:
-    """Try each judge without and with its removals, in order. Raises RemovalError where a text is not there once."""
+    """Run the tests of each removal without and with it, in order. Raises RemovalError where an edit does not fit."""
     with copies_of(root, processes) as copies, ThreadPoolExecutor(processes) as pool:
 
         def attempt(removal: Removal) -> list[Trial]:
@@ -68,7 +68,7 @@ def run_trials(root: Path, removals: Sequence[Removal], processes: int) -> Itera
 
 
 def is_noticed(status: int | None) -> bool:
-    """Whether tests that ended so have noticed: they failed, still ran, or were ended by a signal, as by a crash."""
+    """Return whether tests with this exit status noticed the bug: they failed, hung (None), or a signal ended them."""
     return status is None or status == TESTS_FAILED or status < 0
 
 

@@ -206,7 +206,7 @@ def merges(used: Used) -> tuple[Check, Check]:
         source = opened.document("acme", fork.name)
         if draw.random() < 0.5:
             grow(source)
-        # The copy gets no mutations of its own: with them it would be another fork.
+        # The copy gets no further mutations: with them it would be another fork.
         if draw.random() < 0.3:
             file = io.BytesIO()
             export_document(source, file)

@@ -1,9 +1,9 @@
-"""The tampering campaign: alterations are planted past the store, in its index and blobs, and each must be found.
+"""The tampering campaign: it alters the index and blobs of stores directly. Verification must find each alteration.
 
 Modules
 -------
-stores       stores with a past: documents, forks, logs, records, floors, archives, redacted versions, exports
-rows         the versions of one history as items, wherever they lie
-alterations  what a tamperer does to them
-rehash       the hashes that a careful tamperer computes anew, by code that shares nothing with the store's
+stores       random stores with documents, forks, logs, records, floors, archives and redacted versions
+rows         the versions of one history, read and written in the index and in archives
+alterations  the alterations
+rehash       the hashes that a careful tamperer recomputes, by code that shares nothing with the store's
 """

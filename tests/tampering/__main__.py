@@ -1,6 +1,6 @@
 """Plants alterations in random stores: ``python -m tests.tampering --alterations 1000 --seed 1``.
 
-The exit code is 0 where all were found.
+The exit code is 0 if all were found.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ VERIFIER = Path(__file__).parents[2] / "examples" / "verify_export.py"
 
 
 class Campaign(msgspec.Struct):
-    """What was planted and how it was found, by kind; and what was not."""
+    """The alterations planted and found, counted by kind, and a line for each one that was missed."""
 
     planted: Counter[str]
     found_by_verify: Counter[str]
@@ -47,7 +47,7 @@ class Campaign(msgspec.Struct):
 
 
 def run(alterations: int, seed: int) -> Campaign:
-    """That many alterations; in half of them all later hashes are computed anew."""
+    """Plant ``alterations`` alterations, one at a time. After about half of them all hashes are recomputed."""
     draw = Random(seed)
     campaign = Campaign(Counter(), Counter(), Counter(), 0, 0, [])
     while campaign.planted.total() < alterations:
@@ -68,7 +68,7 @@ def run(alterations: int, seed: int) -> Campaign:
 
 
 def _unharmed(store: stratalog.Store, checkpoint: Checkpoint, campaign: Campaign) -> HistoryReport:
-    """What was not altered has no findings, with its redacted versions."""
+    """Check that an unaltered history has no findings. Count its redacted versions, and return its report."""
     descent = prove_descent(store, checkpoint)
     assert descent.status == "proven", descent
     assert descent.report is not None
@@ -90,7 +90,7 @@ def _tamper(
     rows = place.load()
     version = draw.choice(sorted(rows))
     kinds = {**ALTERATIONS, **SHIFTS} if careful else ALTERATIONS
-    # A careful tamperer has no hash to compute anew after a truncation, and leaves none wrong.
+    # Not by a careful tamperer: a truncation leaves no hash to recompute, and a recomputation undoes a changed hash.
     kind = draw.choice(sorted(kinds.keys() - {"hash", "truncation"} if careful else [*kinds, "blob"]))
     if kind == "blob" and not alter_blob(draw, rows, version, place):
         kind = "content"
@@ -117,7 +117,7 @@ def _tamper(
 
 
 def _tamper_export(store: stratalog.Store, draw: Random, campaign: Campaign, careful: bool, where: str) -> None:
-    """Alter a line of an export; a careful tamperer computes its hashes anew, with the example's own code."""
+    """Alter a line of an export. A careful tamperer recomputes its hashes, with the example's own code."""
     document = store.document("acme", "plan")
     if document.log.floor():
         return
@@ -165,14 +165,14 @@ def _alter_export(draw: Random, lines: list[dict[str, Any]]) -> str:
 
 
 def _encoded(lines: list[dict[str, Any]]) -> list[bytes]:
-    """The lines of an export with a trailer that fits them."""
+    """Return the encoded lines of an export, with a matching last line."""
     encoded = [json.dumps(line).encode() + b"\n" for line in lines[:-1]]
     end = {**lines[-1], "end": len(lines) - 2, "sha256": sha256(b"".join(encoded)).hexdigest()}
     return [*encoded, json.dumps(end).encode() + b"\n"]
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """The command. Returns the exit code."""
+    """Run the command and return its exit code."""
     parser = argparse.ArgumentParser(prog="python -m tests.tampering", description=__doc__)
     parser.add_argument("--alterations", type=int, default=1000, help="how many to plant")
     parser.add_argument("--seed", type=int, default=1)

@@ -1,4 +1,4 @@
-"""What a tamperer does to the versions of a history. What the chain does not cover is not planted."""
+"""The alterations that a tamperer makes to the versions of a history. They change only facts that the chain covers."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from tests.tampering.rows import LogRows, RecordRows, Rows
 __all__ = ["ALTERATIONS", "SHIFTS", "Alteration", "alter_blob", "rehash"]
 
 Alteration = Callable[[Random, Rows, int, "LogRows | RecordRows"], None]
-"""Alters ``rows`` at a version."""
+"""A function that alters ``rows`` at a version."""
 
 
 def _content(draw: Random, rows: Rows, version: int, place: LogRows | RecordRows) -> None:
@@ -30,7 +30,7 @@ def _content(draw: Random, rows: Rows, version: int, place: LogRows | RecordRows
 
 
 def _other_events(row: dict[str, Any], blobs: MemoryBlobs, folder: str) -> bytes:
-    """The events of an entry with another content of the same shape; of a redacted one, made up."""
+    """Return the events of an entry with one value changed; invented events for a redacted entry."""
     if "d" in row:
         return msgspec.msgpack.encode([["commit", [[], [], [], None], 1]])
     if "x" in row:
@@ -90,7 +90,7 @@ def _order(draw: Random, rows: Rows, version: int, place: LogRows | RecordRows) 
 
 
 def _swap(rows: Rows, version: int, other: int) -> None:
-    origins = {n: rows[n].pop("og") for n in (version, other) if "og" in rows[n]}  # it stays in version 1
+    origins = {n: rows[n].pop("og") for n in (version, other) if "og" in rows[n]}  # the origin stays in version 1
     rows[version], rows[other] = rows[other], rows[version]
     for n, origin in origins.items():
         rows[n]["og"] = origin
@@ -101,19 +101,19 @@ def _hash(draw: Random, rows: Rows, version: int, place: LogRows | RecordRows) -
 
 
 def _removal(draw: Random, rows: Rows, version: int, place: LogRows | RecordRows) -> None:
-    """A hole; the newest version is cut off otherwise."""
+    """Remove one version, but not the newest: that would be a truncation."""
     del rows[min(version, max(rows) - 1)]
 
 
 def _closed_gap(draw: Random, rows: Rows, version: int, place: LogRows | RecordRows) -> None:
-    """One version goes, and the later ones move down."""
+    """Remove one version, and move the later ones down."""
     for n in range(version, max(rows)):
         _swap(rows, n, n + 1)
     del rows[max(rows)]
 
 
 def _insertion(draw: Random, rows: Rows, version: int, place: LogRows | RecordRows) -> None:
-    """One version comes in, and the later ones move up."""
+    """Insert one version, and move the later ones up."""
     last = max(rows)
     rows[last + 1] = {**rows[version], "w": "forged", "s": draw.randbytes(16)}
     rows[last + 1].pop("og", None)
@@ -141,11 +141,11 @@ ALTERATIONS: dict[str, Alteration] = {
     "truncation": _truncation,
 }
 SHIFTS: dict[str, Alteration] = {"closed gap": _closed_gap, "insertion": _insertion}
-"""Without new hashes they are an alteration of what follows."""
+"""Alterations that move versions. Only a careful tamperer makes them, since they change the hash of each later one."""
 
 
 def rehash(rows: Rows, place: LogRows | RecordRows) -> None:
-    """Compute every hash anew, so that the chain holds, and whatever else names one."""
+    """Recompute every hash, so that the chain holds, and update the items that name one."""
     before = place.before
     for version in sorted(rows):
         before = rows[version][place.hash_name] = place.hash(before, version, rows[version])
@@ -153,7 +153,7 @@ def rehash(rows: Rows, place: LogRows | RecordRows) -> None:
 
 
 def alter_blob(draw: Random, rows: Rows, version: int, place: LogRows | RecordRows) -> bool:
-    """Damage or remove a blob that the version's body is; False where it has none."""
+    """Damage or remove the blob with the version's body. Return False if it has none."""
     if "x" not in rows[version]:
         return False
     address, _, _ = msgspec.msgpack.decode(rows[version]["x"])

@@ -1,4 +1,4 @@
-"""The hashes that a tamperer computes anew, by `formats/chain.md` alone: no code of the store's."""
+"""The hashes that a tamperer recomputes. The code follows `formats/chain.md` and uses none of the store's code."""
 
 from __future__ import annotations
 
@@ -15,17 +15,17 @@ Attributes = Mapping[str, Any]
 
 
 def genesis(origin: str) -> bytes:
-    """H(0)."""
+    """Return H(0), the hash before the first version."""
     return hashlib.sha256(b"stratalog history 1\0" + origin.encode()).digest()
 
 
 def entry_hash(before: bytes, version: int, entry: Attributes) -> bytes:
-    """The hash of an entry of a log."""
+    """Return the hash of an entry of a log."""
     return _hash(before, version, entry, entry.get("a", ""), _entry_body_hash(entry), None)
 
 
 def version_hash(before: bytes, version: int, item: Attributes) -> bytes:
-    """The hash of a version of a record."""
+    """Return the hash of a version of a record."""
     extras = [item.get("t"), item.get("u"), item.get("k", item.get("o", ""))]
     return _hash(before, version, item, "", item["h"], extras)
 

@@ -1,4 +1,4 @@
-"""The versions of one history as they are stored, to be read and written past the store."""
+"""The stored versions of one history, read and written without the store."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ from tests.tampering.rehash import entry_hash, genesis, version_hash
 __all__ = ["Backup", "LogRows", "RecordRows", "Rows", "rows_of"]
 
 Rows = dict[int, dict[str, Any]]
-"""The attributes of each version that is verified."""
+"""The attributes of each verified version, by its number."""
 
 
 class Backup:
-    """All of a store as it was, to be put back after each alteration."""
+    """A copy of a store's content, to restore after each alteration."""
 
     def __init__(self, store: stratalog.Store) -> None:
         self.index, self.blobs = ports(store)
@@ -34,7 +34,7 @@ class Backup:
         self._bodies, self._stats = dict(self.blobs._bodies), dict(self.blobs._stats)
 
     def restore(self) -> None:
-        """Undo whatever was done since."""
+        """Restore the content."""
         now = self._all()
         for key in now.keys() - self._items.keys():
             self.index.commit([Delete(*key)])
@@ -56,7 +56,7 @@ def ports(store: stratalog.Store) -> tuple[MemoryIndex, MemoryBlobs]:
 
 
 class RecordRows:
-    """A record's versions."""
+    """The versions of a record."""
 
     hash_name = "ch"
 
@@ -73,7 +73,7 @@ class RecordRows:
         return {int(item.sort): dict(item.attributes) for item in items}
 
     def save(self, rows: Rows) -> None:
-        """Make the versions be ``rows``."""
+        """Replace the stored versions by ``rows``."""
         for version in self.load().keys() - rows.keys():
             self.index.commit([Delete(self.partition, number(version))])
         for version, attributes in rows.items():
@@ -83,11 +83,11 @@ class RecordRows:
         return version_hash(before, version, attributes)
 
     def cover(self, rows: Rows) -> None:
-        """What else a careful tamperer changes: nothing here."""
+        """Do nothing: no other item names the hash of one of these versions."""
 
 
 class LogRows:
-    """A log's own entries, in the index and in archives."""
+    """The entries of a log in the index and in archives, without those of its ancestors."""
 
     hash_name = "h"
 
@@ -110,7 +110,7 @@ class LogRows:
         return {version: attributes for version, attributes in rows.items() if version > self.start}
 
     def save(self, rows: Rows) -> None:
-        """Make the entries be ``rows``, each in the segment that its version belongs to."""
+        """Replace the stored entries by ``rows``, each in the segment of its version."""
         segments = list(list_segments(self.index, self.log.record.prefix))
         for position, segment in enumerate(segments):
             upto = segments[position + 1].first if position + 1 < len(segments) else 2**53
@@ -125,7 +125,7 @@ class LogRows:
         return entry_hash(before, version, attributes)
 
     def cover(self, rows: Rows) -> None:
-        """Change what else names a hash: the name record, and snapshots."""
+        """Update the other items that name a hash: the name record and snapshots."""
         hashes = {self.start: self.before} | {version: row["h"] for version, row in rows.items()}
         record = stratalog_record(self)
         if record.segment - 1 in hashes:
@@ -137,7 +137,7 @@ class LogRows:
 
     def _save_items(self, partition: str, own: Rows) -> None:
         items = {int(item.sort): item for item in self.index.query(partition)}
-        # In the place where the next entry would stand there may be a seal.
+        # A seal may have the key of the next entry.
         seals = {version for version, item in items.items() if "k" in item.attributes}
         for version in items.keys() - own.keys() - seals:
             if version > self.start:
@@ -156,12 +156,12 @@ class LogRows:
             self._put(segment_change(record.prefix, msgspec.structs.replace(segment, archive=ref)))
 
     def _put(self, write: Put) -> None:
-        """Whatever its condition is."""
+        """Put the item without the condition."""
         self.index.commit([Put(write.item)])
 
 
 def stratalog_record(rows: LogRows) -> Any:
-    """The name record as it is now."""
+    """Return the current name record."""
     from stratalog.log.names import read_name
 
     record = read_name(rows.index, "acme", rows.log.record.name)
@@ -170,6 +170,6 @@ def stratalog_record(rows: LogRows) -> Any:
 
 
 def rows_of(store: stratalog.Store, report: HistoryReport) -> LogRows | RecordRows:
-    """The rows of a history."""
+    """Return the rows of a history."""
     history: HistoryName = report.history
     return RecordRows(store, report) if history.kind == "record" else LogRows(store, report)

@@ -1,4 +1,4 @@
-"""Stores with a past, grown at random."""
+"""Stores with random content and history."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ LONG_SECONDS = 1000
 
 
 def grown_store(draw: Random) -> stratalog.Store:
-    """Documents with forks, logs of events and of a sheet's messages, records; with and without floors and archives."""
+    """Return a store with a document, maybe its fork, two logs and two records, with or without floors and archives."""
     settings = stratalog.LogSettings(
         segment_entries_target=draw.choice((3, 5, 100)), snapshot_entries_interval=4, body_inline_bytes_max=400
     )
@@ -83,7 +83,7 @@ def _grow_log(store: stratalog.Store, draw: Random, name: str, kind: str) -> Non
 
 
 def _retain(store: stratalog.Store, draw: Random, log: stratalog.Log) -> None:
-    """Archive, and free what was archived or forgotten."""
+    """Maybe archive segments, and maybe free those that are archived or forgotten."""
     if draw.random() < 0.5:
         archive_segments(log)
     if draw.random() < 0.5:
