@@ -17,7 +17,8 @@ T = TypeVar("T")
 class RequestPolicy(RetryPolicy, frozen=True, kw_only=True):
     """How long a request is retried, and how long one try may take.
 
-    No try begins later than ``seconds_max`` after the first; the last try may take ``request_seconds_max`` more.
+    A try that fails later than ``seconds_max`` after the start is the last one. It may take ``request_seconds_max``
+    itself.
     """
 
     seconds_max: float = 10.0
