@@ -54,7 +54,7 @@ class SystemClock:
 
 
 class Observation:
-    """The time of a read. Make it *before* the request is sent: the answer shows no older state than that of then."""
+    """The time of a read. Make it *before* the request is sent: the response then shows no older state."""
 
     __slots__ = ("_clock", "boot_ms", "wall_ms")
 

@@ -173,8 +173,8 @@ REQUEST_HEAD_BYTES_MAX = 16 * 1024
 REQUEST_BODY_SECONDS_MAX = 60
 REQUEST_BODY_BYTES_PER_SECOND_MIN = 64 * 1024
 CONNECTION_IDLE_SECONDS_MAX = 5
-# While a response waits, its caller must read some of it within this time, and on average this many bytes a second. The
-# response is sent in pieces of the third size.
+# While a response waits, its caller must read some of it within this time, and this many bytes a second on average over
+# a minute. The response is sent in pieces of the third size.
 ANSWER_SILENCE_SECONDS_MAX = 20
 ANSWER_BYTES_PER_SECOND_MIN = 4096
 ANSWER_PIECE_BYTES = 64 * 1024

@@ -307,7 +307,7 @@ class DecayWorld:
         lasting = {key for key, damage in before.items() if key in self.damaged and self.damages[key] == damage}
         unread = lasting & {reading.key for reading in readings}
         if unread:
-            raise Violation("unread", f"{what} above a base that does not read back", key=min(unread))
+            raise Violation("unread", f"{what} although the base cannot be read back", key=min(unread))
 
     def _require_archive(self, log: Log, segment: Segment) -> None:
         """Check the archive of a freed segment: it is now the only copy, and must not be empty."""

@@ -38,7 +38,7 @@ _NONE_OF_IT = re.compile(r"\s*q\s*=\s*0(\.0*)?\s*")
 
 
 class GatewayAnswer:
-    """A response in the making: first set status and headers, then `add` the body piece by piece, then `end` it."""
+    """A response that is being built: first set status and headers, then `add` the body by pieces, then `end` it."""
 
     def __init__(self, packing: str = "") -> None:
         """``packing`` is the coding for a body that would be too large: zstd, gzip, or empty for none."""

@@ -93,7 +93,7 @@ class Listeners:
     def join(self, id: str, organisation: str, name: str, expires_ms: int | None) -> None:
         """Add a connection to the listeners of a document until it expires. Raises Forbidden if it is one already.
 
-        ``expires_ms`` is the expiry of its principal, or None. The connection expires then, or earlier, after
+        ``expires_ms`` is the expiry of its principal, or None. The connection expires then, but at the latest after
         `GATEWAY_CONNECTION_SECONDS_MAX`.
         """
         latest_ms = self._clock.wall_ms() + GATEWAY_CONNECTION_SECONDS_MAX * 1000

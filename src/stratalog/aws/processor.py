@@ -51,7 +51,7 @@ class Processor:
     def __init__(self, opened: Container) -> None:
         queue = opened.store.queue
         if not isinstance(queue, SqsQueue):
-            raise Invalid("events of SQS need a store on AWS")
+            raise Invalid("the handler of SQS events needs a store on AWS")
         self._queue = queue
         self._container = opened
         self._clock = opened.store.environment.clock

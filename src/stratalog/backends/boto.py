@@ -45,7 +45,7 @@ LOST = (exceptions.HTTPClientError, exceptions.IncompleteReadError, ResponsePars
 class RequestRefused(Unavailable):
     """The service refused the request, and another try would not help. ``reason`` is the service's error code.
 
-    It lacks the prefix of some codes that names the service.
+    A prefix of the code that names the service is removed.
     """
 
     def __init__(self, message: str, reason: str, explanation: str) -> None:

@@ -94,8 +94,8 @@ class SqliteDatabase:
     def blobs(self, files: Blobs) -> SqliteBlobs:
         """Return the blobs of the file and the larger ones in ``files`` as one store.
 
-        The index accepts blobs in a commit only after this call. Before it, the caller may use another blob store, in
-        which it would not find them.
+        The index accepts blobs in a commit only after this call. A caller that never makes it has another blob store,
+        and would not find them there.
         """
         self.index.blob_bytes_max = self._blob_bytes_max
         return SqliteBlobs(self._file, self._clock, files, self._blob_bytes_max)

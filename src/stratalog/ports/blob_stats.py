@@ -19,9 +19,9 @@ PAGE_WANTED_MIN = 10
 
 
 def stats_of(blobs: Blobs, folder: str, wanted: Iterator[tuple[str, T]]) -> Iterator[tuple[T, BlobStat | None]]:
-    """Yield the metadata of each wanted blob, or None where it is not stored, after the value given with its key.
+    """Yield (the caller's value, the blob's metadata) for each wanted blob, with None for a blob that is not stored.
 
-    ``wanted`` holds pairs of a blob's key in ``folder`` and a value of the caller, in order of key. Raises Unavailable.
+    ``wanted`` holds (key of a blob in ``folder``, the caller's value) in order of key. Raises Unavailable.
     """
     row = next(wanted, None)
     matched = 0

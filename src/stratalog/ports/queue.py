@@ -62,7 +62,7 @@ class Queue(Protocol):
         ...
 
     def release(self, message: Message, *, after_seconds: float = 0) -> bool:
-        """Make the message visible again in ``after_seconds``, now or later than its timeout.
+        """Make the message visible again ``after_seconds`` from now, which may be later than its timeout.
 
         False, and nothing changed, where the receipt is no longer valid.
         """

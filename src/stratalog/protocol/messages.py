@@ -111,7 +111,7 @@ def payload_hash(name: str, args: bytes) -> bytes:
 
 
 def same_payload(stored: bytes, asked: bytes) -> bool:
-    """Return whether two payload hashes are equal. An unstorable mutation has no payload, and its hash matches any."""
+    """Return whether two payload hashes match. An unstorable mutation has no payload, and its hash matches any."""
     return stored == asked or _UNSTORABLE_HASH in (stored, asked)
 
 

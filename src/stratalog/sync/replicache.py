@@ -160,7 +160,7 @@ def _converted(body: Any, shape: type[Shape]) -> Shape:
     try:
         return msgspec.convert(body, shape)
     except msgspec.ValidationError as exc:
-        raise Invalid("a request's body has another shape", reason=str(exc)) from exc
+        raise Invalid("the request's body has the wrong shape", reason=str(exc)) from exc
 
 
 def _cookie(cookie: Any) -> Cookie | None:
@@ -175,7 +175,7 @@ def _cookie(cookie: Any) -> Cookie | None:
     except msgspec.ValidationError:
         order: Any = cookie.get("order") if isinstance(cookie, dict) else cookie
     if type(order) not in (int, float) or not abs(order) < INTEGER_MAX:
-        raise Invalid("a cookie without a numeric order cannot be followed by one of ours", value=repr(order))
+        raise Invalid("a cookie of another server must have a numeric order", value=repr(order))
     return Cookie(max(0, math.floor(order)), origin="", version=0)
 
 

@@ -93,7 +93,7 @@ class Chunks:
         self.write_all([chunk])
 
     def write_all(self, chunks: Collection[Chunk]) -> None:
-        """Store many chunks, durably on return. Their puts run in parallel."""
+        """Store many chunks, durably on return. Many puts run in parallel; see `put_together`."""
         put_together(self._blobs, self.bodies(chunks))
         self.note_written(chunks)
 
