@@ -11,7 +11,7 @@ client         replicas in Python; `web` holds the one in the browser, and our p
 worker         the consumer of the queue
 sync           interpretation of pushes and pulls, without HTTP
 costs          billed units and prices
-backups        backup of a store elsewhere, and its restoration
+backups        backup of a store to another place, and its restore
 maintenance    snapshots, retention, collection, verify, copies, export and import
 store          opening a store by its URL
 documents      a log with state, history, forks and replay
@@ -31,7 +31,7 @@ folders        durable folders, removed once they are empty
 new_database   new SQLite files that appear complete or not at all
 codec          canonical bytes, compression, hashes
 retry          retries and their waits
-settings       numbers that an operator gives, the same for every program
+settings       numbers that an operator sets for all programs
 clock          time, randomness, ids, sleep
 limits         every limit, with its unit
 errors         the errors, each with the caller's next step
@@ -158,7 +158,7 @@ __all__ = [
 
 
 def __getattr__(name: str) -> Any:
-    """``__version__``, read when it is asked for: the metadata of distributions is slow to import."""
+    """Return ``__version__``, read only on use, since `importlib.metadata` is slow to import."""
     if name == "__version__":
         from importlib.metadata import version
 

@@ -1,4 +1,4 @@
-"""``python -m stratalog`` is the command ``stratalog``."""
+"""``python -m stratalog`` runs the command ``stratalog``."""
 
 from stratalog.cli import main
 

@@ -54,7 +54,7 @@ class SystemClock:
 
 
 class Observation:
-    """The time of a read. Made *before* the request is sent, since the answer shows a state no older than that."""
+    """The time of a read. Make it *before* the request is sent: the response then shows no older state."""
 
     __slots__ = ("_clock", "boot_ms", "wall_ms")
 
@@ -85,6 +85,7 @@ def id_from(random_bytes: bytes) -> str:
     return random_bytes.translate(_BASE_32).decode()
 
 
-# Maps a byte to the character of its last five bits: one call. Packing the bits of fewer bytes takes a dozen.
+# Maps a byte to the character of its last five bits, so an id takes one call. To use all bits of fewer random bytes
+# would take a dozen calls.
 _BASE_32 = b"abcdefghijklmnopqrstuvwxyz234567" * 8
 _BOOT_CLOCK: int = getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)

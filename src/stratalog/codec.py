@@ -44,7 +44,7 @@ __all__ = [
 ]
 
 Value = Any
-"""A value as described above. `canonical` checks it where it enters, not the type checker."""
+"""A value as described above. The type checker does not check it; `canonical` does, at run time."""
 
 COMPRESSION_LEVEL = 3
 QUICK_LEVEL = 1
@@ -93,8 +93,8 @@ def encode_checked(value: Value, what: str = "value") -> bytes:
 def reread(value: Any, plain: msgspec.msgpack.Decoder[Any]) -> tuple[bytes, Any]:
     """Return the canonical bytes of ``value``, and what ``plain`` decodes from them; ``(b"", None)`` on failure.
 
-    Two calls into msgspec check most values faster than a visit of each part. If the decoded value equals ``value``,
-    the value is canonical; otherwise the caller visits each part.
+    For most values two calls into msgspec are faster than a visit of each part. If the decoded value equals ``value``,
+    that is canonical; otherwise the caller must visit each part.
     """
     try:
         body = _encoder.encode(value)
@@ -112,7 +112,7 @@ def decode(data: bytes) -> Value:
 
 
 def is_decimal(text: str) -> bool:
-    """Return whether a text is a number of 0 or more that ``int`` can read: ASCII digits, at most `DIGITS_MAX` of them.
+    """Return whether a text is a number of 0 or more that ``int`` can read: 1 to `DIGITS_MAX` ASCII digits.
 
     `str.isdecimal` alone accepts digits of every script, `str.isdigit` even digits that ``int`` refuses.
     """
@@ -122,14 +122,15 @@ def is_decimal(text: str) -> bool:
 def sha256(data: bytes) -> bytes:
     """Return the 32 bytes that address ``data``.
 
-    The last hash is cached: the maker of a blob's key hashes its body, and every backend checks the key. Hashing takes
-    0.6 µs a KB.
+    The last hash is cached, since a body is hashed twice: for the blob's key, and by the backend that checks the key.
+    Hashing takes 0.6 µs a KB.
     """
     known, digest = _hashed.last
     if known is data:
         return digest
     digest = hashlib.sha256(data).digest()
-    # Identity suffices: bytes are immutable, and the cache keeps these alive, so no other object gets their id.
+    # It is enough to compare identities: bytes are immutable, and no other object can get the identity of these while
+    # the cache holds them.
     if HASHED_BYTES_MIN <= len(data) <= HASHED_BYTES_MAX and type(data) is bytes:
         _hashed.last = (data, digest)
     return digest
@@ -160,7 +161,7 @@ class Codec(NamedTuple):
     """A way to store bytes. Every stored object names its codec, so that another codec can be added."""
 
     tag: str
-    """One character: the name of an item's attribute, and the value stored in a row or a message."""
+    """One character: the name of an item's attribute, and the value in a row or a message."""
 
     suffix: str
     """The suffix of a file's name."""
@@ -194,8 +195,8 @@ def unpack(codec: Codec, data: bytes, bytes_max: int) -> bytes:
 def unpack_item(attributes: Mapping[str, Any], bytes_max: int, key: str) -> bytes | None:
     """Return the body in the attribute that is named by its codec's tag; None where the item has none.
 
-    A future codec's tag will be an upper-case letter; no other attribute has such a name. Raises Unsupported for such a
-    tag, with the tag and ``key``, and like `decompress`.
+    The tag of a future codec will be an upper-case letter, and no other attribute has such a name. Raises Unsupported
+    for such a tag, with the tag and ``key``, and raises like `decompress`.
     """
     body: bytes | None = attributes.get(PLAIN.tag)
     if body is not None:

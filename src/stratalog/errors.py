@@ -16,7 +16,7 @@
     │   └── Collected           the group's clients were forgotten: begin as a new group
     ├── Forbidden           the principal lacks permission; another principal may have it
     ├── Invalid             the input breaks a rule; a retry will not help
-    │   ├── RedactionRefused    a fork, a state or a base still needs the version; the message says what to do
+    │   ├── RedactionRefused    a fork, a state or a base still needs the version; the message names the next step
     │   ├── ReservedName        only the store itself may use the name
     │   └── Unsupported         written by a newer Stratalog: upgrade this one
     ├── LimitExceeded       the input is larger than a named limit
@@ -25,11 +25,11 @@
     │   ├── QueueFull           too many messages wait; nothing was queued
     │   └── StorageFull         nothing was written; there is no room for it
     ├── OutcomeUnknown      it may or may not have been written: read back before trying again
-    ├── Corrupt             stored bytes are not what was written
+    ├── Corrupt             stored bytes differ from those that were written
     └── Closed              the store was closed
 
-A message is in lower case and ends in ``key=value`` details, which are also in ``details``. ``code`` is the kind's name
-on the wire; codes are only ever added.
+A message begins in lower case, except for names, and ends in ``key=value`` details, which are also in ``details``.
+``code`` is the kind's name on the wire. Codes may be added, but none is changed or removed.
 """
 
 from __future__ import annotations
@@ -78,7 +78,7 @@ class StratalogError(Exception):
         super().__init__(" ".join([message, *(f"{name}={_short(value)}" for name, value in details.items())]))
 
     def copy(self) -> StratalogError:
-        """Return the same error for another thread: an exception that two threads raise would mix their tracebacks."""
+        """Return the same error for another thread. If two threads raised one exception, their tracebacks would mix."""
         copied = type(self).__new__(type(self), *self.args)
         copied.__dict__.update(self.__dict__)
         copied.__cause__, copied.__context__ = self.__cause__, self.__context__
@@ -105,13 +105,13 @@ class ConditionFailed(Conflict):
 
 
 class HistoryChanged(Conflict):
-    """The store was restored, or replaced by a copy, beneath an open handle. Nothing was written; open it again."""
+    """The store was restored, or replaced by a copy, while a handle was open. Nothing was written; open it again."""
 
     code = "history-changed"
 
 
 class VersionConflict(Conflict):
-    """The log is not at the version the caller expected. Certain: it was read from a fresh head."""
+    """The log is not at the version that the caller expected. This is certain: the head was read for this call."""
 
     code = "version-conflict"
 
@@ -119,7 +119,7 @@ class VersionConflict(Conflict):
 class KeyReused(Conflict):
     """The write id was used before, for another request or by another principal. This call wrote nothing.
 
-    ``log`` or ``record``, ``version`` and ``write_id`` in the details name the earlier write. A new write id helps.
+    ``log`` or ``record``, ``version`` and ``write_id`` in the details name the earlier write. Use a new write id.
     """
 
     code = "key-reused"
@@ -128,8 +128,8 @@ class KeyReused(Conflict):
 class MergeConflict(Conflict):
     """A merge would drop or reject mutations of the fork, or the fork is not the one that was merged before.
 
-    Nothing was written; in a merge of many batches, nothing after the batches already merged. Certain: it was decided
-    on a fresh state.
+    Nothing was written, except the earlier batches of a merge of many batches. This is certain: it was decided on a
+    fresh state.
     """
 
     code = "merge-conflict"
@@ -142,7 +142,7 @@ class ContentionError(Conflict):
 
 
 class NotFound(StratalogError):
-    """The thing does not exist. Certain: it was read from a fresh head."""
+    """The thing does not exist. This is certain: it was read for this call."""
 
     code = "not-found"
 
@@ -160,7 +160,7 @@ class Redacted(NotFound):
 
 
 class Collected(NotFound):
-    """The group's clients were collected. Certain: it was read from a fresh head. They begin again as another group."""
+    """The group's clients were collected. This is certain. They must begin again as another group."""
 
     code = "collected"
 
@@ -202,10 +202,10 @@ class LimitExceeded(StratalogError):
 
 
 class QuotaExceeded(StratalogError):
-    """The organisation would store more than its quota. Nothing was written; reads and deletes still work.
+    """With this write the organisation would exceed a quota. Nothing was written; reads and deletes still work.
 
-    ``quota``, ``limit``, ``value`` (the total with this write) and ``scope`` are in the details. Deletes make room once
-    the organisation is measured again.
+    ``quota``, ``limit``, ``value`` (the total with this write) and ``scope`` are in the details. Deletes make room only
+    after the next measurement of the organisation.
     """
 
     code = "quota-exceeded"
@@ -236,7 +236,7 @@ class OutcomeUnknown(StratalogError):
 
 
 class Corrupt(StratalogError):
-    """Stored bytes are not what was written: a hash differs, an entry is missing, a file is cut short."""
+    """Stored bytes differ from those that were written: a hash differs, an entry is missing, a file is cut short."""
 
     code = "corrupt"
 

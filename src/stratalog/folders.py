@@ -1,4 +1,4 @@
-"""Folders of files: made durably, synced, and removed once empty. File system errors are raised as ours."""
+"""Folders of files: creation, sync, and removal once empty. Errors of the file system are raised as ours."""
 
 from __future__ import annotations
 
@@ -30,12 +30,12 @@ Sync = Callable[[int], None]
 
 
 class DurableFolders:
-    """Syncs of the folders below ``root``: of the names in a folder, and of the names of new folders above it.
+    """Makes names in folders below ``root`` durable: of files, and of new folders.
 
-    An empty file named `DURABLE` marks a folder whose own name is durable, and the names of the folders above it.
-    `remove_empty` removes the mark before the folder, and a folder that a process makes again under the same name has
-    none. Times and inode numbers cannot replace the mark: file systems set times in steps of milliseconds, and give the
-    number of a removed folder to the next one.
+    An empty file named `DURABLE` in a folder marks that the folder's own name, and the names of the folders above it,
+    are durable. `remove_empty` removes the mark before the folder, so a folder that is made again under the same name
+    has no mark. Times and inode numbers cannot replace the mark: file systems set times in steps of milliseconds, and
+    give the number of a removed folder to the next one.
     """
 
     def __init__(self, root: str, sync: Sync) -> None:
@@ -86,7 +86,7 @@ def remove_empty(folder: str, root: str) -> None:
 def make_shared_folder(folder: str) -> None:
     """Make ``folder`` and the missing folders above it while other processes may remove empty ones. Syncs nothing.
 
-    It retries, since one `os.makedirs` fails where another process removes the folder between the attempt to make it
+    It retries, since a single `os.makedirs` fails if another process removes the folder between the attempt to make it
     and the check for an existing one, or removes a folder above it. Raises OSError.
     """
     for _ in range(MAKE_TRIES_MAX):
@@ -101,10 +101,10 @@ def make_shared_folder(folder: str) -> None:
 
 
 def make_folder(folder: str | Path, *, sync: Sync | None = None) -> None:
-    """Make ``folder`` and the missing folders above it, durably. An existing folder is fine.
+    """Make ``folder`` and the missing folders above it, durably. The folder may exist.
 
-    Every process makes a folder only inside a folder whose own name it has synced. So of an existing folder the names
-    of all folders above are durable, and only its own name may still be unsynced. Raises Unavailable, StorageFull.
+    Every process makes a folder only inside a folder whose own name it has synced. So the names of all folders above an
+    existing folder are durable, and only its own name may still be unsynced. Raises Unavailable, StorageFull.
     """
     with file_errors():
         _make_folder(os.path.abspath(folder), sync or sync_descriptor)
@@ -149,7 +149,7 @@ def _make_folder(folder: str, sync: Sync) -> None:
     try:
         sync_path(above, sync)
     except PermissionError:
-        # An existing folder inside one that this process may not read was made, and its name synced, by another user.
+        # If this process may not read the folder above, another user made the existing folder, and synced its name.
         if not stood:
             raise
 
@@ -163,9 +163,10 @@ def _is_marked(descriptor: int) -> bool:
 
 
 def _mark(descriptor: int) -> None:
-    """Mark the folder behind a descriptor: its path may lead to another folder by now, which no process has synced.
+    """Mark a folder by its descriptor, since its path may lead by now to another folder, which no process has synced.
 
-    Raises FileNotFoundError where the folder is removed. Without a mark, as on a full disk, the next put syncs again.
+    Raises FileNotFoundError if the folder was removed. If the mark cannot be made, as on a full disk, the next put
+    syncs again.
     """
     try:
         os.close(os.open(DURABLE, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o666, dir_fd=descriptor))

@@ -24,14 +24,17 @@ class Latch(Protocol):
 
 
 class Waiter(Protocol):
-    """A request to commit. Both attributes are None until it waits. ``is_leader`` says why its latch was released."""
+    """A request to commit. Both attributes are None until it waits.
+
+    ``is_leader`` is set when its latch is released: True if it was promoted, False if a leader answered it.
+    """
 
     latch: Latch | None
     is_leader: bool | None
 
 
 class Pending(Waiter, Protocol):
-    """A waiter for `GroupCommit.commit`. While it is not settled, any leader may commit it."""
+    """A waiter for `GroupCommit.commit`. Until it is ``settled``, any leader may commit it."""
 
     @property
     def settled(self) -> bool: ...
@@ -59,8 +62,8 @@ class PendingCommit(Generic[Answer]):
     settled.
     """
 
-    # Class attributes save setting these on each instance: most requests are led by their own thread and never use
-    # them.
+    # Class attributes, so that they need not be set on each instance: most requests are committed by their own thread
+    # and never use them.
     latch: Latch | None = None
     is_leader: bool | None = None
 
@@ -69,7 +72,7 @@ class PendingCommit(Generic[Answer]):
 
     @property
     def settled(self) -> bool:
-        """Whether no leader may commit it any more."""
+        """Whether no leader may commit it any more: it was sent, or has its answer."""
         return self._outcome is not _WAITING
 
     def send(self) -> None:
@@ -81,7 +84,7 @@ class PendingCommit(Generic[Answer]):
         self._outcome = _WAITING
 
     def settle(self, outcome: Answer | Exception) -> None:
-        """Settle it with its answer, or with an exception that no other caller raises. The leader calls this."""
+        """Settle it with its answer, or with an exception that is not shared with others. The leader calls this."""
         self._outcome = outcome
 
     def answer(self) -> Answer:
@@ -122,10 +125,10 @@ class GroupCommit(Generic[W]):
         self._enough = threading.Event()
 
     def commit(self: GroupCommit[P], pending: P, serve: Callable[[list[P]], None]) -> None:
-        """Commit ``pending``, by this call or by another thread's. Then the caller takes its answer.
+        """Commit ``pending``, in this thread or in another leader's. The caller then takes its answer.
 
-        The leader calls ``serve`` with a batch that holds its own request alone. ``serve`` adds others by `take`, and
-        settles the batch. The next leader commits the requests that it leaves unsettled, as after an interrupt.
+        The leader calls ``serve`` with a batch that holds only its own request. ``serve`` adds others by `take`, and
+        settles the batch. If it leaves requests unsettled, as after an interrupt, the next leader commits them.
         """
         if not (self._leadership.acquire(False) or self._wait(pending)):  # `enter`, without the call
             return
@@ -170,8 +173,8 @@ class GroupCommit(Generic[W]):
     def leave(self, served: Iterable[W] = (), again: Sequence[W] = ()) -> None:
         """Release the taken waiters ``served``. Then promote a waiter, or free the leadership.
 
-        ``again`` are those of them that have no answer because the leader was interrupted. They return to the front of
-        the queue, in their order.
+        ``again`` are those of ``served`` that have no answer, because the leader was interrupted. They return to the
+        front of the queue, in their order.
         """
         if again:
             self.waiting.extendleft(reversed(again))
@@ -208,7 +211,7 @@ class GroupCommit(Generic[W]):
         return waiter.is_leader is True
 
     def _abandon(self, waiter: W, latch: Latch) -> None:
-        """Clean up after an interrupted caller: no leader may answer it later, and it must not keep a leadership."""
+        """Clean up after an interrupted caller: no leader may answer it later, and it must not keep the leadership."""
         with suppress(ValueError):
             self.waiting.remove(waiter)
             return

@@ -1,10 +1,10 @@
-"""The keys of everything stored: index partitions and sorts, and blob keys. `formats/keys.md` lists them for readers.
+"""The keys of everything stored: index partitions and sorts, and blob keys. `formats/keys.md` lists them all.
 
-Ids are escaped, so that distinct ids never share a key and a key leads back to its id. ASCII letters and digits, ``.``,
-``_``, ``-`` and every character from U+00A0 on stand for themselves. Each byte of any other character is written as
-``%XX``. A leading ``.`` is escaped as well, so that no id is a relative path.
+Ids are escaped, so that distinct ids never share a key, and each key leads back to its id. ASCII letters and digits,
+``.``, ``_``, ``-`` and the characters from U+00A0 on, except U+FFFE and U+FFFF, are not changed. Each byte of any other
+character is written as ``%XX``. A leading ``.`` is escaped too, so that no id is a relative path.
 
-Two kinds of keys differ. A record's id may be longer than a component of a path: see `record_key`. An item that is
+There are two exceptions. A record's id may be longer than a component of a path: see `record_key`. An item that is
 listed by an id alone has the id itself as its sort: see `id_sort`.
 """
 
@@ -60,7 +60,8 @@ __all__ = [
 ]
 
 ESCAPED_REMEMBERED = 4096
-# The key of an id that is too long begins with this many of its bytes, for people, and continues with its digest.
+# The key of an id that is too long begins with this many of its bytes, which people can recognise, and its digest
+# follows.
 HEAD_BYTES = 63
 
 RecordKey = NewType("RecordKey", str)
@@ -85,7 +86,7 @@ def unescape(escaped: str) -> str:
 
 
 def id_sort(id: str, what: str = "id") -> str:
-    """Return the sort of an item that is listed by ``id`` alone: the id itself, so items are in its UTF-8 order.
+    """Return the sort of an item that is listed by ``id`` alone: the id itself, so the items are in UTF-8 order of id.
 
     Raises Invalid for an empty id or a lone surrogate, LimitExceeded.
     """
@@ -97,10 +98,10 @@ def id_sort(id: str, what: str = "id") -> str:
 
 
 def record_key(record: str) -> RecordKey:
-    """Return a record's id as one component of its keys: escaped, or if too long its beginning and its digest.
+    """Return a record's id as one component of its keys: escaped, or if that is too long its beginning and its digest.
 
-    ``~`` is always escaped in an id, so no short id has the key of a long one. A digest does not lead back to its id;
-    the directory does. Raises like `id_sort`.
+    ``~`` is always escaped in an id, so no short id has the key of a long one. A digest does not lead back to the id,
+    but the directory holds the id. Raises like `id_sort`.
     """
     escaped = _escape(id_sort(record, "record id"), "record id")
     if _bytes_of(escaped) <= ID_ESCAPED_BYTES_MAX:
@@ -162,7 +163,7 @@ def checkpoints_partition(prefix: str) -> str:
 
 
 def record_partition(organisation: str, record: RecordKey) -> str:
-    """The versions of one record, each under its number. ``!`` is always escaped in an id, so no log has this name."""
+    """The versions of one record, each under its number. ``!`` is always escaped in an id, so no log has this key."""
     return f"{escape(organisation, 'organisation')}/!record/{record}"
 
 
@@ -177,12 +178,12 @@ def uploads_partition(organisation: str) -> str:
 
 
 def failures_partition(organisation: str) -> str:
-    """Records that failed, at least once, each under its key."""
+    """The records that have failed at least once, each under its key."""
     return f"{escape(organisation, 'organisation')}/!failures"
 
 
 def dead_letters_partition(organisation: str) -> str:
-    """Records that failed too often, each under its id; see `id_sort`."""
+    """The records that failed too often, each under its id; see `id_sort`."""
     return f"{escape(organisation, 'organisation')}/!dead-letters"
 
 
@@ -197,7 +198,7 @@ def names_partition(log: str) -> str:
 
 
 def deleted_partition(organisation: str) -> str:
-    """Incarnations of logs that were deleted and wait to be swept, each under its prefix."""
+    """The deleted incarnations of logs whose items and blobs are still to be removed, each under its prefix."""
     return f"{escape(organisation, 'organisation')}/!deleted"
 
 
@@ -212,7 +213,7 @@ def usage_partition(organisation: str) -> str:
 
 
 def queued_owner(organisation: str, log: str, incarnation: str, token: str) -> str:
-    """The owner of the blobs of one queued push that no message holds. No collector of documents reads there."""
+    """The owner of the blobs of one queued push that is too large for a message. Collectors of documents ignore it."""
     return f"{escape(organisation, 'organisation')}/queue/{escape(log)}@{incarnation}/{token}"
 
 
@@ -282,4 +283,4 @@ def _bytes_of(text: str) -> int:
 
 
 _remembered = lru_cache(ESCAPED_REMEMBERED)(_escaped)
-"""Cached, since an id is escaped for each key that contains it: about four times in a put of a record."""
+"""Cached, since an id is escaped for each key that holds it: about four times in a put of a record."""

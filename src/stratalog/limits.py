@@ -1,4 +1,4 @@
-"""Every limit, with its unit in its name. Each is enforced where the input enters, with a typed error that names it."""
+"""Every limit, with its unit in its name. Each is enforced where the input arrives, by a typed error that names it."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ INTEGER_MAX = 2**53 - 1
 VERSION_MAX = INTEGER_MAX
 VERSION_DIGITS = 16
 
-# Names. An id is one component of a blob key and of a file path, which Linux bounds at 255 bytes. A record's id may be
-# longer: in the directory it is the sort of a line; other keys hold its beginning and its digest.
+# Names. An id is one component of a blob key and of a file path, which Linux limits to 255 bytes. A record's id may be
+# longer: in the directory it is the sort of an item; other keys hold its beginning and its digest.
 ID_ESCAPED_BYTES_MAX = 200
 RECORD_ID_BYTES_MAX = 1000
 KEY_BYTES_MAX = 512
@@ -24,7 +24,7 @@ JSON_DEPTH_MAX = 64
 VALUE_BYTES_MAX = 64 * 1024 * 1024
 VALUE_INLINE_BYTES_MAX = 1024
 DOCUMENT_FIELDS_BYTES_MAX = 4096
-# A mutation's keys and values as its entry holds them. Each key counts this much more for the fields beside it.
+# The size of a mutation's keys and values in its entry. Each key adds the second number, for its row's other fields.
 PATCH_BYTES_MAX = 56 * 1024 * 1024
 PATCH_ROW_BYTES = 24
 METADATA_BYTES_MAX = 1024
@@ -41,8 +41,8 @@ BLOB_KEY_BYTES_MAX = 1024
 BLOB_BYTES_MAX = 16 * 1024 * 1024
 BODY_PART_BYTES = 8 * 1024 * 1024
 # A blob of at most this size is a row of the index's own database, where the index has one: a larger row is no faster
-# than a file in memory, and delays other commits. The second limit is the total of such blobs in one commit. Writers
-# outside a commit write them in slices of the third, so that small commits do not wait for all of them.
+# than a cached file, and delays other commits. The second limit is the total of such blobs in one commit. Blobs that
+# are not part of a commit are written in slices of the third size, so that small commits do not wait for all of them.
 BLOB_ROW_BYTES_MAX = 64 * 1024
 COMMIT_BLOB_BYTES_MAX = 16 * 1024 * 1024
 BLOB_SLICE_BYTES = 256 * 1024
@@ -50,7 +50,7 @@ BODY_INLINE_BYTES_MAX = 8 * 1024
 # Blobs that are remembered as read back, so that a put of the same bytes need not read them again at once.
 READS_REMEMBERED_MAX = 10_000
 
-# Queue: Amazon SQS FIFO's own limits. Its messages are text of at most 1 MiB, so bytes are sent as base64, with names.
+# Queue: Amazon SQS FIFO's own limits. Its messages are text of at most 1 MiB, which holds the body in base64 and names.
 MESSAGE_BYTES_MAX = 760 * 1024
 RECEIVE_MESSAGES_MAX = 10
 VISIBILITY_SECONDS_MAX = 12 * 3600
@@ -85,8 +85,7 @@ REJECTIONS_SHOWN_VERSIONS = 1000
 MUTATIONS_PER_PUSH_MAX = 20_000
 # A cookie holds the last numbers of this many clients of its group: those reported last.
 COOKIE_CLIENTS_MAX = 200
-# A cookie whose order is further ahead of the time than this is answered alone and does not raise other clients'
-# orders.
+# A cookie whose order is further ahead of the time than this does not raise the orders of other clients.
 COOKIE_ORDER_AHEAD_SECONDS_MAX = 86_400
 PENDING_MUTATIONS_MAX = 10_000
 
@@ -95,7 +94,7 @@ QUEUE_RECEIVES_MAX = 10
 QUEUED_PUSHES_MAX = 1000
 QUEUED_BYTES_MAX = 64 * 1024 * 1024
 WORKER_MESSAGES_MAX = 1000
-# The documents of which a process counts the queued pushes, and how long it counts a push that it does not see settled.
+# For how many documents a process counts the queued pushes, and how long it counts a push that it does not see settled.
 QUEUED_DOCUMENTS_REMEMBERED_MAX = 10_000
 QUEUED_PUSH_SECONDS_MAX = 900
 # How often a mutation may fail when run alone before it is rejected, and how much of a failure's reason is stored.
@@ -107,28 +106,28 @@ FAILURE_REASON_CHARACTERS_MAX = 300
 OBSERVATION_SECONDS_MAX = 300
 GRACE_SECONDS = 300
 
-# How long a process waits for its turn at a shared file. Then it continues without: a stopped process may hold the
-# turn.
+# How long a process waits for its turn at a shared file. After that it works without a turn, since a stopped process
+# may hold it.
 TURN_WAIT_MS_MAX = 200
 
 # How long a put or a delete waits while another process renews or deletes the same blob's file. A stopped process may
 # hold the file's lock.
 FILE_LOCK_WAIT_MS_MAX = 10_000
 
-# Collecting: the blobs of an owner that are examined at once, and the chunks that are remembered as walked.
+# Collection: the blobs of an owner that are examined in one step, and the chunks that are remembered as already walked.
 COLLECT_CANDIDATES_MAX = 200_000
 COLLECT_CHUNKS_SEEN_MAX = 1_000_000
 # A queue keeps a message for at most two weeks, and a dead letter for as long again.
 QUEUED_SECONDS_MAX = 30 * 86_400
-# Clients are not forgotten sooner than that: their messages may still wait.
+# Clients are not forgotten earlier than this, since their messages may still wait.
 CLIENT_IDLE_DAYS_MIN = 30
-# How long the blobs of an owner that the index does not know are kept: a copy may be in progress.
+# How long the blobs of an owner that the index does not know are kept, since a copy may be in progress.
 UNKNOWN_OWNER_SECONDS_MAX = 7 * 86_400
 
 # A pass of maintenance reads blobs of at least this size in total, if there are that many and the time allows.
 SCRUB_PASS_BYTES_MIN = 256 * 1024 * 1024
-# How long a complete round of the scrub counts as proof: its blobs are looked up, not read again, before history is
-# forgotten.
+# How long a complete round of the scrub counts as proof. During this time its blobs are only looked up, not read again,
+# before history is forgotten.
 SCRUB_PROOF_SECONDS_MAX = 30 * 86_400
 # The largest assumed difference between a process's clock and the clock of the storage that dates blobs.
 SCRUB_CLOCKS_SECONDS_MAX = 86_400
@@ -137,9 +136,9 @@ SCRUB_CLOCKS_SECONDS_MAX = 86_400
 REQUEST_BYTES_MAX = 16 * 1024 * 1024
 REQUEST_COMPRESSED_BYTES_MAX = 4 * 1024 * 1024
 REQUEST_RECORD_BYTES_MAX = 1024 * 1024 * 1024
-# A pushed text exists seven times at the peak of its commit. So, besides the memory it took on arrival, a body takes
-# this many times its size while it is decoded and applied, or the size of its decoded values if that is more; at most
-# the share of the largest body.
+# At the peak of its commit a pushed text exists seven times in memory: once as the body that arrived, and this many
+# times more. So a body counts as so many times its size while it is decoded and applied, or as the size of its decoded
+# values if that is more; at most as the second number.
 REQUEST_COPIES = 6
 REQUEST_DECODED_BYTES_MAX = REQUEST_COPIES * REQUEST_BYTES_MAX
 # A push is decoded and applied in parts of this size, or of one mutation each.
@@ -148,8 +147,9 @@ PUSH_PART_DECODED_BYTES = 32 * 1024 * 1024
 PACKED_PARTS_MAX = 1000
 # How far back a zstd frame may refer: unpacking takes this much memory.
 PACKED_WINDOW_BYTES_MAX = 8 * 1024 * 1024
-# The memory of all bodies at once: on arrival, and while they are decoded and applied. The latter limit is the share of
-# the largest body plus some room for small ones, which never wait for a large one. Other bodies wait up to this long.
+# The memory of all bodies at the same time: on arrival, and while they are decoded and applied. The second limit is the
+# size of the largest body plus some room for small ones, which never wait for a large one. Other bodies wait up to
+# `DECODED_WAIT_SECONDS_MAX`.
 BODY_BYTES_IN_FLIGHT_MAX = 64 * 1024 * 1024
 BODY_BYTES_OF_PRINCIPAL_MAX = 24 * 1024 * 1024
 DECODED_BYTES_IN_FLIGHT_MAX = REQUEST_DECODED_BYTES_MAX + 8 * 1024 * 1024
@@ -166,38 +166,38 @@ ANSWER_BYTES_OF_PRINCIPAL_MAX = 64 * 1024 * 1024
 ANSWER_BYTES_COUNTED_MIN = 64 * 1024
 REQUEST_DEPTH_MAX = JSON_DEPTH_MAX + 8
 REQUEST_SILENCE_SECONDS_MAX = 60
-# How long a server waits for a caller: for the head of a request, for its body (plus a second for each so many bytes),
-# and for the next request.
+# How long a server waits for a caller: for the head of a request, for its body (plus a second for each
+# `REQUEST_BODY_BYTES_PER_SECOND_MIN` bytes), and for the next request.
 REQUEST_HEAD_SECONDS_MAX = 10
 REQUEST_HEAD_BYTES_MAX = 16 * 1024
 REQUEST_BODY_SECONDS_MAX = 60
 REQUEST_BODY_BYTES_PER_SECOND_MIN = 64 * 1024
 CONNECTION_IDLE_SECONDS_MAX = 5
-# A caller must read some of a waiting response within this time, and this many bytes a second over each minute. It is
-# sent in pieces.
+# While a response waits, its caller must read some of it within this time, and this many bytes a second on average over
+# a minute. The response is sent in pieces of the third size.
 ANSWER_SILENCE_SECONDS_MAX = 20
 ANSWER_BYTES_PER_SECOND_MIN = 4096
 ANSWER_PIECE_BYTES = 64 * 1024
-# A body of a record or blob is held in a temporary file while it is sent, and in memory in pieces. This many threads
-# read bodies, each a part of up to 16 MiB at a time.
+# The body of a record or blob is held in a temporary file while it is sent, and only pieces of it are in memory. This
+# many threads read bodies, each of them one part of up to 16 MiB at a time.
 BODY_PIECE_BYTES = 128 * 1024
 BODY_THREADS_MAX = 4
-# The bytes of a response that the operating system may buffer before the caller's side requests them.
+# How many unsent bytes of a response the operating system may buffer.
 ANSWER_UNSENT_BYTES_MAX = 128 * 1024
 PAGE_ITEMS_MAX = 1000
-# How many organisations of one name are examined: each costs a call of the application's rules.
+# How many organisations with a document of one name are examined: each costs a call of the application's rules.
 NAME_HOLDERS_MAX = 1000
 PAGE_STATES_MAX = 50
 # A pull whose values exceed this is streamed while it is read.
 PULL_START_BYTES_MAX = 256 * 1024
-# Rows of a response that read more than this; so many of them are decoded and encoded at once.
+# A row of a response that reads more than this is large. At most so many large rows are decoded and encoded at a time.
 LARGE_ROW_BYTES_MIN = 256 * 1024
 LARGE_ROWS_MAX = 2
 # A page of a response ends at this size, if it has more than one row. It is below the limit of one AWS Lambda response.
 PAGE_BYTES_MAX = 4 * 1024 * 1024
 SNAPSHOT_BODY_BYTES_MAX = 256 * 1024
 CONNECTIONS_MAX = 10_000
-# File descriptors that connections leave to the store's files, to engines and to other services.
+# File descriptors that are reserved for the store's files, for engines and for other services.
 DESCRIPTORS_RESERVED = 256
 ACCEPTS_PER_TURN_MAX = 40
 ACCEPT_RETRY_SECONDS = 1
@@ -210,13 +210,13 @@ ADDRESS_SHARE_MAX = 0.25
 # The share of all connections that is reserved for requests, however many live connections there are.
 REQUESTS_RESERVED_SHARE = 0.25
 PUSHES_WAITING_MAX = 256
-# The calls of one kind that run or wait in a server's process, and how long one waits for a thread.
+# How many calls of one kind run or wait in a server's process, and how long a call waits for a thread.
 POOL_CALLS_MAX = 1024
 CALL_WAIT_SECONDS_MAX = 20
 IDENTITY_THREADS_MAX = 16
-# While other principals call and the process is busy, the threads of one caller may compute for this share of the time,
-# after a burst of so many seconds. A pause ends after so long. A process has one core: its threads share an
-# interpreter.
+# While other principals call and the process is busy, the threads of one caller may compute for an equal share of the
+# time, but at least for this share, after a burst of so many seconds. A pause lasts at most the third number. The time
+# is that of one core, since the threads of a process share an interpreter.
 CALLER_COMPUTED_SHARE_MAX = 0.25
 CALLER_COMPUTED_BURST_SECONDS = 0.5
 CALLER_PAUSE_SECONDS_MAX = 5
@@ -225,13 +225,13 @@ HEALTH_ANSWER_SECONDS_MAX = 0.05
 HEALTH_AGE_SECONDS_MAX = 10
 RATE_REQUESTS_PER_SECOND = 200
 RATE_REQUESTS_BURST = 1000
-# Requests to one organisation, of all who may enter it: ten principals at their own rate.
+# The requests to one organisation by all principals together: as many as those of ten principals at their own rate.
 RATE_ORGANISATION_REQUESTS_PER_SECOND = 2000
 RATE_ORGANISATION_REQUESTS_BURST = 10_000
 RATE_HOLDERS_MAX = 10_000
 TOKEN_BYTES_MAX = 8192
-# The keys of an issuer of web tokens: how long they are cached, how often an unknown key is fetched at most, how long
-# the fetch may take, and how large the issuer's answer may be.
+# The keys of an issuer of web tokens: how long they are cached, the shortest time between two fetches for unknown keys,
+# how long a fetch may take, and how large the issuer's response may be.
 TOKEN_KEYS_SECONDS_MAX = 3600
 TOKEN_KEYS_REFETCH_SECONDS_MIN = 60
 TOKEN_KEYS_FETCH_SECONDS_MAX = 5
@@ -249,8 +249,9 @@ RECORD_CREATIONS_BURST = 10_000
 # The clients of one principal: each by its first mutation in a document.
 CLIENT_CREATIONS_PER_SECOND = 20
 CLIENT_CREATIONS_BURST = 10_000
-# Quotas. A process reads an organisation's measurement again after this time, and counts what it has admitted since in
-# slices of so many seconds. Clocks are ahead of the measuring one by at most the fourth value.
+# Quotas. A process reads an organisation's measurement again after this time, and counts the writes that it has
+# admitted since in slices of so many seconds. Its clock is assumed to be behind the clock of the measurement by at most
+# `USAGE_CLOCKS_SECONDS_MAX`.
 USAGE_READ_SECONDS = 60
 USAGE_SLICE_SECONDS = 10
 USAGE_SLICES_MAX = 512
@@ -260,10 +261,10 @@ USAGE_ORGANISATIONS_MAX = 10_000
 USAGE_LABELS_MAX = 100
 # A measurement that was interrupted for longer begins anew.
 USAGE_PROGRESS_SECONDS_MAX = 86_400
-# The stored size of a request besides its body, and of a new document, log or fork: items and their keys.
+# The assumed stored size of a request besides its body, and of a new document, log or fork: items and their keys.
 REQUEST_STORED_BYTES = 512
 CREATION_STORED_BYTES = 1024
-# Lines of the access log and of the security log, of all callers; one caller may use a tenth.
+# Lines of the access log and of the security log by all callers together. One caller may use a tenth.
 ACCESS_LINES_PER_SECOND = 2000
 SECURITY_LINES_PER_SECOND = 100
 LOG_LINES_WAITING_MAX = 10_000
@@ -279,16 +280,16 @@ PRESENCE_BYTES_MAX = 1024
 PRESENCE_CONNECTIONS_MAX = 200
 # The connections of one principal whose presence is shown.
 PRESENCE_PER_PRINCIPAL_MAX = 20
-# A connection may update its presence this often. Listeners are notified after a pause that grows with their number.
-# The two byte rates limit presence to all listeners of a document, and to those of all documents of a process.
+# The shortest time between two updates of a connection's presence. Listeners are notified after a pause that grows with
+# their number. The two rates limit the bytes of presence sent to all listeners of a document, and of a process.
 PRESENCE_SECONDS_MIN = 0.1
 PRESENCE_PAUSE_SECONDS_MIN = 0.1
 PRESENCE_PAUSE_SECONDS_MAX = 0.25
 PRESENCE_ROOM_BYTES_PER_SECOND = 2 * 1024 * 1024
 PRESENCE_BYTES_PER_SECOND = 8 * 1024 * 1024
 
-# Functions on AWS. Lambda limits the response as JSON to 6 MB. The body is base64, and 64 KB are reserved for the rest
-# of the JSON. A compressed body is made within the function's time and memory.
+# Functions on AWS. Lambda limits the response to 6 MB of JSON. The body is base64, and 64 KB are reserved for the rest
+# of the JSON. The second limit is the size of a body before its compression, which takes the function's time.
 FUNCTION_ANSWER_BYTES_MAX = (6 * 1024 * 1024 - 64 * 1024) // 4 * 3
 FUNCTION_UNPACKED_BYTES_MAX = 64 * 1024 * 1024
 # A connection at API Gateway is closed this long after its hello. The token was checked then and is not stored, so the

@@ -10,16 +10,17 @@ from stratalog.folders import file_errors, sync_path
 __all__ = ["create_file"]
 
 UNFINISHED = ".new"
-# SQLite applies these files to the database that has their name, even to another one than they were written for.
+# SQLite applies a file with such a suffix to the database of that name, even if it was written for another database.
 SUFFIXES = ("-journal", "-wal", "-shm")
 
 
 def create_file(path: str, create: Callable[[str], None]) -> None:
     """Create the file at ``path`` where it is missing or empty. The caller lets one process at a time do that.
 
-    ``create`` writes a whole database to the path that it is given, and the file is then renamed. Made in its place,
-    it would be lost in one case: SQLite undoes the first transaction of a new file by truncating the file. If the sync
-    after that fails, and the power during the next try, the file may keep sectors of zeros, which are no database.
+    ``create`` writes a whole database to the path that it is given, and the file is then renamed. A file that is made
+    under its final name can be lost: SQLite undoes the first transaction of a new file by truncating it. If the sync
+    after that fails, and then the power fails during the next try, the file may keep sectors of zeros, which are not a
+    database.
 
     Raises the errors of ``create``, StorageFull, Unavailable: the next call creates the file.
     """

@@ -1,4 +1,4 @@
-"""Newest: a value that threads share and that is only ever replaced by a newer one."""
+"""Newest: a value that threads share, and that only a newer value replaces."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ class Newest(Generic[T]):
     """The newest value that any thread has offered, or None.
 
     ``rank`` orders values. ``join`` combines a newer and an older value into the one to hold; by default the newer one
-    is held. It runs under a lock, so it must not wait. A dropped value still bars older ones, so a slow thread cannot
-    bring back a value that the handle has passed.
+    is held. It runs under a lock, so it must not wait. After a value is dropped, older ones are still refused, so that
+    a slow thread cannot bring back an outdated value.
     """
 
     __slots__ = ("__weakref__", "_bar", "_join", "_lock", "_rank", "value")
@@ -45,7 +45,7 @@ class Newest(Generic[T]):
         return value
 
     def offer(self, value: T) -> T:
-        """Hold ``value`` unless a newer one is held. Return the value held then, or ``value`` if none is."""
+        """Hold ``value``, unless a newer one is or was held. Return the value now held, or ``value`` if none is."""
         rank = self._rank(value)
         with self._lock:
             held = self.value

@@ -17,7 +17,7 @@ __all__ = ["Inherited", "close_in_child", "is_inherited"]
 
 
 class Inherited:
-    """Replaces a lock, a condition or a port of the parent in a forked child. Using it raises Closed."""
+    """Replaces a lock, a condition or a port of the parent in a forked child. Its use raises Closed."""
 
     def release(self) -> None:
         """Do nothing, for the thread that forked while it held the lock."""

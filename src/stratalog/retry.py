@@ -20,14 +20,14 @@ class RetryPolicy(msgspec.Struct, frozen=True, kw_only=True):
     """How long a call is retried, and how long it waits before each try."""
 
     seconds_max: float = math.inf
-    """No try begins later than this; the last one may take longer."""
+    """A try that fails after this time is the last one."""
 
     wait_seconds_first: float = 0.05
     wait_seconds_max: float = 2.0
 
 
 class Pace(Protocol):
-    """The pace that earlier calls have learnt from other writers."""
+    """The contention that earlier calls have observed."""
 
     backoff_seconds: float
     """The limit of the next wait after a lost race."""
@@ -36,11 +36,11 @@ class Pace(Protocol):
 class Retry:
     """The tries of one call, or of one loop: full-jitter back-off within a time budget.
 
-    The budget begins when this is made, or at ``since``. The rule is Marc Brooker's, “Exponential Backoff And Jitter”,
-    AWS Architecture Blog, 2015.
+    The budget begins when this object is made, or at ``since``. The rule is from Marc Brooker, “Exponential Backoff And
+    Jitter”, AWS Architecture Blog, 2015.
 
-    After a `Conflict` no wait is longer than a tenth of the time left. So a writer that has waited long tries more
-    often, and new writers cannot starve it. This does not apply to a failing store, which is not called more often.
+    After a `Conflict` a wait is at most a tenth of the time left, or the first wait if that is longer. So a writer that
+    has waited long tries more often, and new writers cannot starve it. A failing store is not called more often.
     """
 
     def __init__(
@@ -57,7 +57,7 @@ class Retry:
         """The number of failed tries."""
 
     def next_seconds(self) -> float:
-        """Count a failed try and return how long to wait before the next one, whatever the time budget."""
+        """Count a failed try and return how long to wait before the next one. It ignores the time budget."""
         self.attempts += 1
         return self._jittered(self.attempts, self._policy.wait_seconds_max)
 
@@ -66,9 +66,9 @@ class Retry:
         self.attempts = 0
 
     def wait(self, cause: StratalogError, *, has_turn: bool = False) -> bool:
-        """Count a try that failed with ``cause``, and wait for the next. Return False at once where no time is left.
+        """Count a try that failed with ``cause``, and wait for the next. Return False at once if no time is left.
 
-        A writer that has its turn holds other writers off, so it does not wait for them; see `Index.turn`.
+        A writer that has a turn does not wait: the index holds others off, or lets it wait itself; see `Index.turn`.
         """
         self.attempts += 1
         left = self._policy.seconds_max - self._age_seconds()
@@ -86,9 +86,9 @@ class Retry:
         return True
 
     def wait_for(self, hindrance: Hashable, seconds_max: float) -> bool:
-        """Do as `wait` does after a try that a ``hindrance`` stopped. Each hindrance has its own budget and count.
+        """Do as `wait` does, after a try that failed because of ``hindrance``. Each has its own budget and count.
 
-        Time spent in its tries counts too. A long hindrance does not use up the budget of another one.
+        A try's own time counts too. So a long hindrance does not use up the budget of another one.
         """
         self.attempts += 1
         met = self._hindrances.setdefault(hindrance, _Hindrance())

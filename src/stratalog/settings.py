@@ -1,9 +1,8 @@
-"""Settings: numbers of the log, the server and the worker, from a file or a text, the same for every program.
+"""Settings: numbers of the log, the server, the worker and quotas, from a file or a text, the same for every program.
 
-The command line, a server, a worker, a maintenance pass and functions all read them, so that no program undoes what
-another does by a number. A name is a field of `stratalog.LogSettings`, `stratalog.server.ServerLimits`,
-`stratalog.worker.WorkerSettings` or `stratalog.server.Quotas`. Numbers that are not given keep the application's
-values.
+The command line, a server, a worker, a maintenance pass and functions all read them, so that all use the same numbers.
+A name is a field of `stratalog.LogSettings`, `stratalog.server.ServerLimits`, `stratalog.worker.WorkerSettings` or
+`stratalog.server.Quotas`. A number that is not given keeps the application's value.
 """
 
 from __future__ import annotations
@@ -35,7 +34,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     quotas: Numbers = {}
 
     def over(self, section: Section, base: T) -> T:
-        """Return ``base`` with the numbers of a section. Raises Invalid for unknown names and unfit numbers."""
+        """Return ``base`` with the numbers of a section. Raises Invalid for unknown names and invalid numbers."""
         given: Numbers = getattr(self, section)
         for name, value in given.items():
             if name not in base.__struct_fields__ or not isinstance(getattr(base, name), int | float | None):

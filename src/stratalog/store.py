@@ -45,9 +45,9 @@ class Store:
 
     A store, and every handle made by it, belongs to its process: in a forked child their calls raise Closed.
 
-    ``queue`` may be a function that opens it, called on first use: a store that is only read needs none. ``meter``
-    counts the requests to hosted services; None where nothing is counted. ``location`` is the URL of the store, a
-    folder as an absolute path; empty for a store made of ports.
+    ``queue`` may be a function that opens the queue. It is called on first use, since many callers need no queue.
+    ``meter`` counts the requests to hosted services; None where nothing is counted. ``location`` is the URL of the
+    store, a folder as an absolute path; empty for a store made of ports.
     """
 
     def __init__(
@@ -72,7 +72,7 @@ class Store:
 
     @property
     def queue(self) -> Queue:
-        """The queue. Raises Unavailable where there is none."""
+        """The queue. Raises Unavailable if it does not exist."""
         with self._lock:
             if callable(self._queue):
                 self._queue = self._queue()
@@ -99,7 +99,7 @@ class Store:
         except NotFound:
             if not create:
                 raise
-            # Another process may have created it since. Its document is as good as ours.
+            # Another process may have created the document meanwhile. Then return that one.
             with suppress(Conflict):
                 return self.create(organisation, document)
             return self.document(organisation, document)
@@ -112,8 +112,8 @@ class Store:
     def held_document(self, organisation: str, document: str) -> Document | None:
         """Return the document as this process last opened it, without a read; None where it must be opened.
 
-        The document may have been deleted since, and its name given to another. A commit by the handle then raises
-        NotFound. Only an index that checks the head in the commit itself ensures that; others give None.
+        The document may have been deleted since, and its name used for another one. A commit by the handle then raises
+        NotFound. Only an index that checks the head in the commit itself ensures this; with any other, returns None.
         """
         if not self.environment.index.joint_commits:
             return None
@@ -121,7 +121,7 @@ class Store:
         return None if known is None or known.log.is_lost else known
 
     def delete(self, document: Document) -> None:
-        """Delete a document. Its forks keep what they need of it; its name may be used again, as another incarnation.
+        """Delete a document. Versions that its forks need stay. Its name may be used again, as another incarnation.
 
         Every handle of it raises NotFound from then on. Deleting it again raises NotFound.
         """
@@ -136,7 +136,7 @@ class Store:
         return create_log(self.environment, organisation, log, kind, upcasters=upcasters)
 
     def log(self, organisation: str, log: str, *, upcasters: Upcasters | None = None) -> Log:
-        """Return the log of that name; also a document's. Raises NotFound."""
+        """Return the log of that name, which may be a document's. Raises NotFound."""
         return open_log(self.environment, organisation, log, upcasters=upcasters)
 
     def fork_log(self, log: Log, name: str, at: int, *, upcasters: Upcasters | None = None) -> Log:
@@ -158,7 +158,7 @@ class Store:
         return Records(self.environment, organisation)
 
     def organisations(self) -> Iterator[str]:
-        """Yield every organisation that ever created something."""
+        """Yield every organisation that has ever created a document, a log or a record."""
         return list_organisations(self.environment.index)
 
     def list(self, organisation: str, *, after: str = "") -> Iterator[Listing]:
@@ -166,9 +166,9 @@ class Store:
         return list_directory(self.environment.index, organisation, LOGS, after=after)
 
     def organisations_of(self, document: str) -> Iterator[NameHolder]:
-        """Yield the organisations that have a document or log of the name, in order, by pages; mostly one read.
+        """Yield the organisations that have a document or log of the name, in order, by pages: usually one read.
 
-        For operators. A caller that answers a tenant must filter out the organisations that the tenant may not read.
+        This is for operators. A caller that serves a tenant must filter out organisations that the tenant may not read.
         """
         return organisations_of(self.environment.index, document)
 
@@ -230,9 +230,10 @@ def open_store(
 ) -> Store:
     """Open the store at ``url``. Create it first where there is none, unless ``create`` is False.
 
-    A URL is a folder (SQLite and files), ``aws://TABLE?bucket=…&queue=…&region=…&prefix=…`` (bucket and queue have the
-    table's name unless they are given; credentials, region and endpoints come from where AWS's own tools find them), or
-    ``memory:`` for a store that ends with the process. ``meter`` counts the requests that hosted services would bill.
+    A URL is a folder (SQLite and files), ``aws://TABLE?bucket=…&queue=…&region=…&prefix=…&freed=…`` (bucket and queue
+    have the table's name unless given; credentials, endpoints, and a region that is not given come from where AWS's own
+    tools find them), or ``memory:`` for a store that ends with the process. ``meter`` counts the requests that hosted
+    services would bill.
 
     Raises Invalid for a URL that no backend knows, and for a folder without a store unless ``create``; Corrupt,
     Unsupported; Unavailable. Without ``create`` no request goes to AWS here: missing resources raise Unavailable on
@@ -321,7 +322,7 @@ def _folder_ports(folder: Path, create: bool, clock: Clock, meter: Meter | None)
         raise Invalid("the folder has no store; create it with `stratalog init`", store=folder)
     make_folder(folder)
     database = SqliteDatabase(folder / INDEX_FILE, clock)
-    # Make the blobs' folder last: that also makes the names of all its siblings durable.
+    # Make the blobs' folder last, since that also makes the names of all its siblings durable.
     blobs = database.blobs(FileBlobs(folder / BLOBS_FOLDER, clock))
     return _local_ports(database.index, blobs, database.queue, meter)
 

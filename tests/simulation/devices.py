@@ -73,7 +73,7 @@ class Device:
         self.outcomes += [(request.origin, outcome) for outcome in pushed.outcomes]
         statuses = {one.status for one in pushed.outcomes if one.client in self.clients}
         if "wrong-group" in statuses or "mismatch" in statuses:
-            raise Violation("answers", "a device is told that it is another", device=self.name, answer=pushed)
+            raise Violation("answers", "a device's push counts as another client's", device=self.name, answer=pushed)
         if "collected" in statuses:
             self.begin_again()
 
@@ -129,7 +129,7 @@ class Device:
 
     def _check_order(self, cookie: Cookie) -> None:
         if self.cookie is not None and cookie.order <= self.cookie.order and cookie != self.cookie:
-            raise Violation("order", "a cookie's order went back or stood still", before=self.cookie, after=cookie)
+            raise Violation("order", "a new cookie's order is not higher", before=self.cookie, after=cookie)
 
     def _apply(self, pulled: Pulled) -> None:
         for operation in pulled.patch:
@@ -142,7 +142,7 @@ class Device:
         whole = bool(pulled.patch) and isinstance(pulled.patch[0], Clear)
         for client, id in pulled.last.items():
             if id < self.last.get(client, 0) + (not whole):
-                raise Violation("last", "a client that moved did not", client=client, id=id, before=self.last)
+                raise Violation("last", "a reported last id did not increase", client=client, id=id, before=self.last)
         self.last = dict(pulled.last) if whole else {**self.last, **pulled.last}
 
     def _see(self) -> None:
@@ -158,7 +158,7 @@ def check_heirs(truths: Sequence[Truth]) -> None:
     for truth in truths:
         clients = {client for client, _ in truth.committed}
         if met & clients:
-            raise Violation("heirs", "a client took effect in two incarnations", clients=sorted(met & clients))
+            raise Violation("heirs", "a client committed in two incarnations", clients=sorted(met & clients))
         met |= clients
 
 
@@ -167,7 +167,7 @@ def check_owners(truth: Truth, groups: Mapping[str, str]) -> None:
     for entry in truth.entries.values():
         for client, group, owner in read_commit(entry).bindings:
             if groups.get(client) != group or owner != _owner(group.partition("/")[0]):
-                raise Violation("owner", "a client is bound to another", client=client, group=group, owner=owner)
+                raise Violation("owner", "a client has a wrong group or owner", client=client, group=group, owner=owner)
 
 
 def _check_sighting(seen: Sighting, truth: Truth) -> None:
@@ -175,17 +175,17 @@ def _check_sighting(seen: Sighting, truth: Truth) -> None:
     there = truth.states[seen.version]
     if seen.content != there:
         keys = sorted(key for key in seen.content.keys() | there.keys() if seen.content.get(key) != there.get(key))
-        raise Violation("state", "a device holds what no version was", version=seen.version, keys=keys)
+        raise Violation("state", "a device's content matches no version", version=seen.version, keys=keys)
     reached = _last_ids(truth, seen.version)
     own = {client: reached[client] for client in seen.clients if client in reached}
     if seen.last != own:
-        raise Violation("last", "last ids are another version's", version=seen.version, seen=seen.last, found=own)
+        raise Violation("last", "a device has wrong last ids", version=seen.version, seen=seen.last, found=own)
 
 
 def _check_rejection(one: Rejection, truth: Truth) -> None:
     _, recorded = truth.committed.get((one.client, one.id), (0, None))
     if recorded is None or recorded.reason != one.reason:
-        raise Violation("rejected", "a rejection was told that does not stand", rejection=one)
+        raise Violation("rejected", "a reported rejection is not in the log", rejection=one)
 
 
 def _last_ids(truth: Truth, version: int) -> dict[str, int]:

@@ -53,9 +53,9 @@ class DiskDocument:
         except Corrupt as exc:
             raise Violation("document", str(exc)) from exc
         if last < self.done:
-            raise Violation("document", "an answered change is lost", last=last, answered=self.done)
+            raise Violation("document", "an acknowledged change is lost", last=last, answered=self.done)
         if last > self.done + 1 or content != _content(last):
-            raise Violation("document", "the document is not what was sent", last=last, answered=self.done)
+            raise Violation("document", "the document has wrong content", last=last, answered=self.done)
         check_healthy(Store(environment, database.queue), "inspected", counts)
 
     def _opened(self, database: SqliteDatabase, blobs: Blobs, clock: Clock) -> Log:

@@ -63,11 +63,11 @@ class Truth:
                 check_resumed(entry, newest)
             for one in read_commit(entry).mutations:
                 if group_of(one.client) in collected:
-                    raise Violation("collected", "a collected client took effect", client=one.client, version=version)
+                    raise Violation("collected", "a collected client still commits", client=one.client, version=version)
                 if one.id <= newest.get(one.client, 0):
-                    raise Violation("once", "a mutation stands twice", client=one.client, id=one.id, version=version)
+                    raise Violation("once", "a repeated mutation", client=one.client, id=one.id, version=version)
                 if one.id != newest.get(one.client, 0) + 1:
-                    raise Violation("client-order", "a gap was committed", client=one.client, id=one.id)
+                    raise Violation("client-order", "a missing number", client=one.client, id=one.id)
                 newest[one.client] = one.id
 
     def check_state(self, version: int, whole: dict[str, Any]) -> None:
@@ -75,7 +75,7 @@ class Truth:
         truth = {key: decode(value) for key, value in self.states[version].items()}
         if whole != truth:
             differing = sorted(key for key in whole.keys() | truth.keys() if whole.get(key) != truth.get(key))
-            raise Violation("state", "a state is not what its mutations make", version=version, keys=differing)
+            raise Violation("state", "a state differs from its mutations' result", version=version, keys=differing)
 
     def check_history(self, document: Document, key: str, oldest: int) -> None:
         """Check that the history of ``key`` lists exactly its changes after version ``oldest``, newest first."""
@@ -86,13 +86,13 @@ class Truth:
             if version > oldest and self.states[version].get(key) != self.states[version - 1].get(key)
         ]
         if found != expected:
-            raise Violation("history", "a key's history is not its changes", key=key, found=found, expected=expected)
+            raise Violation("history", "a key's history is wrong", key=key, found=found, expected=expected)
 
     def check_applied(self, document: Document, client: str, id: int, oldest: int) -> None:
         """Check that a mutation's version is found, if it is after ``oldest`` and its client was not collected."""
         version = self.committed[client, id][0]
         if version > oldest and document.state().client(client) and document.applied_in(client, id) != version:
-            raise Violation("history", "a mutation is not found where it stands", client=client, id=id, version=version)
+            raise Violation("history", "a mutation's version is not found", client=client, id=id, version=version)
 
     def _fold(self, state: State, entry: Entry) -> State:
         draft = Draft(state.get, _keys_of(state))
@@ -101,7 +101,7 @@ class Truth:
             self.committed.setdefault((one.client, one.id), (entry.version, one))
             rejected = self._run(draft, one, commit)
             if rejected != (one.reason is not None):
-                raise Violation("outcome", "an outcome is not the mutator's", mutation=one, version=entry.version)
+                raise Violation("outcome", "a committed outcome is wrong", mutation=one, version=entry.version)
         after = {**state, **{key: value for key, value in draft.changes.items() if value is not None}}
         return {key: value for key, value in after.items() if draft.changes.get(key, b"") is not None}
 
@@ -123,7 +123,7 @@ def check_resumed(entry: Entry, newest: dict[str, int]) -> None:
     """Check that each client resumes from its newest number, and advance ``newest`` to the numbers in the entry."""
     for client, here, reported, _ in entry.events[0].data[2]:
         if newest.get(client, 0) != here or here >= reported:
-            raise Violation("resumed", "a client goes on from another number", client=client, version=entry.version)
+            raise Violation("resumed", "a client resumes from a wrong number", client=client, version=entry.version)
         newest[client] = reported
 
 
@@ -142,7 +142,7 @@ def check_answer(outcome: Outcome, done: int, *, collecting: bool) -> None:
         or (status == "collected" and not collecting)
     )
     if wrong:
-        raise Violation("answers", "an answer contradicts an earlier one", outcome=outcome, acknowledged=done)
+        raise Violation("answers", "an outcome contradicts an earlier one", outcome=outcome, acknowledged=done)
 
 
 def check_told(told: Iterable[Told], truth: Truth) -> None:
@@ -153,7 +153,7 @@ def check_told(told: Iterable[Told], truth: Truth) -> None:
             one.status == "seen" or (one.version, one.reason) == (version, recorded.reason)
         )
         if not fits:
-            raise Violation("acknowledged", "what a client was told does not stand", told=one, found=version)
+            raise Violation("acknowledged", "the log contradicts a reported outcome", told=one, found=version)
 
 
 def check_merged(fork: Truth, target: Truth, *, refused: bool) -> None:
@@ -164,9 +164,9 @@ def check_merged(fork: Truth, target: Truth, *, refused: bool) -> None:
     own = {(recorded.client, recorded.id): recorded for _, recorded in fork.committed.values()}
     merged = [one for _, one in target.committed.values() if one.origin in own]
     if [one.origin for one in merged] != ([] if refused else list(own)):
-        raise Violation("merged", "a fork's mutations do not stand once each, in order", fork=own, target=merged)
+        raise Violation("merged", "a fork's mutations were not merged once each, in order", fork=own, target=merged)
     if any(one.reason is not None and own[one.origin].reason is None for one in merged if one.origin):
-        raise Violation("merged", "a merge rejected what the fork had applied", fork=own, target=merged)
+        raise Violation("merged", "a merge rejected a mutation that the fork had applied", fork=own, target=merged)
 
 
 def check_projected(rows: Iterable[Item], truth: Truth) -> None:
@@ -174,7 +174,7 @@ def check_projected(rows: Iterable[Item], truth: Truth) -> None:
     found = [(row.attributes["v"], row.attributes["n"]) for row in rows]
     expected = [(version, len(read_commit(entry).mutations)) for version, entry in truth.entries.items()]
     if found != expected:
-        raise Violation("projected", "a projection is not the log", found=found, expected=expected)
+        raise Violation("projected", "a projection differs from the log", found=found, expected=expected)
 
 
 def _entries(place: Place, prefix: str, owner: str) -> dict[int, Entry]:

@@ -58,7 +58,11 @@ def check_letters(place: Place, incarnation: str, truth: Truth) -> None:
     for (client, id), (version, recorded) in truth.committed.items():
         letter = letters.get((client, id))
         if (letter is not None) != (recorded.name == "broken"):
-            text = "a letter of what was no fault" if letter else "a fault left no letter"
+            text = (
+                "a dead letter for a mutation without a fault"
+                if letter
+                else "a mutation with a fault has no dead letter"
+            )
             raise Violation("letters", text, client=client, id=id, version=version, reason=recorded.reason)
         if letter is not None and letter.reason != recorded.reason:
-            raise Violation("letters", "a letter has another reason", client=client, id=id, reason=recorded.reason)
+            raise Violation("letters", "a letter has a wrong reason", client=client, id=id, reason=recorded.reason)

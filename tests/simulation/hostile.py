@@ -86,7 +86,7 @@ def reuse_number(scheduler: Scheduler, document: Document, last: Mutation, group
     for mutation, expected in ((forged, "mismatch"), (last, "seen")):
         [outcome] = document.apply([mutation], group=group, owner=owner)
         if outcome.status not in (expected, "collected", "unknown-client"):
-            raise Violation("key-bound", "a used number stands for something else", outcome=outcome, expected=expected)
+            raise Violation("key-bound", "a used number got a wrong outcome", outcome=outcome, expected=expected)
         scheduler.counts.bump("numbers reused")
 
 
@@ -99,7 +99,7 @@ def push_as_the_store(clock: Clock, group: str) -> Push:
 def check_refused_name(scheduler: Scheduler, answer: Pushed | StratalogError | None) -> None:
     """Check that a push under a reserved name was not accepted."""
     if isinstance(answer, Pushed):
-        raise Violation("reserved", "somebody pushed under a name that is the store's own", answer=answer)
+        raise Violation("reserved", "a push under a name reserved for the store was accepted", answer=answer)
     scheduler.counts.bump("names refused", isinstance(answer, ReservedName))
 
 
@@ -109,15 +109,15 @@ def _judge(scheduler: Scheduler, honest: bool, version: int, call: Callable[[], 
         answered = call()
     except KeyReused as exc:
         if honest:
-            raise Violation("honest-retry", "an honest retry was called a conflict", error=exc) from exc
+            raise Violation("honest-retry", "a retry was rejected as a reused write id", error=exc) from exc
         scheduler.counts.bump("keys reused")
     except VersionConflict as exc:
-        raise Violation("honest-retry", "a used write id was not found", error=exc, honest=honest) from exc
+        raise Violation("honest-retry", "a used write id was not recognised", error=exc, honest=honest) from exc
     else:
         if not honest:
-            raise Violation("key-bound", "a used write id stands for something else", version=version)
+            raise Violation("key-bound", "another request under a used write id was accepted", version=version)
         if answered != version:
-            raise Violation("honest-retry", "a retry was written again", version=version, answered=answered)
+            raise Violation("honest-retry", "a retry got another version", version=version, answered=answered)
         scheduler.counts.bump("honest retries")
 
 

@@ -81,28 +81,28 @@ def _check_done(change: Change, log: LogTruth) -> None:
     """Check that an acknowledged call took effect during the call."""
     if change.kind in CREATIONS:
         if not change.sent < log.created <= change.answered:
-            raise Violation("created", "a creation was acknowledged that did not take place then", change=change)
+            raise Violation("created", "an acknowledged creation did not happen during its call", change=change)
         if change.kind == "fork" and log.first != change.value + 1:
-            raise Violation("created", "a fork stands on another version", change=change, first=log.first)
+            raise Violation("created", "a fork starts at the wrong version", change=change, first=log.first)
     elif change.kind == "delete":
         if log.deleted is None or not change.sent < log.deleted <= change.answered:
-            raise Violation("deleted", "a deletion was acknowledged that did not take place then", change=change)
+            raise Violation("deleted", "an acknowledged deletion did not happen during its call", change=change)
     elif not log.floor_at(change.sent) <= change.value <= log.floor_at(change.answered):
-        raise Violation("floor", "a floor was answered that was none between question and answer", change=change)
+        raise Violation("floor", "a returned floor was not valid at any time during the call", change=change)
 
 
 def _check_refused(change: Change, truth: Truth) -> None:
     """Check that a final error was true at some moment of the call."""
     if change.kind in CREATIONS and type(change.error) is Conflict and not _was_taken(change, truth):
-        raise Violation("created", "a name was called taken that nobody had", change=change)
+        raise Violation("created", "a creation failed although the name was free", change=change)
     if change.kind == "delete" and isinstance(change.error, NotFound):
         deleted = truth.logs[change.prefix].deleted
         if deleted is None or deleted > change.answered:
-            raise Violation("deleted", "a log was called gone while it lived", change=change)
+            raise Violation("deleted", "a call reported a living log as deleted", change=change)
     if change.kind == "fork" and isinstance(change.error, VersionForgotten):
         floor = change.error.details.get("floor")
         if floor is not None and floor <= change.value:
-            raise Violation("created", "a version was called forgotten that is above the floor", change=change)
+            raise Violation("created", "a version above the floor was reported as forgotten", change=change)
 
 
 def _was_taken(change: Change, truth: Truth) -> bool:
@@ -118,7 +118,7 @@ def _check_creations(changes: Iterable[Change], truth: Truth) -> None:
         if prefix not in known:
             cause = next((call for call in unsure if call.name == log.name and call.may_have(log.created)), None)
             if cause is None:
-                raise Violation("created", "a creation that was refused took effect", log=prefix, moment=log.created)
+                raise Violation("created", "a refused creation took effect", log=prefix, moment=log.created)
             unsure.remove(cause)
 
 

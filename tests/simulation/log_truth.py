@@ -111,16 +111,16 @@ class Truth:
             organisation, _, name = partition.partition("/")
             log = LogTruth((organisation, name), moment, attributes["s"], attributes["f"], self._beginning(attributes))
             if any(other.name == log.name and other.deleted is None for other in self.logs.values()):
-                raise Violation("created", "a log was created where another lives", log=prefix)
+                raise Violation("created", "a log was created under the name of a living log", log=prefix)
             self.logs[prefix] = log
             return
         if attributes["f"] < own.floor:
-            raise Violation("floor", "a floor went down", log=prefix, floor=attributes["f"], before=own.floor)
+            raise Violation("floor", "a floor was lowered", log=prefix, floor=attributes["f"], before=own.floor)
         if attributes["f"] > own.floor:
             own.floor = attributes["f"]
             own.floors.append((moment, own.floor))
         if own.deleted != (moment if "d" in attributes else None):
-            raise Violation("deleted", "a name and the end marker of its log do not agree", log=prefix, moment=moment)
+            raise Violation("deleted", "a log's name record contradicts its end marker", log=prefix, moment=moment)
 
     def _beginning(self, attributes: Any) -> bytes:
         """Return the hash that a new log continues: the hash of its origin, or of the version that it was forked at."""
@@ -142,7 +142,7 @@ class Truth:
             log.moments.append(moment)
             log.hashes.append(next_hash(log.hash_at(version - 1), version, attributes))
             if log.hashes[-1] != attributes["h"]:
-                raise Violation("chain", "an entry does not continue the history before it", version=version)
+                raise Violation("chain", "an entry's hash does not continue the history", version=version)
 
 
 def next_hash(before: bytes, version: int, attributes: Any) -> bytes:
@@ -165,11 +165,11 @@ def check_answers(answers: Iterable[Answer], truth: Truth) -> None:
         log = truth.logs[answer.prefix]
         if answer.version < 0:
             if log.deleted is None or log.deleted > answer.answered:
-                raise Violation("not-found", "a log was called gone while it lived", answer=answer)
+                raise Violation("not-found", "a call reported a living log as deleted", answer=answer)
         elif not log.head_at(answer.sent) <= answer.version <= log.head_at(answer.answered):
             raise Violation(
                 "stale-answer",
-                "a head was told that was none between question and answer",
+                "a returned head was not valid at any time during the call",
                 answer=answer,
                 least=log.head_at(answer.sent),
                 most=log.head_at(answer.answered),

@@ -83,7 +83,7 @@ class Handle:
             return function()
         except Interrupt as exc:
             if exc.victim is not actor:
-                raise Violation("bystander", "a thread got another's interrupt", actor=actor.name) from exc
+                raise Violation("bystander", "a thread got the interrupt of another thread", actor=actor.name) from exc
             raise Ended from exc
         except StratalogError as exc:
             self._check_error(exc)
@@ -100,7 +100,7 @@ class Handle:
         Raises Violation if it is below ``before``, the lowest version that the call may return.
         """
         if version < before:
-            raise Violation("monotonic", "a handle went back to an older version", version=version, before=before)
+            raise Violation("monotonic", "a handle returned an older version", version=version, before=before)
         self.version = max(self.version, version)
         return version
 
@@ -115,10 +115,10 @@ class Handle:
 
     def _check_error(self, error: StratalogError) -> None:
         if any(error is other for other in self._errors):
-            raise Violation("bystander", "two threads raise one exception object", error=error)
+            raise Violation("bystander", "two threads raised the same exception object", error=error)
         self._errors.append(error)
         if self.calm and isinstance(error, OutcomeUnknown | Unavailable) and not error.message.startswith(FORGOTTEN):
-            raise Violation("bystander", "a call failed though no port did", error=repr(error)) from error
+            raise Violation("bystander", "a call failed although no port failed", error=repr(error)) from error
 
     def _check_known(self) -> None:
         """Raise Violation if a value inside the handle went back, even if no call has returned it."""

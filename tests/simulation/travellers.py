@@ -58,9 +58,9 @@ class Traveller(Device):
             for client, ranges in pulled.lost.items():
                 gone = {(client, number) for above, upto in ranges for number in range(above + 1, upto + 1)}
                 if gone & pending:
-                    raise Violation("lost", "a change that waits was named as lost", changes=sorted(gone & pending))
+                    raise Violation("lost", "a pending change was reported as lost", changes=sorted(gone & pending))
                 if gone - self._numbers.keys():
-                    raise Violation("lost", "a change that nobody made was named as lost", changes=sorted(gone))
+                    raise Violation("lost", "an unknown change was reported as lost", changes=sorted(gone))
                 self.lost.update((self._numbers[one], (self.place, pulled.cookie.version)) for one in sorted(gone))
         return taken
 
@@ -70,13 +70,13 @@ class Traveller(Device):
             history = histories[id(shown.place)]
             entry = history.entries.get(shown.version)
             if shown.version and (entry is None or entry.hash.hex() != shown.hash):
-                raise Violation("branch", "a server answered with another history than its own", shown=shown)
+                raise Violation("branch", "a server's response does not belong to its history", shown=shown)
             if shown.content != history.states[shown.version]:
-                raise Violation("state", "a device holds what no version was", version=shown.version)
+                raise Violation("state", "a device's content matches no version", version=shown.version)
         for change, (place, version) in self.lost.items():
             found = histories[id(place)].changes.get(change)
             if found is not None and found <= version:
-                raise Violation("lost", "a change that is there was named as lost", change=change, version=found)
+                raise Violation("lost", "a present change was reported as lost", change=change, version=found)
 
     def _see(self) -> None:
         assert self.cookie is not None

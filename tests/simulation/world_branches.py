@@ -219,7 +219,7 @@ class BranchesWorld:
         except TRANSIENT:
             return self.scheduler.counts.bump("tries failed")
         except Forbidden as exc:
-            raise Violation("owner", "a device was refused what is its own", device=device.name) from exc
+            raise Violation("owner", "a device was forbidden access to its own group", device=device.name) from exc
         device.site.network.answer(lambda: device.arrived.append((place, message, answer)))
         return None
 
@@ -254,9 +254,9 @@ class BranchesWorld:
                 break
             device.learn(device.push(), push(document, device.push(), device.owner))
         if device.pending:
-            raise Violation("progress", "a device cannot get rid of what is pending", device=device.name)
+            raise Violation("progress", "a device's pending mutations are never confirmed", device=device.name)
         if device.content != {key: encode(value) for key, value in document.scan()}:
-            raise Violation("converged", "a device does not hold the document", device=device.name)
+            raise Violation("converged", "a device's content differs from the document at the end", device=device.name)
 
     def _history(self, place: Place) -> History:
         return History(place, open_log(log_place(place, self.settings), ORGANISATION, MAIN).record.prefix)
@@ -279,4 +279,4 @@ def check_nothing_vanished(device: Traveller, history: History) -> None:
     """Check that each change is in the history of the device's present place, or was named to the device as lost."""
     missing = sorted(device.made - history.changes.keys() - device.lost.keys())
     if missing:
-        raise Violation("vanished", "a change is neither there nor named as lost", device=device.name, changes=missing)
+        raise Violation("vanished", "a change was lost without a report", device=device.name, changes=missing)

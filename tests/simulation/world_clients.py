@@ -92,7 +92,7 @@ class ClientsWorld:
         group = choose(process.clock, GROUPS)
         for outcome in self._apply(document, [_push(f"intruder {self.left[process.name]}", 1)], group, "mallory"):
             if outcome.status == "applied":
-                raise Violation("owner", "another principal joined a group", group=group)
+                raise Violation("owner", "another principal's client joined a group", group=group)
 
     def expire(self, process: Process, document: Document) -> None:
         """Expire the groups that have been idle for a random time."""
@@ -114,7 +114,7 @@ class ClientsWorld:
         state = document.state()
         found = {key for key, _ in state.clients.scan(state.chunks, "")}
         if found != truth.rows():
-            raise Violation("members", "the rows of clients are not those of the log", rows=found ^ truth.rows())
+            raise Violation("members", "the rows of clients differ from the log's clients", rows=found ^ truth.rows())
         verify(document)
 
     def _apply(self, document: Document, batch: list[Mutation], group: str, owner: str = OWNER) -> list[Any]:
@@ -173,16 +173,16 @@ class _Truth:
         for client, id, *_ in mutations:
             group = self.group_of[client]
             if group in self.expired:
-                raise Violation("collected", "a collected group took effect", client=client, version=entry.version)
+                raise Violation("collected", "a collected group still commits", client=client, version=entry.version)
             if (client, id) in self.applied and not client.startswith("visitor"):
-                raise Violation("once", "a mutation stands twice", client=client, id=id, version=entry.version)
+                raise Violation("once", "a repeated mutation", client=client, id=id, version=entry.version)
             self.applied.add((client, id))
             self.active_ms[client] = entry.created_ms
 
     def _collect(self, clients: list[list[str]], groups: list[str], before_ms: int) -> None:
         active = {group for client, group in self.group_of.items() if self.active_ms[client] > before_ms}
         if early := active.intersection(groups) - self.expired:
-            raise Violation("expired", "active groups were expired", groups=early)
+            raise Violation("expired", "active groups were collected as expired", groups=early)
         self.expired |= set(groups)
         for client, _ in clients:
             self.group_of.pop(client, None)

@@ -127,7 +127,7 @@ class CollectWorld:
             self._heed(found)
             self.scheduler.counts.bump("dry runs")
             if found != planned:
-                raise Violation("dry run", "a run did other than was foretold", planned=planned, found=found)
+                raise Violation("dry run", "a collection differs from its dry run", planned=planned, found=found)
         self._check_all()
 
     def _check_all(self) -> None:

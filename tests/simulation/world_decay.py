@@ -157,7 +157,7 @@ class DecayWorld:
             self._raise(document.log, lambda: document.forget_below(version, progress=read.append))
         except (ContentionError, OutcomeUnknown) as exc:
             if self.is_busy:
-                raise Violation("progress", "a floor did not rise beside busy writers") from exc
+                raise Violation("progress", "a floor could not be raised while writers were busy") from exc
             raise
         if self.is_busy:
             self.scheduler.counts.bump("floors raised while busy")
@@ -224,7 +224,7 @@ class DecayWorld:
             for key in self._marked(owner):
                 standing, decayed = self.place.blobs.stat(key) is not None, self.damaged.get(key) == LOSE
                 if not standing and not decayed:
-                    raise Violation("needed freed", "a blob was collected that is referred to", key=key)
+                    raise Violation("needed freed", "a blob that is still referred to was collected", key=key)
         for key in list(self.damaged):
             self.place.blobs.put(key, self.shadow.get(key))
         living = {listing.id for listing in list_directory(self.place.index, ORGANISATION, LOGS)}
@@ -252,7 +252,7 @@ class DecayWorld:
             pass
         base = log.app_snapshot(floor)
         if floor and (base is None or base.version != floor):
-            raise Violation("history kept", "a floor stands on no state", floor=floor)
+            raise Violation("history kept", "there is no app snapshot at a floor", floor=floor)
         for _ in log.read_snapshot(base) if base else ():
             pass
 
@@ -298,7 +298,7 @@ class DecayWorld:
         stored = read_name(self.place.index, ORGANISATION, log.record.name)
         base = newest_snapshot(self.place.index, log.record.prefix, stored.floor) if stored else None
         if base is None:
-            raise Violation("history kept", "a floor stands on no snapshot", log=log.record.name)
+            raise Violation("history kept", "there is no snapshot at a floor", log=log.record.name)
         if log.record.kind == "document":
             chunks, values = Chunks(self.shadow, log.record.owner), Values(self.shadow, log.record.owner)
             readings = (blob for reading in read_state_back(chunks, values, roots_of(base)) for blob in reading.blobs)
@@ -307,13 +307,13 @@ class DecayWorld:
         lasting = {key for key, damage in before.items() if key in self.damaged and self.damages[key] == damage}
         unread = lasting & {reading.key for reading in readings}
         if unread:
-            raise Violation("unread", f"{what} above a base that does not read back", key=min(unread))
+            raise Violation("unread", f"{what} although the base cannot be read back", key=min(unread))
 
     def _require_archive(self, log: Log, segment: Segment) -> None:
         """Check the archive of a freed segment: it is now the only copy, and must not be empty."""
         environment = LogPlace(self.place.index, self.shadow, self.place.clock, self.settings)
         if not open_archive(environment, log.record.prefix, log.record.owner, segment):
-            raise Violation("unread", "a segment was freed into an empty archive")
+            raise Violation("unread", "a segment was freed, but its archive is empty")
 
     def _segments(self, log: Log) -> dict[int, Segment]:
         return {segment.first: segment for segment in list_segments(self.place.index, log.record.prefix)}

@@ -141,16 +141,16 @@ class DiskWorld:
         for commit in self.commits:
             standing = [sort for sort in commit.sorts if sort in found and _own(found[sort], commit)]
             if commit.blob and (_blob_key(commit) in brought) != bool(standing):
-                raise Violation("brought blob", "a blob stands without its commit, or the other way", commit=commit)
+                raise Violation("brought blob", "a blob or its commit exists without the other", commit=commit)
             if commit.told is Answered.ACKNOWLEDGED and len(standing) < len(commit.sorts):
                 raise Violation("acknowledged", "an acknowledged commit is lost", commit=commit, found=standing)
             if commit.told is Answered.REFUSED and standing:
                 raise Violation("refused", "a refused commit took effect", commit=commit, found=standing)
             if 0 < len(standing) < len(commit.sorts):
-                raise Violation("atomic", "a commit is there in part", commit=commit, found=standing)
+                raise Violation("atomic", "a commit is only partly stored", commit=commit, found=standing)
         for sort, item in self.witnessed.items():
             if found.get(sort) != item:
-                raise Violation("witnessed", "an item that somebody was shown is lost", item=item)
+                raise Violation("witnessed", "an item that a reader saw is lost", item=item)
 
     def _check_blobs(self, blobs: Blobs) -> None:
         try:
@@ -165,7 +165,7 @@ class DiskWorld:
             if put.key not in standing:
                 raise Violation("acknowledged blob", "an acknowledged blob is lost", put=put)
             if standing[put.key].modified_ms < put.sent_ms:
-                raise Violation("blob's age", "a put did not last that made a blob young", put=put)
+                raise Violation("blob's age", "a put did not durably restart a blob's age", put=put)
 
 
 class _Life:

@@ -175,7 +175,7 @@ class DocumentWorld:
         version = head - int(process.clock.random() * min(head, 6))
         whole = document.at(version).to_dict()
         if self.seen.setdefault(version, whole) != whole:
-            raise Violation("state", "two readers of one version differ", version=version)
+            raise Violation("state", "two readers of one version got different content", version=version)
         self.scheduler.counts.bump("reads")
 
     def reuse(self, process: Process, document: Document) -> None:
@@ -301,7 +301,7 @@ class DocumentWorld:
             self.scheduler.counts.bump("merges refused")
             return
         if len(report) != len(fork.mutations):
-            raise Violation("merged", "a merge left mutations out", fork=fork.name, reported=len(report))
+            raise Violation("merged", "a merge's report is incomplete", fork=fork.name, reported=len(report))
         fork.merged = True
         self.scheduler.counts.bump("merges")
         self.scheduler.counts.bump("merged mutations", sum(one.merged_in is not None for one in report))

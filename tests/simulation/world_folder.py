@@ -101,7 +101,7 @@ class FolderWorld:
             except Corrupt as exc:
                 raise Violation("whole blobs", str(exc)) from exc
             except OSError as exc:
-                raise Violation("errors", "an error of the file system that nobody expects", error=repr(exc)) from exc
+                raise Violation("errors", "unexpected file system error", error=repr(exc)) from exc
             except StratalogError as exc:
                 self.scheduler.counts.bump(f"turn ended by {exc.code}")
 
@@ -121,7 +121,7 @@ class FolderWorld:
         except NotFound:
             self.scheduler.counts.bump("blobs not found")
             if any(put.answered_step < sent for put in self._standing(key)):
-                raise Violation("acknowledged blob", "a blob that stands was not found", key=key) from None
+                raise Violation("acknowledged blob", "an existing blob was not found", key=key) from None
         else:
             self.scheduler.counts.bump("blobs read")
 
@@ -159,9 +159,9 @@ class FolderWorld:
                 if key not in standing:
                     raise Violation("acknowledged blob", "an acknowledged blob is lost", put=put)
                 if standing[key].modified_ms < put.sent_ms:
-                    raise Violation("blob's age", "a put did not last that made a blob young", put=put)
+                    raise Violation("blob's age", "a put did not durably restart a blob's age", put=put)
         if left := self._left_over(NEW):
-            raise Violation("left over", "files stay that nobody needs", files=left)
+            raise Violation("left over", "temporary files remain", files=left)
 
     def _standing(self, key: str) -> list[FolderPut]:
         """Return the puts of a blob that were sent after the last deletion read its stamp."""

@@ -89,12 +89,12 @@ class HostedTurnsWorld:
         stored = {entry.version: str(entry.events[0].data) for entry in self.log.read()}
         for version, data in self.acknowledged.items():
             if stored.get(version) != data:
-                raise Violation("acknowledged", "an entry is another one", version=version, stored=stored.get(version))
+                raise Violation("acknowledged", "an entry was replaced", version=version, stored=stored.get(version))
         if self.lone and self.settings.segment_entries_target > LONE_COMMITS_MIN:
             self.scheduler.counts.bump("lone writers")
             units = self.units / max(1, len(stored))
             if len(stored) < LONE_COMMITS_MIN or units > LONE_UNITS_MAX:
-                raise Violation("lone writer", "a lone writer pays for turns", commits=len(stored), units=units)
+                raise Violation("lone writer", "a lone writer is slow or costly", commits=len(stored), units=units)
 
     def goes_on(self) -> bool:
         """Return whether writers begin another commit."""
@@ -162,17 +162,17 @@ class _Process:
             entry = log.append(Event("step", data))
             world.scheduler.counts.bump("commits")
             if world.acknowledged.setdefault(entry.version, data) != data:
-                raise Violation("acknowledged", "two writers were given one version", version=entry.version)
+                raise Violation("acknowledged", "two writers got the same version", version=entry.version)
             waited_ms = world.scheduler.now_ms - self.began_ms - self.frozen_ms
             if waited_ms > ROUND_TRIPS_MAX * sum(world.leg_ms):
-                raise Violation("bounded wait", "a writer waits too long", writer=self.name, waited_ms=waited_ms)
+                raise Violation("bounded wait", "a writer waited too long", writer=self.name, waited_ms=waited_ms)
 
     def check_mark(self) -> None:
         """Check that the writer has lost two races, and has waited long enough since it began or last wrote a mark."""
         now_ms = self.world.scheduler.now_ms
         after_ms = MARK_AFTER_MS if self.marked_ms == self.began_ms else BETWEEN_MARKS_MS
         if self.losses < 2 or now_ms - self.marked_ms < after_ms:
-            raise Violation("early mark", "a writer marks at once", writer=self.name, losses=self.losses)
+            raise Violation("early mark", "a writer wrote the mark too early", writer=self.name, losses=self.losses)
         self.marked_ms = now_ms
 
 
@@ -280,11 +280,11 @@ class _Watched(HostedTurns):
         world, name = self._process.world, self._process.name
         self._stops[id] += 1
         if stopped_ms > STOP_MS_MAX:
-            raise Violation("bounded stop", "a mark stops a writer for long", writer=name, stopped_ms=stopped_ms)
+            raise Violation("bounded stop", "a mark stopped a writer for too long", writer=name, stopped_ms=stopped_ms)
         if self._stops[id] > 1:
-            raise Violation("once a mark", "a mark stops a writer again", writer=name, id=id)
+            raise Violation("once a mark", "a mark stopped a writer twice", writer=name, id=id)
         if world.authors.get(id) is self._process:
-            raise Violation("own mark", "a writer stops for its own mark", writer=name, id=id)
+            raise Violation("own mark", "a writer stopped for its own mark", writer=name, id=id)
 
 
 def _ignore(self: Any, id: str, author: Any = None) -> bool:

@@ -107,7 +107,7 @@ class LogWorld:
         check_changes(self.changes, truth)
         for (prefix, version), write_id in self.seen.items():
             if truth.write_ids(prefix, self.lineages.get(prefix, ())).get(version) != write_id:
-                raise Violation("read", "a reader saw what was never so", log=prefix, version=version, read=write_id)
+                raise Violation("read", "an uncommitted version was read", log=prefix, version=version, read=write_id)
         honest = log_place(self.place, self.settings)
         for organisation in (ORGANISATION, OTHER):
             for listing in list_directory(self.place.index, organisation, LOGS):
@@ -221,7 +221,7 @@ class LogWorld:
                 log = log or open_log(environment, ORGANISATION, MAIN)
                 role.turn(process, log)
             except Corrupt as exc:
-                raise Violation("dangling", "an actor met what should be there", error=exc) from exc
+                raise Violation("dangling", "an actor found needed data missing or damaged", error=exc) from exc
             except NotFound as exc:
                 self.scheduler.counts.bump("forgotten" if isinstance(exc, VersionForgotten) else "not found")
                 log = None
@@ -295,14 +295,14 @@ class LogWorld:
         for entry in log.read(after):
             last += 1
             if entry.version != last or entry.created_ms < created_ms:
-                raise Violation("gapless", "a reader met a gap or time going back", entry=entry, expected=last)
+                raise Violation("gapless", "entries are not in order of version and time", entry=entry, expected=last)
             created_ms = entry.created_ms
             check_content(entry)
             if self.seen.setdefault((prefix, last), entry.write_id) != entry.write_id:
-                raise Violation("history-changed", "an entry is not what it was", entry=entry)
+                raise Violation("history-changed", "an entry changed between two reads", entry=entry)
             dawdle(process.clock, 0.03, PAUSE_SECONDS_MAX)
         if last < head:
-            raise Violation("gapless", "a reader was told the end before the head", last=last, head=head)
+            raise Violation("gapless", "a read ended before the head", last=last, head=head)
         self.scheduler.counts.bump("reads")
 
     def _any_log(self, process: Process, log: Log) -> Log:
@@ -319,20 +319,22 @@ class LogWorld:
         floors = [truth.logs[parent.prefix].floor for parent in record.lineage]
         for parent, floor in zip(record.lineage, floors, strict=True):
             if floor > parent.version:
-                raise Violation("fork", "what a fork stands on was forgotten", log=record.name, floor=floor)
+                raise Violation("fork", "a version that a fork needs was forgotten", log=record.name, floor=floor)
         start = max([record.floor, *floors])
         try:
             entries = list(log.read(start))
         except (Corrupt, NotFound) as exc:
-            raise Violation("dangling", "a living log does not read", log=record.name, error=exc) from exc
+            raise Violation("dangling", "a living log cannot be read", log=record.name, error=exc) from exc
         check_gapless([entry.version for entry in entries], start)
         standing = truth.write_ids(record.prefix, record.lineage)
         for entry in entries:
             check_content(entry)
             if standing.pop(entry.version, "") != entry.write_id:
-                raise Violation("read", "the log does not hold what was committed", entry=entry)
+                raise Violation("read", "an entry differs from the committed one", entry=entry)
         if standing and max(standing) > start:
-            raise Violation("acknowledged", "the log ends too early", log=record.name, missing=max(standing))
+            raise Violation(
+                "acknowledged", "the log's last entries are missing", log=record.name, missing=max(standing)
+            )
 
     def _check_names(self, truth: Truth) -> None:
         """Check that the lines of names and directories are exactly those of the living logs."""
@@ -342,11 +344,11 @@ class LogWorld:
         for log in {log for _, log in names}:
             wanted = [NameHolder(of, record.kind) for (of, own), record in sorted(living.items()) if own == log]
             if list(organisations_of(index, log)) != wanted:
-                raise Violation("names", "others have a name than have a log of it", log=log, wanted=wanted)
+                raise Violation("names", "the list of a name's organisations is wrong", log=log, wanted=wanted)
         for organisation in (ORGANISATION, OTHER):
             listed = {(organisation, line.id) for line in list_directory(index, organisation, LOGS)}
             if listed != {name for name in living if name[0] == organisation}:
-                raise Violation("names", "a directory does not list the logs that live", organisation=organisation)
+                raise Violation("names", "a directory does not list exactly the living logs", organisation=organisation)
 
     def _count(self, truth: Truth) -> None:
         self.scheduler.counts.bump("strays", truth.strays)
@@ -378,4 +380,4 @@ def content(write_id: str) -> Event:
 def check_content(entry: Entry) -> None:
     """Check that an entry holds the events that were written under its write id."""
     if entry.events != (content(entry.write_id),):
-        raise Violation("content", "an entry holds another's events", entry=entry)
+        raise Violation("content", "an entry holds the events of another write", entry=entry)

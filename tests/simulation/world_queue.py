@@ -162,19 +162,19 @@ class QueueWorld:
         for one in self.watch.pushes[envelope.token].mutations:
             found = state.client(one.client)
             if one.id == (found.id if found else 0) + 1:
-                self._violated("settled", "a message was acknowledged unapplied", client=one.client, id=one.id)
+                self._violated("settled", "an acknowledged message was not applied", client=one.client, id=one.id)
 
     def judge(self, settled: Settlement) -> None:
         """Check that a worker reports the outcomes of a message's own mutations, in their order."""
         push = self.watch.pushes[settled.envelope.token]
         told = [(one.client, one.id) for one in settled.outcomes]
         if told and told != [(one.client, one.id) for one in push.mutations]:
-            self._violated("outcomes", "a message is told what became of another", push=push, told=told)
+            self._violated("outcomes", "a message got the outcomes of another message", push=push, told=told)
 
     def moved_aside(self, letters: Sequence[DeadMessage]) -> None:
         """Check that faults explain a dead letter: a worker rejects a poisonous mutation before the last delivery."""
         if sum(self.scheduler.counts.get(fault) for fault in FAULTS) <= FAULTS_SPARED:
-            self._violated("moved aside", "a message was moved aside without need", letter=letters[-1].id)
+            self._violated("moved aside", "a message became a dead letter without need", letter=letters[-1].id)
 
     def check(self) -> None:
         """Apply all remaining messages. Then check each log, and the states and outcomes of the devices against it."""
@@ -237,7 +237,7 @@ class QueueWorld:
 
     def _note_failure(self, message: Message, reason: str) -> None:
         if not reason.startswith("NotRun"):
-            self._violated("failure", "a worker met what it should know", reason=reason)
+            self._violated("failure", "a worker failed unexpectedly", reason=reason)
 
     def _violated(self, checker: str, text: str, **details: Any) -> None:
         """Note a violation during the run, and end the run. A worker would handle a raised one as its own error."""
@@ -264,7 +264,7 @@ class QueueWorld:
             if self.watch.is_empty():
                 return
             self.place.clock.sleep(WORKING.visibility_seconds)
-        raise Violation("drained", "messages are left that no worker is given")
+        raise Violation("drained", "messages remain that no worker receives")
 
     def _check_end(self, device: Device) -> None:
         """Check that the device holds the document after two pulls; the first may move it to another incarnation."""
@@ -272,7 +272,7 @@ class QueueWorld:
         for _ in range(2):
             device.take(device.pull(), pull(document, device.pull(), device.owner))
         if device.content != {key: encode(value) for key, value in document.scan()}:
-            raise Violation("converged", "a device does not hold the document", device=device.name)
+            raise Violation("converged", "a device's content differs from the document at the end", device=device.name)
 
     def _check_rejected(self, truth: QueueTruth) -> None:
         """Check that workers rejected only poisonous mutations, unless one crashed or froze, and wrote letters."""
@@ -281,7 +281,7 @@ class QueueWorld:
         for recorded in truth.rejected:
             self.scheduler.counts.bump("rejected by a worker")
             if (recorded.client, recorded.id) not in letters:
-                raise Violation("letters", "a worker's rejection left no letter", mutation=recorded)
+                raise Violation("letters", "a mutation rejected by a worker has no dead letter", mutation=recorded)
             if recorded.name != POISON and not crashes:
                 raise Violation("innocent", "a harmless mutation was rejected", mutation=recorded)
 

@@ -137,10 +137,10 @@ class RecordsWorld:
         for stored in put_through(pool, records.environment, ORGANISATION, records._heads, bodies):
             body = next(left, None)
             if body is None or body.id != stored.id:
-                raise Violation("batch", "an answer is not that of its body", body=body, stored=stored)
+                raise Violation("batch", "a result of a batch belongs to another body", body=body, stored=stored)
             self._tell(process, sent, body, stored)
         if (unanswered := next(left, None)) is not None:
-            raise Violation("batch", "a body was not answered", body=unanswered)
+            raise Violation("batch", "a body of a batch got no result", body=unanswered)
 
     def reuse(self, process: Process, records: Records) -> None:
         """Put records that no other actor writes, and reuse their write ids: in honest retries and in forgeries."""
@@ -207,7 +207,7 @@ class RecordsWorld:
             try:
                 turn(process, records)
             except Corrupt as exc:
-                raise Violation("dangling", "an actor met what should be there", error=exc) from exc
+                raise Violation("dangling", "an actor found needed data missing or damaged", error=exc) from exc
             except StratalogError as exc:
                 self.scheduler.counts.bump(exc.code)
 
@@ -251,7 +251,7 @@ class RecordsWorld:
         write_id = str(body.write_id)
         tell = partial(self.histories[body.id].append, process.name, write_id, sent)
         if isinstance(stored.error, Invalid) != write_id.endswith("bad"):
-            raise Violation("batch", "a body was refused that was good, or taken that was not", stored=stored)
+            raise Violation("batch", "a valid body was refused, or an invalid one accepted", stored=stored)
         if isinstance(stored.error, OutcomeUnknown | Redacted):
             tell(Answered.UNKNOWN)
         elif stored.new and stored.version is not None:
@@ -260,7 +260,7 @@ class RecordsWorld:
             tell(Answered.ACKNOWLEDGED, stored.version.version)
         else:
             if not isinstance(stored.error, ContentionError | Invalid | Unavailable | None):
-                raise Violation("batch", "a body was refused for no reason of its own", stored=stored)
+                raise Violation("batch", "a body was refused for another body's reason", stored=stored)
             self.scheduler.counts.bump("batched in vain")
             self._no_change(body.id, sent, stored.version)
             tell(Answered.REFUSED)
@@ -299,11 +299,11 @@ class RecordsWorld:
         before = hashes[-1] if hashes else first_hash(attributes)
         hashes.append(next_record_hash(before, len(hashes) + 1, attributes))
         if attributes.get("ch") != hashes[-1]:
-            raise Violation("chain", "a version does not continue the history before it", version=write.item)
+            raise Violation("chain", "a version's hash does not continue the history", version=write.item)
         if self.salts.setdefault(attributes["s"], attributes["w"]) != attributes["w"]:
-            raise Violation("chain", "a salt was used before", version=write.item)
+            raise Violation("chain", "a salt was used twice", version=write.item)
         if attributes.get("p") != str(attributes["w"]).split(".")[0]:
-            raise Violation("chain", "a version has the principal of another call", version=write.item)
+            raise Violation("chain", "a version names the principal of another call", version=write.item)
 
     def _learn(self, found: list[LoggedEntry], write: Put) -> bool:
         """Add the version that ``write`` made. Return whether it made one."""
@@ -328,7 +328,7 @@ class RecordsWorld:
         except (Corrupt, NotFound) as exc:
             raise Violation("dangling", "a kept version cannot be read", record=id, error=exc) from exc
         if [version.version for version in versions] != list(range(versions[0].version, len(found) + 1)):
-            raise Violation("gapless", "kept versions are missing", record=id, first=versions[0].version)
+            raise Violation("gapless", "versions above the floor are missing", record=id, first=versions[0].version)
         for version, body in zip(versions, read, strict=True):
             self._check_seen(version, body, found, bodies)
         findings = verify_record(log_place(self.place, self.settings), Name(ORGANISATION, id)).findings
@@ -336,14 +336,14 @@ class RecordsWorld:
             raise Violation("chain", "a record does not verify", record=id, findings=findings)
         floor = read_floor(self.place.index, Name(ORGANISATION, id))
         if floor.version > 1 and floor.hash != self.hashes[id][floor.version - 2]:
-            raise Violation("chain", "a floor does not keep the hash that it stands on", record=id, floor=floor)
+            raise Violation("chain", "a floor's hash is not that of the version below", record=id, floor=floor)
 
     def _check_seen(
         self, version: RecordVersion, body: str | None, found: list[LoggedEntry], bodies: list[str | None]
     ) -> None:
         _check_seen(version, body, found, bodies)
         if version.hash != self.hashes[version.id][version.version - 1]:
-            raise Violation("chain", "a version was told with a hash that is not its own", version=version)
+            raise Violation("chain", "a version was returned with a wrong hash", version=version)
 
 
 def bodies_of(found: list[LoggedEntry]) -> list[str | None]:
@@ -367,14 +367,14 @@ def _check_newer(latest: Put | None, write: Put) -> None:
     """Check that a version that had to be newer than the latest one is newer."""
     time, before = write.item.attributes.get("t"), latest.item.attributes.get("t") if latest else None
     if str(write.item.attributes["w"]).endswith(TIMED) and before is not None and int(time or 0) <= int(before):
-        raise Violation("newer", "a stale body became a version", write=write, before=before)
+        raise Violation("newer", "a body older than the latest version became a version", write=write, before=before)
 
 
 def _check_seen(version: RecordVersion, body: str | None, found: list[LoggedEntry], bodies: list[str | None]) -> None:
     """Check that a version in an answer is the one committed under its number, with the right body."""
     if version.version > len(found) or found[version.version - 1].write_id != version.write_id:
-        raise Violation("read", "a reader saw what was never so", version=version)
+        raise Violation("read", "an uncommitted version was read", version=version)
     if version.deleted != (bodies[version.version - 1] is None):
         raise Violation("read", "a deletion was read as a value, or a value as a deletion", version=version)
     if body is not None and body != bodies[version.version - 1]:
-        raise Violation("body", "a version does not hold what was put", version=version, body=body)
+        raise Violation("body", "a version's body differs from the one that was put", version=version, body=body)

@@ -151,7 +151,7 @@ class SnapshotWorld:
         newest = newest_snapshot(self.place.index, document.log.record.prefix, document.version)
         lag = document.version - (newest.version if newest else 0)
         if lag > INTERVAL + WRITERS:
-            raise Violation("snapshots", "no snapshot came", lag=lag, version=document.version)
+            raise Violation("snapshots", "no recent snapshot was taken", lag=lag, version=document.version)
         verify(document)
 
     def _begin(self, document: Document) -> bool:
@@ -166,10 +166,10 @@ class SnapshotWorld:
         try:
             document.mutate("inc", {"key": "count"}, client=client)
         except (Unavailable, OutcomeUnknown) as exc:
-            raise Violation("waits", "a small commit failed with the blob store", error=repr(exc)) from exc
+            raise Violation("waits", "a small commit failed because of the blob store", error=repr(exc)) from exc
         took_ms = self.scheduler.now_ms - began_ms
         if took_ms > COMMIT_MS_MAX:
-            raise Violation("waits", "a small commit waited", took_ms=took_ms, was_away=was_away)
+            raise Violation("waits", "a small commit waited too long", took_ms=took_ms, was_away=was_away)
         self.scheduler.counts.bump("small commits while away", was_away)
 
 

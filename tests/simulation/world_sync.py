@@ -250,9 +250,9 @@ class SyncWorld:
         if request.message.group == MALLORY:
             return check_refused_name(self.scheduler, answer)
         if isinstance(answer, Pulled) and (answer.last or answer.rejected):
-            raise Violation("owner", "a group's news were told to another", group=request.message.group, answer=answer)
+            raise Violation("owner", "a group's changes were revealed", group=request.message.group, answer=answer)
         if isinstance(answer, Pushed) and {one.status for one in answer.outcomes} & {"applied", "rejected"}:
-            raise Violation("owner", "another pushed in a group's name", group=request.message.group, answer=answer)
+            raise Violation("owner", "a foreign push was committed", group=request.message.group, answer=answer)
         self.scheduler.counts.bump("refused", isinstance(answer, Forbidden))
         return None
 
@@ -266,7 +266,7 @@ class SyncWorld:
             elif isinstance(answer, Collected):
                 self._begin_again(device)
             elif isinstance(answer, Forbidden):
-                raise Violation("owner", "a device was refused what is its own", device=device.name)
+                raise Violation("owner", "a device was forbidden access to its own group", device=device.name)
             elif isinstance(message, Push):
                 self._learn(device, message, answer)
             else:
@@ -360,9 +360,9 @@ class SyncWorld:
             device.begin_again()
             device.take(device.pull(), pull(document, device.pull(), device.owner))
         except Forbidden as exc:
-            raise Violation("owner", "a device was refused what is its own", device=device.name) from exc
+            raise Violation("owner", "a device was forbidden access to its own group", device=device.name) from exc
         if device.content != {key: encode(value) for key, value in document.scan()}:
-            raise Violation("converged", "a device does not hold the document", device=device.name)
+            raise Violation("converged", "a device's content differs from the document at the end", device=device.name)
 
 
 def archive(document: Document) -> None:
@@ -390,5 +390,5 @@ def forget(document: Document) -> None:
 def check_news(request: Pull, pulled: Pulled) -> Pulled:
     """Check that news moves the cookie: a client that gets its own cookie back ignores the rest of the answer."""
     if pulled.cookie == request.cookie and (pulled.patch or pulled.last or pulled.rejected):
-        raise Violation("cookie", "news came under the cookie that was asked with", answer=pulled)
+        raise Violation("cookie", "a response with changes has the cookie of its request", answer=pulled)
     return pulled

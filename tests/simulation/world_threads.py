@@ -136,7 +136,7 @@ class ThreadWorld:
                 self.scheduler.counts.bump(name, count)
         for name, handle in self.handles.items():
             if not handle.crashed and (held := handle.held_locks()):
-                raise Violation("held", "locks are held after the last call", process=name, locks=held)
+                raise Violation("held", "locks are still held after the last call", process=name, locks=held)
         if self.is_document:
             self._check_document()
         else:
@@ -184,7 +184,7 @@ class ThreadWorld:
         else:
             newest = handle.call(actor, handle.log.floor)
             if newest < floor:
-                raise Violation("monotonic", "a handle's floor went back", floor=newest, before=floor)
+                raise Violation("monotonic", "a handle returned a lower floor than before", floor=newest, before=floor)
             handle.floor = max(handle.floor, newest)
 
     def maintain_log(self, handle: Handle, actor: Actor) -> None:
@@ -209,7 +209,7 @@ class ThreadWorld:
             self.forgotten.append(version)
             return
         if version < floor:
-            raise Violation("forgotten", "a version below a floor that the handle knew was read", version=version)
+            raise Violation("forgotten", "a version below a floor that the handle had seen was read", version=version)
         check_content(entry)
 
     def _entries(self, handle: Handle, actor: Actor, before: int) -> None:
@@ -259,7 +259,7 @@ class ThreadWorld:
         if newest:
             self.history.head(steps, handle.learn(version, before))
         if self.states.setdefault(version, whole) != whole:
-            raise Violation("state", "two readers of one version differ", version=version)
+            raise Violation("state", "two readers of one version got different content", version=version)
 
     def maintain_document(self, handle: Handle, actor: Actor) -> None:
         """Take a snapshot and archive while other threads commit."""
@@ -337,9 +337,9 @@ class ThreadWorld:
             except VersionForgotten:
                 self.scheduler.counts.bump("turns forgotten")
             except (NotFound, Corrupt) as exc:
-                raise Violation("kept", "a call did not find what is there", error=repr(exc)) from exc
+                raise Violation("kept", "a call did not find existing data", error=repr(exc)) from exc
             except StratalogError as exc:
-                raise Violation("errors", "a call ended with an error that nobody expects", error=repr(exc)) from exc
+                raise Violation("errors", "a call ended with an unexpected error", error=repr(exc)) from exc
 
     def _honest(self) -> LogPlace:
         return log_place(self.place, self.settings)
@@ -349,7 +349,7 @@ class ThreadWorld:
         for version in self.forgotten:
             if version > floor:
                 raise Violation(
-                    "forgotten", "a version that is kept was called forgotten", version=version, floor=floor
+                    "forgotten", "a version above the floor was reported as forgotten", version=version, floor=floor
                 )
 
     def _moment(self) -> int:

@@ -67,7 +67,7 @@ class TurnsWorld:
         newcomer = self.opened[-1]
         try:
             if not newcomer.turnstile.enter():
-                raise Violation("left locked", "the room is taken, and everybody has left")
+                raise Violation("left locked", "the room is locked although all processes have left")
         finally:
             for process in self.opened:
                 process.turnstile.close()
@@ -132,7 +132,7 @@ class _Process:
             entered = self.turnstile.enter()
             try:
                 if entered and in_turn:
-                    raise Violation("transaction in a turn", "it took locks inside its turn", process=self.name)
+                    raise Violation("transaction in a turn", "it took locks inside a turn", process=self.name)
                 with self._granted("transaction") if entered else nullcontext():
                     self._work()
             finally:
@@ -151,9 +151,11 @@ class _Process:
         """Check that a process that was let in is alone, and that no other process was next."""
         world = self.world
         if world.inside is not None:
-            raise Violation("exclusion", "two are inside", inside=world.inside[0].name, entering=self.name, what=what)
+            raise Violation(
+                "exclusion", "the room is shared", inside=world.inside[0].name, entering=self.name, what=what
+            )
         if world.next not in (None, self):
-            raise Violation("order", "one was let in before the next", next=world.next.name, entering=self.name)
+            raise Violation("order", "a process entered out of turn", next=world.next.name, entering=self.name)
         world.inside = (self, what)
         try:
             yield
@@ -219,7 +221,7 @@ class _Watched(Turnstile):
             polls += 1
             world.scheduler.counts.bump("turnstile.poll")
             if polls > TURN_WAIT_MS_MAX + 1:  # a poll sleeps a millisecond at least
-                raise Violation("bounded wait", "a process polls on", process=self._process.name, polls=polls)
+                raise Violation("bounded wait", "a process polls for too long", process=self._process.name, polls=polls)
             return ended()
 
         try:

@@ -123,15 +123,15 @@ class UsageWorld:
         truth = self._truth()
         found = msgspec.structs.replace(measured.amounts, stored_bytes=0, clients=0)
         if found != truth:
-            raise Violation("measured", "a measurement says other than is stored", found=found, stored=truth)
+            raise Violation("measured", "a measurement differs from the stored amounts", found=found, stored=truth)
         stopped = None
         while stopped is None:
             stopped = measure_usage(environment, ORGANISATION, stop=lambda: self.scheduler.random.random() < 0.2)
         if stopped.amounts != measured.amounts:
-            raise Violation("bytes", "a measurement that was stopped says otherwise", found=stopped, other=measured)
+            raise Violation("bytes", "an interrupted measurement has another result", found=stopped, other=measured)
         known = self.admission.usage(ORGANISATION)
         if known.amounts != measured.amounts:
-            raise Violation("quiet", "the server knows other than was measured", known=known, measured=measured)
+            raise Violation("quiet", "the server's amounts differ from the measurement", known=known, measured=measured)
 
     def _check_known(self) -> None:
         """Check that the server knows of all stored amounts, except creations in doubt, and that quotas hold."""
@@ -141,9 +141,9 @@ class UsageWorld:
             for name in ("documents", "records"):
                 known, stored = getattr(usage.amounts, name), getattr(truth, name)
                 if known + self.doubts < stored:
-                    raise Violation("below", "the server knows of less than it stored", known=usage, stored=truth)
+                    raise Violation("below", "the server's amounts are too low", known=usage, stored=truth)
                 if stored > getattr(QUOTAS, f"{name}_max") + self.doubts:
-                    raise Violation("quota", "more is stored than the quota allows", known=usage, stored=truth)
+                    raise Violation("quota", "the stored amounts exceed the quota", known=usage, stored=truth)
 
     def _truth(self) -> Amounts:
         """Return the numbers of documents and records in the directory, which every creation writes."""

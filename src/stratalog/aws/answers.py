@@ -1,7 +1,8 @@
 """Responses in the form that Lambda passes to a gateway: one JSON object of at most 6 MB with the body in base64.
 
 A body that would be too large is compressed if the client accepts zstd or gzip. Every other body is sent uncompressed,
-as by the server: if a body holds a secret next to text chosen by an attacker, its compressed length leaks the secret.
+as the server does: where a body holds a secret beside text that an attacker chose, its compressed length can reveal the
+secret.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ __all__ = ["GatewayAnswer", "packing_of"]
 
 TOO_LARGE = "the response is too large for a function: request less at once, by a range or a limit, or use a server"
 TOO_LARGE_PLAIN = f"{TOO_LARGE}; or accept zstd or gzip"
-GZIP_WINDOW = 31  # tells zlib to write the gzip format
+GZIP_WINDOW = 31  # makes zlib write the gzip format
 # The headers that describe the body. An error that replaces the body must not keep them.
 OF_THE_BODY = frozenset({b"content-type", b"content-length", b"content-range", b"accept-ranges", b"etag"})
 Headers = Sequence[tuple[bytes, bytes]]
@@ -37,7 +38,7 @@ _NONE_OF_IT = re.compile(r"\s*q\s*=\s*0(\.0*)?\s*")
 
 
 class GatewayAnswer:
-    """One response being built: first status and headers, then the body piece by piece, then `end`."""
+    """A response that is being built: first set status and headers, then `add` the body by pieces, then `end` it."""
 
     def __init__(self, packing: str = "") -> None:
         """``packing`` is the coding for a body that would be too large: zstd, gzip, or empty for none."""
@@ -96,7 +97,7 @@ class GatewayAnswer:
         return {**answer, "body": b64encode(self._body).decode(), **({"cookies": cookies} if cookies else {})}
 
     def _is_packable(self) -> bool:
-        """Return whether the body may be compressed: it is neither a range, which counts bytes, nor compressed yet."""
+        """Return whether the body may be compressed: it is not a range of bytes, and not compressed already."""
         names = {name.lower() for name, _ in self.headers}
         return self.status == 200 and not names & {b"content-range", b"content-encoding"}
 

@@ -1,7 +1,7 @@
-"""The handler of an HTTP API: each event, in payload format 2.0, is one request to the server's own application.
+"""The handler of an HTTP API: it passes each event, in payload format 2.0, as a request to the server's application.
 
-The application runs without its lifespan, which would start a watch over live connections; a function has none. A
-response is one piece (`answers.py`), so event streams are refused.
+The application runs without its lifespan, which would start a watch over live connections: a function has none. A
+function returns a response in one piece (`answers.py`), so event streams are refused.
 
 The fields are described in “AWS Lambda proxy integrations for HTTP APIs”, Amazon API Gateway Developer Guide.
 """
@@ -49,7 +49,7 @@ class Api:
     def answer(self, event: Mapping[str, Any]) -> dict[str, Any]:
         """Answer one request, and notify the listeners of its commits."""
         answer = self._runner.run(self._answer(event))
-        # Before the return: Lambda may freeze the process right after it.
+        # Announce before the return: Lambda may freeze the process right after it.
         self._container.announce()
         return answer.event(self._container.live_address)
 
@@ -142,8 +142,8 @@ def _raw_path(event: Mapping[str, Any], headers: Mapping[str, str]) -> str:
     """Return the escaped path as the client sent it.
 
     An HTTP API unescapes the path, so an escaped slash in a name becomes a separator. A client may therefore repeat its
-    escaped path in a header. The header is used only if it unescapes to the gateway's path: it can then change only how
-    the path is split into names, and cannot name a path that the gateway did not authorise.
+    escaped path in a header. The header is used only if it unescapes to the gateway's path. So it can only change how
+    the path is split into names. It cannot lead to a path that the gateway did not authorise.
     """
     path: str = event["rawPath"]
     stage = f"/{event['requestContext'].get('stage', '')}"

@@ -1,7 +1,7 @@
 """The container: the store and application that a Lambda execution environment opens once and keeps between calls.
 
-Lambda may freeze the process between two calls for hours, so no code here relies on timers. Earlier reads are trusted
-only as far as the observation rule allows, and a network connection that died meanwhile counts as a lost answer.
+Lambda may freeze the process for hours between two calls, so no code here relies on timers. The observation rule limits
+how long an earlier read is trusted. A network connection that was closed meanwhile counts as a lost answer.
 """
 
 from __future__ import annotations
@@ -30,13 +30,14 @@ class Container:
     """The store and the application of a function, configured by environment variables.
 
     ``STRATALOG_STORE`` is the store's URL. ``STRATALOG_APPLICATION`` is the application, by its short name or as
-    MODULE:NAME; without it the built-in mutators are served, and only to callers on the machine itself. If
-    ``STRATALOG_QUEUED`` is not empty, every push waits in the queue. ``STRATALOG_SOCKETS`` is the URL of the WebSocket
-    API's stage, ``https://…``. ``STRATALOG_LIVE`` is the address that clients connect to, if it differs: ``wss://…``.
+    MODULE:NAME. Without it the function serves the built-in mutators, and only to callers on the machine itself. If
+    ``STRATALOG_QUEUED`` is not empty, every push goes through the queue. ``STRATALOG_SOCKETS`` is the URL of the
+    WebSocket API's stage, ``https://…``. ``STRATALOG_LIVE`` is the address to which clients connect, if it differs:
+    ``wss://…``.
     ``STRATALOG_ORIGINS`` lists web origins, separated by spaces, that may call in addition to the application's own.
     ``STRATALOG_SETTINGS`` holds settings of the log, the server, the worker and quotas, as JSON.
 
-    Raises Invalid if a variable names no store or application or does not decode.
+    Raises Invalid if a variable is missing or invalid, and the errors of `open_store`.
     """
 
     def __init__(self, environment: Mapping[str, str]) -> None:
@@ -74,12 +75,12 @@ class Container:
         return Listeners(self.store.environment, Connections(self.sockets))
 
     def note(self, organisation: str, name: str, version: int) -> None:
-        """Note that ``version`` was committed, for the next `announce`. Version 0 means that nothing was."""
+        """Note that ``version`` was committed, for the next `announce`. Version 0 means that nothing was committed."""
         if version and self.sockets:
             self._news[organisation, name] = max(version, self._news.get((organisation, name), 0))
 
     def announce(self) -> None:
-        """Poke the listeners of each document noted, as far as they can be reached. Raises nothing: pokes are hints."""
+        """Poke the listeners of each document noted. Raises nothing: pokes are hints, and may not arrive."""
         while self._news:
             (organisation, name), version = self._news.popitem()
             self.listeners.announce(organisation, name, Poke(version))

@@ -1,7 +1,7 @@
 """Listeners: the live connections that API Gateway holds, stored in the index, and the messages to them.
 
-All messages are hints. A client that misses one pulls by itself within a minute. A closed connection is removed when
-the next message to it fails, or when it expires.
+All messages are hints. A client that misses one pulls by itself within a minute. A connection is removed when it
+disconnects. If the event of that is lost, it is removed when the next message to it fails, or when it expires.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from stratalog.protocol.live import FromServer, Here
 __all__ = ["ANNOUNCE_SECONDS_MAX", "Connections", "GatewayListener", "Listeners"]
 
 ANNOUNCE_SECONDS_MAX = 3.0
-"""No further listener is sent a message this long after the first, so that a commit's caller is answered in time."""
+"""After this time no further listener is sent a message, so that the caller of a commit gets the response in time."""
 
 THREADS = 16
 GONE = frozenset({"410", "GoneException"})
@@ -93,7 +93,8 @@ class Listeners:
     def join(self, id: str, organisation: str, name: str, expires_ms: int | None) -> None:
         """Add a connection to the listeners of a document until it expires. Raises Forbidden if it is one already.
 
-        ``expires_ms`` is the expiry of its principal, or None. `GATEWAY_CONNECTION_SECONDS_MAX` ends it at the latest.
+        ``expires_ms`` is the expiry of its principal, or None. The connection expires then, but at the latest after
+        `GATEWAY_CONNECTION_SECONDS_MAX`.
         """
         latest_ms = self._clock.wall_ms() + GATEWAY_CONNECTION_SECONDS_MAX * 1000
         try:
@@ -105,7 +106,7 @@ class Listeners:
         self._put((organisation, name), GatewayListener(id, min(latest_ms, expires_ms or latest_ms)))
 
     def leave(self, id: str) -> None:
-        """Remove a connection; if it showed a state, send the others the remaining ones. Raises errors of commits."""
+        """Remove a connection. If it showed a state, send the others the remaining states. Raises errors of commits."""
         name = self.name_of(id)
         if name is None:
             return
@@ -143,7 +144,7 @@ class Listeners:
     def announce(self, organisation: str, name: str, message: FromServer) -> None:
         """Send a message to all listeners that can be reached, and remove closed ones. Raises nothing: it is a hint."""
         try:
-            # An eventually consistent read costs half. A listener that it misses has just joined and pulls by itself.
+            # An eventually consistent read costs half as much. A missed listener has just joined, and pulls anyway.
             self._send((organisation, name), message, self._living((organisation, name), consistent=False))
         except StratalogError as exc:
             _log.warning("the listeners of %s/%s were not notified: %s", organisation, name, exc)
@@ -153,7 +154,7 @@ class Listeners:
         self._send(name, _shown(living), living)
 
     def _send(self, name: Name, message: FromServer, living: list[GatewayListener]) -> None:
-        """Send a message to the listeners. If some prove closed, send the others the states without those."""
+        """Send a message to the listeners. If one that showed a state proves closed, send the others the new states."""
         begun = Observation(self._clock)
         send = partial(self._send_to, name, message, begun)
         if len(living) < 2:
@@ -183,7 +184,7 @@ class Listeners:
         now_ms, begun = self._clock.wall_ms(), Observation(self._clock)
         listeners = list(self._all(name, consistent))
         for listener in listeners:
-            # Without time to close all expired connections, the rest get no message and the next call closes them.
+            # Close expired connections only while there is time. The next call closes the rest; they get no message.
             if listener.expires_ms <= now_ms and begun.age_seconds() <= ANNOUNCE_SECONDS_MAX:
                 self._end(name, listener)
         return [listener for listener in listeners if listener.expires_ms > now_ms]

@@ -1,4 +1,4 @@
-"""The handler of a schedule: one maintenance pass within the function's time. The next call continues from there."""
+"""The handler of a schedule: one maintenance pass within the function's time. The next call continues the work."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from stratalog.maintenance.store_pass import MaintenanceReport, maintain
 __all__ = ["handler", "maintained"]
 
 END_SECONDS = 60.0
-"""No new part of the pass is begun this long before the function's time ends."""
+"""With less than this left of the function's time, the pass begins no new part."""
 
 _log = logging.getLogger("stratalog.aws")
 
@@ -38,7 +38,7 @@ def handler(event: object, context: Any) -> dict[str, Any]:
 
 
 def maintained(opened: Container, policy: MaintenancePolicy, seconds: float) -> MaintenanceReport:
-    """Run one pass over a container's store with its application's own steps, and log the failures."""
+    """Run one pass over a container's store, with the application's own steps, and log the failures."""
     application = opened.application
     done = maintain(
         opened.store, policy, steps=application.maintenance, seconds=seconds, measures=application.has_quotas

@@ -1,8 +1,8 @@
 """The handler of the FIFO queue: the worker's own code settles a batch of messages, in the order of each group.
 
-SQS deletes the messages that the handler does not report. A group stops at its first message that cannot be settled.
-That message and all after it are reported and released with a delay, so none overtakes another. The event source must
-have ``ReportBatchItemFailures``.
+SQS deletes the messages that the handler does not report. The handler stops a group at its first message that cannot be
+settled, or when its time ends. It then reports that message and all later ones of the group, and releases them, after a
+failure with a delay. So no message overtakes another. The event source must have ``ReportBatchItemFailures``.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from stratalog.worker.settlement import Settlement, Settler, again_seconds
 __all__ = ["Processor", "handler"]
 
 END_SECONDS = 3.0
-"""No message is begun with less time left than this, since releasing and reporting the rest takes time too."""
+"""With less time left than this, no message is begun: the rest must still be released and reported."""
 
 Remaining = Callable[[], float]
 """Returns the seconds that are left of this call."""
@@ -51,7 +51,7 @@ class Processor:
     def __init__(self, opened: Container) -> None:
         queue = opened.store.queue
         if not isinstance(queue, SqsQueue):
-            raise Invalid("events of SQS need a store on AWS")
+            raise Invalid("the handler of SQS events needs a store on AWS")
         self._queue = queue
         self._container = opened
         self._clock = opened.store.environment.clock
@@ -70,7 +70,7 @@ class Processor:
         groups: dict[str, list[Message]] = {}
         for message in self._queue.receive_event(records):
             groups.setdefault(message.group, []).append(message)
-        # A message that was received often may be one that ends the process: settle its group last.
+        # A message that was received often may be one that crashes the process: settle its group last.
         again: list[Message] = []
         for group in sorted(groups.values(), key=lambda messages: max(message.receives for message in messages)):
             again += self._take(group, remaining)
@@ -94,7 +94,7 @@ class Processor:
     def _settle(self, messages: Sequence[Message], remaining: Remaining) -> int:
         """Settle the first message, possibly with messages after it, and return how many were settled.
 
-        Errors of ports are retried while there is time, because each redelivery counts towards the limit of receives.
+        Errors of ports are retried while there is time: a redelivery instead would count towards the limit of receives.
         """
         retry = Retry(self._clock, self._retry_policy)
         while True:
@@ -115,7 +115,7 @@ class Processor:
     def _finish(self, settled: Settlement) -> None:
         """Finish a settled message. A redelivered one is acknowledged at once."""
         # SQS deletes the messages of a batch only when the call ends. A redelivered message may share its batch with
-        # one that ends the process, and would be redelivered with it each time.
+        # one that crashes the process, and would then be redelivered with it each time.
         finish = self._settler.finish if settled.message.receives > 1 else self._settler.drop_claim_check
         finish(settled)
 
@@ -128,7 +128,7 @@ class Processor:
         return again_seconds(message, self._settings.failure_seconds_max)
 
     def _give_back(self, messages: Sequence[Message], after_seconds: float) -> Sequence[Message]:
-        """Release the messages, the last first, so that none is redelivered before the first. Return them."""
+        """Release the messages, the last one first, so that none is redelivered before an earlier one. Return them."""
         for message in reversed(messages):
             with suppress(StratalogError):
                 self._queue.release(message, after_seconds=after_seconds)

@@ -1,6 +1,6 @@
 """The handler of a WebSocket API: connections, the documents they listen to, and the states they show.
 
-A connection must say hello before it receives messages. Until then only the gateway knows it, and nothing is stored.
+A connection receives messages only after its client has sent hello. Until then nothing is stored about it.
 
 The fields are described in “Integrating backend resources with WebSocket APIs”, Amazon API Gateway Developer Guide.
 """
@@ -28,7 +28,7 @@ from stratalog.server.thread_pool import Pool, PoolSettings
 __all__ = ["SILENCE_SECONDS", "Sockets", "handler"]
 
 SILENCE_SECONDS = 660
-"""API Gateway closes a connection after 10 silent minutes, so a client need not probe a silent one before this time."""
+"""API Gateway closes a connection after 10 silent minutes. A client disconnects by itself after this longer time."""
 
 ANSWERED = {"statusCode": 200}
 
@@ -82,7 +82,7 @@ class Sockets:
         self._runner.close()
 
     async def _connect(self, event: Mapping[str, Any]) -> dict[str, Any]:
-        """Accept a connection if the server's middleware accepts it."""
+        """Accept the connection if the server's middleware does."""
         sent: list[str] = []
 
         async def send(message: Mapping[str, Any]) -> None:
@@ -107,7 +107,7 @@ class Sockets:
             self._container.listeners.show(id, message.state)
 
     def _greet(self, id: str, hello: Hello) -> None:
-        """Add the connection to the listeners of a document, and send it the head and the states of the others."""
+        """Add the connection to a document's listeners, and send it the head's version and the states of the others."""
         organisation, _, name = hello.document.partition("/")
         if not name or "/" in name:
             raise Invalid("hello must name organisation/document", value=hello.document)
@@ -126,7 +126,7 @@ class Sockets:
             listeners.connections.post(id, here)
 
     async def _admit(self, token: str, organisation: str, name: str) -> int | None:
-        """Require the right to read, and return when the token's principal expires. Raises Refused, Forbidden."""
+        """Check the token and the right to read; return the principal's expiry, or None. Raises Refused, Forbidden."""
         application = self._container.application
         principal = await identify(application.authenticate, lambda: token, self._identity)
         await permit(application.authorize, principal, "read", organisation, name, self._identity)

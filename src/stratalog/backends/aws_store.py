@@ -1,6 +1,6 @@
 """A store on AWS: its address, `aws://NAME?…`, and the table, bucket, queue and dead-letter queue behind it.
 
-Region, endpoints and credentials that the address does not name are found as AWS's own tools find them.
+A region that the address does not name, endpoints and credentials come from where AWS's own tools find them.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from stratalog.ports.meter import Meter
 
 __all__ = ["Address", "AwsStore", "configured_endpoint", "open_bucket", "parse_address"]
 
-# How long one receive waits for a message: each request is billed, and an idle worker sends one per wait.
+# How long one receive waits for a message. An idle worker sends one billed request per wait.
 QUEUE_WAIT_SECONDS = 2
 MAY_NAME = {"bucket", "queue", "region", "prefix", "freed"}
 
@@ -43,7 +43,7 @@ class Address(msgspec.Struct, frozen=True):
     region: str = ""
     prefix: str = ""
     freed: str = ""
-    """``retain``: each deleted blob is first copied below `!freed/`, where the bucket's lifecycle removes it."""
+    """With ``retain``, a copy of each deleted blob stays below `!freed/`, until the bucket's lifecycle removes it."""
 
 
 def parse_address(url: str) -> Address:
@@ -105,10 +105,10 @@ class AwsStore:
         return SqsQueue(client, *urls, self._clock, wait_seconds=QUEUE_WAIT_SECONDS, meter=self.meter)
 
     def create(self) -> list[str]:
-        """Create the missing table, bucket and queues, and return the names of those created, each after its kind.
+        """Create the missing table, bucket and queues, and return their kinds and names, such as ``table plans``.
 
-        Existing ones are only read, so a role without the right to create can open an existing store. Several
-        processes may call this at once. Raises Invalid. After Unavailable or OutcomeUnknown, call it again.
+        What exists is only read, so a role without the right to create can open an existing store. Several processes
+        may call this at once. Raises Invalid. After Unavailable or OutcomeUnknown, call it again.
         """
         table, bucket, queue = self._address.table, self._address.bucket, self._address.queue
         made = []
@@ -165,8 +165,9 @@ def configured_endpoint(session: Any, service: str) -> str:
     return next((url for url in candidates if url), "")
 
 
-# Part of an address → the names that its service accepts, and that rule in words. A bucket or queue that takes the
-# table's name must match its own rule too. SQS accepts 80 characters, ten of which are `-dead.fifo`.
+# Part of an address → a pattern of the names that its service accepts, and the rule in words. The table's name, where
+# it is also the bucket's or the queue's, must match their rules too. SQS accepts 80 characters, of which `-dead.fifo`
+# takes ten.
 SHAPES: dict[str, tuple[re.Pattern[str], str]] = {
     "table": (re.compile(r"[A-Za-z0-9_.-]{3,255}"), "3 to 255 letters, digits, underscores, dots and hyphens"),
     "bucket": (re.compile(r"[a-z0-9][a-z0-9.-]{1,61}[a-z0-9]"), "3 to 63 lower-case letters, digits and hyphens"),

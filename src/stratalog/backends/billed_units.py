@@ -25,14 +25,14 @@ READ_UNIT_BYTES = 4096
 QUERY_PAGE_BYTES = 1024 * 1024
 LIST_KEYS = 1000
 QUEUE_REQUEST_BYTES = 64 * 1024
-# An allowance for the message attributes, which SQS counts too: their names, their types and a number.
+# An allowance for the message attributes, which SQS counts too: their names and types, and a number.
 QUEUE_NAMES_BYTES = 64
 
 
 def write_units(item_bytes: int, *, transaction: bool = False) -> int:
-    """Return the write units that DynamoDB bills for an item: one per KB begun, twice that in a transaction.
+    """Return the write units that DynamoDB bills for an item: one for each started KB, twice that in a transaction.
 
-    An overwrite is billed by the larger of the old and the new item. A failed condition is billed like a success.
+    For an overwrite pass the larger of the old and the new size. A failed condition is billed like a success.
     """
     units = max(1, -(-item_bytes // WRITE_UNIT_BYTES))
     return 2 * units if transaction else units
@@ -41,15 +41,15 @@ def write_units(item_bytes: int, *, transaction: bool = False) -> int:
 def read_units(read_bytes: int, *, consistent: bool) -> float:
     """Return the read units that DynamoDB bills for one get or one page of a query.
 
-    A consistent read costs one unit per 4 KB begun, any other half of that. ``read_bytes`` is the sum over the items of
-    the page. Reading nothing costs as much as reading up to 4 KB.
+    A consistent read costs one unit for each started 4 KB, an eventually consistent read half of that. ``read_bytes``
+    is the sum over the items of the page. Reading nothing costs as much as reading 4 KB.
     """
     units = max(1, -(-read_bytes // READ_UNIT_BYTES))
     return units if consistent else units / 2
 
 
 def commit_operation(writes: Sequence[Write]) -> str:
-    """Return DynamoDB's name for a commit of these writes. A lone check is no commit: it is made as a read."""
+    """Return DynamoDB's name for a commit of these writes. Do not pass a lone check, which is made as a read."""
     if len(writes) > 1:
         return "TransactWriteItems"
     return "PutItem" if isinstance(writes[0], Put) else "DeleteItem"
@@ -97,8 +97,8 @@ def message_bytes(group: str, body_bytes: int) -> int:
 
 
 def billed_requests(payload_bytes: int) -> int:
-    """Return how many requests SQS bills for one that sends or returns so many bytes: one per 64 KB begun.
+    """Return how many requests SQS bills for a request of ``payload_bytes``: one for each started 64 KB.
 
-    The messages of a batch are added up first.
+    ``payload_bytes`` is the total of the messages that the request sends or returns.
     """
     return max(1, -(-payload_bytes // QUEUE_REQUEST_BYTES))

@@ -1,7 +1,6 @@
 """Clients of boto3 without retries, and one mapping of boto3's errors to ours, for all backends on boto3.
 
-boto3's own retries are off, since they hide whether an earlier try may have taken effect. `send_request` retries
-instead.
+boto3's own retries are off, since they hide that an earlier try may have taken effect. `send_request` retries instead.
 """
 
 from __future__ import annotations
@@ -23,7 +22,7 @@ T = TypeVar("T")
 
 CONNECTIONS_MAX = 64
 NOT_IMPLEMENTED = 501
-# Codes that mean: nothing was done, and a later try may succeed. The HTTP status beside them varies.
+# Error codes after which nothing was done and a later try may succeed. Their HTTP status varies.
 THROTTLES = frozenset(
     {
         "ConditionalRequestConflict",
@@ -46,7 +45,7 @@ LOST = (exceptions.HTTPClientError, exceptions.IncompleteReadError, ResponsePars
 class RequestRefused(Unavailable):
     """The service refused the request, and another try would not help. ``reason`` is the service's error code.
 
-    A prefix of the code that names the service is left out.
+    A prefix of the code that names the service is removed.
     """
 
     def __init__(self, message: str, reason: str, explanation: str) -> None:
@@ -76,7 +75,7 @@ def once(service: str, call: Callable[[], T], *, writes: bool) -> T:
     """Make one request and return its response.
 
     Raises Retryable where another try may succeed, and RequestRefused where it would not. The error in Retryable is
-    Unavailable if nothing was done; if that is not known, it is OutcomeUnknown for a write, else Unavailable.
+    OutcomeUnknown if the request is a write and may have taken effect; otherwise it is Unavailable.
     """
     unknown = OutcomeUnknown if writes else Unavailable
     try:

@@ -68,8 +68,8 @@ class DynamoIndex:
     A commit of one write is one conditional put or delete; a commit of several is a transaction with a request token.
     A commit raises Invalid for an attribute called ``P`` or ``S`` and for an integer of more than 64 bits.
 
-    The client's meter counts units by the published rules. For writes it counts the figure that DynamoDB reports if
-    that is more: an overwrite is billed by the old item where that was the larger, and only DynamoDB knows its size.
+    The client's meter counts units by the published rules. For a write it counts DynamoDB's own figure if that is
+    higher: an overwrite of a larger item is billed by the old size, which only DynamoDB knows.
     """
 
     joint_commits = False
@@ -82,7 +82,7 @@ class DynamoIndex:
 
     @property
     def meter(self) -> Meter:
-        """The meter of the client: requests and units so far."""
+        """The meter of the client."""
         return self._client.meter
 
     def get(self, partition: str, sort: str, *, consistent: bool = True) -> Item | None:
@@ -151,7 +151,7 @@ class DynamoIndex:
         self._settle(writes, self._call(commit_operation(writes), request, _written, CallEffect.TOKEN))
 
     def _check_alone(self, check: Check) -> None:
-        """Check a condition without a write by a consistent read: a transaction would cost ten times as much."""
+        """Check a condition by a consistent read, without a write. A transaction would cost ten times as much."""
         item = self.get(check.partition, check.sort)
         if not holds(check.condition, item):
             raise ConditionFailed({0: item})
@@ -204,8 +204,9 @@ def _reported_units(written: _Written | None) -> float:
 def _bounds(partition: str, after: str | None, before: str | None, reverse: bool) -> Request:
     """Return the part of a query request that holds its bounds.
 
-    DynamoDB accepts one condition on the sort key. With two bounds the far one is that condition, and the near one is
-    the exclusive start key. `BETWEEN` would include both ends: those items would be read, billed and dropped.
+    DynamoDB accepts one condition on the sort key. With two bounds, the one where the query ends is that condition, and
+    the one where it starts is the exclusive start key. `BETWEEN` would include both ends: the items there would be
+    read, billed and dropped.
     """
     values = {":p": DynamoValue(S=partition)}
     near, far = (before, after) if reverse else (after, before)

@@ -56,7 +56,7 @@ Attributes = dict[str, DynamoValue]
 
 
 class Reason(msgspec.Struct, frozen=True):
-    """Why one write of a transaction failed. ``Code`` is the text ``None`` for a write that did not."""
+    """Why one write of a transaction failed. ``Code`` is the text ``None`` for a write that did not fail."""
 
     Code: str = "None"
     Message: str | None = None
@@ -64,9 +64,9 @@ class Reason(msgspec.Struct, frozen=True):
 
 
 class DynamoRetryPolicy(RetryPolicy, frozen=True, kw_only=True):
-    """How long a call is retried: ``seconds_max`` after lost and unsent requests, and budgets for other hindrances.
+    """How long a call is retried: ``seconds_max`` for lost and unsent requests, other budgets for other failures.
 
-    The budgets are separate so that a throttled table does not use up the time in which a conflict passes, nor the
+    The budgets are separate, so that waiting for a throttled table does not use up the time for conflicts, and the
     other way round.
     """
 
@@ -77,7 +77,7 @@ class DynamoRetryPolicy(RetryPolicy, frozen=True, kw_only=True):
     conflicts_seconds_max: float = 3.0
 
     def seconds_for(self, kind: Kind) -> float:
-        """Return the time budget for attempts that ended with ``kind``; 0 where another attempt would end the same."""
+        """Return the time budget for attempts that end with ``kind``; 0 if another attempt would end the same way."""
         if kind is Kind.THROTTLED:
             return self.throttled_seconds_max
         if kind is Kind.CONFLICTS:
@@ -94,7 +94,7 @@ class Credentials(Protocol):
 
 
 class CallEffect(enum.Enum):
-    """The effect a call may have had when its answer is lost, and so whether it may be made again."""
+    """The effect that a call may have had when its answer is lost. It decides whether the call may be repeated."""
 
     READ = "it has no effect: make it again"
     WRITE = "it may have had its effect: say so"
@@ -170,7 +170,7 @@ class DynamoClient:
         while True:
             answer = self._attempt(operation, body, decoder)
             lost = lost or (answer.kind is Kind.LOST and kind is not CallEffect.READ)
-            # A failed condition after a lost attempt may be the lost attempt's own item: the outcome is unknown then.
+            # After a lost attempt, a condition may fail because of that attempt's own write: the outcome is unknown.
             if answer.kind is Kind.DONE or (answer.kind is Kind.CONDITION and not lost):
                 return answer
             if (lost and kind is CallEffect.WRITE) or not retry.wait_for(answer.kind, policy.seconds_for(answer.kind)):
@@ -197,7 +197,7 @@ class DynamoClient:
 class Signer:
     """Signature version 4 for requests of one kind: a POST of JSON to the root of one host.
 
-    The rule is AWS's, “Create a signed AWS API request”. The signing key of a day is cached.
+    It follows “Create a signed AWS API request” in AWS's documentation. The signing key of a day is cached.
     """
 
     def __init__(self, host: str, region: str) -> None:
@@ -239,7 +239,7 @@ class Signer:
 
 
 def _read(reply: Reply, decoder: msgspec.json.Decoder[T]) -> DynamoAnswer[T]:
-    """Return the answer in ``reply``. A reply that is incomplete, or from a failing server, counts as LOST.
+    """Return the answer in ``reply``: LOST if the reply is incomplete or the server failed.
 
     Raises Corrupt for a complete reply whose data are not of a form that this package writes.
     """
@@ -267,8 +267,8 @@ def _refusal(reply: Reply) -> DynamoAnswer[Any]:
 def _kind(codes: set[str]) -> Kind:
     """Return the kind of a refusal with these codes.
 
-    CONDITION needs every code to be a failed condition: beside a conflict or a throttle DynamoDB does not evaluate the
-    other writes' conditions, and the port promises the item behind each failed one.
+    It is CONDITION only if every code is a failed condition. If one write meets a conflict or a throttle, DynamoDB does
+    not evaluate the conditions of the others, but the port promises the item of every failed condition.
     """
     if codes - CONDITIONS - CONFLICTS - THROTTLED or not codes:
         return Kind.REFUSED

@@ -1,6 +1,6 @@
-"""HTTP/1.1 to one endpoint, with reused connections: one write for a request, and its whole reply read into memory.
+"""HTTP/1.1 to one endpoint, with reused connections: a request is one write, and its reply is read whole into memory.
 
-It is our own because HTTP libraries cost more processor time than the rest of a commit: see
+No HTTP library is used, since the libraries take more processor time than the rest of a commit: see
 docs/decisions/0002-libraries.md.
 """
 
@@ -45,7 +45,7 @@ class HttpExchange(Protocol):
     def exchange(self, request: bytes) -> Reply:
         """Send ``request`` at most once and return the reply.
 
-        Raises Unavailable: nothing was sent. OutcomeUnknown: some or all of it was sent, and no complete reply came.
+        Raises Unavailable: nothing was sent. OutcomeUnknown: it may have been sent, and no complete reply came.
         """
         ...
 
@@ -95,7 +95,7 @@ class Endpoint:
     def _idle_connection(self) -> _Connection | None:
         """Return the idle connection that was used last and is still open, or None.
 
-        The last one is reused first, so that after a burst the server closes the others for being idle.
+        It is reused first, so that after a burst the server closes the other, idle ones.
         """
         # A forked child must not share its parent's streams: the replies of both would mix.
         if self._process != os.getpid():
@@ -135,7 +135,7 @@ class _Connection:
         self._poll.register(stream, select.POLLIN)
 
     def is_open(self) -> bool:
-        """Return whether an idle connection may be used. Readable without a request means: the server closed it."""
+        """Return whether an idle connection can be used. If it is readable without a request, the server closed it."""
         return not self._poll.poll(0)
 
     def exchange(self, request: bytes) -> Reply:

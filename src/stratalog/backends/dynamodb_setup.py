@@ -73,7 +73,7 @@ def open_client(
 
 
 def table_is_ready(client: DynamoClient, table: str) -> bool:
-    """Return whether the index's table exists and is active. Raises Invalid where it has other keys; Unavailable."""
+    """Return whether the index's table exists and is active. Raises Invalid if its keys differ, and Unavailable."""
     try:
         description = client.call("DescribeTable", {"TableName": table}, _described, CallEffect.READ).value
     except Unavailable as exc:
@@ -89,8 +89,8 @@ def table_is_ready(client: DynamoClient, table: str) -> bool:
 def create_table(client: DynamoClient, table: str) -> bool:
     """Create the index's table, billed per request, and wait until it is active. Return False if it existed before.
 
-    Raises Invalid where a table of that name has other keys; Unavailable, also if the table is not active after
-    `TABLE_SECONDS_MAX` seconds.
+    Raises Invalid if a table of that name with other keys exists, and Unavailable, also if the table is not active
+    after `TABLE_SECONDS_MAX` seconds.
     """
     made = _request_table(client, table)
     for _ in range(int(TABLE_SECONDS_MAX / TABLE_WAIT_SECONDS)):
@@ -110,7 +110,8 @@ def _request_table(client: DynamoClient, table: str) -> bool:
         "BillingMode": "PAY_PER_REQUEST",
     }
     try:
-        # Retried like a read, since a second creation changes nothing. After a lost answer the result may be False.
+        # Retried like a read, since a second creation changes nothing. If an answer was lost, the result may be False
+        # although this call created the table.
         client.call("CreateTable", request, _anything, CallEffect.READ)
     except Unavailable as exc:
         if exc.details.get("code") != "ResourceInUseException":

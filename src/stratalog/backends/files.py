@@ -1,7 +1,8 @@
 """Blobs as files of a folder: one file per blob, written under a temporary name and linked into place.
 
 A file's path is the blob's key plus the suffixes of its kind and codec, so that a person can open it. In format 1 the
-path is the key alone. Such a file is read as it is; the next put of its blob writes one with suffixes and removes it.
+path is the key alone. Such a file can still be read. The next put of its blob writes a file with suffixes and removes
+the old one.
 """
 
 from __future__ import annotations
@@ -34,11 +35,12 @@ __all__ = ["FileBlobs"]
 
 # No key component starts with a dot, so neither folder clashes with a key.
 NEW = ".new"
-# Where deletes of earlier versions renamed a file before they compared its stamp.
+# In this folder, deletes of earlier versions of Stratalog put a file before they compared its stamp.
 ASIDE = ".aside"
 DIGITS = 64
 KINDS = frozenset(kind.suffix for kind in (JSON, MSGPACK, OCTETS))
-# A put replaces a blob's file of format 1 by one with suffixes. A reader that meets this finds it at the second look.
+# How often a reader looks at all possible paths. A put may replace a file of format 1 by one with suffixes just after
+# the reader looked for the latter: it finds that at the second look.
 LOOKS = 2
 FILES_LOOKED_AT_MAX = 10_000
 PUT_TRIES_MAX = 100
@@ -50,9 +52,9 @@ class FileBlobs:
 
     A blob's age starts at its file's modification time, set by ``clock`` with random digits below the millisecond.
     Inode and modification time together are the stamp of one generation. A process holds the lock of a blob's file
-    while it renews or removes the file. So a blob is at its path from its first put to its deletion, and a reader
-    never waits. A crash may leave an unfinished file in ``.new``: the next process that opens the folder removes it.
-    ``sync`` makes the file or folder behind a descriptor durable; by default `sync_descriptor`.
+    while it renews or deletes the blob. So a blob is at its path from its first put to its deletion, and a reader never
+    waits. A crash may leave an unfinished file in ``.new``: the next process that opens the folder removes it. ``sync``
+    makes the file or folder behind a descriptor durable; the default is `sync_descriptor`.
     """
 
     def __init__(self, folder: str | Path, clock: Clock, *, sync: Callable[[int], None] | None = None) -> None:
@@ -99,7 +101,7 @@ class FileBlobs:
                 yield _stat(key, os.stat(path))
 
     def delete(self, key: str, stamp: str) -> bool:
-        """Compare the stamp and unlink the file under its lock: a put cannot renew it in between."""
+        """Compare the stamp and unlink the file while its lock is held, so that no put renews it in between."""
         path, stat = self._find(key)
         if stat is None or stat.stamp != stamp:
             return stat is None
@@ -124,8 +126,9 @@ class FileBlobs:
     def _refresh(self, path: str) -> bool:
         """Renew the modification time of an existing file, durably, and return True.
 
-        False where there is no file, or where it was renamed aside meanwhile. A damaged file is removed, and the result
-        is False: presence is no proof of integrity, so the bytes are read, once per observation window.
+        False where there is no file, or where another process removed or replaced it meanwhile. The file's bytes are
+        read once per observation window, since presence does not prove integrity. A damaged file is removed, and the
+        result is False.
         """
         looked = Observation(self._clock)
         with file_errors(), suppress(FileNotFoundError), open(path, "rb", buffering=0) as file:
@@ -135,12 +138,12 @@ class FileBlobs:
                     if _is_at(path, file):
                         os.unlink(path)
                 return False
-            # Locked from reading the clock to setting the time: a process suspended between the two would otherwise
-            # set an old time over the newer one of a later put, or a delete would unlink the file in between.
+            # The lock is held from reading the clock to setting the time. Otherwise a process suspended between the two
+            # could replace the newer time of a later put by an old one, or a delete could unlink the file in between.
             with self._locked(file):
                 os.utime(file.fileno(), ns=self._times())
                 renewed = os.fstat(file.fileno())
-            # A delete that takes the lock after this finds a newer stamp. One that had it before has unlinked the file.
+            # A delete that takes the lock after this finds a newer stamp. A delete before may have unlinked the file.
             if not _is_at(path, file):
                 return False
             self._reads.note(path, _generation(renewed), seen or looked)
@@ -152,8 +155,8 @@ class FileBlobs:
     def _write(self, path: str, data: bytes) -> bool:
         """Write a new file and link it to ``path``, durably, and return True.
 
-        False where another put was first: a link does not replace its file, which may be younger. False also where
-        another process removed the temporary file as left over, or the empty folder.
+        False where another put was first: a link does not replace that put's file, which may be younger. False also
+        where another process removed the temporary file, as an unfinished one, or the empty folder.
         """
         temporary = os.path.join(self._folder, NEW, new_id(self._clock, 26))
         try:
@@ -167,7 +170,7 @@ class FileBlobs:
         return False
 
     def _make_durable(self, path: str) -> bool:
-        """Sync the folders above a new file, or raise OutcomeUnknown. False where the folder is removed already."""
+        """Sync the folders above a new file. False where its folder has been removed. Raises OutcomeUnknown."""
         try:
             self._folders.sync_up(os.path.dirname(path))
         except FileNotFoundError:
@@ -177,7 +180,7 @@ class FileBlobs:
         return True
 
     def _write_durably(self, path: str, data: bytes) -> None:
-        # Locked, so that `_remove_unfinished` of another process leaves it.
+        # Locked, so that `_remove_unfinished` of another process does not remove it.
         with open(path, "xb") as file, self._locked(file):
             file.write(data)
             file.flush()
@@ -208,7 +211,7 @@ class FileBlobs:
     def _locked(self, file: IO[bytes]) -> Iterator[None]:
         """Hold the lock of an open file, waiting for it. Raises Unavailable after `FILE_LOCK_WAIT_MS_MAX`.
 
-        Closing alone would not unlock it: a child that was just forked, and has not run yet, still has it open.
+        To close the file would not be enough to unlock it: a child that was just forked still has it open.
         """
         for _ in range(FILE_LOCK_WAIT_MS_MAX // LOCK_POLL_MS):
             with suppress(BlockingIOError):
@@ -223,7 +226,7 @@ class FileBlobs:
             fcntl.flock(file, fcntl.LOCK_UN)
 
     def _put_back(self) -> None:
-        """Put back files that a crash of an earlier version left in `ASIDE`: they may have been put again before it.
+        """Put back files that a crash of an earlier version left in `ASIDE`. A put may have renewed them before that.
 
         A link keeps the generation and does not replace a blob that was put since.
         """
@@ -262,7 +265,7 @@ class FileBlobs:
 def _walk(folder: str, base: str, prefix: str, after: str) -> Iterator[tuple[str, str]]:
     """Yield keys and paths in order of key. A folder sorts as its name plus a slash, as it does within keys.
 
-    Of two files of one blob the file of format 1 is left out: it sorts first, and the other replaces it in the `dict`.
+    If a blob has two files, the one of format 1 is left out: it sorts first, and the other replaces it in the `dict`.
     """
     with file_errors():
         try:
@@ -303,7 +306,7 @@ def _digest_of(name: str) -> str:
 def _refuse_unknown_codec(key: str, base: str) -> None:
     """Raise Unsupported where the blob's file exists with a codec that this program does not know.
 
-    It reads `FILES_LOOKED_AT_MAX` names of the folder at most, which is quick, and may miss the file in a larger one.
+    It reads at most `FILES_LOOKED_AT_MAX` names, which is quick. In a larger folder it may miss the file.
     """
     folder, digest = os.path.split(base)
     with suppress(FileNotFoundError), os.scandir(folder) as entries:
@@ -337,9 +340,9 @@ def _is_intact(path: str, data: bytes) -> bool:
 
 
 def _is_at(path: str, file: IO[bytes]) -> bool:
-    """Return whether ``path`` still leads to an open file, which no other file can imitate while it is open.
+    """Return whether ``path`` still leads to the open ``file``. No other file has its inode number while it is open.
 
-    Raises FileNotFoundError where it leads nowhere.
+    Raises FileNotFoundError where ``path`` does not exist.
     """
     return os.path.samestat(os.stat(path), os.fstat(file.fileno()))
 
@@ -353,5 +356,5 @@ def _stamp(status: os.stat_result) -> str:
 
 
 def _generation(status: os.stat_result) -> str:
-    """Return a name of the file's present bytes. Unlike a stamp it also changes when the file is written in place."""
+    """Return a name of the file's present content. Unlike a stamp, it also changes if the file is written in place."""
     return f"{status.st_ino:x}-{status.st_mtime_ns:x}-{status.st_ctime_ns:x}-{status.st_size}"

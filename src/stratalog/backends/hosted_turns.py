@@ -4,14 +4,15 @@ Without turns a busy process commits between another process's read of the head 
 every race. With turns each writer follows three rules:
 
 - A writer that *keeps losing* writes the mark: one item for each log or record, with a random id. Marks have no order,
-  and no clock is compared with them. So no writer waits for a waiter that crashed. Maintenance deletes the marks of
-  records; a writer that still waits writes another.
-- A process that *commits without pause* reads the mark in parallel with its commits. A new id stops it once: until
-  another writer has written the item that it was about to write, `STOP_MS_MAX` at most.
-- A writer that *lost* waits a random time of up to two round trips, reads and puts.
+  and no time is compared with them. So no writer waits for a waiter that crashed. Maintenance deletes the marks of
+  records; a writer that still waits writes a new one.
+- A process that *commits without pause* reads the mark in parallel with its commits. When it finds a new id, it stops
+  once, until another writer has written the item that it was about to write, or for `STOP_MS_MAX`.
+- A writer that *lost* waits a random time of up to two round trips, then reads and puts.
 
-A lone writer pays only for reads of the mark: eventually consistent, a tenth of the price of a write each, at most one
-for `LOOK_COMMITS` commits. The figures behind the constants are in docs/decisions/0032-turns-at-hosted-indexes.md.
+A lone writer pays only for reads of the mark. Each is eventually consistent and costs a tenth of a write, and there is
+at most one for `LOOK_COMMITS` commits. The measurements behind the constants are in
+docs/decisions/0032-turns-at-hosted-indexes.md.
 """
 
 from __future__ import annotations
@@ -29,22 +30,23 @@ from stratalog.process_fork import close_in_child
 
 __all__ = ["HostedTurns"]
 
-# When a process reads the mark: in a run of commits, every so often. A pause of PAUSE_MS ends the run, since it leaves
-# room for other writers.
+# When a process reads the mark: in a run of commits, after LOOK_COMMITS commits and LOOK_MS. A pause of PAUSE_MS ends
+# the run, since it lets other writers commit.
 LOOK_MS = 50
 LOOK_COMMITS = 3
 PAUSE_MS = 100
 IDS_KNOWN_MAX = 4
 
-# How long a new mark stops a process whose last win is at most RECENT_MS old, and the intervals at which it reads the
-# next position meanwhile, in round trips but at least POLL_MS_MIN.
+# How long a new mark stops a process whose last win is at most RECENT_MS old. Meanwhile it polls the key of its append,
+# at intervals of POLL_ROUND_TRIPS but at least POLL_MS_MIN.
 STOP_MS_MAX = 100
 RECENT_MS = 50
 POLL_ROUND_TRIPS = 0.4
 POLL_MS_MIN = 2
 
 # When a losing writer writes the mark: after LOSSES_MIN losses, and MARK_AFTER_MS after its first loss or MARK_AGAIN_MS
-# after its last mark. In a process that won WINS_SATED times within SATED_MS the first mark waits MARK_SATED_AFTER_MS.
+# after its last mark. If its process won WINS_SATED times within SATED_MS, its first mark is MARK_SATED_AFTER_MS after
+# the first loss.
 LOSSES_MIN = 2
 MARK_AFTER_MS = 40
 MARK_AGAIN_MS = 150
@@ -65,7 +67,7 @@ LONG_AGO_MS = -(10**9)
 
 
 class _Traffic:
-    """Recent commits of the process to one log or record, and the marks it has seen there."""
+    """Recent commits of the process to one log or record, and the marks that it has seen there."""
 
     __slots__ = ("author", "ended_ms", "known", "looked_ms", "looking", "mark_partition", "run", "stop", "wins_ms")
 
@@ -80,12 +82,12 @@ class _Traffic:
         """Whether a new mark asks this process to stop at its next commit."""
 
         self.author: _Wait | None = None
-        """The writer of this process that wrote that mark; None where another process did."""
+        """The writer of this process that wrote that mark; None if another process wrote it."""
 
     def learn(self, id: str, author: _Wait | None = None) -> bool:
         """Note a mark that was read or written. Return whether its id is new; a new one sets ``stop``.
 
-        A read that is not consistent may return an older mark, so the last `IDS_KNOWN_MAX` ids are known.
+        The last `IDS_KNOWN_MAX` ids are remembered, since a read that is not consistent may return an older mark.
         """
         if id in self.known:
             return False
@@ -95,7 +97,7 @@ class _Traffic:
 
 
 class _Wait:
-    """A writer that has lost a race or was stopped: how often, since when, and whether it has written the mark."""
+    """A writer that has lost a race or was stopped: its losses, their times, and whether it has written the mark."""
 
     __slots__ = ("due", "has_turn", "losses", "lost_ms", "marked", "traffic", "waits_since_ms")
 
@@ -110,14 +112,14 @@ class _Wait:
         self.has_turn = False
 
     def mark_after_ms(self) -> int:
-        """Return how long this writer waits before it writes its first mark, or its next one."""
+        """Return how long this writer must have waited before it writes a mark: its first one, or a further one."""
         if self.marked:
             return MARK_AGAIN_MS
         sated = self.lost_ms - self.traffic.wins_ms[0] < SATED_MS
         return MARK_SATED_AFTER_MS if sated else MARK_AFTER_MS
 
 
-# A writer is identified by its context: each thread has one, as has each actor of a simulation.
+# A writer is identified by its context. Each thread has its own, and so has each actor of a simulation.
 _waiting: ContextVar[_Wait | None] = ContextVar("stratalog waiting", default=None)
 
 
@@ -159,8 +161,8 @@ class HostedTurns:
     def commit(self, writes: Sequence[Write], blobs: Mapping[str, bytes] = NO_BLOBS) -> None:
         """Commit on the wrapped index.
 
-        A commit that a mark stops, and whose first condition is found to fail meanwhile, is not sent: it raises
-        ConditionFailed with the item found.
+        A mark may stop the commit for a while. If its first condition fails meanwhile, the commit is not sent, and
+        raises ConditionFailed with the item found.
         """
         first = _appended(writes)
         partition = turn_partition(first.partition) if first is not None else None
@@ -176,16 +178,16 @@ class HostedTurns:
             self._index.commit(writes, blobs)
         except ConditionFailed as exc:
             self._measure(traffic, begun_ms)
-            if 0 in exc.items:  # the append itself lost the race; another write's condition says nothing of a race
+            if 0 in exc.items:  # the append itself lost the race; the conditions of other writes are not about races
                 self._note_loss(traffic)
             raise
         self._measure(traffic, begun_ms)
         self._note_win(traffic)
 
     def turn(self, partition: str) -> AbstractContextManager[bool]:
-        """Wait before the next try of a caller that has lost a race, or write the mark; the value is then True.
+        """For a caller that has lost a race or was stopped: wait, or write the mark. The block's value is then True.
 
-        False, without a wait, where the caller has lost none.
+        For any other caller it is False, without a wait.
         """
         self._index.turn(partition)  # raises Closed
         return _Turn(self, self._traffic_of(partition))
@@ -202,27 +204,27 @@ class HostedTurns:
         wait.due = None
         waited_ms = self._clock.boot_ms() - wait.waits_since_ms
         if wait.losses >= LOSSES_MIN and waited_ms >= wait.mark_after_ms():
-            self._mark(wait)  # a read and a put, which take as long as the wait would
+            self._mark(wait)  # takes a read and a put, about as long as the wait
             return
         self._clock.sleep((low + (high - low) * self._clock.random()) * self._round_trip_ms / 1000)
 
     def _mark(self, wait: _Wait) -> None:
         """Write a mark with a new id, unless another writer has written one that this process does not know yet."""
         traffic = wait.traffic
-        with suppress(StratalogError):  # the mark is a hint: a writer that cannot write it goes on without
+        with suppress(StratalogError):  # the mark is only a hint: if it cannot be written, the writer continues
             item = self._index.get(traffic.mark_partition, MARK_SORT)
             wait.marked = item is None or not traffic.learn(_id_of(item))
             if wait.marked:
                 id = new_id(self._clock)
-                # Noted before the put, whatever its outcome: other threads of this process stop for the mark, and the
-                # writer does not stop for its own mark when it reads it later.
+                # Note the mark before the put, whatever the outcome: other threads of this process then stop for it,
+                # and the writer does not stop for its own mark when it reads that later.
                 traffic.learn(id, wait)
                 condition: Condition = Absent() if item is None else Equals("i", _id_of(item))
                 self._index.commit([Put(Item(traffic.mark_partition, MARK_SORT, {"i": id}), condition)])
-        wait.waits_since_ms = self._clock.boot_ms()  # counted from the end of the put, which may have taken long
+        wait.waits_since_ms = self._clock.boot_ms()  # from the end of the put, since that may have taken long
 
     def _stop(self, traffic: _Traffic, item: Item) -> None:
-        """Let a waiter go first: poll ``item``'s key until another writer's item is there or the time is over.
+        """Let a waiter commit first: poll ``item``'s key until another writer's item is there or the time is over.
 
         Raises ConditionFailed with that item. Returns at once for the waiter's own mark, and in a process that has not
         won within `RECENT_MS`.

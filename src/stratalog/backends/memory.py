@@ -1,4 +1,4 @@
-"""The ports in memory: strict, simple, and the reference for the behaviour of every other backend."""
+"""The ports in memory: strict and simple, the reference for the behaviour of all other backends."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ PAGE_ITEMS = 100
 class MemoryIndex:
     """An index in a dictionary of partitions, each with a sorted list of its sort keys.
 
-    Commits store their blobs in ``blobs``; without it they accept none.
+    Commits store their blobs in ``blobs``. If that is None, they accept no blobs.
     """
 
     joint_commits = True
@@ -111,7 +111,7 @@ class MemoryIndex:
     def _do(self, write: Write) -> None:
         if isinstance(write, Put):
             item = write.item
-            copied = Item(item.partition, item.sort, dict(item.attributes))  # the caller may change its own later
+            copied = Item(item.partition, item.sort, dict(item.attributes))  # the caller may change its dictionary
             self._partitions.setdefault(item.partition, _Partition()).put(copied)
         elif isinstance(write, Delete) and (contents := self._partitions.get(write.partition)):
             contents.delete(write.sort)

@@ -1,8 +1,8 @@
 """The ports with a meter: wrappers around any backend that count what DynamoDB, S3 and SQS would bill for its calls.
 
-A wrapper only counts, with two exceptions that the counting needs. `joint_commits` is False, so that a log writes entry
-by entry as on DynamoDB. `blob_bytes_max` is 0, so that blobs are put as on S3. Each request is counted once, as if none
-failed on the way.
+A wrapper only counts, except that it makes its callers behave as on AWS. `joint_commits` is False, so that a log
+commits each entry alone, as on DynamoDB. `blob_bytes_max` is 0, so that blobs are put on their own, as on S3. Each
+request is counted once, as if the network never failed.
 """
 
 from __future__ import annotations
@@ -35,8 +35,8 @@ LETTERS_A_REQUEST = 10
 class MeteredIndex:
     """An index that counts as DynamoDB bills.
 
-    The old item of each write is read first, uncounted, since it may set the price. A query is read ahead by DynamoDB's
-    pages of 1 MB: a page is billed whole, also where its reader stops midway.
+    The old item of each write is read first, uncounted, since its size may decide the price. A query reads a page of
+    1 MB ahead, as DynamoDB does: the whole page is billed, even if its reader stops midway.
     """
 
     joint_commits = False
@@ -98,7 +98,7 @@ class MeteredIndex:
     def _count_commit(
         self, writes: Sequence[Write], standing: dict[int, Item | None], alone: bool, *, wasted: bool
     ) -> None:
-        """Count a commit. A lone check is counted as a read, as `DynamoIndex` makes it."""
+        """Count a commit. A lone check counts as a read, since `DynamoIndex` makes it as one."""
         if alone:
             self._count_read("GetItem", [item for item in standing.values() if item], consistent=True)
         else:
@@ -111,7 +111,7 @@ class MeteredIndex:
 
 
 class MeteredBlobs:
-    """Blobs that count as S3 bills for a bucket with versioning. `bytes` are those of the compressed frame."""
+    """Blobs that count as S3 bills for a bucket with versioning. `bytes` counts the compressed size."""
 
     def __init__(self, blobs: Blobs, meter: Meter) -> None:
         self.meter = meter
@@ -192,7 +192,7 @@ class MeteredQueue:
         return done
 
     def dead_letters(self, *, after: str = "") -> Iterator[DeadMessage]:
-        """List as `SqsQueue` would be billed: it receives all letters, ten per request, and then releases them all."""
+        """Count as SQS bills `SqsQueue`, which receives all letters, ten per request, and then releases them all."""
         letters = list(self._queue.dead_letters())
         for start in range(0, len(letters), LETTERS_A_REQUEST):
             some = letters[start : start + LETTERS_A_REQUEST]
@@ -210,7 +210,7 @@ class MeteredQueue:
 
 
 def _may_stand_on(write: Write) -> bool:
-    """Return whether a write that succeeds may find an item at its key."""
+    """Return whether there may be an item at the key of a write that succeeds."""
     return not isinstance(write.condition, Absent)
 
 

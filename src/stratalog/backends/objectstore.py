@@ -1,6 +1,6 @@
 """Blobs as objects of a bucket: in Amazon S3 and compatible stores, and by URL in Google's and Azure's.
 
-Bytes are read and written through obstore. It cannot list or delete single versions: `s3_versions.py` does.
+obstore reads and writes the bytes. It cannot list or delete single versions, so `s3_versions.py` does that.
 """
 
 from __future__ import annotations
@@ -43,29 +43,30 @@ T = TypeVar("T")
 CREDENTIALS_TTL = timedelta(minutes=9)
 CONTENT_TYPE, CONTENT_ENCODING = "Content-Type", "Content-Encoding"
 CODE = re.compile(r"<Code>(\w+)</Code>")
-# Request timeout, conflict with another request at the key, too many requests: nothing was done.
+# After these statuses nothing was done: request timeout, conflict with another request at the key, too many requests.
 BUSY = (408, 409, 429)
 STATUS = re.compile(r"status code: (\d{3})")
-# The rule for the oldest buckets, which allows more than today's. obstore panics at a name that does not fit in a URL.
+# The rule for the oldest buckets, which allows more than today's rule. It is needed since obstore panics at a name that
+# does not fit in a URL.
 BUCKET = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{2,254}")
 
 
 class Versions(Protocol):
-    """The versions of a bucket's objects, as far as `ObjectBlobs` needs them."""
+    """The operations on versions of a bucket's objects that `ObjectBlobs` needs."""
 
     def enabled(self) -> bool:
         """Return whether the bucket gives every put a version of its own. Raises Unavailable."""
         ...
 
     def page(self, prefix: str, after: str) -> tuple[list[BlobStat], str]:
-        """Return the next blobs of a list after the key ``after``, and the key to continue after; "" at the end.
+        """Return the next blobs of a list after the key ``after``, and the ``after`` of the next page; "" at the end.
 
         Raises Unavailable.
         """
         ...
 
     def delete(self, key: str, stamp: str) -> bool:
-        """Delete as `Blobs.delete` does. Raises OutcomeUnknown as well: call it again, which is safe."""
+        """Delete as `Blobs.delete` does. May also raise OutcomeUnknown: call it again, which is safe."""
         ...
 
     def close(self) -> None:
@@ -76,10 +77,9 @@ class Versions(Protocol):
 class ObjectBlobs:
     """Blobs in ``store``, which several processes may share. ``store`` must not retry requests itself.
 
-    A blob's age is by the store's clock, in whole seconds. Every put writes the whole object again, which restarts its
-    age and repairs a damaged object. In a bucket with versioning a put makes a version, and its id is the stamp.
-    Elsewhere the stamp is ETag and time, which cannot tell two puts of the same second apart, so a delete there raises
-    Unavailable.
+    The store's clock measures a blob's age, in whole seconds. Every put writes the whole object again, which restarts
+    its age and repairs a damaged object. In a bucket with versioning a put makes a version, and its id is the stamp.
+    Elsewhere the stamp is ETag and time, which two puts in the same second share, so a delete there raises Unavailable.
     """
 
     def __init__(
@@ -105,7 +105,8 @@ class ObjectBlobs:
         check_put(key, body)
         data = compress(body)
         headers: Attributes = {CONTENT_TYPE: kind_of(key, body).media_type, CONTENT_ENCODING: ZSTD.encoding}
-        # In one request: an aborted upload in parts leaves them behind, and S3 dates the object by the upload's start.
+        # In one request, since an upload in parts leaves them behind if it is aborted, and S3 dates its object by its
+        # start.
         put = partial(obstore.put, self._store, key, data, attributes=headers, use_multipart=False)
         self._request("PutObject", key, put, writes=True)
         self.meter.add("PutObject", "bytes", len(data))
@@ -150,9 +151,9 @@ class ObjectBlobs:
             self._versions.close()
 
     def _page(self, prefix: str, after: str) -> tuple[Sequence[BlobStat], str]:
-        """Return one page of a list through obstore, and the key to continue after.
+        """Return one page of a list through obstore, and the ``after`` of the next page.
 
-        obstore lists whole folders, from behind a key. So the list starts just before the first key with ``prefix``,
+        obstore lists whole folders, after a given key. So the list starts just before the first key with ``prefix``,
         and objects of the folder without the prefix are dropped here.
         """
         folder, offset = prefix.rpartition("/")[0] or None, max(after, prefix[:-1]) or None
@@ -238,7 +239,7 @@ def _credentials(session: Any) -> Boto3CredentialProvider:
 def _get(store: ObjectStore, key: str) -> tuple[bytes, str]:
     """Return the bytes of an object and its content encoding.
 
-    The encoding is zstd where the header is missing: a copy by another tool may have lost it.
+    The encoding is zstd if the header is missing, since a copy by another tool may have lost it.
     """
     answer = obstore.get(store, key)
     return bytes(answer.bytes()), answer.attributes.get(CONTENT_ENCODING) or ZSTD.encoding
@@ -283,7 +284,7 @@ def _raise_ours(exc: Exception, writes: bool) -> NoReturn:
 
 
 def _reason(exc: Exception) -> str:
-    """Return status and code of the answer; without one, obstore's message about the connection."""
+    """Return the status and the error code of the response; without a response, obstore's message."""
     text = str(exc)
     line = text.partition("\n")[0]
     status, code = STATUS.search(text), CODE.search(text)

@@ -25,7 +25,7 @@ NULL = "null"
 FREED = "!freed/"
 """The prefix of copies of deleted blobs. No organisation's keys begin with it."""
 FREED_DAYS = 36
-"""One day longer than the 35 days that DynamoDB's point-in-time recovery reaches back at most."""
+"""One day longer than DynamoDB's point-in-time recovery can reach back, which is at most 35 days."""
 NO_BUCKET = "NoSuchBucket"
 
 
@@ -33,10 +33,10 @@ class S3Versions:
     """The versions of the objects in ``bucket`` whose key starts with ``base``.
 
     ``make_client`` returns a boto3 client that tries each request once. It is called when a client is first needed: few
-    processes list or delete, and a Lambda function that starts cold need not wait for it.
+    processes list or delete, and a Lambda function must not wait for it in a cold start.
 
-    Removing the current version makes the one before it current. So a delete removes the oldest version first and the
-    current one last, and a delete that ends midway has changed nothing that a reader sees. With ``retains_freed`` a
+    If the current version is removed, the version before it becomes current. So a delete removes the oldest version
+    first and the current one last: a reader sees no change of a delete that ends midway. With ``retains_freed`` a
     delete first copies the object below `FREED`.
     """
 
@@ -65,7 +65,7 @@ class S3Versions:
         return self._make_client()
 
     def enabled(self) -> bool:
-        """Return whether the bucket has versioning. The bucket is asked once.
+        """Return whether the bucket has versioning. The first call asks the bucket; later calls repeat the result.
 
         If versioning is suspended later, new puts have the version `NULL`, and `delete` refuses those.
         """
@@ -82,7 +82,7 @@ class S3Versions:
         return self._enabled
 
     def page(self, prefix: str, after: str) -> tuple[list[BlobStat], str]:
-        """Return the current versions of the next answer that has any, and the key to continue after; "" at the end."""
+        """Return the next page that has current versions, and the ``after`` of the page after it; "" at the end."""
         marker = {"KeyMarker": self._base + after} if after else {}
         for answer in self._answers(prefix, marker):
             stats = [self._stat(version) for version in answer.get("Versions", []) if version["IsLatest"]]
@@ -91,7 +91,7 @@ class S3Versions:
         return [], ""
 
     def delete(self, key: str, stamp: str) -> bool:
-        """Delete as `Blobs.delete` does. Raises OutcomeUnknown as well: call it again, which is safe.
+        """Delete as `Blobs.delete` does. May also raise OutcomeUnknown: call it again, which is safe.
 
         Raises Unavailable for an object with a version `NULL`, and where this machine's clock differs from the store's.
         """
@@ -103,7 +103,8 @@ class S3Versions:
         current = next((version for version in versions if version["IsLatest"]), None)
         if current is None or self._stat(current).stamp != stamp:
             return current is None
-        # Where versioning is suspended a put replaces this version and keeps its id: the delete could hit a later put.
+        # While versioning is suspended, a put replaces the version `NULL` under the same id, so this delete could
+        # remove a later put.
         if any(version["VersionId"] == NULL for version in versions):
             raise Unavailable(
                 "an object written before versioning was on cannot be distinguished from a later put", key=key
@@ -116,11 +117,11 @@ class S3Versions:
 
     def close(self) -> None:
         """Close the connections. Closing twice is fine."""
-        if "_client" in self.__dict__:  # else none was made, and reading the property would make one
+        if "_client" in self.__dict__:  # otherwise there is no client, and the property would make one
             self._client.close()
 
     def _answers(self, prefix: str, marker: dict[str, str]) -> Iterator[Any]:
-        """Yield answers of at most 1000 versions and delete markers, by key, and within a key from new to old."""
+        """Yield responses of at most 1000 versions and delete markers, by key, and within a key the newest first."""
         request = {"Bucket": self._bucket, "Prefix": self._base + prefix}
         while True:
             answer = self._request(
@@ -148,7 +149,8 @@ class S3Versions:
     def _check_clock(self, answer: Any) -> None:
         """Raise Unavailable where this machine's clock differs from the store's by more than `SKEW_SECONDS_MAX`.
 
-        The store dates a blob, and the collector compares that with its own clock: a fast one would delete too early.
+        The store dates a blob, and the collector compares the date with its own clock. With a fast clock it would
+        delete too early.
         """
         theirs = parsedate_to_datetime(answer["ResponseMetadata"]["HTTPHeaders"]["date"]).timestamp()
         skew = self._clock.wall_ms() / 1000 - theirs
@@ -186,7 +188,7 @@ def bucket_is_ready(client: Any, bucket: str) -> bool:
 
 
 def _versioning(client: Any, bucket: str) -> str | None:
-    """Return the bucket's versioning, empty where it was never set; None where there is no bucket."""
+    """Return the status of the bucket's versioning, empty if it was never set; None if there is no bucket."""
     try:
         answer = once("the object store", partial(client.get_bucket_versioning, Bucket=bucket), writes=False)
     except Retryable as exc:
@@ -208,8 +210,9 @@ def create_bucket(client: Any, bucket: str) -> bool:
     region = client.meta.region_name
     location = {} if region == "us-east-1" else {"CreateBucketConfiguration": {"LocationConstraint": region}}
     rules = {"Rules": [EXPIRY, FREED_EXPIRY]}
-    # Ask first: in us-east-1 S3 answers as if it made a bucket that the account has, and resets its access control
-    # list. Another account's bucket refuses the question; the attempt to make it then says whose it is.
+    # Ask first whether the bucket exists: in us-east-1, S3 accepts the creation of a bucket that the account already
+    # has, and resets its access control list. For another account's bucket S3 refuses the question, and the creation
+    # then fails with BucketAlreadyExists.
     try:
         made = _versioning(client, bucket) is None
     except RequestRefused:

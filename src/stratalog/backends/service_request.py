@@ -1,4 +1,4 @@
-"""Requests to a hosted service, with retries that remember whether an earlier try may have been written."""
+"""Requests to a hosted service, with retries that remember whether an earlier try may have taken effect."""
 
 from __future__ import annotations
 
@@ -17,7 +17,8 @@ T = TypeVar("T")
 class RequestPolicy(RetryPolicy, frozen=True, kw_only=True):
     """How long a request is retried, and how long one try may take.
 
-    No try begins later than ``seconds_max`` after the first; the last try may take ``request_seconds_max`` more.
+    A try that fails later than ``seconds_max`` after the start is the last one. It may take ``request_seconds_max``
+    itself.
     """
 
     seconds_max: float = 10.0
@@ -26,7 +27,7 @@ class RequestPolicy(RetryPolicy, frozen=True, kw_only=True):
 
 
 class Retryable(Exception):
-    """One try failed, and another may succeed. ``error`` is the error to raise if there is no other try."""
+    """One try failed, and another may succeed. ``error`` is the error to raise if it was the last one."""
 
     def __init__(self, error: StratalogError) -> None:
         super().__init__(str(error))
@@ -36,8 +37,8 @@ class Retryable(Exception):
 def send_request(clock: Clock, policy: RequestPolicy, call: Callable[[], T]) -> T:
     """Return the result of ``call``, which is retried on `Retryable` until the policy's time is used up.
 
-    Raises the error of the last try; OutcomeUnknown instead, if any try raised that: the later tries' errors say
-    nothing about the earlier one's effect.
+    Raises the error of the last try, as OutcomeUnknown if the outcome of any try is unknown: the error of a later try
+    says nothing about the effect of an earlier one.
     """
     retry = Retry(clock, policy)
     unknown = False

@@ -94,8 +94,8 @@ class SqliteDatabase:
     def blobs(self, files: Blobs) -> SqliteBlobs:
         """Return the blobs of the file and the larger ones in ``files`` as one store.
 
-        The index accepts blobs in a commit only after this call: a caller that uses another blob store would not find
-        them.
+        The index accepts blobs in a commit only after this call. A caller that never makes it has another blob store,
+        and would not find them there.
         """
         self.index.blob_bytes_max = self._blob_bytes_max
         return SqliteBlobs(self._file, self._clock, files, self._blob_bytes_max)
@@ -214,7 +214,7 @@ def _append_row(writes: Sequence[Write]) -> Row | None:
 
 
 def _hash_pair(check: Check) -> bytes:
-    """Return the encoded name and value that a check expects; empty where the value is no hash or the check another."""
+    """Return the encoded name and value that a check for a hash expects; empty for any other check."""
     condition = check.condition
     pair = _encode({condition.name: condition.value})[1:] if type(condition) is Equals else b""
     return pair if len(pair) == CHECKED_PAIR_BYTES else b""
@@ -253,7 +253,7 @@ def _write_with_blobs(
 
 
 def _decoded(partition: str, rows: Sequence[tuple[str, bytes]]) -> Iterator[list[Item]]:
-    """Yield the items of a page. Where one does not decode, yield those before it and raise Corrupt, which names it."""
+    """Yield the items of a page. If one does not decode, yield those before it, then raise Corrupt with its key."""
     try:
         yield [Item(partition, sort, _decode_attributes(body)) for sort, body in rows]
         return
@@ -289,7 +289,7 @@ def _body(item: Item) -> bytes:
 
 _decode_attributes = msgspec.msgpack.Decoder(dict[str, Any]).decode
 _encode = msgspec.msgpack.Encoder().encode
-"""Keeps attributes in the caller's order, which is quicker than sorting. `_rows_if_absent` relies on the first one."""
+"""Keeps attributes in the caller's order: sorting takes time, and `_rows_if_absent` needs the first one first."""
 
 
 def _next_rows_max(rows: Sequence[tuple[str, bytes]]) -> int:

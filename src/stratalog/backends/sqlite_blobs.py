@@ -141,8 +141,8 @@ def rows_bytes(rows: Sequence[BlobRow]) -> int:
 def store_blobs(rows: Sequence[BlobRow], clock: Clock, connection: apsw.Connection) -> None:
     """Store each blob inside a transaction. An existing blob is renewed, and its body replaced if damaged.
 
-    A renewal takes its time here, not from the row: a writer suspended since it made the row would otherwise set an
-    older time than the stored one.
+    A renewal reads the clock here and does not use the row's time: a writer that was suspended since it made the row
+    would otherwise set an older time than the stored one.
     """
     for row in rows:
         frame, key, _, _, stamp = row
@@ -157,7 +157,7 @@ def store_blobs(rows: Sequence[BlobRow], clock: Clock, connection: apsw.Connecti
 
 
 def _is_intact(key: str, body: bytes | None, tag: str) -> bool:
-    """Return whether a stored body is intact. Raises Unsupported for a codec of a newer program, which hides that."""
+    """Return whether a stored body is intact. Raises Unsupported for a codec that this program does not know."""
     try:
         return body is not None and sha256(unpack(codec_named(tag, key), body, BLOB_BYTES_MAX)) == key_hash(key)
     except Corrupt:

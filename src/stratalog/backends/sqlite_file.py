@@ -45,7 +45,7 @@ __all__ = ["LOG_BYTES", "Job", "SqliteFile"]
 BUSY_MS = 2000
 READERS_IDLE_MAX = 16
 
-# After so many commits a connection is likely to fill SQLite's write-ahead log up to its first checkpoint.
+# A connection that has made this many commits will probably fill SQLite's write-ahead log up to its first checkpoint.
 COMMITS_BEFORE_GROWTH = 16
 LOG_BYTES = 4 * 1024 * 1024
 SPILLING_PAGES = 10
@@ -85,16 +85,16 @@ class SqliteFile:
     def write(
         self, job: Job[Result], rows: Sequence[Row] = (), blobs: Sequence[BlobRow] = (), blob_bytes: int = 0
     ) -> Result:
-        """Run ``job`` in a transaction, and return or raise its result once the transaction is durable.
+        """Run ``job`` in a transaction. Return its result, or raise its error, once the transaction is durable.
 
         The job must read before it writes. It may raise ConditionFailed, before its first write, and nothing else. A
-        caller that gives ``rows`` or ``blobs`` states that the job only inserts these if all are absent, so that one
-        statement may do that instead. ``blob_bytes`` is the size of the blobs that the job writes: jobs share a
-        transaction up to `BLOB_SLICE_BYTES`.
+        caller that gives ``rows`` or ``blobs`` states that the job only inserts these if all are absent, so one
+        statement may replace the job. ``blob_bytes`` is the size of the blobs that the job writes: jobs share a
+        transaction until their blobs have `BLOB_SLICE_BYTES`.
 
         Raises StorageFull, Unavailable, Corrupt, Closed: nothing was written. OutcomeUnknown: all or nothing was.
         """
-        if self._closed:  # tested here first: the call alone would cost every commit
+        if self._closed:  # tested here first, since a call would cost time in every commit
             self.check_open()
         ticket = _Ticket(job, rows, blobs, blob_bytes)
         self._writer.commit(ticket)
@@ -157,7 +157,7 @@ class SqliteFile:
             reader.close()
             return
         self._readers.append(reader)
-        if self._closed:  # tested after the append: `close` may have emptied the list before it
+        if self._closed:  # tested after the append, since `close` may have emptied the list just before it
             self._close_readers()
 
     def _close_readers(self) -> None:
@@ -310,7 +310,7 @@ def _nothing(_: apsw.Connection) -> None:
 
 
 def _all_rows(group: Sequence[_Ticket[Any]]) -> tuple[Sequence[Row], Sequence[BlobRow]]:
-    """Return the rows of all tickets if each only inserts rows and one statement holds them all; else empty ones."""
+    """Return the rows of all tickets, if each ticket only inserts rows and one statement can hold all; else no rows."""
     rows = list(chain.from_iterable(ticket.rows for ticket in group))
     blobs = list(chain.from_iterable(ticket.blobs for ticket in group))
     insert = len(rows) <= INSERT_ROWS_MAX and all(ticket.rows or ticket.blobs for ticket in group)
@@ -336,8 +336,8 @@ def _open_writer(path: str, synchronous: str, file_bytes_max: int | None, vfs: s
 def _prepare(connection: apsw.Connection, synchronous: str, file_bytes_max: int | None) -> None:
     """Set up the writing connection and make missing tables.
 
-    A process that was killed during a commit may have left it unsynced in the write-ahead log. The checkpoint syncs
-    that commit before any reader sees it.
+    A process that was killed during a commit may have left that commit unsynced in the write-ahead log. The checkpoint
+    syncs it before any reader sees it.
     """
     connection.set_busy_timeout(BUSY_MS)
     connection.pragma("synchronous", synchronous)
@@ -366,14 +366,14 @@ def _grow_log(connection: apsw.Connection, log_bytes: int) -> None:
 
 
 def _leave_to_parent(reference: weakref.ref[SqliteFile]) -> None:
-    """In a forked child, close the lock files. Open there, they would stay locked if the parent died holding them."""
+    """In a forked child, close the lock files. Left open, they would stay locked if the parent died holding them."""
     file = reference()
     if file is not None:
         file.leave_to_parent()
 
 
 def _error(exc: apsw.Error) -> StratalogError:
-    """Return our error for an error of SQLite's after which certainly nothing was written."""
+    """Return our error for an error of SQLite after which certainly nothing was written."""
     if isinstance(exc, apsw.FullError):
         return StorageFull("no disk space for the transaction", reason=str(exc))
     if isinstance(exc, apsw.CorruptError | apsw.NotADBError):

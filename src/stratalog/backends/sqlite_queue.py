@@ -1,4 +1,4 @@
-"""The queue in the SQLite file. A row for each group holds the time when it is ready, so a poll reads no backlog."""
+"""The queue in the SQLite file. A row for each group holds the time when it is ready, so a poll reads no messages."""
 
 from __future__ import annotations
 
@@ -26,8 +26,8 @@ GIVE = (
     " RETURNING id, name, body, receives, receipt"
 )
 
-# The second comparison repeats the partial index's condition: SQLite does not infer it from the first, and only then
-# uses the index.
+# The comparison with 0 repeats the partial index's condition: SQLite uses the index only if a query states that, and
+# does not infer it from the other comparison.
 EXPIRED = "FROM messages WHERE name = ?1 AND hidden_until_ms <= ?2 AND hidden_until_ms > 0 AND receives >= ?3"
 MOVE_ASIDE = f"INSERT INTO dead_letters SELECT id, name, receives, ?2, body {EXPIRED}"
 LAST_HIDDEN = (
@@ -47,8 +47,8 @@ class SqliteQueue:
     The cost of a poll does not grow with the queue. A poll that finds no group ready takes no write lock.
 
     Visibility is measured by the wall clock, since several processes share the file and the machine may restart while
-    messages are in flight. A clock set back by an hour hides messages in flight for an hour longer; a clock set forward
-    gives them out again early. Both keep to *at least once*.
+    messages are in flight. If the clock is set back by an hour, messages in flight are hidden for an hour longer. If it
+    is set forward, they are delivered again early. Both keep the promise *at least once*.
     """
 
     def __init__(self, file: SqliteFile, clock: Clock, receives_max: int) -> None:
@@ -89,9 +89,9 @@ class SqliteQueue:
     def _receive(self, limit: int, now: int, hidden_until_ms: int, connection: apsw.Connection) -> list[Message]:
         """Receive up to ``limit`` messages inside a transaction.
 
-        It reads ``limit`` of the groups that are visible again, those that became so first, and ``limit`` of the groups
-        with nothing in flight, those with the oldest message. More need no read: the ``limit`` oldest messages are in
-        the groups with the oldest ones. If all messages read become dead letters, the next groups are read.
+        It reads up to ``limit`` groups whose messages in flight are visible again, the earliest visible first, and up
+        to ``limit`` groups with nothing in flight, the oldest message first. These are enough: each group has at least
+        one message. If all messages read become dead letters, it reads the next groups.
         """
         while True:
             again = _names(connection, VISIBLE_AGAIN, (now, limit))
@@ -131,7 +131,7 @@ def _settle(statement: str, parameters: tuple[Any, ...], connection: apsw.Connec
 
 
 def _refresh_group(name: str, connection: apsw.Connection) -> None:
-    """Store when the group is ready and its oldest message. Called after each change of its messages in flight."""
+    """Store when the group is ready, and its oldest message. Call this after each change of its messages in flight."""
     oldest = connection.execute(OLDEST, (name, 1)).fetchall()
     hidden = connection.execute(LAST_HIDDEN, (name,)).fetchall()
     if not oldest:

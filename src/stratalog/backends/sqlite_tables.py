@@ -31,7 +31,7 @@ INSERT_ROWS_MAX = 100
 INSERT_BLOBS_MAX = 16
 
 Row = tuple[Any, ...]
-"""Partition, sort and body of an item; with a check also the partition, sort and first attribute of another item."""
+"""An item's partition, sort and body; with a check also another item's partition, sort and first attribute."""
 
 BlobRow = tuple[bytes, str, int, int, int]
 """A blob's frame, key, stored size in bytes, time in milliseconds and stamp, in the order of `BLOB_INSERTS`."""
@@ -69,7 +69,7 @@ CHECKED_PAIR_BYTES = 36
 CHECKED_ROW = (
     f"(?, ?, (SELECT ? FROM items WHERE partition = ? AND sort = ? AND substr(body, 2, {CHECKED_PAIR_BYTES}) = ?))"
 )
-"""A row with a check: its body is null where the check fails, so the column's NOT NULL makes the statement fail.
+"""A row with a check: if the check fails, the body is null, and the column's NOT NULL makes the statement fail.
 
 The check compares the encoded name and value of an item's first attribute. They follow the one byte that starts a
 MessagePack map of up to 15 pairs. A hash of 32 bytes under a name of one letter takes 36 bytes.
@@ -97,7 +97,7 @@ INSERT_ITEM = {length: insert_items((length,)) for length in (PLAIN_LENGTH, CHEC
 
 @lru_cache(SHAPES_MAX)
 def insert_all(lengths: tuple[int, ...], blobs: int) -> str:
-    """Return the statements of one transaction, for one call: `insert_items`, and inserts of ``blobs`` blobs."""
+    """Return the statements of a whole transaction, as one text: `insert_items`, and inserts of ``blobs`` blobs."""
     items = f"{insert_items(lengths)};" if lengths else ""
     return f"BEGIN IMMEDIATE;{items}{BLOB_INSERTS * blobs}COMMIT"
 
@@ -129,7 +129,7 @@ def prepare(connection: apsw.Connection) -> None:
 
 
 def _create(connection: apsw.Connection, schema: str) -> None:
-    """Create tables in one transaction: after a crash in between the file is as it was before."""
+    """Create tables in one transaction: a crash meanwhile leaves the file as it was before."""
     connection.pragma("page_size", PAGE_BYTES)
     with connection:
         connection.execute(schema)

@@ -1,11 +1,11 @@
 """The queue on Amazon SQS: a FIFO queue whose message groups are the port's groups, and a second one for dead letters.
 
-SQS takes text, so a body is sent as base64. A message's id in the port is its deduplication id. It is made here, in
-order of time, and a retried send has the same one, so SQS accepts the message once.
+SQS accepts only text, so a body is sent as base64. A message's id in the port is its deduplication id. It is made here,
+in order of time. A retried send has the same id, so SQS accepts the message once.
 
-A receive moves a message to the dead-letter queue once it was received too often; SQS's own redrive policy is not used.
-Each dead letter is a message group of its own, so that all can be listed: of one group SQS returns ten at most until
-they are deleted.
+A receive moves a message that was received too often to the dead-letter queue; SQS's own redrive policy is not used.
+Each dead letter is a message group of its own, so that all can be listed: SQS returns at most ten messages of one group
+until they are deleted.
 """
 
 from __future__ import annotations
@@ -42,7 +42,8 @@ LISTING_SECONDS_MIN = 60
 TIMEOUTS_MAX = 10_000
 WAIT_SECONDS_MAX = 20
 RETENTION_SECONDS = 14 * 24 * 3600
-# A group whose name SQS accepts is sent under it, any other under a hash. The name is also an attribute of the message.
+# SQS accepts these names of message groups. A group with another name is sent under a hash of it. The name is always an
+# attribute of the message too.
 GROUP = re.compile(r"[!-~]{1,128}")
 EMPTY = "-"
 MISSING = frozenset({"NonExistentQueue", "QueueDoesNotExist"})
@@ -53,9 +54,9 @@ ATTRIBUTES = ("ApproximateReceiveCount", "MessageDeduplicationId", "MessageGroup
 class SqsQueue:
     """The queue at ``url`` with its dead letters at ``dead_url``. ``client`` must try each request once.
 
-    SQS measures visibility by its own clock, in whole seconds, rounded up. ``clock`` is only used to find a receipt
-    stale once its time is over. Messages and dead letters are retained for 14 days. A receive waits for a message up to
-    ``wait_seconds``, 20 at most.
+    SQS measures visibility by its own clock, in whole seconds, rounded up. By ``clock`` a receipt is stale once its
+    time is over, before SQS is asked. SQS retains messages and dead letters for 14 days. A receive waits up to
+    ``wait_seconds`` for a message, 20 at most.
     """
 
     def __init__(
@@ -102,16 +103,16 @@ class SqsQueue:
             given = self._living([_message(record) for record in records])
             for message in given:
                 self._remember(message.receipt, _VisibilityTimeout(seen, visibility_seconds))
-            # If all received messages became dead letters, receive again: [] means that no message is ready.
+            # If all received messages became dead letters, receive again, since [] means that no message is ready.
             if given or not records:
                 return given
 
     def receive_event(self, records: Sequence[Mapping[str, Any]]) -> list[Message]:
         """Return the messages in an event with which SQS called a Lambda function.
 
-        Messages received too often become dead letters, as in `receive`. SQS gives out the messages behind a failing
-        one together with it, and raises their counts too, so only the first message of a group was tried as often as
-        its count says. ``receives`` of the others may be too low and is never too high: each has one more try.
+        Messages received too often become dead letters, as in `receive`. SQS delivers the messages behind a failing one
+        together with it, and increases their counts too. So only the first message of a group was tried as often as its
+        count says. For the others ``receives`` is lowered, so that each has at least one more try.
         """
         self._check_open()
         messages = [_message_of_event(record) for record in records]
@@ -130,9 +131,9 @@ class SqsQueue:
     def dead_letters(self, *, after: str = "") -> Iterator[DeadMessage]:
         """List the dead letters, sorted by id, which needs all of them in memory.
 
-        They are hidden from other readers until all are received, so of two listings at once each gets a part. The
-        listing ends when SQS returns none. In a long listing a letter may become visible and be received again. Letters
-        are hidden for longer the longer the listing runs, so each is received only a few times, however many there are.
+        They are hidden from other readers until all are received, so two listings at the same time each get a part. The
+        listing ends when SQS returns none. In a long listing a letter may become visible and be received again. The
+        longer the listing runs, the longer it hides further letters, so it receives each letter only a few times.
         """
         self._check_open()
         letters: dict[str, DeadMessage] = {}
@@ -160,7 +161,8 @@ class SqsQueue:
     def _living(self, messages: list[Message]) -> list[Message]:
         """Return the messages to work on. The others are moved to the dead letters.
 
-        After a crash between its two steps the move is made again. The letter has the same id and is listed once.
+        A move has two steps. If a crash interrupts it, the next receive repeats it: the letter has the same id and is
+        listed once.
         """
         for message in messages:
             if message.receives > self._receives_max:
@@ -176,14 +178,14 @@ class SqsQueue:
     def _send_rest(self, url: str, entries: list[dict[str, Any]]) -> None:
         """Send ``entries``, and remove those that were sent from the list, so that a retry sends the rest in order.
 
-        Raises Retryable for the rest. Raises OutcomeUnknown, without a retry, where a message was sent before one that
-        failed: a retry would break their order.
+        Raises Retryable for the rest. Raises OutcomeUnknown, without a retry, where a later message was sent although
+        an earlier one failed: a retry would send them in the wrong order.
         """
         answer = self._client.send_message_batch(QueueUrl=url, Entries=entries)
         failed = {failure["Id"]: failure for failure in answer.get("Failed", [])}
         sent = list(itertools.takewhile(lambda entry: entry["Id"] not in failed, entries))
         if len(sent) + len(failed) < len(entries):
-            raise OutcomeUnknown("a message was sent before one that failed", failed=len(failed))
+            raise OutcomeUnknown("a message was sent although an earlier one failed", failed=len(failed))
         del entries[: len(sent)]
         if not failed:
             return
@@ -195,7 +197,7 @@ class SqsQueue:
         raise reason if failure["SenderFault"] else Retryable(reason)
 
     def _receive(self, url: str, limit: int, visibility_seconds: float, wait_seconds: int) -> list[Any]:
-        """Receive messages as SQS describes them. All tries have one attempt id, by which SQS repeats a lost answer."""
+        """Receive messages in SQS's own form. All tries have the same attempt id, so that SQS repeats a lost answer."""
         answer = self._request(
             "ReceiveMessage",
             partial(
@@ -215,9 +217,9 @@ class SqsQueue:
         return records
 
     def _settle(self, operation: str, message: Message, call: Callable[..., Any], seconds: float) -> bool:
-        """Make a request for one receipt. False where the receipt is stale, by our clock (no request) or by SQS.
+        """Make a request for one receipt. False where the receipt is stale by our clock (no request is made) or by SQS.
 
-        Otherwise the receipt is then valid for ``seconds`` from now.
+        On success the receipt is valid for ``seconds`` from now on.
         """
         seen = Observation(self._clock)
         timeout = self._timeouts.get(message.receipt)
@@ -233,7 +235,7 @@ class SqsQueue:
         return True
 
     def _remember(self, receipt: str, timeout: _VisibilityTimeout) -> None:
-        """Remember until when a receipt is valid. Over `TIMEOUTS_MAX` the oldest is dropped; SQS still knows it."""
+        """Remember how long a receipt is valid. Over `TIMEOUTS_MAX` the oldest is dropped, but SQS still knows it."""
         with self._lock:
             self._timeouts[receipt] = timeout
             if len(self._timeouts) > TIMEOUTS_MAX:
@@ -255,7 +257,7 @@ class SqsQueue:
             self._request("ChangeMessageVisibilityBatch", call)
 
     def _new_id(self) -> str:
-        """Return an id greater than all earlier ones of this queue, and of others from an earlier millisecond."""
+        """Return a new id. Ids are in order of time: by the millisecond, and then by a counter of this object."""
         return f"{self._clock.wall_ms():013d}-{next(self._numbers) % 10**6:06d}-{new_id(self._clock)}"
 
     def _request(self, operation: str, call: Callable[[], T], *, writes: bool = False, sent_bytes: int = 0) -> T:
@@ -274,7 +276,7 @@ class SqsQueue:
 
 
 def _listing_seconds(age_seconds: float) -> float:
-    """Return for how long a listing of this age hides the letters that it receives."""
+    """Return how long a listing of this age hides the letters that it receives."""
     return min(LISTING_SECONDS_MIN + 2 * age_seconds, VISIBILITY_SECONDS_MAX)
 
 
@@ -300,7 +302,7 @@ def find_queues(client: Any, name: str) -> tuple[str, str]:
 
 
 def missing_queues(client: Any, name: str) -> list[str]:
-    """Return the full names of the missing ones of the two queues. Raises Unavailable."""
+    """Return the full names of those of the two queues that are missing. Raises Unavailable."""
     return [full_name for full_name in _names(name) if not _url(client, full_name)]
 
 
@@ -353,7 +355,7 @@ def _entry(group: str, body: bytes, id: str, **attributes: str) -> dict[str, Any
 
 
 def _message(record: Any) -> Message:
-    """Return a message from SQS's description of it. Its group is the message group if another program sent it."""
+    """Return a message from SQS's form of it. If another program sent it, its group is SQS's message group."""
     attributes = record["Attributes"]
     group = record.get("MessageAttributes", {}).get("group", {}).get("StringValue", attributes["MessageGroupId"])
     return Message(
@@ -373,7 +375,7 @@ def _message_of_event(record: Mapping[str, Any]) -> Message:
 
 
 def _body(text: str) -> bytes:
-    """Return the decoded body. Text of another program that is no base64 is returned as is: the reader refuses it."""
+    """Return the decoded body, or another program's text unchanged if it is not base64: its reader refuses it."""
     try:
         return b"" if text == EMPTY else b64decode(text, validate=True)
     except ValueError:

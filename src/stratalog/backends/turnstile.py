@@ -1,10 +1,10 @@
-"""Turns between the processes that share a file: a fair hand-over, and never a fence.
+"""Turns between the processes that share a file: a fair hand-over, but never a fence.
 
 Each shared file has two lock files. A process holds the *room* while it works. To get the room, a process takes the
 *door*, waits for the room while it holds the door, and then frees the door. With a single lock the process that frees
-it takes it again before a waiting process wakes. With two locks it finds the door taken, and waits behind the other.
+it takes it again before a waiting process wakes. With two locks it finds the door taken, and waits behind that process.
 
-Every wait polls and is bounded. With a blocking lock one stopped process would stop all of them.
+Every wait polls and is bounded. With a blocking lock, one stopped process would stop all others.
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ class Turnstile:
     def turn(self) -> Iterator[bool]:
         """Keep other processes out of the room until the end of the block. The value is False where that failed.
 
-        A second thread shares the turn of the first, and so may lose it in the middle of its block.
+        A second thread shares the turn of the first, so it may lose the turn in the middle of its block.
         """
         if self._in_turn or not self._owner.acquire(blocking=False):
             yield self._in_turn
@@ -81,8 +81,8 @@ class Turnstile:
     def close(self) -> None:
         """Close the lock files, which frees their locks. No transaction may be in flight.
 
-        A thread that has a turn, or waits for one, closes the turn's files itself at the end: closed under it, their
-        descriptors could already belong to other files. A thread that waits gets no turn.
+        A thread that has a turn, or waits for one, closes the turn's files itself at the end: otherwise it could use
+        descriptors that already belong to other files. A thread that waits gets no turn.
         """
         self._closed = True
         self._transaction.close()

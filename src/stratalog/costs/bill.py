@@ -1,4 +1,4 @@
-"""Cost: the counts of a meter in billed units, and these in dollars by a list of prices."""
+"""Cost: a meter's counts as billed units, and their price in dollars by a list of prices."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ GB = 1024**3
 DAYS_A_MONTH = 30
 MINUTES_A_MONTH = DAYS_A_MONTH * 24 * 60
 
-# S3's classes of requests. Deletes are free.
+# S3's two classes of requests, by price. Deletes are free.
 PUTS = frozenset({"CopyObject", "PutObject", "ListObjectsV2", "ListObjectVersions"})
 GETS = frozenset({"GetObject", "HeadObject", "GetBucketVersioning"})
 
 
 class Units(msgspec.Struct, frozen=True, kw_only=True):
-    """The billed units of some work. ``s3_bytes`` are the bytes it stores, before any collection."""
+    """The billed units of some work. ``s3_bytes`` is the size of what it puts; nothing is subtracted for deletes."""
 
     write_units: float = 0
     read_units: float = 0
@@ -36,7 +36,7 @@ class Units(msgspec.Struct, frozen=True, kw_only=True):
         return Units(**{name: getattr(self, name) + getattr(other, name) for name in self.__struct_fields__})
 
     def times(self, factor: float) -> Units:
-        """Return the units of the same work ``factor`` times; a share of it, if below 1."""
+        """Return the units of the same work done ``factor`` times; of a share of it, if ``factor`` is below 1."""
         return Units(**{name: getattr(self, name) * factor for name in self.__struct_fields__})
 
 
@@ -61,21 +61,21 @@ class Functions(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Deployment(msgspec.Struct, frozen=True, kw_only=True):
-    """The parts of a deployment that cost while unused, as in `deploy/aws/template.yaml`, with little data."""
+    """The parts of a deployment that cost money while unused, as in `deploy/aws/template.yaml`, with little data."""
 
     alarms: int = 15
     maintenance_runs: int = DAYS_A_MONTH * 4
     """Runs per month."""
 
     pollers: int = 5
-    """How many receives Lambda keeps open on an idle queue at once, each of 20 seconds."""
+    """How many receives, of 20 seconds each, Lambda keeps open at a time on an idle queue."""
 
     index_gb: float = 0.1
     blobs_gb: float = 1
 
 
 def units_of(after: Mapping[tuple[str, str], float], before: Mapping[tuple[str, str], float] | None = None) -> Units:
-    """Return the units that a meter counted, since ``before`` if given."""
+    """Return the units in a meter's sums ``after`` some work, less those in ``before``, if given."""
     sums: dict[str, float] = dict.fromkeys(Units.__struct_fields__, 0)
     for (operation, unit), amount in after.items():
         field = _field(operation, unit)
@@ -85,7 +85,7 @@ def units_of(after: Mapping[tuple[str, str], float], before: Mapping[tuple[str, 
 
 
 def bill(units: Units, prices: Prices, *, arm: bool = True) -> dict[str, float]:
-    """Return dollars by service. Storage is billed by the month and is not included."""
+    """Return dollars by service. Storage is not included, since it is billed by the month."""
     seconds = prices.lambda_arm_gb_seconds if arm else prices.lambda_x86_gb_seconds
     return {
         "DynamoDB": prices.dynamodb_write_units.of(units.write_units) + prices.dynamodb_read_units.of(units.read_units),
@@ -117,7 +117,7 @@ def monthly(deployment: Deployment, functions: Functions, maintenance: Units, pr
 
 
 def _field(operation: str, unit: str) -> str:
-    """Return the field in which a meter's sum is billed; empty if it is not billed."""
+    """Return the field of `Units` to which a meter's sum belongs; empty if it is not billed."""
     if unit in ("write units", "read units"):
         return unit.replace(" ", "_")
     if unit == "billed requests":

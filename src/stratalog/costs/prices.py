@@ -16,7 +16,7 @@ NEWEST = "prices-2026-11.json"
 
 
 class Price(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """The price in ``dollars`` per ``per`` units, with its source and the date on which that was read."""
+    """The price in ``dollars`` for ``per`` units, with its source and the date on which the source was read."""
 
     dollars: float
     per: float
@@ -64,7 +64,7 @@ class PriceList(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 def load_prices(path: Path | None = None) -> PriceList:
-    """Return the list in a file; the newest list of the package, if None. Raises Invalid."""
+    """Return the list in the file ``path``; if None, the newest list of the package. Raises Invalid."""
     try:
         text = path.read_bytes() if path else files("stratalog.costs").joinpath(NEWEST).read_bytes()
         return msgspec.json.decode(text, type=PriceList)

@@ -1,6 +1,6 @@
-"""The billed units of each operation of a store, found by running it in memory, with a meter and a simulated clock.
+"""The billed units of each operation of a store, measured by running it in memory, with a meter and a simulated clock.
 
-There is no table to look them up in: a change that makes an operation dearer shows at the next measurement.
+They are measured and not listed, so a change that makes an operation more expensive shows at the next measurement.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ BATCH = 10
 class StandingClock:
     """A clock that moves only when a caller sleeps. Its randomness is a hash of the number of calls.
 
-    So the same work always has the same bill, to the unit.
+    So the same work always has exactly the same bill.
     """
 
     def __init__(self) -> None:
@@ -66,7 +66,7 @@ class Trial:
         self.clock = StandingClock()
         self.meter = Meter()
         self._settings = settings
-        # Run background tasks at once, so that they are counted, and the same each time.
+        # Run background tasks at once, so that they are counted, and in the same order each time.
         self.store = open_store("memory:", settings=settings, clock=self.clock, meter=self.meter)
         self.store = self.reopened()
 
@@ -110,7 +110,7 @@ def measure_run(run: Callable[[Store], object], settings: LogSettings | None = N
 
 
 def text_of(size: int, number: int = 0) -> str:
-    """Return text of a size that hardly compresses, the expensive case; the same on every run."""
+    """Return ``size`` hexadecimal digits, the same on every run. Compresses only to half: an expensive case."""
     return hashlib.shake_256(b"text %d" % number).hexdigest(size // 2 + 1)[:size]
 
 
@@ -230,7 +230,7 @@ def _queue() -> Iterator[Operation]:
 
 
 def measure_maintenance(documents: int = 10) -> Units:
-    """Return the billed units of one of many passes over a store of so many documents with nothing to do."""
+    """Return the billed units of a later maintenance pass over ``documents`` documents, which finds nothing to do."""
     trial = Trial()
     for number in range(documents):
         trial.store.create("acme", f"plan-{number}").apply([_put(1, number)])

@@ -1,6 +1,6 @@
-"""The kind of a blob's content, for file names and object headers: for people and their tools, never for a reader.
+"""The kind of a blob's content, for file names and object headers. People and their tools use it; no decoder does.
 
-The kind follows from the key and the content alone. So one content under one key has one kind, and one name.
+The kind depends only on the key and the content, so the same content under the same key always has the same name.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ __all__ = ["JSON", "MSGPACK", "OCTETS", "BlobKind", "kind_of", "kinds_of"]
 
 
 class BlobKind(NamedTuple):
-    """The end of a blob's file name, after the key and before the suffix of its codec, and its media type."""
+    """A blob's media type, and the suffix of its file name between the key and the suffix of the codec."""
 
     suffix: str
     media_type: str
@@ -38,7 +38,7 @@ def kinds_of(key: str) -> tuple[BlobKind, ...]:
 
 
 def kind_of(key: str, body: bytes) -> BlobKind:
-    """Return the kind of a blob. A body from elsewhere is JSON if it is one object or array in UTF-8."""
+    """Return the kind of a blob. A body of an application is JSON if it is one object or array in UTF-8."""
     first, *others = kinds_of(key)
     return first if not others or _is_json(body) else OCTETS
 

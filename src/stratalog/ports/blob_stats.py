@@ -1,4 +1,4 @@
-"""The metadata of many blobs of one folder: by pages of a listing, or one by one where that costs less."""
+"""The metadata of many blobs of one folder, read in pages of a listing, or one by one where that costs less."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ PAGE_WANTED_MIN = 10
 
 
 def stats_of(blobs: Blobs, folder: str, wanted: Iterator[tuple[str, T]]) -> Iterator[tuple[T, BlobStat | None]]:
-    """Yield each wanted blob's companion with the blob's metadata, or with None where no such blob is stored.
+    """Yield (the caller's value, the blob's metadata) for each wanted blob, with None for a blob that is not stored.
 
-    ``wanted`` holds keys of blobs in ``folder`` with their companions, in order of key. Raises Unavailable.
+    ``wanted`` holds (key of a blob in ``folder``, the caller's value) in order of key. Raises Unavailable.
     """
     row = next(wanted, None)
     matched = 0

@@ -15,7 +15,7 @@ __all__ = ["BlobStat", "Blobs", "check_put", "key_hash", "verified"]
 
 
 class BlobStat(msgspec.Struct, frozen=True):
-    """The metadata of a blob. ``stamp`` names this generation of it; its age counts from ``modified_ms``."""
+    """The metadata of a blob. Each put makes a generation, named by ``stamp``; its age starts at ``modified_ms``."""
 
     key: str
     stored_bytes: int
@@ -27,12 +27,13 @@ class Blobs(Protocol):
     """The contract. Safe to call from many threads and processes. A key is `/`-separated text ending in 64 hex digits.
 
     *Atomicity*: a blob exists completely or not at all, also after a crash. *Limits*: `BLOB_BYTES_MAX` of content; a
-    larger body is several blobs and a manifest. *Stored form*: one zstd frame on every backend, which records this
-    codec. Where people can browse, the name or a header states the codec and the kind of content (`blob_kinds.py`).
+    larger body is several blobs and a manifest. *Stored form*: one zstd frame, except in memory; the backend records
+    the codec. Where people can browse, the name or a header states the codec and the kind of content
+    (`blob_kinds.py`).
     """
 
     def put(self, key: str, body: bytes) -> None:
-        """Store ``body``, durably. If it is stored already and intact, its age starts anew. A damaged one is replaced.
+        """Store ``body``, durably. A put of a stored blob restarts its age, and replaces its content if damaged.
 
         Raises Invalid (the key does not end in the body's hash), LimitExceeded, Unavailable: nothing written.
         OutcomeUnknown: put it again, which is always safe.
@@ -54,7 +55,8 @@ class Blobs(Protocol):
     def delete(self, key: str, stamp: str) -> bool:
         """Delete the generation that ``stamp`` names. False, and nothing deleted, where another generation is stored.
 
-        True where it was deleted or none is stored. Raises Unavailable where the backend cannot tell generations apart.
+        True where it was deleted or none is stored. Raises Unavailable where the backend cannot distinguish
+        generations.
         """
         ...
 
@@ -76,7 +78,7 @@ def key_hash(key: str) -> bytes:
 
 
 def check_put(key: str, body: bytes) -> None:
-    """Raise Invalid or LimitExceeded for a put that breaks the contract; every backend calls it first."""
+    """Raise Invalid or LimitExceeded for a put that breaks the contract. Every backend calls this first."""
     size = len(key) if key.isascii() else len(key.encode())
     if size > BLOB_KEY_BYTES_MAX:
         raise LimitExceeded("a blob key is too long", value=size, limit=BLOB_KEY_BYTES_MAX)
@@ -87,7 +89,7 @@ def check_put(key: str, body: bytes) -> None:
 
 
 def verified(key: str, body: bytes) -> bytes:
-    """Return ``body`` if its hash is the key's. Raises Corrupt; the last step of every backend's get."""
+    """Return ``body`` if its hash is the key's, else raise Corrupt. The last step of every backend's get."""
     if sha256(body) != key_hash(key):
         raise Corrupt("a blob's bytes do not have the hash in its key", key=key)
     return body

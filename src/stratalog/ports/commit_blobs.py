@@ -1,4 +1,4 @@
-"""Storage of a commit's blobs: small ones inside the commit if the index can hold them, the others before it."""
+"""Storage of a commit's blobs: the index stores small ones in the commit if it can; the others are put before it."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ __all__ = ["commit_with_blobs", "put_all", "put_first", "put_together"]
 
 # The number of threads that put blobs in parallel: a single put mostly waits.
 TOGETHER = 16
-# The number of blobs from which threads are used. A usual commit has fewer.
+# With fewer blobs than this, as in most commits, no threads are started.
 TOGETHER_MIN = 64
 
 
 def commit_with_blobs(index: Index, blobs: Blobs, writes: Sequence[Write], bodies: Mapping[str, bytes]) -> None:
-    """Commit ``writes``. Every blob of ``bodies`` is durable before the commit or becomes durable with it.
+    """Commit ``writes``. Every blob of ``bodies`` becomes durable before the commit or with it.
 
     Raises the errors of `Index.commit`, with the same state after each error. Blobs that were put before the commit may
     then remain as orphans.

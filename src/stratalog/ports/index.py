@@ -1,4 +1,4 @@
-"""Index: an ordered table of small items with conditional, atomic commits. The only fence Stratalog has."""
+"""Index: an ordered table of small items with conditional, atomic commits. Stratalog has no other fence."""
 
 from __future__ import annotations
 
@@ -81,7 +81,7 @@ class Put(msgspec.Struct, frozen=True, gc=False):
 
 
 class Delete(msgspec.Struct, frozen=True, gc=False):
-    """Remove the item at the key; it need not exist."""
+    """Remove the item at the key, if it exists."""
 
     partition: str
     sort: str
@@ -119,7 +119,7 @@ class Index(Protocol):
     """The largest blob that `commit` stores, in bytes. With 0 it stores none: put blobs first. See `put_first`."""
 
     def get(self, partition: str, sort: str, *, consistent: bool = True) -> Item | None:
-        """Return the item at the key, or None. A read that is not consistent may return a state from a moment ago.
+        """Return the item at the key, or None. A read that is not consistent may return a slightly older state.
 
         Raises Unavailable, Closed, Corrupt.
         """
@@ -137,9 +137,8 @@ class Index(Protocol):
     ) -> Iterator[Item]:
         """Yield items of one partition with ``after`` < sort < ``before``, in order of sort or reversed, lazily.
 
-        It reads pages at different moments, so a query may see half of a commit made between two pages. A caller that
-        must not see that limits the query to items that it knows to be complete. An empty page is not the end; the end
-        of the iterator is.
+        Pages are read at different moments, so a query may see half of a commit made between two pages. A caller that
+        must not see that limits the query to items that it knows to be complete.
 
         Raises Unavailable, Closed, Corrupt, also while iterating.
         """
@@ -148,12 +147,13 @@ class Index(Protocol):
     def commit(self, writes: Sequence[Write], blobs: Mapping[str, bytes] = NO_BLOBS) -> None:
         """Do all writes or none. On return they are durable and every consistent read sees them.
 
-        ``blobs`` are stored in the same transaction, as `Blobs.put` stores them: the age of a stored one starts anew.
-        They exist whenever a write of the commit does. Each has at most `blob_bytes_max` bytes, all together have at
-        most `COMMIT_BLOB_BYTES_MAX`. A commit of blobs alone needs no write.
+        ``blobs`` are stored in the same transaction, as `Blobs.put` stores them: the age of a stored blob restarts.
+        A reader that sees a write of the commit finds its blobs. Each has at most `blob_bytes_max` bytes, and all
+        together have at most `COMMIT_BLOB_BYTES_MAX`. A commit may consist of blobs alone.
 
         Raises, with the state after it:
-        ConditionFailed: nothing written; carries the item behind each failed condition, read at the same moment.
+        ConditionFailed: nothing written; the error holds the item at the key of each failed condition, as of the
+        commit.
         Unavailable: nothing written. OutcomeUnknown: all or nothing was written, and it is not known which.
         LimitExceeded, Invalid, Closed: nothing written.
         """
@@ -163,11 +163,10 @@ class Index(Protocol):
         """Hold off other writers of ``partition`` until the end of the block: a hint for fairness, never a fence.
 
         A writer that lost a race reads and commits inside the block, so it does not lose to the same busy writer again.
-        The block's value is True where the index ensures that, by holding others off or by a wait of its own at the
-        start of the block. It is False where it does not: then the call costs nothing, and the caller backs off
-        instead. A commit inside the block may still meet a failed condition. Where others are held off, the call waits
-        at most `TURN_WAIT_MS_MAX`, and they wait as long for the end of the block. Entering it again inside the block
-        is harmless.
+        The block's value is True where the index holds others off, or itself lets the caller wait at the start of the
+        block. Otherwise it is False and the call costs nothing; the caller then backs off. A condition of a commit
+        inside the block may still fail. Where the index holds others off, the call waits at most `TURN_WAIT_MS_MAX`,
+        and the others wait at most as long for the end of the block. A nested turn is harmless.
 
         Raises Closed.
         """
@@ -206,8 +205,8 @@ def holds(condition: Condition | None, item: Item | None) -> bool:
 def item_bytes(item: Item) -> int:
     """Return the item's size as DynamoDB counts it.
 
-    Names and texts count in UTF-8, a number at two digits a byte and one or two more. DynamoDB drops trailing zeros of
-    a number, so it may count fewer bytes, never more.
+    Names and texts count their bytes in UTF-8. A number counts a byte for two digits, two more, and one more if it is
+    negative. DynamoDB drops trailing zeros of a number, so it may count fewer bytes, never more.
 
     Raises Invalid for an attribute of another type.
     """
@@ -235,10 +234,10 @@ def check_commit(
     blob_bytes_max: int = 0,
     encoded: Sequence[bytes] | None = None,
 ) -> None:
-    """Raise LimitExceeded or Invalid for a commit over the port's limits; every backend calls it first.
+    """Raise LimitExceeded or Invalid for a commit over the port's limits. Every backend calls this first.
 
-    ``encoded`` holds the attributes of each write's item as a MessagePack map, from a backend that has them. Most
-    commits are so small that these prove it in a third of the time that DynamoDB's count takes.
+    ``encoded`` holds the attributes of each write's item as a MessagePack map, if the backend has them. Their sizes
+    prove that a small commit, as most are, is within the limits, in a third of the time of DynamoDB's count.
     """
     if blobs:
         check_blobs(blobs, blob_bytes_max)
@@ -253,7 +252,7 @@ def check_commit(
 
 
 def check_blobs(blobs: Mapping[str, bytes], blob_bytes_max: int) -> None:
-    """Raise LimitExceeded or Invalid for blobs that no commit stores; a part of `check_commit`."""
+    """Raise LimitExceeded or Invalid for blobs that a commit may not store; a part of `check_commit`."""
     total = sum(map(len, blobs.values()))
     if total > COMMIT_BLOB_BYTES_MAX:
         raise LimitExceeded("a commit's blobs are too large together", value=total, limit=COMMIT_BLOB_BYTES_MAX)
@@ -264,10 +263,10 @@ def check_blobs(blobs: Mapping[str, bytes], blob_bytes_max: int) -> None:
 
 
 def small_bytes(item: Item, encoded: bytes) -> int:
-    """Return an upper bound of `item_bytes`; 0 where only `check_commit` can decide on the item.
+    """Return an upper bound of `item_bytes`; 0 if the item needs the full check of `check_commit`.
 
-    Names, texts and bytes take at least as much in MessagePack as `item_bytes` counts; an integer at most
-    `INTEGER_SURPLUS` less.
+    In MessagePack, names, texts and bytes take at least the bytes that `item_bytes` counts. An integer may take up to
+    `INTEGER_SURPLUS` bytes less.
     """
     attributes = item.attributes
     key = item.partition + item.sort
@@ -278,7 +277,7 @@ def small_bytes(item: Item, encoded: bytes) -> int:
 
 
 def _are_small(writes: Sequence[Write], encoded: Sequence[bytes]) -> bool:
-    """Return whether the puts are certainly within all limits. False means that a full check must decide."""
+    """Return whether the puts are certainly within all limits. False means that the full check is needed."""
     total = 0
     for write, body in zip(writes, encoded, strict=True):
         if type(write) is Put:

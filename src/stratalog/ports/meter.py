@@ -11,11 +11,11 @@ __all__ = ["Meter"]
 
 
 class Meter:
-    """Sums by operation and unit, from many threads. The backends of one store may share one.
+    """Sums by operation and unit. Safe to call from many threads; the backends of one store may share one meter.
 
     Operations have the service's own names (`PutItem`, `PutObject`). Units are plain words: `requests` sent, whatever
-    their outcome; `write units` and `read units`; `wasted write units`, the part of them billed for a failed condition;
-    and the number of hindrances: `throttled`, `conflicts`, `lost`, `unsent`.
+    their outcome; `write units` and `read units`; `wasted write units`, those billed for failed conditions; and the
+    numbers of failed attempts by cause: `throttled`, `conflicts`, `lost`, `unsent`.
     """
 
     def __init__(self) -> None:

@@ -14,7 +14,7 @@ __all__ = ["DeadMessage", "Message", "Queue", "check_receive", "check_send"]
 
 
 class Message(msgspec.Struct, frozen=True):
-    """One delivery of a message. ``receipt`` is valid for it alone; ``receives`` counts deliveries, from 1."""
+    """One delivery of a message. ``receipt`` is valid for this one only; ``receives`` counts deliveries, from 1."""
 
     id: str
     group: str
@@ -43,17 +43,17 @@ class Queue(Protocol):
     """
 
     def send(self, group: str, bodies: Sequence[bytes]) -> None:
-        """Append ``bodies`` to the group, in order, all or none. Durable on return.
+        """Append ``bodies`` to the group, in order. On return all are sent, durably.
 
-        Raises LimitExceeded, Invalid, Unavailable: nothing sent. OutcomeUnknown: some may have been sent.
+        Raises LimitExceeded, Invalid, Unavailable: nothing sent. OutcomeUnknown: some or all may have been sent.
         """
         ...
 
     def receive(self, limit: int = 10, *, visibility_seconds: float = 30) -> list[Message]:
         """Return up to ``limit`` messages, in order within each group; [] when there are none.
 
-        They are hidden from other receivers for ``visibility_seconds``. Several of one group may come together; none
-        after them is delivered until all are settled.
+        They are hidden from other receivers for ``visibility_seconds``. A receive may return several messages of one
+        group. Later messages of the group are delivered only when all of these are acknowledged or visible again.
         """
         ...
 
@@ -62,7 +62,10 @@ class Queue(Protocol):
         ...
 
     def release(self, message: Message, *, after_seconds: float = 0) -> bool:
-        """Deliver the message again after that time; a long time extends the timeout. False: the receipt is stale."""
+        """Make the message visible again ``after_seconds`` from now, which may be later than its timeout.
+
+        False, and nothing changed, where the receipt is no longer valid.
+        """
         ...
 
     def dead_letters(self, *, after: str = "") -> Iterator[DeadMessage]:
@@ -75,7 +78,7 @@ class Queue(Protocol):
 
 
 def check_send(group: str, bodies: Sequence[bytes]) -> None:
-    """Raise Invalid or LimitExceeded for a send over the port's limits; every backend calls it first."""
+    """Raise Invalid or LimitExceeded for a send over the port's limits. Every backend calls this first."""
     if not group or not bodies:
         raise Invalid("a send needs a group and at least one body", group=group)
     total = sum(map(len, bodies))
@@ -86,7 +89,7 @@ def check_send(group: str, bodies: Sequence[bytes]) -> None:
 
 
 def check_receive(limit: int, visibility_seconds: float) -> None:
-    """Raise LimitExceeded for a receive over the port's limits; every backend calls it first."""
+    """Raise LimitExceeded for a receive over the port's limits. Every backend calls this first."""
     if not 1 <= limit <= RECEIVE_MESSAGES_MAX:
         raise LimitExceeded("a receive requests too few or too many messages", value=limit, limit=RECEIVE_MESSAGES_MAX)
     if not 0 < visibility_seconds <= VISIBILITY_SECONDS_MAX:

@@ -1,7 +1,7 @@
-"""Reading back: a blob's content from storage, with damage as a value instead of an error.
+"""Reading back: a blob's content from storage, or its damage as a value instead of an error.
 
-A caller that reads many blobs must learn which of them are damaged, so damage is a value here. Errors of the whole
-storage are raised, since they prove nothing about a blob.
+A caller that reads many blobs must learn which of them are damaged, and continue. Errors of the whole storage are
+raised, since they prove nothing about a blob.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ def read_blob_back(blobs: Blobs, key: str) -> bytes | BlobDamage:
 
 
 def require_intact(damages: Iterable[BlobDamage | None]) -> None:
-    """Consume all readings. Raises Corrupt at the first damage, whose key is in the details."""
+    """Consume all readings, up to the first damage. Raises Corrupt for that, with its key in the details."""
     for damage in damages:
         if damage is not None:
             raise Corrupt(damage.reason, key=damage.key)

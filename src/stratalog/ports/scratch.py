@@ -1,4 +1,4 @@
-"""Scratch blobs: a temporary file takes what code puts that must not write to the store."""
+"""Scratch blobs: a check, which must not write to the store, puts its blobs into a temporary file."""
 
 from __future__ import annotations
 
@@ -60,15 +60,15 @@ class ScratchBlobs:
             raise Corrupt("a blob is missing", key=key) from exc
 
     def stat(self, key: str) -> BlobStat | None:
-        """Return the metadata of the stored blob, whatever was put."""
+        """Return the metadata of the blob in the store. Puts to the scratch file do not change it."""
         return self._blobs.stat(key)
 
     def list(self, prefix: str, *, after: str = "") -> Iterator[BlobStat]:
-        """Yield the stored blobs, whatever was put."""
+        """Yield the blobs in the store, without those put to the scratch file."""
         return self._blobs.list(prefix, after=after)
 
     def delete(self, key: str, stamp: str) -> NoReturn:
         raise Invalid("a check may not delete")
 
     def close(self) -> None:
-        """Do nothing: the store closes its own blobs."""
+        """Do nothing: the store closes its blobs, and the caller closes the scratch file."""

@@ -18,9 +18,9 @@ _NOTHING: Mapping[str, bytes | None] = {}
 class Draft:
     """A state with changes on top. Returned values are copies: a change to one has no effect until it is put.
 
-    ``load(key)`` returns the encoded value below the changes or None; ``keys(prefix)`` the keys below them, in order.
-    ``holds(key)``, if given, is a faster test than ``keys`` for one key. ``below`` are changes that apply over ``load``
-    and ``holds``; ``keys`` includes them already.
+    ``load(key)`` returns the encoded value in the state, or None. ``keys(prefix)`` yields the state's keys, in order.
+    ``holds(key)``, if given, tests for one key faster than ``keys``. ``below`` are changes between the state and this
+    draft's own: they take precedence over ``load`` and ``holds``, and ``keys`` already includes them.
     """
 
     def __init__(
@@ -75,12 +75,12 @@ class Draft:
                 yield key, decode(stored)
 
     def keys(self, prefix: str = "") -> Iterator[str]:
-        """Yield the keys that start with ``prefix``, in order, without decoding values. Change nothing meanwhile."""
+        """Yield the keys that start with ``prefix``, in order. Decodes no value. Do not change the draft meanwhile."""
         return self._present(prefix)
 
     def child(self) -> Draft:
         """Return a draft on top of this one. Its changes are not visible here until it is merged."""
-        # A draft has one mapping below it, so a grandchild reads through its parent instead.
+        # A draft has only one mapping ``below``. If that is in use, the child reads through this draft instead.
         if self._below is not _NOTHING:
             return Draft(self.encoded, self._present, self.__contains__)
         return Draft(self._load, self._present, self._holds or self.__contains__, self.changes)

@@ -8,13 +8,16 @@ from stratalog.limits import ID_ESCAPED_BYTES_MAX, KEY_BYTES_MAX
 
 __all__ = ["check_key", "collection_of"]
 
-# A collection is a component of blob keys. Up to these sizes it cannot be too long, however it is escaped.
+# A collection is a component of blob keys. A collection of at most these sizes is short enough in every escaped form.
 COLLECTION_UNCHECKED_BYTES = ID_ESCAPED_BYTES_MAX // 3
 COLLECTION_UNCHECKED_CHARACTERS = COLLECTION_UNCHECKED_BYTES // 4
 
 
 def check_key(key: str) -> str:
-    """Return ``key``. Raises Invalid for an empty or reserved key or a lone surrogate, LimitExceeded for a long one."""
+    """Return ``key``. Raises LimitExceeded if it is too long.
+
+    Raises Invalid if it is not text, is empty, is reserved, starts with a slash, or holds a lone surrogate.
+    """
     if type(key) is not str or not key or key[0] in "\0/":
         raise Invalid("a key must be text that starts with neither a slash nor a zero character", value=key)
     try:

@@ -1,4 +1,4 @@
-"""The messages of a live connection: hints of new versions, and presence. Never any content of a document.
+"""The messages of a live connection: hints of new versions, and presence. They never hold content of a document.
 
 A poke may be lost or come twice; only a pull is authoritative. Every message is one JSON object with a ``type``.
 """
@@ -28,22 +28,22 @@ __all__ = [
 ]
 
 ADDRESS_HEADER = "stratalog-live"
-"""The response header with the address for live connections, where it differs from the document's own path."""
+"""The response header with the address for live connections, where that is not below the document's own path."""
 
 SILENCE_SECONDS_MAX = 60
-"""The longest silence of a server, unless its `Ready` states another; after it a client disconnects."""
+"""A client disconnects after this long without a message of the server. `Ready` may state another time."""
 
 SUBPROTOCOL = "stratalog.live.1"
-"""The WebSocket subprotocol. A client that cannot send the first message offers ``bearer.<token>`` with it."""
+"""The WebSocket subprotocol. A client sends its token in `Hello`, or offers ``bearer.<token>`` as a second protocol."""
 
 SUBPROTOCOLS = ("stratalog.live.2", SUBPROTOCOL)
-"""The subprotocols that a server supports, newest first. In the newest `Here` comes once, then `HereChanged`."""
+"""The subprotocols that a server supports, newest first. The newest sends `Here` once, and then `HereChanged`."""
 
 
 class Hello(msgspec.Struct, frozen=True, tag="hello", omit_defaults=True):
-    """A client's first message: its token, where one is required. Tokens are never in a URL, which logs record.
+    """A client's first message: its token, where one is required. A token is never in a URL, since logs record URLs.
 
-    ``document`` is ``organisation/document``, each escaped, at an address that does not name it.
+    ``document`` is ``organisation/document``, each escaped, if the address does not name the document.
     """
 
     token: str = ""
@@ -51,13 +51,13 @@ class Hello(msgspec.Struct, frozen=True, tag="hello", omit_defaults=True):
 
 
 class Presence(msgspec.Struct, frozen=True, tag="presence"):
-    """The state that other clients see of this client, such as its cursor. Small; kept only while it is connected."""
+    """The state that other clients see of this client, such as its cursor. The server drops it at the disconnect."""
 
     state: Any = None
 
 
 class Ready(msgspec.Struct, frozen=True, tag="ready", omit_defaults=True):
-    """A server's first message: from here on the connection gets pokes. ``id`` is its own id in `Here`."""
+    """A server's first message: from now on the connection gets pokes. ``id`` is the connection's own id in `Here`."""
 
     id: str
     version: int
@@ -78,9 +78,10 @@ class PresentPrincipal(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 class Here(msgspec.Struct, frozen=True, tag="here", omit_defaults=True):
-    """The presence of every connection that has sent one. Connections missing from it are gone.
+    """The presence of every connection that has sent one. A connection that is missing is gone.
 
-    ``principals`` holds the known principals of connections. A client's own presence may be untrue.
+    ``principals`` holds the principals of connections as the server authenticated them. What a client sends as its
+    presence may be false.
     """
 
     present: dict[str, Any]
@@ -88,14 +89,14 @@ class Here(msgspec.Struct, frozen=True, tag="here", omit_defaults=True):
 
 
 class HereChanged(msgspec.Struct, frozen=True, tag="here-changed", omit_defaults=True):
-    """The changes since the last `Here` or `HereChanged`; None for a connection without presence from now on."""
+    """The changes since the last `Here` or `HereChanged`; None for a connection that no longer has presence."""
 
     changed: dict[str, Any]
     principals: dict[str, PresentPrincipal] = {}
 
 
 class Heartbeat(msgspec.Struct, frozen=True, tag="heartbeat"):
-    """Nothing new; the connection is alive."""
+    """A server's sign that the connection is alive. It has no other news."""
 
 
 class Gone(msgspec.Struct, frozen=True, tag="gone"):

@@ -27,22 +27,22 @@ __all__ = [
 ]
 
 RESERVED_CLIENTS = ("replay/", "redrive/")
-"""The prefixes of the client names under which the store itself commits: merges, and redriven dead letters."""
+"""The prefixes of the clients that the store itself uses, for merges and for redriven dead letters."""
 
 UNSTORABLE = "(not storable)"
-"""The name for a mutation that no entry could hold as it came: it is committed under this name as a rejection."""
+"""The name under which a mutation that no entry can hold is committed, as a rejection and without its arguments."""
 
 Status = Literal["applied", "rejected", "seen", "gap", "mismatch", "unknown-client", "wrong-group", "collected"]
 
 
 class Mutation(msgspec.Struct, frozen=True, kw_only=True):
-    """An intent, as data: mutation number ``id`` of client ``client``, to be run by the mutator ``name``."""
+    """A change as data: number ``id`` of client ``client``, which the mutator ``name`` runs with ``args``."""
 
     client: str
     name: str
     args: Any = None
     id: int = 0
-    """1, 2, 3 … within a client. 0 takes the client's next number when it is applied."""
+    """1, 2, 3 … within a client. With 0 it gets the client's next number when it is applied."""
 
     origin: tuple[str, int] | None = None
     """The client and id of the original mutation, when this is a replay."""
@@ -54,8 +54,9 @@ class Outcome(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     applied, rejected: it is committed as part of ``version``; a rejection has its ``reason``.
     seen: it was committed before. mismatch: another payload was committed under its number.
     gap: the client's next number is ``expected``; nothing of this client was committed from here on.
-    unknown-client: an unknown client starts above 1. wrong-group: the client belongs to another group.
-    collected: the client was collected; its mutations are acknowledged without effect.
+    unknown-client: the number is above 1 and the client unknown, or the push names another origin.
+    wrong-group: the client is bound to another group or owner.
+    collected: the group's clients were collected; nothing was committed.
     """
 
     client: str
@@ -78,16 +79,19 @@ def check_mutation(mutation: Mutation) -> Mutation:
 
 
 def check_identity(text: str, what: str, *, empty: bool = False) -> str:
-    """Return ``text`` as a client, group or owner; the latter two may be empty. Raises Invalid or LimitExceeded."""
+    """Return ``text`` if it is a valid client, group or owner; empty text only with ``empty``.
+
+    Raises Invalid or LimitExceeded.
+    """
     if text != "" or not empty:
         _check_text(text, what, CLIENT_ID_BYTES_MAX)
     return text
 
 
 def check_unreserved(mutation: Mutation) -> Mutation:
-    """Return ``mutation`` if its client and name are not reserved. Raises ReservedName for those of the store itself.
+    """Return ``mutation`` if its client and name are not reserved for the store itself. Raises ReservedName.
 
-    Otherwise any writer could use up a merge's numbers and make the merge a no-op.
+    With a reserved client, any writer could use the numbers of a merge and make the merge a no-op.
     """
     _check_free(mutation.client)
     if mutation.name == UNSTORABLE:
@@ -102,17 +106,17 @@ def check_client(client: str) -> str:
 
 
 def payload_hash(name: str, args: bytes) -> bytes:
-    """Return the hash that distinguishes payloads of one number: 16 bytes, of the name and canonical arguments."""
+    """Return 16 bytes of a hash of the name and the canonical arguments, to detect another payload under a number."""
     return sha256(encode(name) + check_payload(args)).digest()[:16]
 
 
 def same_payload(stored: bytes, asked: bytes) -> bool:
-    """Return whether two payload hashes are of one payload. An unstorable mutation has no payload and matches any."""
+    """Return whether two payload hashes match. An unstorable mutation has no payload, and its hash matches any."""
     return stored == asked or _UNSTORABLE_HASH in (stored, asked)
 
 
 def check_payload(args: bytes) -> bytes:
-    """Return ``args``, which are canonical arguments. Raises LimitExceeded if they may not be committed."""
+    """Return ``args``, the canonical bytes of arguments. Raises LimitExceeded if they are too large to commit."""
     if len(args) > VALUE_BYTES_MAX:
         raise LimitExceeded("a mutation's arguments are too large", value=len(args), limit=VALUE_BYTES_MAX)
     return args

@@ -1,4 +1,4 @@
-"""Mutators: deterministic functions that turn a mutation into changes of a draft. The built-in ones need no code."""
+"""Mutators: deterministic functions that apply a mutation to a draft. With the built-in ones you write no code."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ Mutator = Callable[[Draft, Any], None]
 Mutators = Mapping[str, Mutator]
 
 
-class Rejected(Exception):  # no StratalogError: it becomes an outcome and never reaches a caller
+class Rejected(Exception):  # not a StratalogError: it becomes an outcome and never reaches a caller
     """Raised by a mutator: the mutation has no effect, and is committed as a rejection with the reason."""
 
     def __init__(self, reason: str) -> None:
@@ -44,7 +44,7 @@ class Arguments(msgspec.Struct, frozen=True):
         return tuple(values)
 
     def fault(self, args: Any) -> str | None:
-        """Return why ``args`` are no arguments of the mutator; None if they are."""
+        """Return why ``args`` are wrong for the mutator; None if they are right."""
         if not isinstance(args, dict):
             return "arguments must be an object"
         if args.keys() == {*self.required}:

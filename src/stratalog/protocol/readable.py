@@ -59,7 +59,7 @@ def restore(plain: Any) -> Any:
 
 
 def to_json(value: Value) -> bytes:
-    """Return one line of JSON without its end."""
+    """Return one line of JSON, without a line break at its end."""
     return msgspec.json.encode(to_plain(value))
 
 
@@ -68,7 +68,7 @@ def from_json(text: str | bytes) -> Value:
     try:
         plain = msgspec.json.decode(text)
     except (msgspec.DecodeError, RecursionError, UnicodeError) as exc:
-        raise Invalid("this is no JSON", reason=str(exc)) from exc
+        raise Invalid("the text is not valid JSON", reason=str(exc)) from exc
     return from_plain(canonical(plain))
 
 

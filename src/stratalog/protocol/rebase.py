@@ -1,7 +1,7 @@
 """Rebase: run pending mutations on top of the canonical state, for a client's optimistic state.
 
 The optimistic state is always *canonical state, then the pending mutations in order*. When the canonical state changes,
-the draft is dropped and they are run again.
+the draft is dropped and the mutations run again on a new one.
 """
 
 from __future__ import annotations
@@ -26,9 +26,9 @@ class Intent(msgspec.Struct, frozen=True):
 
 
 class Effect(msgspec.Struct, frozen=True):
-    """The effect of a mutation on the state it last ran on: the encoded values of the touched keys, None for absent.
+    """The effect of a mutation on the state on which it last ran: the encoded values of its keys, None for absent.
 
-    ``reason`` says why it had no effect; the server may decide otherwise.
+    ``reason`` says why it had no effect here. On the server it may have one.
     """
 
     before: dict[str, bytes | None] = {}
@@ -37,7 +37,10 @@ class Effect(msgspec.Struct, frozen=True):
 
 
 def run_intent(draft: Draft, mutators: Mutators, intent: Intent) -> Effect:
-    """Run one mutation on ``draft``. Raises the mutator's error, and Invalid for an unknown name: no change."""
+    """Run one mutation on ``draft``.
+
+    Raises the mutator's error, and Invalid for an unknown name; the draft is then unchanged.
+    """
     mutator = mutators.get(intent.name)
     if mutator is None:
         raise Invalid("no such mutator", name=intent.name)
@@ -49,7 +52,7 @@ def run_intent(draft: Draft, mutators: Mutators, intent: Intent) -> Effect:
 
 
 def rebase(draft: Draft, mutators: Mutators, intents: Iterable[Intent]) -> list[Effect]:
-    """Run mutations in order. One that fails has no effect and stays: only the server decides whether to reject it."""
+    """Run mutations in order. One that fails has no effect, but stays pending: only the server may reject it."""
     return [_attempt(draft, mutators, intent) for intent in intents]
 
 

@@ -34,20 +34,23 @@ class Cookie(msgspec.Struct, frozen=True):
     """The position of a client's canonical state: a version of a history."""
 
     order: int
-    """Grows with each response, even where the document is another or was restored from an older backup."""
+    """Grows with each response that changes the cookie, even after a restore, or if the document is another one."""
 
     origin: str
-    """The origin of the document's history. Its clients' numbers belong to it: a fork begins another."""
+    """The origin of the document's history. Clients' numbers are valid within one origin; a fork has a new one."""
 
     version: int
     hash: str = ""
     """The hash that names the history up to the version, in hexadecimal."""
 
     group: str = ""
-    """The group that received it."""
+    """The group that received this cookie."""
 
     last: dict[str, int] = {}
-    """The last numbers reported to the group's clients, at most `COOKIE_CLIENTS_MAX`. A restored server may lag."""
+    """The last numbers reported for the group's clients, at most `COOKIE_CLIENTS_MAX`.
+
+    A restored server may have lower numbers, and raises them to these.
+    """
 
 
 class PutKey(msgspec.Struct, frozen=True, tag="put", tag_field="op"):
@@ -71,13 +74,13 @@ Operation = PutKey | DeleteKey | Clear
 
 
 class Push(msgspec.Struct, frozen=True):
-    """Mutations of one group's clients, those of a client in the order of their ids. Sent again until confirmed."""
+    """Mutations of one group's clients, those of each in order of id. Sent again until a pull confirms them."""
 
     group: str
     mutations: list[Mutation]
 
     origin: str = ""
-    """The origin in the client's cookie, if any: a push for a deleted document must not change its successor."""
+    """The origin in the client's cookie, if any. With it, a push for a deleted document cannot change its successor."""
 
 
 class Pushed(msgspec.Struct, frozen=True):
@@ -103,10 +106,10 @@ class Rejection(msgspec.Struct, frozen=True):
 
 
 class Pulled(msgspec.Struct, frozen=True):
-    """State and last mutation ids of one version, as changes since the cookie.
+    """The state and the last mutation ids at one version, as changes since the cookie.
 
-    ``last`` holds the clients of the group whose last mutation id increased. A mutation at or below it that is not in
-    ``rejected`` was applied, or was rejected so long ago that the client must request the reason.
+    ``last`` holds the clients of the group whose last mutation id increased. A mutation at or below that id, if it is
+    not in ``rejected``, was applied, or was rejected so long ago that the client must request the reason.
     """
 
     cookie: Cookie
@@ -114,4 +117,4 @@ class Pulled(msgspec.Struct, frozen=True):
     patch: list[Operation]
     rejected: list[Rejection] = []
     lost: dict[str, list[tuple[int, int]]] = {}
-    """Client → ranges (above, up to) of mutations that were confirmed but lost with a branch that the server lost."""
+    """Client → ranges (above, up to) of the mutations that were confirmed on a branch that the server has lost."""

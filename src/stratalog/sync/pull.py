@@ -24,12 +24,15 @@ from stratalog.tree.nodes import Slot
 __all__ = ["LOST_BRANCH", "MayWrite", "OpenPull", "always", "open_pull", "pull"]
 
 LOST_BRANCH = "cookie of a lost branch"
-"""The counter and log message for a client that is ahead: expected after a restore, otherwise to be investigated."""
+"""The name of a counter and the text of a log message: a client sent a cookie of a branch that this history lost.
+
+That is expected after a restore. At any other time, investigate it.
+"""
 
 _log = logging.getLogger("stratalog.sync")
 
 MayWrite = Callable[[], bool]
-"""Returns whether the principal that pulls may also write. Called only where it matters."""
+"""Returns whether the principal that pulls may also write. Called only if the pull may have to commit."""
 
 
 def always() -> bool:
@@ -40,9 +43,9 @@ def always() -> bool:
 def pull(document: Document, request: Pull, owner: str = "", may_write: MayWrite = always) -> Pulled:
     """Return the changes at the head since the request's cookie, and the last numbers of the group's clients there.
 
-    A cookie of another history, or of a forgotten version, gets the whole state. If the cookie shows that the group was
-    told higher numbers than this history has, these are first committed, if the caller ``may_write``; see
-    `stratalog.documents.resumption`. The result is for a client whose state is still that of the cookie it sent.
+    For a cookie of another history, or of a forgotten version, the result is the whole state. If the cookie holds
+    higher numbers than this history has, and the caller ``may_write``, the pull first commits the higher numbers; see
+    `stratalog.documents.resumption`. A client must apply the result only to the state of the cookie that it sent.
 
     Raises Invalid for an invalid group or cookie, and LimitExceeded for a cookie with too many clients; Collected where
     the group's clients were collected; Forbidden where a client in the result belongs to another owner; NotFound,
@@ -79,7 +82,7 @@ class OpenPull(msgspec.Struct, frozen=True):
     """The result with the first operations of the patch."""
 
     rest: Iterator[tuple[int, Callable[[], Operation]]] | None
-    """The operations after those: (how many bytes it reads, the call that reads it); None if there are none."""
+    """The remaining operations, each as (the number of bytes it reads, the call that reads it); None if none remain."""
 
     count: Callable[[], int]
     """Returns the number of operations in the whole patch. Reads keys again, but no large values."""
@@ -140,7 +143,8 @@ class _Answer:
     def _resume(self, state: State, cookie: Cookie, *, is_lost: bool) -> OpenPull:
         """Return the whole state, after raising the group's numbers and the orders past those of the lost branch.
 
-        A forgotten version cannot be compared. It counts as lost if its order is not below this history's.
+        The hash of a forgotten version cannot be compared. Such a cookie counts as one of a lost branch if its order is
+        not below this history's.
         """
         if is_lost:
             self._document.log.environment.counters[LOST_BRANCH] += 1
@@ -181,7 +185,10 @@ class _Answer:
         return OpenPull(start, None, count)
 
     def _last_ids(self, group_members: Iterable[Member]) -> dict[str, int]:
-        """Return the last numbers to report, without any below one reported earlier, which the client would reject."""
+        """Return the last numbers to report.
+
+        A number below the one reported earlier is left out, since the client would reject it.
+        """
         last = {}
         for member in group_members:
             if member.owner != self._owner:
@@ -205,7 +212,7 @@ class _Answer:
         order = max(state.order, self._order_passed(state))
         if order > INTEGER_MAX:
             raise Invalid("the order of the next cookie is out of range", value=order, limit=INTEGER_MAX)
-        # A client that orders its pulls by their cookies passes over one whose cookie is not higher.
+        # A client that orders its pulls by their cookies ignores a pull whose cookie has no higher order.
         assert self._cookie is None or order > self._cookie.order, "each cookie has a higher order than the one before"
         hash = state.hash.hex()
         # The next pull with this cookie compares the hash; a remembered hash costs no read.
@@ -213,9 +220,9 @@ class _Answer:
         return Cookie(order, self._origin, state.version, hash, self._group, _newest({**self._reported, **last}, last))
 
     def _order_passed(self, state: State) -> int:
-        """Return the order of the request's cookie plus the number of versions since, at least one.
+        """Return the order of the request's cookie plus the number of versions since it, at least 1.
 
-        A cookie may be ahead of the document's own order.
+        It may be above the document's own order. 0 without a cookie.
         """
         if self._cookie is None:
             return 0

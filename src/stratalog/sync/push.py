@@ -25,8 +25,9 @@ def push(document: Document, request: Push, owner: str = "", author: str = "", *
     the push names another origin than the document's, its clients are unknown. ``admitted`` means that the push was
     acknowledged earlier, so no quota refuses it.
 
-    Raises Invalid or LimitExceeded for an invalid group, client or number, and ReservedName: nothing is applied. Raises
-    the errors of `Document.apply`, with any number of mutations applied, in order from the first: push all of it again.
+    Raises Invalid or LimitExceeded for an invalid group, client or number, and ReservedName: nothing is applied. Also
+    raises the errors of `Document.apply`. Mutations from the start of the push may then have been applied: push all of
+    it again.
     """
     request = check_push(request)
     refused = refusal(document, request)
@@ -49,14 +50,14 @@ def check_push(request: Push) -> Push:
 
 
 def refusal(document: Document, request: Push) -> Pushed | None:
-    """Return the result of a push that may not reach the document, whatever its mutations; None if it may."""
+    """Return the result of a push that names another origin than the document's; None for any other push."""
     if request.origin not in ("", document.origin):
         return _none(request.mutations, "unknown-client")
     return None
 
 
 def _checked(mutation: Mutation) -> Mutation:
-    """Return the mutation as a client may send it: numbered, and without an origin of its own."""
+    """Return the mutation as a client may send it: with a valid number, and without an origin."""
     check_identity(mutation.client, "client")
     if type(mutation.id) is not int or not 1 <= mutation.id <= INTEGER_MAX:
         raise Invalid("the id of a pushed mutation must be at least 1", client=mutation.client, value=mutation.id)
@@ -81,8 +82,7 @@ def reject(
 ) -> Outcome:
     """Commit a mutation as rejected for ``reason``, without running it, if its number is next; return its outcome.
 
-    It serves for a mutation that no entry can hold, and for one that keeps failing: otherwise it would block its
-    client.
+    Use it for a mutation that no entry can hold, or that keeps failing: otherwise the mutation would block its client.
     """
 
     def refuse(draft: Draft, args: Any) -> None:

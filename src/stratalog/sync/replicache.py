@@ -1,8 +1,8 @@
 """Push and pull in the Replicache protocol, version 1, so that its unmodified client syncs a document.
 
-Its client takes only 200 for success, and does not send again a push that got it. So 200 is sent only if all of a push
-was applied, is durably queued, or had been applied before. Other instructions to the client are sent as 200 with an
-``error``.
+The client treats only status 200 as success, and never repeats a push that got it. So the server sends 200 only if the
+whole push was committed, now or earlier, or is durably queued. Instructions to the client, such as ClientStateNotFound,
+also have status 200, with an ``error`` in the body.
 """
 
 from __future__ import annotations
@@ -114,7 +114,8 @@ def answer_push(pushed: Pushed) -> ReplicacheAnswer:
         return ReplicacheAnswer(403, {"code": "forbidden", "message": "a client or its group is bound to others"})
     if "collected" in statuses:
         return client_state_not_found()
-    # After a restore, a pull makes an unknown client known again. Told to begin again, it would drop its mutations.
+    # A client that is unknown after a restore becomes known again by a pull. ClientStateNotFound would make it drop its
+    # mutations.
     if unapplied := [outcome for outcome in pushed.outcomes if outcome.status in UNAPPLIED]:
         return ReplicacheAnswer(409, {"code": "conflict", "message": _why(unapplied[0])})
     return ReplicacheAnswer(200, {})
@@ -128,7 +129,8 @@ def answer_pull(pulled: Pulled) -> ReplicacheAnswer:
 def client_state_not_found() -> ReplicacheAnswer:
     """Return the response that tells a client to begin again as a new group.
 
-    Only the group decides it, since the client keeps the cookie.
+    The client keeps its cookie in the new group. So the reason for this response must lie in the group, not in the
+    cookie: otherwise the new group would get the same response.
     """
     return ReplicacheAnswer(200, {"error": "ClientStateNotFound"})
 
@@ -158,7 +160,7 @@ def _converted(body: Any, shape: type[Shape]) -> Shape:
     try:
         return msgspec.convert(body, shape)
     except msgspec.ValidationError as exc:
-        raise Invalid("a request's body has another shape", reason=str(exc)) from exc
+        raise Invalid("the request's body has the wrong shape", reason=str(exc)) from exc
 
 
 def _cookie(cookie: Any) -> Cookie | None:
@@ -173,7 +175,7 @@ def _cookie(cookie: Any) -> Cookie | None:
     except msgspec.ValidationError:
         order: Any = cookie.get("order") if isinstance(cookie, dict) else cookie
     if type(order) not in (int, float) or not abs(order) < INTEGER_MAX:
-        raise Invalid("a cookie without a numeric order cannot be followed by one of ours", value=repr(order))
+        raise Invalid("a cookie of another server must have a numeric order", value=repr(order))
     return Cookie(max(0, math.floor(order)), origin="", version=0)
 
 

@@ -12,12 +12,12 @@ locks            locks that wait in the scheduler
 faults           ports that fail in every way their contracts allow
 network          a network that loses, repeats and delays messages
 disk             a disk that loses unsynced writes
-history          a record of each actor's calls and their answers
+history          a record of each actor's calls and of their outcomes
 checkers         checks of a recorded history against a log
 fixtures         fixtures for pytest: a store, a server, two clients
 loopback_server  a server in a thread
 emulators        emulators of AWS's services as child processes
-aws_local        a command that runs one program on them
+aws_local        a command that runs one program on the emulators
 
 Only tests import this package.
 """

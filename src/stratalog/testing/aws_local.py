@@ -1,7 +1,7 @@
 """AWS on this machine, for one program: ``python -m stratalog.testing.aws_local COMMAND …``.
 
-DynamoDB and SQS are ministack's, S3 is SeaweedFS, all on loopback. Their data are deleted when the program has ended.
-The program finds them as it would find AWS, by environment variables. ``STRATALOG_STORE`` names a store on them.
+ministack serves DynamoDB and SQS, and SeaweedFS serves S3, all on loopback. Their data are deleted when the program
+ends. The program finds them by environment variables, as it would find AWS. ``STRATALOG_STORE`` names a store on them.
 """
 
 from __future__ import annotations
@@ -22,13 +22,13 @@ __all__ = ["aws_environment", "aws_local", "main"]
 
 STORE = "aws://stratalog"
 USAGE = 2
-# Variables that would lead to an account of the user's in spite of the others.
+# These variables would direct the program to the user's own account, whatever the others say.
 USERS = {"AWS_PROFILE", "AWS_DEFAULT_PROFILE", "AWS_SESSION_TOKEN", "AWS_SECURITY_TOKEN"}
 
 
 @contextmanager
 def aws_local(folder: Path) -> Iterator[dict[str, str]]:
-    """Run the services, with their files below ``folder``, until the end of the block. Yield the variables for clients.
+    """Run the services until the end of the block, with their files in ``folder``. Yield the variables for clients.
 
     Raises RuntimeError where a service is not installed or does not start.
     """
@@ -37,9 +37,9 @@ def aws_local(folder: Path) -> Iterator[dict[str, str]]:
 
 
 def aws_environment(services: Emulator, objects: Emulator, dynamo: Emulator | None = None) -> dict[str, str]:
-    """Return the variables with which AWS's own tools use the emulators, and no configuration of the user's.
+    """Return variables that make AWS's own tools use the emulators and ignore the user's configuration.
 
-    ``services`` serves SQS and DynamoDB, unless ``dynamo`` is given; ``objects`` serves S3.
+    ``services`` serves SQS and DynamoDB; where ``dynamo`` is given, that serves DynamoDB. ``objects`` serves S3.
     """
     return {
         "AWS_ACCESS_KEY_ID": KEY,
@@ -78,8 +78,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
 def _run(command: Sequence[str], environment: Mapping[str, str]) -> int:
     """Run the command to its end and return its exit code.
 
-    On Ctrl+C in a terminal the command gets the signal too, so it is only awaited. On SIGTERM and SIGHUP it is
-    terminated.
+    On Ctrl+C the terminal also signals the command, so this only waits for its end. On SIGTERM and SIGHUP this
+    terminates the command.
     """
     with subprocess.Popen(command, env=environment) as process:
         while True:

@@ -1,4 +1,4 @@
-"""The contract suite of a blob store: a test for each sentence of the port's contract. Use it as `IndexContract`."""
+"""The contract suite of a blob store: a test for each sentence of the port's contract. Use it like `IndexContract`."""
 
 from __future__ import annotations
 
@@ -46,13 +46,13 @@ class BlobsContract(ABC):
 
     @abstractmethod
     def make(self, clock: Clock) -> Blobs:
-        """Return an empty blob store whose ages are measured by ``clock``. Every test calls this for its own."""
+        """Return a new, empty blob store that measures ages by ``clock``. Every test calls this once."""
 
     def alter(self, blobs: Blobs, key: str, change: Change) -> bool:
-        """Replace the stored bytes of a blob by ``change`` of them, without a call to the store, and return True.
+        """Replace a blob's stored bytes by the result of ``change``, without a call to the store, and return True.
 
-        ``change`` returns None to remove the blob. False, as by default, where the stored bytes cannot be reached: the
-        tests of damage then prove nothing.
+        ``change`` returns None to remove the blob. The default returns False, for a store whose bytes cannot be
+        reached: the tests of damage then prove nothing.
         """
         return False
 

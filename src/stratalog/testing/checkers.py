@@ -1,7 +1,7 @@
 """Checkers: pure functions that compare a recorded history with the log at the end, and raise a named Violation.
 
 A history holds the answers that callers got; the log holds the stored entries. ``sent`` and ``answered`` are moments on
-one clock that all callers share (the scheduler's steps), so that "before" has a meaning.
+one clock that all callers share (the scheduler's steps), so that they can be ordered.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ class Answered(Enum):
 
 
 class CheckedAppend(msgspec.Struct, frozen=True, gc=False):
-    """One append as its caller saw it. ``version`` has a meaning only for an acknowledged one."""
+    """One append as its caller saw it. ``version`` is set only for an acknowledged append."""
 
     writer: str
     write_id: str
@@ -64,7 +64,7 @@ class HeadRead(msgspec.Struct, frozen=True, gc=False):
 
 
 class LoggedEntry(msgspec.Struct, frozen=True, gc=False):
-    """One entry of the log at the end. ``number`` grows with each write that its writer issued."""
+    """One entry of the log at the end. ``number`` is higher for each later write of the same writer."""
 
     version: int
     writer: str
@@ -96,7 +96,7 @@ def check_once(write_ids: Iterable[str]) -> None:
     seen: set[str] = set()
     for write_id in write_ids:
         if write_id in seen:
-            raise Violation("once", "a write stands in the log twice", write_id=write_id)
+            raise Violation("once", "a write is in the log twice", write_id=write_id)
         seen.add(write_id)
 
 
@@ -123,12 +123,12 @@ def check_writer_order(log: Iterable[LoggedEntry]) -> None:
     newest: dict[str, int] = {}
     for entry in log:
         if entry.number <= newest.get(entry.writer, -1):
-            raise Violation("writer-order", "a writer's writes changed places", entry=entry, after=newest[entry.writer])
+            raise Violation("writer-order", "a writer's writes are reordered", entry=entry, after=newest[entry.writer])
         newest[entry.writer] = entry.number
 
 
 def check_real_time(appends: Iterable[CheckedAppend], reads: Iterable[HeadRead]) -> None:
-    """Check real-time order: a call returns no older state than any call that was answered before it was sent.
+    """Check real-time order: no call returns an older state than a call that was answered before it was sent.
 
     An acknowledged append at version n counts as a read of version n - 1 when it was sent. Other appends are ignored.
     """
@@ -144,7 +144,7 @@ def check_real_time(appends: Iterable[CheckedAppend], reads: Iterable[HeadRead])
         if version < established:
             raise Violation(
                 "real-time",
-                "an answer is older than one given before it was asked",
+                "a call returned an older state than a call that was answered before it was sent",
                 step=moment,
                 version=version,
                 established=established,

@@ -1,4 +1,4 @@
-"""The contract suite of an index and a blob store together: commits with blobs. Use it as `IndexContract`."""
+"""The contract suite of an index and a blob store together: commits with blobs. Use it like `IndexContract`."""
 
 from __future__ import annotations
 
@@ -28,9 +28,9 @@ class CommitContract(ABC):
 
     @abstractmethod
     def make(self, clock: Clock) -> tuple[Index, Blobs]:
-        """Return an empty index, and the empty blob store in which its commits store blobs.
+        """Return a new, empty index, and the empty blob store in which its commits store blobs.
 
-        Ages of blobs must be measured by ``clock``. Every test calls this for its own.
+        The store must measure ages by ``clock``. Every test calls this once.
         """
 
     def test_items_and_blobs_of_a_commit_read_back(self) -> None:

@@ -23,8 +23,8 @@ from stratalog.testing.scheduler import Actor, Crash, Scheduler
 __all__ = ["Disk", "DiskWeather", "SimulatedMachine", "draw_disk_weather"]
 
 SECTOR_BYTES = 512
-# The suffix of SQLite's shared-memory file. The first process makes it again, and its random numbers would make the
-# simulation differ from run to run.
+# The suffix of SQLite's shared-memory file, which does not survive a failure: SQLite makes it anew. Its random numbers
+# would make the simulation differ from run to run.
 SHARED_MEMORY = "-shm"
 NEW_NAMES = apsw.SQLITE_OPEN_WAL | apsw.SQLITE_OPEN_MAIN_JOURNAL
 
@@ -40,7 +40,7 @@ class DiskWeather(msgspec.Struct, frozen=True):
 
 
 def draw_disk_weather(random: Random) -> DiskWeather:
-    """Draw the rates of one seed: mostly few power failures and fewer errors; a tenth of the seeds have none."""
+    """Draw the rates of one seed: a tenth of the seeds have no faults, most others a few."""
     if random.random() < 0.1:
         return DiskWeather()
     return DiskWeather(
@@ -53,14 +53,14 @@ def draw_disk_weather(random: Random) -> DiskWeather:
 
 
 class Synced(NamedTuple):
-    """The content and time of a file at its last sync, which survive a failure."""
+    """The content and modification time of a file at its last sync, which survive a failure."""
 
     content: bytes
     time_ns: int
 
 
 class Disk:
-    """One life of a disk. Everything in ``folder`` at the beginning is durable."""
+    """One life of a disk. Everything that is in ``folder`` at the start is durable."""
 
     def __init__(self, folder: str, random: Random) -> None:
         self.folder = folder
@@ -89,7 +89,7 @@ class Disk:
                     self.sync_file(os.path.join(path, name))
 
     def sync_file(self, path: str) -> None:
-        """Make content and time of a file durable. Its name needs a sync of its folder."""
+        """Make the content and time of a file durable. Its name becomes durable by a sync of its folder."""
         status = os.stat(path)
         self._link(path, status.st_ino)
         self._files[status.st_ino] = Synced(Path(path).read_bytes(), status.st_mtime_ns)
@@ -101,7 +101,7 @@ class Disk:
     def fail(self, folder: str) -> Disk:
         """Return the next life of the disk, in the new folder ``folder``.
 
-        Synced data survive. Of unsynced data nothing, everything, or a random part survives.
+        Synced data survive. Unsynced data survive completely, in a random part, or not at all.
         """
         share = self._random.choice((0.0, 0.5, 0.9, 1.0))
         os.mkdir(folder)
@@ -173,7 +173,7 @@ class Disk:
     def _mixed(self, synced: bytes, present: bytes, share: float) -> bytes:
         """Return content whose sectors are each the synced or the present one, and whose length is between the two.
 
-        A sector by which the file grew may be zeros. A sector that was truncated is the synced one.
+        A sector added since the last sync may be zeros. A sector truncated since then has the synced content.
         """
         if synced == present or share in (0.0, 1.0):
             return present if share else synced
@@ -225,7 +225,7 @@ class SimulatedMachine:
         self.step("files.synced")
 
     def step(self, label: str) -> None:
-        """Let another actor run, or the power fail, which raises Crash.
+        """Let another actor run. Raises Crash if the power fails now.
 
         Does nothing in set-up and checks, and after the failure.
         """
@@ -243,7 +243,7 @@ class SimulatedMachine:
             self._fail()
 
     def meets(self, fault: str, rate: float) -> bool:
-        """Return whether a fault of this rate happens now, and count it under its name."""
+        """Return whether a fault with this rate happens now; if so, count it under its name."""
         scheduler = self.scheduler
         if not (self.on and scheduler.stormy and scheduler.current) or scheduler.random.random() >= rate:
             return False
@@ -275,7 +275,7 @@ class SimulatedMachine:
 
 
 class _Layer(apsw.VFS):
-    """A VFS between SQLite and the operating system: each change is a step, and each sync is passed to the disk."""
+    """A VFS between SQLite and the operating system: each change is a step, and each sync goes to the `Disk`."""
 
     def __init__(self, machine: SimulatedMachine) -> None:
         self._machine = machine

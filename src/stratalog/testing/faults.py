@@ -82,13 +82,13 @@ class Weather(msgspec.Struct, frozen=True):
     skew_ms_max: int = 0
     jump_ms_max: int = 0
     far_skew_ms_max: int = 0
-    """The bound on error and jumps of a wall clock, in processes that mark and free nothing by it."""
+    """The same two bounds for processes whose wall clock decides neither when data is marked nor when it is freed."""
 
     page_items_max: int = 100
 
 
 def draw_weather(random: Random) -> Weather:
-    """Draw the weather of a seed: a tenth of the seeds have no faults, the others from a few to many."""
+    """Draw the weather of a seed: a tenth of the seeds have no faults, the others have few or many."""
     if random.random() < 0.1:
         return Weather(page_items_max=random.choice((2, 10, 100)))
     force = 0.1 * random.random() ** 2
@@ -144,7 +144,7 @@ WRITE_FAULTS = tuple(fault for fault in FAULTS if fault != "torn")
 class FaultyLine:
     """The connection of one process to its backends. Every port call on it is a step, and may meet a fault.
 
-    ``crash`` must end the process: mark its actors as crashed and raise Crash.
+    ``crash`` must end the process: it marks the process's actors as crashed and raises Crash.
     """
 
     def __init__(self, scheduler: Scheduler, weather: Weather, crash: Callable[[], None]) -> None:
@@ -158,7 +158,7 @@ class FaultyLine:
         self._sends = _table(weather, FAULTS)
 
     def read(self, label: str, function: Callable[..., T], *arguments: Any) -> T:
-        """Make a port call without an effect: ``function`` with ``arguments``, counted under ``label``."""
+        """Make a port call that changes nothing: ``function`` with ``arguments``, counted under ``label``."""
         fault = self._arrive(label, self._reads)
         return function(*arguments) if fault is None else self._befall(fault, label, function, arguments)
 
@@ -290,7 +290,7 @@ class FaultyIndex:
             raise
 
     def turn(self, partition: str) -> AbstractContextManager[bool]:
-        """Return a turn that holds no other writer off, whatever its value is: correctness may not depend on a turn."""
+        """Return a turn of either value that holds no writer off: correctness may not depend on a turn."""
         return nullcontext(self._line.scheduler.steps % 2 == 0)
 
     def close(self) -> None:
@@ -395,6 +395,6 @@ def _table(weather: Weather, faults: Sequence[str]) -> list[tuple[float, str]]:
 
 
 def _effect(function: Callable[..., Any], arguments: tuple[Any, ...]) -> None:
-    """Make the call and drop its answer or error, which reach no caller."""
+    """Make the call and drop its result or error: the caller has failed or crashed already."""
     with suppress(StratalogError):
         function(*arguments)

@@ -19,13 +19,13 @@ APPEND_COLUMNS = (
     "given up unknown",
     *(fault for fault in FAULTS if fault != "torn"),
 )
-"""The counts that every world has whose actors append over faulty lines. "torn" concerns only queues."""
+"""The counts of every world whose actors append over faulty lines. "torn" concerns only queues."""
 
 
 class History:
     """The answers to the appends that actors made to one log, and the heads that they read.
 
-    ``sent`` is always the scheduler's step before the call; the moment of the answer is the present step.
+    ``sent`` is the scheduler's step before the call. The answer counts as received at the present step.
     """
 
     def __init__(self, scheduler: Scheduler) -> None:

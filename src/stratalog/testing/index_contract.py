@@ -28,7 +28,7 @@ class IndexContract(ABC):
 
     @abstractmethod
     def make(self) -> Index:
-        """Return an empty index. Every test calls this for its own."""
+        """Return a new, empty index. Every test calls this once."""
 
     def test_an_item_reads_back_as_it_was_put(self) -> None:
         index = self.make()
@@ -344,7 +344,7 @@ def _raised(call: Callable[[], object]) -> StratalogError | None:
 
 
 def _race(count: int, work: Callable[[int], None]) -> list[Any]:
-    """Run ``work`` in ``count`` threads at the same time. Return what each raised, or None."""
+    """Run ``work`` in ``count`` threads at the same time. Return the error of each thread, or None."""
     outcomes: list[object] = ["an error that is not ours"] * count
     barrier = threading.Barrier(count)
 

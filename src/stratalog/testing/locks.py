@@ -12,7 +12,7 @@ __all__ = ["SimulatedLock", "simulated_locks"]
 
 
 class SimulatedLock:
-    """A `threading.Lock` for actors. Acquiring a free lock is no step of the scheduler."""
+    """A `threading.Lock` for actors. To acquire a free lock is not a step of the scheduler."""
 
     __slots__ = ("_held", "_scheduler", "_waiting")
 
@@ -30,7 +30,7 @@ class SimulatedLock:
             self._waiting.append(actor)
             try:
                 self._scheduler.park()
-            except BaseException:  # interrupted or crashed: `release` must not wake it for this lock any more
+            except BaseException:  # interrupted or crashed: `release` must no longer wake it for this lock
                 if actor in self._waiting:
                     self._waiting.remove(actor)
                 raise
@@ -58,7 +58,7 @@ class SimulatedLock:
 def simulated_locks(scheduler: Scheduler) -> Iterator[None]:
     """Make every `threading.Lock()` of the block a simulated one, so that the core's own locks are simulated too.
 
-    Not affected are modules that import the name ``Lock`` itself, and locks made at import.
+    Modules that import the name ``Lock`` itself, and locks made at import, are not affected.
     """
     original = threading.Lock
     vars(threading)["Lock"] = lambda: SimulatedLock(scheduler)

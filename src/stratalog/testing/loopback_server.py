@@ -29,7 +29,7 @@ class LoopbackServer:
 
 @contextmanager
 def serve_on_loopback(app: Any, port: int = 0, **options: Any) -> Iterator[LoopbackServer]:
-    """Serve an ASGI application on 127.0.0.1 until the end of the block. Port 0 is any free one.
+    """Serve an ASGI application on 127.0.0.1 until the end of the block. Port 0 means any free port.
 
     ``options`` are uvicorn's. The end of the block waits until the server has shut down.
     """

@@ -32,11 +32,11 @@ class Network(Generic[Request]):
             self._scheduler.later(self._delay_ms(), lambda: self._arrived.append(request))
 
     def deliver(self, request: Request) -> None:
-        """Let a request arrive at once, and only once."""
+        """Let a request arrive now, once, without faults."""
         self._arrived.append(request)
 
     def receive(self, clock: Clock) -> Request | None:
-        """Take one of the arrived requests at random, or None. No other server receives it."""
+        """Remove one of the arrived requests at random and return it; None if there is none."""
         return self._arrived.pop(int(clock.random() * len(self._arrived))) if self._arrived else None
 
     def answer(self, take: Callable[[], None]) -> None:

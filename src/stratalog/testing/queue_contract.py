@@ -1,4 +1,4 @@
-"""The contract suite of a queue: a test for each sentence of the port's contract. Use it as `IndexContract`."""
+"""The contract suite of a queue: a test for each sentence of the port's contract. Use it like `IndexContract`."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ class QueueContract(ABC):
 
     @abstractmethod
     def make(self, clock: Clock, receives_max: int) -> Queue:
-        """Return an empty queue that gives a message out at most ``receives_max`` times.
+        """Return a new, empty queue that delivers a message at most ``receives_max`` times.
 
-        Visibility must be measured by ``clock``. Every test calls this for its own.
+        It must measure visibility by ``clock``. Every test calls this once.
         """
 
     def test_an_empty_queue_gives_none(self) -> None:

@@ -68,11 +68,11 @@ class Actor:
 
 
 class Scheduler:
-    """Runs actors until all of them but those in the background have ended, and no call of `later` is outstanding.
+    """Runs actors until all that are not in the background have ended, and no call of `later` is outstanding.
 
-    ``report`` is called with a line for every step, to read a failing seed. Time is simulated: a step takes up to
+    ``report`` is called with a line for every step, for debugging a failing seed. Time is simulated: a step takes up to
     `STEP_MS_MAX` milliseconds, and when every actor sleeps, time jumps to the first wake-up. ``calls`` counts port
-    calls; ``stormy`` says whether faults may still happen; ``yield_rate`` is the probability of a switch in a call of
+    calls; while ``stormy`` is True, faults may happen; ``yield_rate`` is the probability of a switch in a call of
     `yield_here`.
     """
 
@@ -101,7 +101,7 @@ class Scheduler:
         self._pick = (self._uniform, self._stay, self._lockstep, self._priorities)[int(self._draw() * 4)]
 
     def spawn(self, name: str, function: Callable[[], None], *, background: bool = False) -> Actor:
-        """Start an actor. The run does not wait for an actor in the background, and ends it at its own end."""
+        """Start an actor. The run does not wait for an actor in the background, and ends it when the run ends."""
         self._made += 1
         actor = Actor(name, self._made, self._draw(), background)
         actor.greenlet = greenlet(lambda: self._main(actor, function), self._hub)
@@ -144,7 +144,7 @@ class Scheduler:
             self._deliver(actor)
 
     def yield_here(self) -> None:
-        """Let another actor run, by chance, between two port calls. No time passes, and no interrupt is raised here."""
+        """With probability ``yield_rate``, let another actor run. No time passes, and no interrupt is raised here."""
         actor = self.current
         if actor is not None and not self._closing and self._draw() < self.yield_rate:
             self._go(actor)
@@ -189,11 +189,11 @@ class Scheduler:
             self._ready.append(actor)
 
     def calm(self) -> None:
-        """End all faults, so that the run comes to rest."""
+        """End all faults, so that the actors can finish."""
         self.stormy = False
 
     def fail(self, violation: Violation) -> None:
-        """End the run with a violation found where no exception can reach the caller of `run`. The first one counts."""
+        """End the run with a violation, from code whose exceptions do not reach `run`. Only the first one counts."""
         self._failure = self._failure or violation
 
     def fingerprint(self) -> str:
@@ -295,22 +295,22 @@ class Scheduler:
         return self._ready[int(self._draw() * len(self._ready))]
 
     def _stay(self) -> Actor:
-        """Run one actor for long, then another: finds faults that need many steps of others between two of one."""
+        """Run one actor for long, then another. Finds faults that need many steps between two steps of one actor."""
         actor = self.current
         if actor is not None and self._draw() < self._stay_rate and actor in self._ready:
             return actor
         return self._uniform()
 
     def _lockstep(self) -> Actor:
-        """Run all actors in turn: finds faults that need all of them to do the same at the same time."""
+        """Run all actors in turn. Finds faults that need all of them to do the same at the same time."""
         self._ready.append(self._ready.pop(0))
         return self._ready[-1]
 
     def _priorities(self) -> Actor:
         """Run the actor of the highest priority, and at times lower its priority below all others.
 
-        A few uniform choices keep a spinning actor from blocking the others. After Burckhardt et al., “A Randomized
-        Scheduler with Probabilistic Guarantees of Finding Bugs”, ASPLOS 2010.
+        A few uniform choices keep a spinning actor from blocking the others. The method is by Burckhardt et al., “A
+        Randomized Scheduler with Probabilistic Guarantees of Finding Bugs”, ASPLOS 2010.
         """
         chance = self._draw()
         if chance < FAIR_RATE:
@@ -325,7 +325,8 @@ class Scheduler:
 class SimulatedClock:
     """The clock of one process. Its wall clock is off by ``skew_ms`` and may jump; its boot clock is steady.
 
-    A jump sets the wall clock's error to a random one of up to ``jump_ms_max``; none happens once faults have ended.
+    A jump sets the wall clock's error to a random one of up to ``jump_ms_max``. No jump happens after faults have
+    ended.
     """
 
     def __init__(self, scheduler: Scheduler, *, boot_ms: int = 0, skew_ms: int = 0, jump_ms_max: int = 0) -> None:

@@ -9,5 +9,5 @@ update  a changed tree, or a tree from sorted rows
 diff    the keys that differ between two trees
 reach   every chunk that a tree refers to
 
-The caller decides the meaning of a value and where to store the root.
+The caller decides what a value means and where the root is stored.
 """

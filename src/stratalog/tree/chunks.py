@@ -24,11 +24,11 @@ ROW_OVERHEAD_BYTES = 128
 class Chunks:
     """The chunks of one owner. Safe to call from many threads.
 
-    ``reads``, ``writes`` and ``bytes_written`` count the use of the blobs since this was made. ``cache`` is the
-    store's, shared by the handles of all its documents; None makes a private one.
+    ``reads``, ``writes`` and ``bytes_written`` count the use of the blobs since this object was made. ``cache`` is the
+    store's cache, which the handles of all its documents share; None makes a private one.
 
-    Reads raise NotFound for a missing chunk (collected, after its root was dropped), Corrupt, Unsupported and the
-    errors of the blobs.
+    Reads raise NotFound for a missing chunk (the collector deletes chunks once their root is dropped), Corrupt,
+    Unsupported and the errors of the blobs.
     """
 
     def __init__(self, blobs: Blobs, owner: str, cache: ByteCache[Node] | None = None) -> None:
@@ -56,7 +56,7 @@ class Chunks:
         return node
 
     def child(self, node: Inner, position: int) -> Node:
-        """Return the child in row ``position``. It must be exactly one level below, so every walk down a tree ends."""
+        """Return the child in row ``position``. Raises Corrupt unless it is one level below: so every descent ends."""
         child = self.load(node.addresses[position])
         if child.level != node.level - 1:
             raise Corrupt("a chunk is not one level below its parent", level=child.level, parent=node.level)
@@ -89,11 +89,11 @@ class Chunks:
         return self._prefix + address.hex()
 
     def write(self, chunk: Chunk) -> None:
-        """Store the chunk, durably on return. A stored chunk is written again, so that its age starts anew."""
+        """Store the chunk, durably on return. A chunk that is already stored is put again, to restart its age."""
         self.write_all([chunk])
 
     def write_all(self, chunks: Collection[Chunk]) -> None:
-        """Store many chunks, durably on return. They wait for the disk or the network in parallel."""
+        """Store many chunks, durably on return. Many puts run in parallel; see `put_together`."""
         put_together(self._blobs, self.bodies(chunks))
         self.note_written(chunks)
 

@@ -60,7 +60,7 @@ def count(chunks: Chunks, root: Root, *, prefix: str = "") -> int:
 def nth(chunks: Chunks, root: Root, position: int) -> tuple[str, Slot] | None:
     """Return the key with ``position`` keys before it, and its slot. Reads one node per level.
 
-    None if the position is negative or the tree has no such key.
+    None if ``position`` is out of range.
     """
     if not 0 <= position < root.count:
         return None
@@ -120,7 +120,7 @@ def _rank(chunks: Chunks, root: Root, key: str) -> int:
 def _end_of(prefix: str) -> str | None:
     """Return the smallest text above every text that starts with ``prefix``; None if there is none.
 
-    The text may have no valid UTF-8 form, so only compare it.
+    The text may hold a lone surrogate, which UTF-8 cannot encode, so use it only in comparisons.
     """
     stem = prefix.rstrip(chr(sys.maxunicode))
     return stem[:-1] + chr(ord(stem[-1]) + 1) if stem else None

@@ -43,9 +43,9 @@ FORMAT = 1
 
 # A key ends a chunk when its hash starts with this many zero bits, so a chunk holds 64 rows on average.
 LEVEL_BITS = 6
-# Four times the average: one run in 56 is longer and is cut by this count.
+# Four times the average. One run of rows in 56 has no ending key by then, and this count cuts it.
 CHUNK_ROWS_MAX = 256
-# A blob costs as much as 8 KB written to an index; three roots share a snapshot record.
+# Putting a blob costs as much as writing 8 KB to a hosted index, and one snapshot record holds three roots.
 TREE_INLINE_BYTES_MAX = 4096
 # A full chunk of the longest keys and values stays below the size limit of a blob.
 SLOT_BYTES_MAX = 32 * 1024
@@ -107,7 +107,7 @@ class Chunk(msgspec.Struct, frozen=True, gc=False):
 
 
 class Root(msgspec.Struct, frozen=True, gc=False):
-    """A tree. Two roots of one ``address`` are one tree.
+    """A tree. Roots with equal addresses are the same tree.
 
     ``address`` is the SHA-256 of the topmost chunk. ``digest`` is the hash of the content without versions. ``count``
     is the number of keys. ``inline`` is the topmost chunk itself where it is a leaf of at most `TREE_INLINE_BYTES_MAX`
@@ -152,7 +152,7 @@ def check_slots(slots: Mapping[str, Slot | None]) -> None:
 
 
 def row_of(key: str, slot: Slot) -> Row:
-    """Return the leaf row of a key and its slot. Raises Invalid or LimitExceeded for what a tree cannot hold."""
+    """Return the leaf row of a key and its slot. Raises Invalid or LimitExceeded if a tree cannot hold them."""
     check_key(key)
     if len(slot.value) > SLOT_BYTES_MAX:
         raise LimitExceeded("a slot's value is too large", value=len(slot.value), limit=SLOT_BYTES_MAX, key=key)
@@ -181,7 +181,7 @@ def rows_of(node: Node) -> list[Row]:
 
 
 def seal(level: int, rows: Sequence[Row]) -> Chunk:
-    """Return the chunk of ``level`` that holds these rows, of which there is at least one."""
+    """Return the chunk of ``level`` that holds ``rows``, at least one."""
     columns = zip(*rows, strict=True)
     return chunk_of(Inner(FORMAT, level, *columns) if level else Leaf(FORMAT, level, *columns))
 

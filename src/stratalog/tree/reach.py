@@ -25,17 +25,17 @@ class ChunkReading(msgspec.Struct, frozen=True):
     """Bytes; 0 where they could not be read."""
 
     node: Node | None
-    """None where the chunk is damaged: nothing below it is read."""
+    """None where the chunk is damaged; then no chunk below it is read."""
 
     damage: BlobDamage | None = None
-    """Has no key where the chunk is inline, or where the root is wrong and not the chunk."""
+    """Its key is empty where the chunk is inline, or where the chunk is intact but the root contradicts it."""
 
 
 def addresses(chunks: Chunks, root: Root, seen: Container[bytes] = ()) -> Iterator[bytes]:
-    """Yield the addresses of the chunks stored as blobs, parents first; an inline root has none. Reads no leaf.
+    """Yield the addresses of the chunks stored as blobs, parents first; an inline root has none.
 
-    A chunk in ``seen`` is skipped with all below it. ``seen`` is read as the walk proceeds: a caller that adds each
-    address to it gets every address of many trees once.
+    Reads the topmost chunk and inner chunks, but no other leaf. A chunk in ``seen`` is skipped with all below it.
+    ``seen`` is consulted during the walk: a caller that adds each address gets every address of many trees once.
     """
     if root.inline is None and root.address not in seen:
         yield root.address
@@ -50,7 +50,7 @@ def read_tree_back(
     Bytes, order, ends, counts and digests are checked. Damage is yielded, not raised, and the walk continues after it.
     Chunks whose keys are all at or before ``after`` are skipped, so a walk can resume after the last key of a leaf that
     it read. A chunk in ``seen`` is skipped with all below it, and each chunk read is added, for callers that read many
-    trees. Holds one path of the tree. Raises Unavailable, Unsupported.
+    trees. One path of the tree is in memory at a time. Raises Unavailable, Unsupported.
     """
     if seen is not None and root.inline is None:
         if root.address in seen:
@@ -86,7 +86,7 @@ def _read_below(
 ) -> Iterator[ChunkReading]:
     """Read the chunks below ``node``.
 
-    ``last`` is whether no node of its level follows; ``before`` is the key before its first.
+    ``last`` is True for the last node of its level. ``before`` is the key before the node's first key.
     """
     if not isinstance(node, Inner):
         return

@@ -38,9 +38,9 @@ Write: TypeAlias = Callable[[Collection[Chunk]], None]
 
 
 def build(chunks: Chunks, items: Iterable[tuple[str, Slot]]) -> Root:
-    """Return the tree of ``items``, which come in strictly ascending order of key.
+    """Return the tree of ``items``, which must be in strictly ascending order of key.
 
-    Holds only the open chunk of each level in memory. Raises Invalid for items out of order, and LimitExceeded.
+    Only the unfinished chunk of each level is in memory. Raises Invalid for items out of order, and LimitExceeded.
     """
     tower = _Tower(0, chunks.write)
     last = None
@@ -61,10 +61,10 @@ def build(chunks: Chunks, items: Iterable[tuple[str, Slot]]) -> Root:
 def update(chunks: Chunks, root: Root, patch: Mapping[str, Slot | None], write: Write | None = None) -> Root:
     """Return the tree ``root`` with ``patch`` applied: a slot replaces or adds a key, None removes it if present.
 
-    Reads and writes only chunks on the path to a changed key and, where a chunk's end moved, the chunks after it up to
-    the next end that is unchanged. All chunks are stored on return. A patch without effect returns ``root`` and writes
-    nothing. ``write`` stores the chunks, `Chunks.write_all` if None. Raises Invalid and LimitExceeded before anything
-    is written.
+    Reads and writes only the chunks on the path to a changed key. Where the end of a chunk moves, it also reads and
+    writes the chunks after it, up to the next unchanged end. All chunks are stored on return. A patch without effect
+    returns ``root`` and writes nothing. ``write`` stores the chunks, `Chunks.write_all` if None. Raises Invalid and
+    LimitExceeded before anything is written.
     """
     edits = _edits(patch)
     top = chunks.top(root)
@@ -88,8 +88,8 @@ def _edits(patch: Mapping[str, Slot | None]) -> Edits:
 def _rewrite(cursor: _Cursor, level: int, edits: Edits) -> tuple[list[Node], list[Chunk]]:
     """Return the nodes of ``level`` that the edits touch, and the chunks that replace them.
 
-    The cut rule starts anew with each chunk. So it is enough to start where a touched chunk begins, and to continue
-    until a new cut falls on an old end.
+    The rule for the end of a chunk does not depend on the chunks before. So the rewrite starts at the start of a
+    touched chunk, and stops as soon as a new end is also an old end.
     """
     keys = list(edits)
     left = iter(edits.items())
@@ -179,7 +179,7 @@ def _crown(chunks: Chunks, level: int, made: Iterable[Chunk], fresh: dict[bytes,
 def _collapse(chunks: Chunks, top: Chunk, fresh: dict[bytes, Chunk]) -> Chunk:
     """Return the top of the smallest tree: the first chunk from above that has more than one row.
 
-    A tree built from nothing would have the same top.
+    `build` would give the same top for the same content.
     """
     while isinstance(top.node, Inner) and len(top.node.keys) == 1:
         del fresh[top.address]
@@ -199,7 +199,8 @@ def _collapse_old(chunks: Chunks, node: Node) -> Chunk:
 class _Tower:
     """Levels of open chunks, each filled by the finished chunks of the level below.
 
-    The first chunk of a level is held back until there is a second: alone it is the topmost of the tree.
+    The first chunk of a level is held back until a second one follows: a chunk that is alone on its level is the
+    topmost chunk of the tree.
     """
 
     def __init__(self, level: int, write: Callable[[Chunk], None]) -> None:
@@ -216,7 +217,7 @@ class _Tower:
             self.push(level, seal(level, rows))
 
     def push(self, level: int, chunk: Chunk) -> None:
-        """Take a finished chunk of ``level``."""
+        """Add a finished chunk of ``level``. Unless it is the first, write it and add its row to the level above."""
         if level not in self._held:
             self._held[level] = chunk
             return
@@ -256,7 +257,7 @@ class _Cursor:
         self._descend(node, key)
 
     def advance(self) -> bool:
-        """Move to the next node. Return False, without a move, where there is none."""
+        """Move to the next node. Return False, without moving, at the last one."""
         if self.is_last():
             return False
         node, position = self._path.pop()
