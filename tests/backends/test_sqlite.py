@@ -13,10 +13,12 @@ from typing import Any
 import apsw
 import pytest
 
+from stratalog.backends.files import FileBlobs
 from stratalog.backends.sqlite import SqliteDatabase, SqliteIndex
 from stratalog.backends.sqlite_file import READERS_IDLE_MAX, SqliteFile, _GroupWriter, _nothing, _Ticket
 from stratalog.backends.sqlite_queue import SqliteQueue
-from stratalog.clock import Clock
+from stratalog.clock import Clock, SystemClock
+from stratalog.codec import sha256
 from stratalog.errors import (
     Closed,
     ConditionFailed,
@@ -24,6 +26,7 @@ from stratalog.errors import (
     Invalid,
     OutcomeUnknown,
     StorageFull,
+    StratalogError,
     Unavailable,
     Unsupported,
 )
@@ -115,7 +118,9 @@ def test_a_group_answers_each_commit_for_itself(tmp_path: Path) -> None:
     assert len(winners) == 1
     failures = [answer for answer in answers if answer is not None]
     assert all(isinstance(failure, ConditionFailed) for failure in failures)
-    assert [failure.items for failure in failures] == [{0: _item("same", winners[0])}] * 7
+    assert [failure.items for failure in failures if isinstance(failure, ConditionFailed)] == [
+        {0: _item("same", winners[0])}
+    ] * 7
 
 
 def test_a_group_with_one_failure_commits_the_others(tmp_path: Path) -> None:
@@ -124,6 +129,49 @@ def test_a_group_with_one_failure_commits_the_others(tmp_path: Path) -> None:
     answers = _together(database, [[Put(_item(f"{n}"), Absent())] for n in range(8)])
     assert [n for n, answer in enumerate(answers) if answer is not None] == [3]
     assert len(list(database.index.query("p"))) == 8
+
+
+def _damage(path: Path, statement: str) -> None:
+    connection = apsw.Connection(str(path))
+    connection.execute(statement)
+    connection.close()
+
+
+def test_a_commit_on_a_damaged_item_fails_alone_and_later_ones_are_on_the_disk(tmp_path: Path) -> None:
+    path = tmp_path / "store.db"
+    database = _open(path)
+    database.index.commit([Put(_item("3"))])
+    _damage(path, "UPDATE items SET body = x'c1'")
+    with pytest.raises(Corrupt):
+        database.index.commit([Put(_item("3", 2), Equals("n", 1))])
+    database.index.commit([Put(_item("after"), Absent())])
+    assert _open(path).index.get("p", "after") == _item("after")
+    answers = _together(database, [[Put(_item(f"{n}", 2), Equals("n", 1) if n == 3 else Absent())] for n in range(8)])
+    assert [type(answer) for answer in answers if answer is not None] == [Corrupt]
+    assert all(_open(path).index.get("p", f"{n}") == _item(f"{n}", 2) for n in range(8) if n != 3)
+
+
+def test_a_blob_of_a_newer_program_fails_its_own_commit_and_later_ones_are_on_the_disk(tmp_path: Path) -> None:
+    path, body = tmp_path / "store.db", b"hello" * 100
+    key = f"o/d/{sha256(body).hex()}"
+    database = _open(path)
+    blobs = database.blobs(FileBlobs(tmp_path / "blobs", SystemClock()))
+    blobs.put(key, body)
+    _damage(path, "UPDATE blob_bodies SET codec = 'Q', body = x'00'")
+    with pytest.raises(Unsupported):
+        database.index.commit([Put(_item("with"))], {key: body})
+    database.index.commit([Put(_item("after"), Absent())])
+    again = _open(path).index
+    assert again.get("p", "with") is None
+    assert again.get("p", "after") == _item("after")
+
+
+def test_a_transaction_that_could_not_be_rolled_back_is_joined_by_no_commit(tmp_path: Path) -> None:
+    path = tmp_path / "store.db"
+    database = _open(path)
+    database._file._writer._connection.execute("BEGIN IMMEDIATE")
+    database.index.commit([Put(_item("after"), Absent())])
+    assert _open(path).index.get("p", "after") == _item("after")
 
 
 def test_a_full_file_refuses_the_write_whole_and_keeps_the_rest(tmp_path: Path) -> None:
@@ -322,16 +370,16 @@ def _closed_in_child(database: SqliteDatabase) -> int:
     return 1
 
 
-def _together(database: SqliteDatabase, commits: list[list[Put]]) -> list[ConditionFailed | None]:
+def _together(database: SqliteDatabase, commits: list[list[Put]]) -> list[StratalogError | None]:
     """Return the error of each commit, or None. A lock on the file makes commits queue, so that they form groups."""
     blocker = apsw.Connection(database.path)
     blocker.execute("BEGIN IMMEDIATE")
-    answers: list[ConditionFailed | None] = [None] * len(commits)
+    answers: list[StratalogError | None] = [None] * len(commits)
 
     def commit(n: int) -> None:
         try:
             database.index.commit(commits[n])
-        except ConditionFailed as exc:
+        except StratalogError as exc:
             answers[n] = exc
 
     threads = [threading.Thread(target=commit, args=(n,)) for n in range(len(commits))]

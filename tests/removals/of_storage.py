@@ -11,6 +11,7 @@ FOLDERS = "src/stratalog/folders.py"
 MEMORY = "src/stratalog/backends/memory.py"
 TURNSTILE = "src/stratalog/backends/turnstile.py"
 WORLD_DISK = "tests/simulation/test_world_disk.py"
+SQLITE = "tests/backends/test_sqlite.py"
 BACKUP = "tests/backups/test_backup.py"
 FILE_FOLDERS = "tests/backends/test_file_folders.py"
 ASIDE = Edit(
@@ -214,5 +215,27 @@ REMOVALS: tuple[Removal, ...] = (
             ),
         ),
         ("tests/client/test_file.py::test_what_an_unfinished_creation_left_is_no_hindrance",),
+    ),
+    Removal(
+        "B345",
+        (
+            Edit(
+                "src/stratalog/backends/sqlite_file.py",
+                '                self._connection.execute("ROLLBACK")\n                failed',
+                "                failed",
+            ),
+        ),
+        (f"{SQLITE}::test_a_commit_on_a_damaged_item_fails_alone_and_later_ones_are_on_the_disk",),
+    ),
+    Removal(
+        "B345",
+        (
+            Edit(
+                "src/stratalog/backends/sqlite_file.py",
+                "        if self._connection.in_transaction:\n            # A",
+                "        if not group:\n            # A",
+            ),
+        ),
+        (f"{SQLITE}::test_a_transaction_that_could_not_be_rolled_back_is_joined_by_no_commit",),
     ),
 )

@@ -87,12 +87,15 @@ class SqliteFile:
     ) -> Result:
         """Run ``job`` in a transaction. Return its result, or raise its error, once the transaction is durable.
 
-        The job must read before it writes. It may raise ConditionFailed, before its first write, and nothing else. A
-        caller that gives ``rows`` or ``blobs`` states that the job only inserts these if all are absent, so one
+        The job must read before it writes, and do the same when it runs again. It may raise ConditionFailed before its
+        first write, and other errors at any time: they fail this job and no other of the transaction.
+
+        A caller that gives ``rows`` or ``blobs`` states that the job only inserts these if all are absent, so one
         statement may replace the job. ``blob_bytes`` is the size of the blobs that the job writes: jobs share a
         transaction until their blobs have `BLOB_SLICE_BYTES`.
 
-        Raises StorageFull, Unavailable, Corrupt, Closed: nothing was written. OutcomeUnknown: all or nothing was.
+        Raises the job's error, StorageFull, Unavailable, Corrupt, Closed: nothing was written. OutcomeUnknown: all or
+        nothing was.
         """
         if self._closed:  # tested here first, since a call would cost time in every commit
             self.check_open()
@@ -242,11 +245,15 @@ class _GroupWriter:
 
         Raises OutcomeUnknown where the commit itself fails; other errors where nothing was written.
         """
+        if self._connection.in_transaction:
+            # A rollback failed. An insert would join that transaction, and be acknowledged without a commit.
+            self._roll_back()
+            if self._connection.in_transaction:
+                raise Unavailable("the last transaction could not be rolled back")
         rows, blobs = (group[0].rows, group[0].blobs) if len(group) == 1 else _all_rows(group)
         if (rows or blobs) and len(blobs) <= INSERT_BLOBS_MAX and self._insert(rows, blobs):
             return [None] * len(group)
         try:
-            self._connection.execute("BEGIN IMMEDIATE")
             outcomes = self._run_each(group)
         except apsw.Error as exc:
             self._roll_back()
@@ -290,16 +297,31 @@ class _GroupWriter:
         return True
 
     def _run_each(self, group: Sequence[_Ticket[Any]]) -> list[Any]:
-        outcomes = []
-        for ticket in group:
+        """Run all jobs in an open transaction and return the result or the error of each.
+
+        A job that fails otherwise than by its condition may have written. Then the transaction begins again without it.
+        """
+        failed: dict[int, StratalogError] = {}
+        while True:
+            self._connection.execute("BEGIN IMMEDIATE")
+            outcomes = list[Any]()
             try:
-                outcomes.append(ticket.job(self._connection))
-            except ConditionFailed as exc:
-                outcomes.append(exc)
-        return outcomes
+                for position, ticket in enumerate(group):
+                    outcomes.append(failed[position] if position in failed else self._run_job(ticket))
+            except StratalogError as exc:
+                self._connection.execute("ROLLBACK")
+                failed[len(outcomes)] = exc
+            else:
+                return outcomes
+
+    def _run_job(self, ticket: _Ticket[Any]) -> Any:
+        try:
+            return ticket.job(self._connection)
+        except ConditionFailed as exc:
+            return exc
 
     def _roll_back(self) -> None:
-        """Roll back after an error. If that fails, the next BEGIN fails too, so no commit can include these writes."""
+        """Roll back after an error. If that fails, `_transact` tries again before the next commit."""
         with suppress(apsw.Error):
             if self._connection.in_transaction:
                 self._connection.execute("ROLLBACK")
