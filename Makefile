@@ -1,11 +1,11 @@
-# `make` alone prints what there is. Every target installs what it needs into .venv first (see scripts/bootstrap).
+# `make` alone lists the targets. Every target first installs its requirements into .venv (see scripts/bootstrap).
 .DEFAULT_GOAL := help
 .PHONY: help demo demo-catalogue demo-core demo-sheet demo-sync simulate test test-quick test-aws check mutants bench docs clean
 .PHONY: mutation removals damage-sweep healthy hostile endurance corpus wheels soak soak-simulation soak-clients soak-histories soak-backups soak-sheet soak-engine soak-table soak-catalogue record ready-demo ready-dev ready-browser ready-office
 
 python := .venv/bin/python
-# A demo keeps its store in a folder; with STORE=aws-local on DynamoDB, SQS and S3, played on this machine until it ends.
-# What AWS needs comes with the tools of development.
+# A demo stores its data in a folder; with STORE=aws-local in emulators of DynamoDB, SQS and S3, which end with the demo.
+# A demo on AWS needs the development requirements.
 STORE ?=
 ready_store := $(if $(filter aws%,$(STORE)),ready-dev,ready-demo)
 on_store := $(if $(filter aws-local,$(STORE)),$(python) -m stratalog.testing.aws_local) $(python)
@@ -18,7 +18,8 @@ HISTORIES ?= 10
 ROUNDS ?= 20
 TEST_SEEDS ?= 5000
 QUICK_SEEDS ?= 500
-# Fresh with every commit, and the same for everyone who tests that commit; a soak's are fresh every time.
+# COMMIT_SEED follows from the commit, so that everyone who tests a commit uses the same seeds. FRESH_SEED, for soaks,
+# differs for each run.
 COMMIT_SEED ?= $(shell printf '%d' 0x$$(git rev-parse --short=7 HEAD 2>/dev/null || echo 1))
 FRESH_SEED ?= $(shell date +%s)
 SEED ?= $(FRESH_SEED)
@@ -26,11 +27,12 @@ MUTATIONS ?= 300
 MUTATION_SEED ?= 1
 WORLD ?=
 WORKERS ?= auto
-# A worker begins with neighbours, which share what a module starts, and takes over what another has not begun.
+# Each pytest worker begins with neighbouring tests, which share a module's fixtures, and later takes tests that another
+# worker has not begun.
 in_parallel := -n $(WORKERS) --dist worksteal
 # Adds a line to $(RUNS_JSON): commit, command, seconds, result. The target is the name of the rule.
 recorded = $(python) scripts/record_run.py run --json $(RUNS_JSON) --target $@ --
-# What is tested on an account is asked of AWS as users ask it: the contract of the index, the command line, a copy.
+# The tests that `make test-aws` runs on an account: the contract of the index, the command line, a copy.
 ON_ACCOUNT := tests/cloud/test_dynamodb.py tests/cloud/test_command_line.py tests/cloud/test_copying.py
 ROWS ?= 5000000
 RECORDS ?= 1000000
@@ -40,12 +42,12 @@ PREFIX ?=
 help: ## print this
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-16s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
-demo: demo-sheet ## show the newest whole: now the same as demo-sheet; STORE=aws-local shows it on AWS's services, played here
+demo: demo-sheet ## the same as demo-sheet; STORE=aws-local runs it on local emulators of AWS
 
-demo-sheet: $(ready_store) ## a café's plan in the browser, written by four people in three weeks, and two simulated colleagues in it
+demo-sheet: $(ready_store) ## a spreadsheet in the browser: a café's plan with its history, edited by two simulated colleagues
 	$(on_store) examples/demo_sheet.py $(store)
 
-demo-sync: $(ready_store) ## two browser windows that agree, on a server of your own
+demo-sync: $(ready_store) ## a page of movies for two browser windows, which synchronise through a local server
 	$(on_store) examples/demo_sync.py $(store)
 
 demo-catalogue: $(ready_store) ## a catalogue of real records in the browser: packages of Debian in four states, RFCs, films
@@ -54,7 +56,7 @@ demo-catalogue: $(ready_store) ## a catalogue of real records in the browser: pa
 demo-core: $(ready_store) ## documents, records, history and forks on one machine
 	$(on_store) examples/demo_core.py $(store)
 
-test: ready-dev ready-browser ## every test and a third of the planted bugs, after fresh seeds of the simulation and of clients; quick tests with branch coverage
+test: ready-dev ready-browser ## seeds of the simulation and sessions of clients, then every test (the quick ones with branch coverage) and a third of the planted bugs
 	$(python) -m tests.simulation.simulate --seeds $(TEST_SEEDS) --seed $(COMMIT_SEED)
 	$(python) -m tests.retries --retries 10000 --seed $(COMMIT_SEED)
 	$(python) -m tests.tampering --alterations 1000 --seed $(COMMIT_SEED)
@@ -64,41 +66,41 @@ test: ready-dev ready-browser ## every test and a third of the planted bugs, aft
 	$(python) -m pytest -q $(in_parallel) --sample-mutants $(COMMIT_SEED) tests/simulation
 	$(python) -m pytest -q $(in_parallel) --sample-mutants $(COMMIT_SEED) --ignore tests/simulation --cov --cov-branch --cov-report=term
 
-test-quick: ready-dev ## while you work: tests of one process, without emulators, browser, kills and coverage, and 500 seeds
+test-quick: ready-dev ## for use while you edit: 500 seeds, and the tests without emulators, browser, killed processes and coverage
 	$(python) -m tests.simulation.simulate --seeds $(QUICK_SEEDS) --seed $(COMMIT_SEED)
 	$(python) -m pytest -q $(in_parallel) --quick
 
-test-aws: ready-dev ## contract, command line and copy on an account of yours, for a few cents: make test-aws PREFIX=mine
-	@test -n "$(PREFIX)" || { echo "PREFIX=… begins the names of all that is made and removed, as in: make test-aws PREFIX=mine"; exit 2; }
-	@echo "About 160 tables, buckets and queues called $(PREFIX)-… are made and removed. Units and requests come to a few cents."
+test-aws: ready-dev ## some tests on your own AWS account, for a few cents: make test-aws PREFIX=mine
+	@test -n "$(PREFIX)" || { echo "PREFIX=… is needed: the names of all created resources begin with it, as in: make test-aws PREFIX=mine"; exit 2; }
+	@echo "This creates and deletes about 160 tables, buckets and queues called $(PREFIX)-…. Units and requests cost a few cents."
 	STRATALOG_TEST_AWS=$(PREFIX) $(python) -m pytest -q $(ON_ACCOUNT)
 
-check: ready-dev ## lint, format, types and import arrows, and lint and types of JavaScript
+check: ready-dev ## lint, format, types and import rules, and lint and types of JavaScript
 	$(python) -m ruff check .
 	$(python) -m ruff format --check .
 	$(python) -m mypy
 	.venv/bin/lint-imports
 	$(python) scripts/check_javascript.py
 
-simulate: ready-dev ## seeds of the simulation: make simulate SEEDS=1000, or SEED=14 WORLD=index SEEDS=1
+simulate: ready-dev ## run seeds of the simulation: make simulate SEEDS=1000, or SEED=14 WORLD=index SEEDS=1
 	$(python) -m tests.simulation.simulate --seeds $(SEEDS) --seed $(SEED) $(addprefix --world ,$(WORLD))
 
-mutants: ready-dev ## every planted bug; the result goes to runs.json
+mutants: ready-dev ## check that the tests catch every planted bug; the result goes to runs.json
 	$(recorded) $(python) -m pytest -q $(in_parallel) -m mutants
 
-mutation: ready-dev ## change a line of the library and see whether a test notices, MUTATIONS times; goes on where it stopped
+mutation: ready-dev ## change a statement of the library and check that a test fails, MUTATIONS times; an interrupted run resumes
 	$(recorded) $(python) -m tests.mutation --sample $(MUTATIONS) --seed $(MUTATION_SEED)
 
-removals: ready-dev ## take the fix of each bug out and see its tests fail
+removals: ready-dev ## remove the fix of each bug and check that its tests fail
 	$(recorded) $(python) -m tests.removals
 
-damage-sweep: ready-dev ## damage every stored object in each way, and see a verification name it
+damage-sweep: ready-dev ## damage every kind of stored object in each way, and check that a verification names it
 	$(recorded) $(python) -m tests.maintenance.damage_sweep
 
-healthy: ready-dev ## inspect what 1,000 seeds of the simulation leave, and while they write: nothing may be named
+healthy: ready-dev ## verify the stores of 1,000 seeds of the simulation, during and after their writes: no damage may be reported
 	$(recorded) $(python) -m tests.simulation.healthy --stores 1000 --seed $(COMMIT_SEED)
 
-soak: soak-simulation soak-clients soak-histories soak-backups soak-sheet soak-engine soak-table soak-catalogue ## all soaks: make soak SEEDS=1000 SESSIONS=100 HISTORIES=1 for less
+soak: soak-simulation soak-clients soak-histories soak-backups soak-sheet soak-engine soak-table soak-catalogue ## all soaks; a shorter run: make soak SEEDS=1000 SESSIONS=100 HISTORIES=1
 
 soak-simulation: ready-dev ## many seeds of the simulation; the result goes to runs.json, as do those of all soaks
 	$(recorded) $(python) -m tests.simulation.simulate --seeds $(SEEDS) --seed $(FRESH_SEED)
@@ -111,11 +113,11 @@ soak-clients: ready-dev ## many sessions of clients
 soak-histories: ready-dev ## histories of killed processes on AWS's emulators
 	$(recorded) $(python) -m tests.cloud.histories --histories $(HISTORIES) --records 6000 --processes 8 --seed $(FRESH_SEED)
 
-soak-backups: ready-dev ## backups of stores that are written to, restored and compared; also on AWS's emulators
+soak-backups: ready-dev ## back up stores during writes, restore and compare them; also on AWS's emulators
 	$(recorded) $(python) -m tests.backups.drill --rounds $(ROUNDS) --seed $(FRESH_SEED)
 	$(recorded) $(python) -m stratalog.testing.aws_local $(python) -m tests.backups.drill --aws --rounds 2 --seconds 30 --seed $(FRESH_SEED)
 
-soak-sheet: ready-dev ## sessions of spreadsheets on real engines: all agree, and no text is lost or in another cell
+soak-sheet: ready-dev ## sessions of spreadsheets with real engines: all must agree, and no text may be lost or in another cell
 	$(recorded) $(python) -m apps.sheet.tests.convergence --runs $(SESSIONS) --seed $(FRESH_SEED)
 
 soak-engine: ready-dev ## sessions of spreadsheets on a server whose engines are killed
@@ -124,19 +126,19 @@ soak-engine: ready-dev ## sessions of spreadsheets on a server whose engines are
 soak-table: ready-dev ## a large table with killed processes
 	$(recorded) $(python) -m apps.table.tests.soak --rows $(ROWS) --processes 4 --kills $(KILLS) --seed $(FRESH_SEED)
 
-soak-catalogue: ready-dev ## a large catalogue whose processes are killed while they take records in
+soak-catalogue: ready-dev ## a large catalogue whose processes are killed while they ingest records
 	$(recorded) $(python) -m apps.catalogue.tests.soak --records $(RECORDS) --processes 4 --kills $(KILLS) --pause 5 --seed $(FRESH_SEED)
 
-hostile: ready-dev ## five minutes of attacks beside honest callers, who must not notice: server on one core, callers on the other
+hostile: ready-dev ## attack a server for five minutes; honest callers must not notice. The server has one core, the callers the other
 	$(recorded) $(python) -m tests.hostile --seconds 300 --connections 200
 
-endurance: ready-dev ## a million requests under a thousand live connections: memory, descriptors and p99 stay flat
+endurance: ready-dev ## a million requests under a thousand live connections: memory, descriptors and p99 must stay flat
 	$(recorded) $(python) -m tests.hostile.endurance --requests 1000000 --connections 1000
 
 corpus: ready-dev ready-office ## 1,601 workbooks of other programs: imported, compared with another reader, exported, opened by LibreOffice
 	$(recorded) $(python) -m apps.sheet.tests.corpus --json corpus.jsonl --exports corpus-exports
 
-wheels: ready-dev ## install each application by itself from wheels, and run its tests against what is installed
+wheels: ready-dev ## install each application alone from wheels, and run its tests against the installation
 	$(recorded) $(python) scripts/try_wheels.py
 
 record: ready-dev ## move the results in runs.json to the table of docs/runs.md
@@ -150,7 +152,7 @@ docs: ready-dev ## build the documentation site into build/site, after checking 
 	$(python) -m scripts.website build/site
 	@echo "open build/site/index.html"
 
-clean: ## remove everything that the other targets made
+clean: ## remove the output of the other targets
 	rm -rf .venv .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache .coverage .coverage.* htmlcov
 	rm -rf build dist src/*.egg-info apps/*/build apps/*/src/*.egg-info tests/e2e/*/node_modules apps/*/tests/e2e/node_modules scripts/javascript/node_modules $(BENCH_JSON) $(RUNS_JSON)
 	find src apps tests bench examples scripts -name __pycache__ -type d -prune -exec rm -rf {} + 2>/dev/null || true

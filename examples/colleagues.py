@@ -1,6 +1,6 @@
-"""Two simulated colleagues in a sheet: programs that write cells over HTTP, and show where they are.
+"""Two simulated colleagues in a sheet. They write cells over HTTP and show their positions.
 
-`python examples/colleagues.py URL ORGANISATION SHEET`, until they are stopped; `demo_sheet.py` starts them.
+`python examples/colleagues.py URL ORGANISATION SHEET` runs until it is stopped; `demo_sheet.py` starts it.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ REMARKS = ["sunny", "rain until noon", "market day", "a queue at ten", "cakes so
 
 
 class Colleague:
-    """One of them: a column of their own in the sheet of the trial week, and a cursor that the others see."""
+    """One colleague, with a column in the sheet of the trial week and a cursor that other users see."""
 
     def __init__(self, url: str, path: str, log: str, name: str, column: int, letter: str) -> None:
         self._cells = f"{url}{path}/cells"
@@ -37,7 +37,7 @@ class Colleague:
         self._random = random.Random(name)
 
     def work(self, counts: bool) -> None:
-        """Write for ever, a cell now and then: a number of guests, or a remark."""
+        """Write a cell now and then, without end: a number of guests, or a remark."""
         with connect(self._live, subprotocols=["stratalog.live.1"]) as live:  # type: ignore[list-item]
             threading.Thread(target=listen, args=(live,), daemon=True).start()
             while True:
@@ -68,20 +68,20 @@ def main(url: str, organisation: str, sheet: str) -> None:
 
 
 def listen(live: ClientConnection) -> None:
-    """Take what comes, so that the connection lives."""
+    """Read all messages, so that the server does not close the connection."""
     with suppress(WebSocketException):
         for _ in live:
             pass
 
 
 def go_on(colleague: Colleague, counts: bool) -> None:
-    """Work until the server is gone, which ends the demo."""
+    """Work until the server stops at the end of the demo."""
     with suppress(URLError, WebSocketException, ConnectionError):
         colleague.work(counts)
 
 
 def wait_for(url: str) -> None:
-    """Until the server answers."""
+    """Wait until the server answers."""
     until = time.monotonic() + START_SECONDS_MAX
     while time.monotonic() < until:
         with suppress(URLError, ConnectionError):

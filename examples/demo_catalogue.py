@@ -1,8 +1,8 @@
-"""A catalogue of real records, shown: Debian's packages in four states, RFCs, films; versions, works, a page on them.
+"""A demo of the catalogue: Debian's packages in four states, RFCs and films, with versions, works and a page.
 
-`make demo-catalogue`, or `python examples/demo_catalogue.py [STORE] [PORT]`. The store stays; what is in it is not
-gathered again. apt fetches 25 MB without being root, and nothing is installed; where there is no apt, there are only
-the films.
+Run `make demo-catalogue`, or `python examples/demo_catalogue.py [STORE] [PORT]`. The store stays in its folder; a
+second run does not fetch the records again. apt fetches 25 MB, needs no root and installs nothing. Without apt the
+catalogue has only the films.
 """
 
 from __future__ import annotations
@@ -70,7 +70,7 @@ def polled(store: Store) -> list[Polled]:
 
 
 def show_change(store: Store) -> None:
-    """The first package that has a past."""
+    """Show what changed in the first package with more than one version."""
     records = store.records(ORGANISATION)
     for line in records.list(prefix="source/packages/"):
         if records.stat(line.id).version > 1:
@@ -82,7 +82,7 @@ def show_change(store: Store) -> None:
 
 
 def sources(folder: Path) -> list[Source]:
-    """Those whose records are there."""
+    """Return the sources whose records were fetched."""
     packages = {"format": "rfc822", "transformer": "debian-package", "id": "Package,Architecture", "complete": True}
     entries = {"format": "json", "transformer": "rfc-json", "id": "doc_id"}
     documents = {"format": "xml", "transformer": "rfc-xml", "records": "rfc", "id": "@number", "time": "@prepTime"}
@@ -96,7 +96,7 @@ def sources(folder: Path) -> list[Source]:
 
 
 def gather(folder: Path) -> None:
-    """What cannot be had is left out, and the script says why."""
+    """Fetch the records. The script reports the records that it cannot fetch, and leaves them out."""
     subprocess.run([sys.executable, str(GATHER), str(folder), "--small", "--packages", PACKAGES], check=False)
 
 

@@ -1,6 +1,6 @@
-"""The core, shown: real data in a document, three clients at odds, history, a diff, a fork replayed, a proof.
+"""A demo of the core: real data in a document, three clients in conflict, history, a diff, a merged fork, verification.
 
-`make demo-core`, or `python examples/demo_core.py [STORE]`. It leaves a store to explore from the command line.
+Run `make demo-core`, or `python examples/demo_core.py [STORE]`. The store stays; explore it with the command line.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ def main(url: str) -> None:
 
 
 def prepare(folder: Path) -> None:
-    """A folder without a store, never one that somebody else's store is in."""
+    """Create an empty folder. Only the store of an earlier demo is removed, never another store."""
     if folder.exists() and any(folder.iterdir()):
         if not (folder / MARKER).exists():
             sys.exit(f"{folder} holds something the demo did not make; give it another folder")
@@ -56,7 +56,7 @@ def prepare(folder: Path) -> None:
 
 
 def movies() -> Iterator[tuple[str, dict[str, Any]]]:
-    """The movies of vega-datasets, each as it is there, under a key made of its place in the file."""
+    """Yield the movies of vega-datasets, unchanged, each with a key made of its position in the file."""
     if not MOVIES.exists():
         sys.exit("the demo needs the movies of vega-datasets; fetch them: scripts/bootstrap demo")
     for number, item in enumerate(json.loads(MOVIES.read_bytes()), start=1):
@@ -197,7 +197,7 @@ def there_and_here(there: Any, here: Any) -> str:
 
 
 def left(value: Any, other: Any) -> Any:
-    """Of two objects only what differs."""
+    """Return only the members of an object that differ from another object."""
     if isinstance(value, dict) and isinstance(other, dict):
         return {name: item for name, item in value.items() if other.get(name) != item}
     return value

@@ -1,8 +1,9 @@
-"""The spreadsheet, shown: a café's plan in the browser, two simulated colleagues in it, and all of its past.
+"""A demo of the spreadsheet: a café's plan in the browser, with two simulated colleagues and its whole history.
 
-`make demo`, or `python examples/demo_sheet.py [STORE] [PORT]`. The store stays, and so do the changes.
+Run `make demo`, or `python examples/demo_sheet.py [STORE] [PORT]`. The store stays in its folder with all changes.
 
-`demo_workbook.py` has the plan: five sheets, written by four people in three weeks. The engine comes from npm, once.
+`demo_workbook.py` has the plan: five sheets, written by four people in three weeks. The first run fetches the engine
+from npm.
 """
 
 from __future__ import annotations

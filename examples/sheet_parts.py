@@ -30,7 +30,7 @@ def new_sheet(sheet: str, name: str, position: int) -> Commands:
 
 
 def heading(sheet: str, banner: str, title: str, below: str) -> Commands:
-    """A coloured line with a title, and a quiet one below."""
+    """A coloured row with a title, and a grey row below it."""
     return [
         put(sheet, "B1", title),
         put(sheet, "B2", below),
@@ -41,7 +41,7 @@ def heading(sheet: str, banner: str, title: str, below: str) -> Commands:
 
 
 def months(sheet: str, title: str, below: str) -> Commands:
-    """The frame of a sheet with a column for each month."""
+    """The layout of a sheet with a column for each month."""
     return [
         *heading(sheet, "A1:P1", title, below),
         *widths(sheet, "COL", {0: 28, 1: 160, **dict.fromkeys(range(2, 14), 74), 14: 92, 15: 28}),
@@ -79,7 +79,7 @@ def sums(sheet: str, row: int, label: str, first: int, last: int) -> Commands:
 
 
 def card(left: str, label: str, formula: str, number_format: str) -> Commands:
-    """A figure of two columns and two rows, with its name above."""
+    """A card with one number: two columns, two rows, and a label above."""
     right = chr(ord(left) + 1)
     zones = [f"{left}4:{right}4", f"{left}5:{right}6"]
     return [
@@ -120,7 +120,7 @@ def chart(name: str, column: int, row: int, ranges: list[str], labels: str) -> d
 
 
 def serial(day: date) -> int:
-    """The number that a spreadsheet has for a day."""
+    """Return the serial number of a day in a spreadsheet."""
     return (day - SERIAL_ZERO).days
 
 
@@ -152,7 +152,7 @@ def widths(sheet: str, dimension: str, sizes: dict[int, int]) -> Commands:
 
 
 def rule(sheet: str, cells: str, operator: str, value: str, **styles: Any) -> dict[str, Any]:
-    """Cells whose value is so look so."""
+    """A conditional format: cells whose value satisfies the condition get the styles."""
     return _format(sheet, cells, {"type": "CellIsRule", "operator": operator, "values": [value], "style": styles})
 
 

@@ -1,9 +1,9 @@
-"""Verify an export without Stratalog: compute its hash chain anew, and compare it with a checkpoint.
+"""Verify an export without Stratalog: compute its hash chain again, and compare it with a checkpoint.
 
     python verify_export.py budget.jsonl --note budget.note --key example.com/ledger+1a2b3c4d+AT…
 
-It follows formats/export.md, documents.md, chain.md and checkpoint.md, and imports nothing but the standard library;
-`cryptography` only to verify a note's signature. It answers 0 where all holds, else 1 and the reason.
+It implements formats/export.md, documents.md, chain.md and checkpoint.md. It imports only the standard library, and
+`cryptography` to verify a note's signature. The exit code is 0 if everything is verified, otherwise 1 with the reason.
 """
 
 import argparse
@@ -18,7 +18,7 @@ from pathlib import Path
 from urllib.parse import unquote
 
 INLINE_MAX, METADATA_MAX, PART = 1024, 1024, 8_388_608
-Extension = namedtuple("Extension", "code data")  # of MessagePack: it stands for a large value
+Extension = namedtuple("Extension", "code data")  # of MessagePack: a reference to a large value
 
 
 def sha256(data):
@@ -26,7 +26,7 @@ def sha256(data):
 
 
 def head(length, code, wide, short=0):
-    """The head of ``length`` items or bytes: one byte where it is below ``short``, else the first that fits."""
+    """Return the head of ``length`` items or bytes: one byte below ``short``, otherwise the shortest that fits."""
     if length < short:
         return bytes([code + length])
     size = next(size for size in (1, 2, 4) if length < 1 << 8 * size and size in wide)
@@ -34,7 +34,7 @@ def head(length, code, wide, short=0):
 
 
 def pack(value):
-    """Canonical MessagePack: the shortest forms, the keys of maps in order."""
+    """Return canonical MessagePack: shortest forms, sorted keys of maps."""
     if value is None or isinstance(value, bool):
         return {None: b"\xc0", False: b"\xc2", True: b"\xc3"}[value]
     if isinstance(value, int):
@@ -69,7 +69,7 @@ def pack_extension(value):
 
 
 def value_of(plain):
-    """The value that the JSON of an export stands for."""
+    """Decode a value of an export's JSON: `$bytes` and escaped names."""
     if isinstance(plain, list):
         return [value_of(item) for item in plain]
     if isinstance(plain, dict) and len(plain) == 1:
@@ -81,7 +81,7 @@ def value_of(plain):
 
 
 def large_value(value, folder):
-    """A reference to the blob of a value, with those of the fields `id` and `name` that are short."""
+    """Return a reference to the blob of a value. Its metadata are the fields `id` and `name`, if they fit."""
     encoded = pack(value)
     body = [sha256(encoded), len(encoded), None]
     if len(encoded) > PART:
@@ -95,13 +95,13 @@ def large_value(value, folder):
 
 
 def escaped(text):
-    """A collection as one component of a blob's key."""
+    """Escape a collection's name for a blob's key."""
     unsafe = "[^A-Za-z0-9._\\-\u00a0-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]|^[.]"
     return re.sub(unsafe, lambda match: "".join(f"%{byte:02X}" for byte in match[0].encode()), text)
 
 
 def stored_change(change):
-    """A change of the patch, as the entry has it."""
+    """Return a change of the patch in the form of the entry."""
     stored = None if change.get("deleted") else pack(value_of(change["value"]))
     if stored and len(stored) > INLINE_MAX:
         collection, slash, _ = change["key"].partition("/")
@@ -110,7 +110,7 @@ def stored_change(change):
 
 
 def stored_mutation(mutation, large):
-    """A mutation, as the entry has it. ``large`` has the places of the patch's large values by their bytes."""
+    """Return a mutation in the form of the entry. ``large`` maps the patch's large values to their positions."""
 
     def argument(value):
         encoded = pack(value)
@@ -128,7 +128,7 @@ def stored_mutation(mutation, large):
 
 
 def body_of(line):
-    """The canonical bytes of an entry's events."""
+    """Return the canonical bytes of an entry's events."""
     if "event" in line:
         return pack([[line["event"][0], value_of(line["event"][1]), line["event"][2]]])
     values = [None if change.get("deleted") else pack(value_of(change["value"])) for change in line["patch"]]
@@ -148,7 +148,7 @@ def next_hash(before, line):
 
 
 def verify(lines):
-    """The origin and the hash of every version, from 0 on."""
+    """Return the origin, and the hash of every version from 0 on."""
     header, *entries, end = [json.loads(line) for line in lines]
     if (end["end"], end["sha256"]) != (len(entries), hashlib.sha256(b"".join(lines[:-1])).hexdigest()):
         sys.exit("not verified: the export is cut short, or was changed")
@@ -161,7 +161,7 @@ def verify(lines):
 
 
 def open_note(note, key):
-    """The lines of a checkpoint's text; its signature is verified where a key is given."""
+    """Return the lines of a checkpoint's text. With a key, verify the signature."""
     text, _, signatures = note.rpartition("\n\n")
     if key:
         from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey

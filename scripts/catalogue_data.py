@@ -1,12 +1,11 @@
 #!/usr/bin/env python3
 """Gather real records for a catalogue in a folder: Debian's packages in successive states, RFCs, films.
 
-`packages` and `sources` have a file for each state of Debian's indexes: the release that this machine runs, the same
-with what was published later in its place (updates, security, backports), and then testing and unstable. `rfc` has the
-entries of the RFC index as JSON, `rfc-xml` RFCs as XML, out of Debian's packages of them. apt fetches all of it, from
-the mirrors and with the settings of this machine, and checks it against Debian's signatures; nothing is installed, and
-only a folder `apt` is left, with which another run fetches what is new. The films are those that scripts/dataset.py
-pins by hash.
+`packages` and `sources` have a file for each state of Debian's indexes: the release that this machine runs, the release
+with each later suite added (updates, security, backports), and then testing and unstable. `rfc` has the entries of the
+RFC index as JSON, and `rfc-xml` has RFCs as XML, both from Debian's packages of RFCs. apt fetches all of these from the
+mirrors and with the settings of this machine, and checks Debian's signatures. Nothing is installed. Only the folder
+`apt` stays, so that another run fetches new data only. The films are those that scripts/dataset.py pins by hash.
 """
 
 from __future__ import annotations
@@ -34,7 +33,7 @@ ROOT = Path(__file__).parents[1]
 FILMS = ROOT / ".venv" / "share" / "vega-datasets" / "movies.json"
 
 Index = tuple[str, Path, float]
-"""A suite, its index as apt holds it, and when its release was signed."""
+"""A suite, the path of its index, and when its release was signed."""
 
 
 def main() -> None:
@@ -48,7 +47,7 @@ def main() -> None:
 
 
 def gather(folder: Path, count: int, small: bool) -> None:
-    """Everything that comes by apt."""
+    """Write all records that apt fetches."""
     apt = Apt(folder / "apt")
     codename, archive, security = mirrors()
     suites = [codename, *(codename + end for end in ADDED), *(() if small else LATER)]
@@ -61,7 +60,7 @@ def gather(folder: Path, count: int, small: bool) -> None:
 
 
 class Apt:
-    """apt with lists and settings of its own beside those of this machine."""
+    """apt with lists and a cache of its own, and the other settings of this machine."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder.absolute()
@@ -80,7 +79,7 @@ class Apt:
 
     @staticmethod
     def lines(suite: str, archive: str, security: str, small: bool) -> Iterator[str]:
-        """What a list of sources says of a suite."""
+        """Yield the lines for a suite in a list of apt's sources."""
         uri = security if suite.endswith("-security") else archive
         keyring = next((path for name in KEYRINGS if (path := Path("/usr/share/keyrings") / name).exists()), None)
         signed = f"[signed-by={keyring}] " if keyring else ""
@@ -98,7 +97,7 @@ class Apt:
         subprocess.run(command, check=False, capture_output=True, timeout=TIMEOUT_SECONDS)
 
     def indexes(self, kind: str, suites: list[str]) -> list[Index]:
-        """The main indexes of a kind that were fetched, in the order of ``suites``."""
+        """Return the fetched main indexes of a kind, in the order of ``suites``."""
         form = "$(RELEASE)\t$(COMPONENT)\t$(FILENAME)"
         asked = ["apt-get", *self._options, "indextargets", "--format", form, f"Created-By: {kind}"]
         by_release: dict[str, Index] = {}
@@ -110,7 +109,7 @@ class Apt:
         return [by_release[suite] for suite in suites if suite in by_release]
 
     def download(self, package: str) -> Path | None:
-        """A package's file; None where the mirror does not have it."""
+        """Download a package and return its file; None if the mirror does not have it."""
         say(f"fetching {package}")
         command = ["apt-get", *self._options, "-qq", "download", package]
         folder = self._folder / "packages"
@@ -119,7 +118,7 @@ class Apt:
 
 
 def mirrors() -> tuple[str, str, str]:
-    """The codename of Debian's release here, where its archive is, and where its security archive."""
+    """Return the codename of this machine's Debian release, and the URIs of its archive and its security archive."""
     form = "$(RELEASE)\t$(CODENAME)\t$(ORIGIN)\t$(REPO_URI)"
     try:
         lines = run(["apt-get", "indextargets", "--format", form, "Created-By: Packages"]).decode().splitlines()
@@ -134,7 +133,7 @@ def mirrors() -> tuple[str, str, str]:
 
 
 def write_states(folder: Path, indexes: list[Index], key: Callable[[bytes], str], count: int) -> None:
-    """A file for each state, newer than the one before: what all suites up to it say, the later ones first."""
+    """Write a file for each state, with a later time than the file before. Later suites replace earlier paragraphs."""
     folder.mkdir(parents=True, exist_ok=True)
     state: dict[str, bytes] = {}
     time = 0.0
@@ -151,13 +150,13 @@ def write_states(folder: Path, indexes: list[Index], key: Callable[[bytes], str]
 
 
 def rank(name: str, paragraph: bytes) -> tuple[bool, bytes]:
-    """What is chosen first where not all are wanted: what every system has, then some of everything."""
+    """Return the order in which a limited number is chosen: packages of every system, then a sample of the others."""
     optional = field(paragraph, b"Priority") not in ("required", "important", "standard")
     return optional, hashlib.sha256(name.encode()).digest()
 
 
 def paragraphs(index: Path, key: Callable[[bytes], str]) -> dict[str, bytes]:
-    """What an index says of each package, by the key that it has in a catalogue."""
+    """Return the paragraphs of an index by the key of their record in a catalogue."""
     parts = (part.strip() + b"\n" for part in run([APT_HELPER, "cat-file", str(index)]).split(b"\n\n"))
     return {name: paragraph for paragraph in parts if (name := key(paragraph))}
 
@@ -168,7 +167,7 @@ def package_key(paragraph: bytes) -> str:
 
 
 def source_key(paragraph: bytes) -> str:
-    """Its name; none for a source that is kept only because something else was built with it."""
+    """Return a source's name; empty for a source that the archive keeps only for packages built with it."""
     return "" if field(paragraph, b"Extra-Source-Only") == "yes" else field(paragraph, b"Package")
 
 
@@ -178,7 +177,7 @@ def field(paragraph: bytes, name: bytes) -> str:
 
 
 def signed_at(index: Path) -> float:
-    """When the release that an index belongs to was signed."""
+    """Return when the release of an index was signed."""
     stem = re.sub(r"_main_(binary-.*|source)_.*$", "_InRelease", index.name)
     text = (index.parent / stem).read_text(errors="replace")
     match = re.search(r"^Date: (.*)$", text, re.MULTILINE)
@@ -186,7 +185,7 @@ def signed_at(index: Path) -> float:
 
 
 def write_rfcs(folder: Path, package: Path | None) -> None:
-    """The RFCs of a package: entries of the index as JSON, and those RFCs that were written in XML."""
+    """Write the RFCs of a package: entries of the index as JSON, and the RFCs that exist as XML."""
     if package is None:
         say("the mirror has no such package, which is left out")
         return
@@ -213,7 +212,7 @@ def write_films(folder: Path) -> None:
 
 
 def report_state(name: str, suite: str, before: dict[str, bytes], state: dict[str, bytes]) -> None:
-    """What a state has, and how it differs from the one before."""
+    """Print the size of a state, and its differences from the state before."""
     new = sum(key not in before for key in state)
     changed = sum(key in before and before[key] != body for key, body in state.items())
     gone = sum(key not in state for key in before)

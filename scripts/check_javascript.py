@@ -1,8 +1,9 @@
 #!/usr/bin/env python3
 """Run ESLint and TypeScript over our JavaScript: the files that scripts/javascript/tsconfig.json includes.
 
-The library's own files are checked once more, for null as well. Both tools come from npm once, as the lock file in
-scripts/javascript pins them. Node and npm are found as scripts/dataset.py finds them. Silent where nothing is wrong.
+TypeScript checks the library's own files a second time, with strict null checks. The first run installs both tools from
+npm in the versions that the lock file in scripts/javascript pins. scripts/dataset.py finds Node and npm. The script
+prints nothing if it finds no fault.
 """
 
 from __future__ import annotations
@@ -36,7 +37,7 @@ def main() -> None:
         [TYPESCRIPT, "--project", FOLDER],
         [TYPESCRIPT, "--project", FOLDER / "client.json"],
     ]
-    # All run even where the first objects, so that one call shows all there is to fix.
+    # Run all checks even if the first one fails, so that one call shows all faults.
     codes = [subprocess.run([node, *map(str, check)], cwd=ROOT, check=False).returncode for check in checks]
     sys.exit(max(codes))
 
@@ -48,7 +49,7 @@ def patterns() -> list[str]:
 
 
 def install(npm: list[str]) -> None:
-    """Install the tools unless those that the lock file pins are there. One process of a checkout at a time does."""
+    """Install the tools that the lock file pins, unless they are installed. A lock admits one process at a time."""
     pinned = hashlib.sha256(LOCK.read_bytes()).hexdigest()
     with LOCK.open() as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)

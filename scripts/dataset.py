@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 """Put the movies of the npm package vega-datasets into .venv/share/vega-datasets, for demo and tests.
 
-Does nothing when they are there already. npm is taken from the path where Node is new enough; otherwise it comes from
-PyPI, as requirements/node.lock pins it. Run by scripts/bootstrap with the Python of .venv.
+It does nothing if they are already there. It uses the npm on the path if its Node is new enough; otherwise it installs
+npm from PyPI, as requirements/node.lock pins it. scripts/bootstrap runs it with the Python of .venv.
 """
 
 from __future__ import annotations
@@ -31,8 +31,8 @@ ROOT = Path(__file__).parents[1]
 NODE_LOCK = ROOT / "requirements" / "node.lock"
 FOLDER = ROOT / ".venv" / "share" / "vega-datasets"
 MOVIES = FOLDER / "movies.json"
-# The package has no licence file; its catalogue says what is known about each data set. The movies come last: while
-# they are missing, everything is done again.
+# The package has no licence file, so keep its catalogue, which describes each data set. The movies are written last: if
+# they are missing, an interrupted run is repeated completely.
 MEMBERS = {"package/datapackage.json": FOLDER / "datapackage.json", "package/data/movies.json": MOVIES}
 
 
@@ -80,7 +80,7 @@ def is_new_enough(node: str) -> bool:
 
 
 def packed(npm: list[str], folder: Path) -> Path:
-    """The tarball of the package, as npm fetched it into ``folder`` and with the content that is pinned."""
+    """Let npm fetch the package's tarball into ``folder``, check its pinned hash, and return its path."""
     command = [*npm, "pack", PACKAGE, "--loglevel=error", "--ignore-scripts"]
     try:
         done = subprocess.run(command, cwd=folder, stdout=subprocess.DEVNULL, timeout=TIMEOUT_SECONDS, check=False)

@@ -27,7 +27,7 @@ RESULT_CHARACTERS_MAX = 200
 
 @dataclass(frozen=True)
 class Run:
-    """One command of a target: the commit, what ran, how long, and how it ended."""
+    """One command of a target: its commit, text, duration and result."""
 
     date: str
     commit: str
@@ -73,7 +73,7 @@ def record(source: Path, page: Path) -> None:
 
 
 def row(run: Run) -> str:
-    """A run as a row of the table."""
+    """Return a run as a row of the table."""
     verdict = "passed" if run.status == 0 else f"**failed**, status {run.status}"
     result = run.result.replace("|", "\\|")
     cells = [run.date, f"`{run.commit}`", run.target, f"`{run.command}`", f"{run.seconds:,.0f}", f"{verdict}: {result}"]
@@ -81,7 +81,7 @@ def row(run: Run) -> str:
 
 
 def commit_of(folder: Path) -> str:
-    """The commit that is checked out, with a plus sign where files differ from it."""
+    """Return the commit that is checked out, with a plus sign if files differ from it."""
     commit = git(folder, "rev-parse", f"--short={COMMIT_CHARACTERS}", "HEAD")
     return f"{commit}+" if git(folder, "status", "--porcelain", "--untracked-files=no") else commit
 
@@ -91,7 +91,7 @@ def git(folder: Path, *arguments: str) -> str:
 
 
 def command_text(command: Sequence[str]) -> str:
-    """The command without the folder of its interpreter."""
+    """Return the command without the folder of its interpreter."""
     return shlex.join([Path(command[0]).name, *command[1:]])
 
 

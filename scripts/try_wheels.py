@@ -1,9 +1,10 @@
-"""Install each application by itself from wheels in an empty environment, and run its tests against what is installed.
+"""Install each application alone from wheels in an empty environment, and run its tests against the installation.
 
     make wheels            every application; or: .venv/bin/python scripts/try_wheels.py sheet
 
 An application's lock and two wheels, the library's and its own, must be enough to import it and to run its command. Its
-tests need more, as the emulators that `requirements/dev.lock` pins; that is installed after it was seen to work alone.
+tests need more packages, such as the emulators that `requirements/dev.lock` pins. These are installed after the
+application has run without them.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ assert [name for name in {others!r} if importlib.util.find_spec(name)] == []
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    """Try the applications that are named, or all."""
+    """Try the named applications, or all."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("applications", nargs="*", metavar="NAME", help=f"of {', '.join(NAMES)}; all without a name")
     chosen = parser.parse_args(arguments).applications or NAMES
@@ -38,7 +39,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
 
 
 def build(project: Path, folder: Path) -> Path:
-    """Build a wheel from what git holds of a project, so that nothing else can get in."""
+    """Build a wheel from the project's files in git, so that it contains no other file."""
     copy, wheels = folder / f"source-{project.name}", folder / f"wheel-{project.name}"
     listed = run(["git", "ls-files", "-z"], cwd=project, capture=True).split("\0")
     for name in filter(None, listed):
@@ -50,7 +51,7 @@ def build(project: Path, folder: Path) -> Path:
 
 
 def try_application(name: str, library: Path, folder: Path) -> None:
-    """Install it alone, look at it, then install what its tests need and run them."""
+    """Install an application alone and check it, then install the packages that its tests need and run the tests."""
     project, environment = ROOT / "apps" / name, folder / f"environment-{name}"
     package = f"stratalog_{name}"
     run([sys.executable, "-m", "venv", environment])
@@ -69,7 +70,7 @@ def try_application(name: str, library: Path, folder: Path) -> None:
 
 
 def run(command: Sequence[str | Path], cwd: Path = ROOT, *, capture: bool = False) -> str:
-    """Run a command. It fails this script if it fails; packages of this checkout's environment are not seen."""
+    """Run a command without this checkout's packages. If it fails, the script fails."""
     environment = {name: value for name, value in os.environ.items() if name not in ("PYTHONPATH", "VIRTUAL_ENV")}
     stdout = subprocess.PIPE if capture else None
     done = subprocess.run([*map(str, command)], cwd=cwd, env=environment, check=True, text=True, stdout=stdout)

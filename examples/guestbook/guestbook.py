@@ -18,7 +18,7 @@ __all__ = ["app", "guestbook"]
 
 
 def sign(draft: Draft, args: dict[str, Any]) -> None:
-    """``{guest}``: the next line of the book. A guest signs once."""
+    """``{guest}``: add a guest to the book. A guest signs once."""
     guest = args["guest"].strip()
     if not guest:
         raise Rejected("a guest has a name")
@@ -28,7 +28,7 @@ def sign(draft: Draft, args: dict[str, Any]) -> None:
 
 
 def guests(document: Document) -> list[str]:
-    """Who signed, in the order of their names."""
+    """Return the guests who signed, sorted by name."""
     return [key.removeprefix("guests/") for key, _ in document.scan("guests/")]
 
 

@@ -1,4 +1,4 @@
-/** An element with properties and children; a name that starts with “data-” or “aria-” is an attribute. */
+/** Create an element with properties and children. Names that start with “data-” or “aria-” become attributes. */
 export function make(tag, properties = {}, ...children) {
   const element = document.createElement(tag);
   for (const [name, value] of Object.entries(properties)) {
@@ -9,7 +9,7 @@ export function make(tag, properties = {}, ...children) {
   return element;
 }
 
-/** Change the text only where it is another, so that a selection in it stays. */
+/** Set the text only if it differs, so that a selection in it stays. */
 export function say(element, text) {
   if (element.textContent !== text) element.textContent = text;
 }

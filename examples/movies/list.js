@@ -1,4 +1,4 @@
-// The list: thousands of rows, of which only those in sight are there. A row's title and rating are edited in place.
+// The list of movies. It has thousands of rows and draws only the visible ones. Title and rating are edited in place.
 
 import { make, ratingOf, say, titleOf, yearOf } from "./dom.js";
 
@@ -27,7 +27,7 @@ export class List {
     new ResizeObserver(() => this.draw()).observe(element);
   }
 
-  /** Show these [key, movie], in this order. */
+  /** Show the given [key, movie] pairs in their order. */
   show(items) {
     this.#items = items;
     this.#positions = new Map(items.map(([key], index) => [key, index]));
@@ -36,7 +36,7 @@ export class List {
     this.draw();
   }
 
-  /** Open a movie, and have it in sight. */
+  /** Open a movie and scroll to it. */
   select(key) {
     if (this.#editing?.key !== key) this.#editing?.input.blur();
     this.open = key;
@@ -74,7 +74,7 @@ export class List {
     input.select();
   }
 
-  /** Draw the rows in sight; one that is edited stays as it is. */
+  /** Draw the visible rows, except a row that is being edited. */
   draw() {
     const first = Math.max(0, Math.floor(this.element.scrollTop / ROW) - SPARE);
     const count = Math.ceil(this.element.clientHeight / ROW) + 2 * SPARE;
@@ -92,7 +92,7 @@ export class List {
     else this.element.removeAttribute("aria-activedescendant");
   }
 
-  /** Show that somebody else changed a movie. */
+  /** Highlight a movie that another user changed. */
   flash(key) {
     const row = this.#rows.get(key);
     row?.classList.remove("flash");

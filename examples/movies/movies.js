@@ -1,4 +1,4 @@
-// The page: movies that several people edit at once. All are in the client; of the server it asks the past only.
+// The page: movies that several people edit at once. The client holds all movies; the server only gives the history.
 
 import { connect } from "/web/client/stratalog.js";
 import { make, say, titleOf, yearOf } from "./dom.js";
@@ -63,7 +63,7 @@ function movies() {
   return order ? matches.sort(ORDERS[order]) : matches;
 }
 
-/** Do something, and remember it for the panel and for undo. */
+/** Run a mutation, and remember it for the panel and for undo. */
 async function act(key, name, args, text) {
   mine = true;
   const done = client.mutate(name, args);
@@ -142,7 +142,7 @@ function onOpen(key) {
   panel.open(key);
 }
 
-/** Open the movie that the address names, once it is there. */
+/** Open the movie that the URL names, once the client has it. */
 function openNamed() {
   const key = location.hash.slice(1);
   if (key && key !== list.open && client.has(key)) list.select(key);

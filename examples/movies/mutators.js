@@ -1,4 +1,4 @@
-// What examples/demo_sync.py does on the server, done here at once: the same names, the same meaning.
+// The mutators of examples/demo_sync.py in JavaScript, so that the page shows a change at once.
 
 import { Rejected, BUILT_IN_MUTATORS } from "/web/client/stratalog.js";
 

@@ -1,4 +1,4 @@
-// The panel: the open movie, what became of changes to it, and its past to slide through.
+// The panel: the open movie, the outcomes of changes, and a slider over the movie's versions.
 
 import { make, ratingOf, say, titleOf, yearOf } from "./dom.js";
 
@@ -85,7 +85,7 @@ export class Panel {
     this.draw();
   }
 
-  /** To one of the versions, oldest first. */
+  /** Show one of the versions, counted from the oldest. */
   slide(index) {
     this.#index = Math.min(this.#changes.length - 1, Math.max(0, index));
     this.draw();
@@ -113,7 +113,7 @@ export class Panel {
     this.#drawActs();
   }
 
-  // The past is the server's to tell, and told anew whenever there is a newer version.
+  // The client has no history, so ask the server, and again after each new version.
   async #load() {
     const [key, version] = [this.#key, this.client.version];
     if (this.#loaded === version || !this.client.running) return;

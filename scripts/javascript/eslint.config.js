@@ -1,12 +1,12 @@
-// What ESLint objects to, in every script of ours. The folders are those of the repository; tests/web/test_style.py
-// checks that no script lies elsewhere.
+// The rules of ESLint for all our scripts. The folders are those of the repository; tests/web/test_style.py
+// checks that no script is elsewhere.
 
 import js from "@eslint/js";
 import globals from "globals";
 
 const ENGINE = { o_spreadsheet: "readonly", owl: "readonly" };
 const NODE = ["scripts/javascript/**/*.js", "tests/web/*.js", "tests/e2e/**/*.mjs", "apps/*/tests/**/*.mjs"];
-// These are classic scripts: the worker and the theme of pages, and what the engine's V8 in Python runs.
+// These are classic scripts: the worker and the theme of pages, and the scripts that the engine's V8 in Python runs.
 const CLASSIC = [
   "src/stratalog/web/theme/*.js",
   "apps/sheet/src/stratalog_sheet/javascript/*.js",

@@ -1,12 +1,12 @@
 """The documentation site: `python -m scripts.website build/site`, or `make docs`. See docs/decisions/0053.
 
 The repository's Markdown pages and the generated reference are written into a source folder below `build/`. Sphinx
-turns it into HTML, and a warning ends the build. Then every link and source of the HTML is looked up.
+makes HTML from it; a warning ends the build. Then every link and every fetched file of the HTML is checked.
 
 Modules
 -------
 conf               the settings of Sphinx
-navigation         which page stands where
+navigation         the groups of pages and their order
 pages              the repository's pages with links that lead within the site
 markup             tables and text of generated pages
 python_reference   pages of the public Python modules

@@ -1,4 +1,4 @@
-"""Build the site into the folder that is named: `python -m scripts.website build/site`."""
+"""Build the site into a folder: `python -m scripts.website build/site`."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def main(arguments: list[str]) -> int:
 
 
 def build(site: Path) -> int:
-    """Build the site. What it is made from is beside it, in folders whose names begin with its own."""
+    """Build the site. Its source and cache are in folders next to it whose names begin with its name."""
     source, cache = site.with_name(f"{site.name}-source"), site.with_name(f"{site.name}-cache")
     for folder in (site, source, cache):
         shutil.rmtree(folder, ignore_errors=True)
@@ -39,7 +39,7 @@ def build(site: Path) -> int:
 
 
 def render(source: Path, site: Path, cache: Path) -> int:
-    """Let Sphinx turn ``source`` into ``site``. Not 0 where it warned."""
+    """Let Sphinx build ``site`` from ``source``. Return its exit code, which is not 0 after a warning."""
     options = ["-q", "--fail-on-warning", "--keep-going", "-b", "html", "-c", str(CONFIGURATION), "-d", str(cache)]
     return build_main([*options, str(source), str(site)])
 

@@ -1,4 +1,4 @@
-"""Pages of the commands, from click: usage, help, options and an example of each."""
+"""Pages of the commands, made from click's data: usage, help, options and an example of each."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ all commands share. These pages are made from `stratalog COMMAND --help`.
 
 
 def command_pages(program: click.Group | None = None) -> dict[str, str]:
-    """A page for each command of the program, with those below it, by its path in the source folder."""
+    """Return a page for each command of the program, with its subcommands, by its path in the source folder."""
     program = program or entire_program()
     context = click.Context(program, info_name="stratalog", terminal_width=WIDTH)
     commands = {name: program.get_command(context, name) for name in program.list_commands(context)}
@@ -39,7 +39,7 @@ def command_pages(program: click.Group | None = None) -> dict[str, str]:
 
 
 def entire_program() -> click.Group:
-    """The program as it starts, with the commands of the applications."""
+    """Return the program with the commands of the applications."""
     from stratalog import cli
 
     matches = [value for value in vars(cli).values() if isinstance(value, Program)]
@@ -67,7 +67,7 @@ def index_page(program: click.Group, commands: dict[str, click.Command], context
 def command_text(
     command: click.Command, name: str, parent: click.Context, shared: set[str | None], level: int
 ) -> Iterator[str]:
-    """A command's section, and those of the commands below it."""
+    """Yield a command's section, and those of its subcommands."""
     context = click.Context(command, info_name=name, parent=parent, terminal_width=WIDTH)
     yield f"{'#' * level} {context.command_path.removeprefix('stratalog ')}\n"
     yield from help_text(command)
@@ -84,7 +84,7 @@ def command_text(
 
 
 def help_text(command: click.Command) -> Iterator[str]:
-    """The paragraphs of a help. Click keeps the lines of one that begins with a backspace."""
+    """Yield the paragraphs of a help text. Click does not rewrap a paragraph that begins with a backspace."""
     for paragraph in inspect.cleandoc(command.help or "").split("\n\n"):
         if paragraph.startswith("\b"):
             yield "```text\n" + paragraph.removeprefix("\b").strip("\n") + "\n```\n"
@@ -93,7 +93,7 @@ def help_text(command: click.Command) -> Iterator[str]:
 
 
 def options_table(command: click.Command, context: click.Context, shared: set[str | None]) -> str:
-    """The options that are not ``shared`` by all commands."""
+    """Return a table of the options that are not ``shared`` by all commands."""
     records = (
         item.get_help_record(context)
         for item in command.get_params(context)

@@ -17,7 +17,7 @@ highlight_language = "none"
 # A name in single backticks is code, and a link where the reference has the name.
 default_role = "py:obj"
 nitpicky = False
-# An excerpt of JSON may hold an ellipsis. It is shown plain then.
+# An excerpt of JSON may contain an ellipsis, which the highlighter cannot parse. Such an excerpt is not highlighted.
 suppress_warnings = ["misc.highlighting_failure"]
 
 myst_heading_anchors = 4

@@ -1,4 +1,4 @@
-"""Docstrings as Sphinx reads them: the list of a package's modules, and text that is no markup."""
+"""Converts our docstrings to the markup that Sphinx reads: lists of modules, and headings."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ MODULE_LINE = re.compile(r"^(\w+)  +(\S.*)$")
 
 
 def connect(app: Any) -> None:
-    """Let Sphinx pass every docstring through `as_markup`."""
+    """Register `as_markup` for every docstring."""
     app.connect("autodoc-process-docstring", _process)
 
 
 def _process(app: Any, what: str, name: str, thing: Any, options: Any, lines: list[str]) -> None:
-    """Sphinx calls this. A value without a docstring has that of its type, which says nothing about the value."""
+    """Convert one docstring in place. A value without a docstring has that of its type, which is removed."""
     if what == "module" and getattr(thing, "__all__", None):
         lines[:] = without_modules(lines)
     if what in ("data", "attribute") and "\n".join(lines).strip() == inspect.getdoc(type(thing)):
@@ -27,13 +27,13 @@ def _process(app: Any, what: str, name: str, thing: Any, options: Any, lines: li
 
 
 def without_modules(lines: list[str]) -> list[str]:
-    """The docstring of a package that exports names itself, up to the list of its modules, which are private."""
+    """Return the docstring of a package that exports names, without the list of its modules, which are private."""
     ends = (number - 1 for number, line in enumerate(lines) if UNDERLINE.match(line) and number)
     return lines[: next(ends, len(lines))]
 
 
 def as_markup(lines: list[str]) -> list[str]:
-    """A heading becomes a rubric, and a list of modules a list of definitions."""
+    """Turn a heading into a rubric, and a list of modules into a list of definitions."""
     made: list[str] = []
     for number, line in enumerate(lines):
         following = lines[number + 1] if number + 1 < len(lines) else ""

@@ -1,4 +1,4 @@
-"""Pages of the HTTP API from its OpenAPI document: one for each tag, and one of the shapes that bodies have."""
+"""Pages of the HTTP API, made from its OpenAPI document: one for each tag, and one for the schemas of bodies."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ Every call may answer one of these, each with a [Problem](shapes.md#problem) as 
 
 
 def http_pages() -> dict[str, str]:
-    """The pages by their path in the source folder."""
+    """Return the pages by their path in the source folder."""
     document = openapi_document()
     common = common_answers(document)
     by_tag: dict[str, list[str]] = defaultdict(list)
@@ -56,13 +56,13 @@ def http_pages() -> dict[str, str]:
 
 
 def openapi_document() -> dict[str, Any]:
-    """The document of a server without an application."""
+    """Return the OpenAPI document of a server without an application."""
     with open_store("memory:") as store:
         return create_app(store, Application()).openapi_schema.to_schema()
 
 
 def common_answers(document: Json) -> dict[str, str]:
-    """The errors that every call may answer: status and meaning."""
+    """Return the errors that every call may answer: status and meaning."""
     calls = [call for calls in document["paths"].values() for call in calls.values()]
     common = set.intersection(*({status for status in call["responses"] if status >= "400"} for call in calls))
     return {status: calls[0]["responses"][status]["description"] for status in sorted(common)}
@@ -88,12 +88,12 @@ def index_page(document: Json, common: Mapping[str, str], tags: list[str]) -> st
 
 
 def anchor(call: Json) -> str:
-    """The anchor of a call. Two calls may have one summary."""
+    """Return the anchor of a call, from its operation's id, since two calls may have the same summary."""
     return str(call["operationId"]).lower()
 
 
 def call_text(method: str, path: str, call: Json, common: Mapping[str, str]) -> str:
-    """A call: what it is for, its parameters, its body and its answers."""
+    """Return the text of a call: its purpose, parameters, body and answers."""
     badge = f'<p class="call"><span class="{method.lower()}">{method}</span> <code>{escape(path)}</code></p>\n'
     parts = [f"({anchor(call)})=\n## {prose(call['summary'])}\n", badge]
     if description := call.get("description"):
@@ -115,7 +115,7 @@ def answer_text(answer: Json) -> str:
 
 
 def needed(parameter: Json) -> str:
-    """Whether a parameter must be there, and what it says otherwise."""
+    """Return whether a parameter is required, with its description, default and bounds."""
     remarks = ["required"] if parameter.get("required") else []
     if description := parameter.get("description"):
         remarks.append(prose(description))
@@ -123,7 +123,7 @@ def needed(parameter: Json) -> str:
 
 
 def remarks_of(schema: Json) -> list[str]:
-    """A schema's default, its description and its bounds."""
+    """Return a schema's description, default and bounds."""
     remarks = [prose(schema["description"])] if schema.get("description") else []
     if schema.get("default") not in (None, ""):
         remarks.append(f"default {code(str(schema['default']))}")
@@ -135,7 +135,7 @@ def bound(number: float) -> str:
 
 
 def content_text(part: Json) -> str:
-    """The shapes of a body or an answer, with the content types besides JSON."""
+    """Return the schemas of a body or an answer, with content types other than JSON."""
     content = part.get("content") or {}
     return ", ".join(
         kind(media.get("schema") or {}) + ("" if name == "application/json" else f" ({code(name)})")
@@ -144,7 +144,7 @@ def content_text(part: Json) -> str:
 
 
 def kind(schema: Json) -> str:
-    """A schema in a few words, with a link where it is a shape."""
+    """Describe a schema in a few words, with a link if it is a named one."""
     if reference := schema.get("$ref"):
         name = str(reference).removeprefix(REFERENCE)
         return f"[{name}](shapes.md#{name.lower()})"
@@ -173,7 +173,7 @@ def _plain_kind(schema: Json) -> str:
 
 
 def shapes_page(schemas: Mapping[str, Json]) -> str:
-    """Each shape with its fields, in order of the names."""
+    """Return the page of all named schemas with their fields, sorted by name."""
     shapes = (f"## {name}\n\n{shape_text(schema)}" for name, schema in sorted(schemas.items()))
     return "# Shapes\n\nThe JSON objects of bodies and answers.\n\n" + "\n".join(shapes)
 

@@ -1,4 +1,4 @@
-"""Checks of the built HTML: every link has a page and an anchor behind it, and no page asks another host."""
+"""Checks of the built HTML: every link leads to an existing page and anchor, and no page loads from another host."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from urllib.parse import unquote, urlsplit
 
 __all__ = ["faults"]
 
-# What a browser fetches by itself, unlike the target of a link.
+# The elements whose files a browser fetches without a click.
 FETCHED = {
     "script": "src",
     "img": "src",
@@ -24,7 +24,7 @@ NOT_FETCHED = {"canonical", "next", "prev", "index", "search", "author"}
 
 
 class Page(HTMLParser):
-    """A page's links, its anchors, and what a browser fetches for it."""
+    """The links of a page, its anchors, and the files that a browser fetches for it."""
 
     def __init__(self, text: str) -> None:
         super().__init__()
@@ -45,7 +45,7 @@ class Page(HTMLParser):
 
 
 def faults(site: Path) -> list[str]:
-    """Each link that leads nowhere, and each request to another host."""
+    """Return each broken link, and each request to another host."""
     pages = {path: Page(path.read_text()) for path in sorted(site.rglob("*.html"))}
     matches = [
         f"{_name(site, path)}: {fault}" for path, page in pages.items() for fault in _page_faults(path, page, pages)

@@ -9,17 +9,17 @@ __all__ = ["anchor", "code", "prose", "table"]
 
 
 def anchor(heading: str) -> str:
-    """The anchor of a heading, as on GitHub and in tests/test_docs.py."""
+    """Return the anchor of a heading, as GitHub and tests/test_docs.py do."""
     return re.sub(r"[^\w\- ]", "", heading.lower()).strip().replace(" ", "-")
 
 
 def code(text: str) -> str:
-    """``text`` as code in a line. A bar would end a cell of a table."""
+    """Return ``text`` as inline code; nothing for an empty text."""
     return f"`{text}`" if text else ""
 
 
 def prose(text: str) -> str:
-    """A docstring's or a help's text: double backticks become single ones, and angle brackets and stars stay text."""
+    """Convert a docstring's or help's text: double backticks become single ones, and special characters are escaped."""
     parts = re.split(r"(`+[^`]+`+)", text.strip())
     return "".join(
         f"`{part.strip('`')}`" if part.startswith("`") else re.sub(r"([<*_\[\]{}])", r"\\\1", part) for part in parts
@@ -27,7 +27,7 @@ def prose(text: str) -> str:
 
 
 def table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
-    """A table, or nothing where it would have no rows."""
+    """Return a table, or an empty text if there are no rows."""
     lines = [_row(row) for row in rows]
     return "\n".join([_row(head), _row(["---"] * len(head)), *lines]) + "\n" if lines else ""
 

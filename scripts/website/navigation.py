@@ -1,6 +1,6 @@
-"""Which page stands where: the groups of the sidebar, and the order in them.
+"""The groups of the sidebar, and the order of the pages in them.
 
-A page of a group's folder that is not named here stands at the group's end, so a new page needs no line of its own.
+A page of a group's folder that is not named here is at the group's end, so a new page needs no line here.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ APPENDIX = [
     "concepts/sheet-engine-reports",
 ]
 
-# Caption, the pages in order, and the folder whose other pages follow.
+# The caption, the pages in order, and the folder whose other pages follow.
 GROUPS: list[tuple[str, list[str], str]] = [
     ("Tutorial", TUTORIAL, ""),
     ("How-to guides", GUIDES, "guides/"),
@@ -70,12 +70,12 @@ GROUPS: list[tuple[str, list[str], str]] = [
     ("Project", PROJECT, "apps/"),
     ("Appendix", ["contents", *APPENDIX], ""),
 ]
-# Pages that the page of a group's folder lists.
+# The folders whose pages are listed by their own index page.
 BELOW_AN_INDEX = ("decisions/", "formats/", "reference/")
 
 
 def grouped(pages: Collection[str]) -> list[tuple[str, list[str]]]:
-    """Each caption with its pages, of all ``pages`` of the site. What no group holds ends the last one."""
+    """Return each caption with its pages. Pages that belong to no group are at the end of the last group."""
     named = {name for _, names, _ in GROUPS for name in names} | {"index"}
     groups = []
     for caption, names, folder in GROUPS:
@@ -87,6 +87,6 @@ def grouped(pages: Collection[str]) -> list[tuple[str, list[str]]]:
 
 
 def contents(pages: Iterable[str], caption: str = "", *, hidden: bool = False) -> str:
-    """A list of pages for Sphinx, from the source folder's root."""
+    """Return a list of pages for Sphinx, with paths from the source folder's root."""
     options = [":maxdepth: 1", *([f":caption: {caption}"] if caption else []), *([":hidden:"] if hidden else [])]
     return "\n".join(["```{toctree}", *options, "", *(f"/{page}" for page in pages), "```", ""])

@@ -1,4 +1,4 @@
-"""The repository's pages in the source folder of the site, with links that lead within it."""
+"""Writes the repository's pages into the source folder of the site, with links to the pages of the site."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ __all__ = ["ROOT", "repository_pages", "rewritten", "write_pages"]
 ROOT = Path(__file__).parents[2]
 LINK = re.compile(r"(\[[^\]]*\]\()([^)\s#]+)((?:#[^)\s]*)?\))")
 FENCE = re.compile(r"(^ *```.*?^ *```)", re.DOTALL | re.MULTILINE)
-# Where a page that is not below docs/ stands; of these folders each page.
+# The places of pages and folders that are not below docs/.
 PLACED = {"README.md": "index.md", "docs/index.md": "contents.md", "formats": "formats/index.md"}
 FOLDERS = {"docs/": "", "formats/": "formats/"}
 FORMATS = """# Formats
@@ -31,7 +31,7 @@ One page each: the context, the decision, and what follows from it. The newest a
 
 
 def repository_pages(root: Path = ROOT) -> dict[str, str]:
-    """Each page of the repository that the site shows, by its path there: its path in the source folder."""
+    """Return the pages of the repository that the site shows: path in the repository → path in the source folder."""
     paths = [
         *root.glob("*.md"),
         *root.glob("docs/**/*.md"),
@@ -42,7 +42,7 @@ def repository_pages(root: Path = ROOT) -> dict[str, str]:
 
 
 def target_of(path: str) -> str:
-    """The path in the source folder of a file of the repository."""
+    """Return the path in the source folder of a file of the repository."""
     if path in PLACED:
         return PLACED[path]
     if path.startswith("apps/") and path.endswith("/README.md"):
@@ -54,7 +54,7 @@ def target_of(path: str) -> str:
 
 
 def write_pages(source: Path, generated: Mapping[str, str]) -> None:
-    """Write the repository's pages and ``generated`` ones, by their path in ``source``, with the site's contents."""
+    """Write the repository's pages, the ``generated`` pages by their path in ``source``, and the lists of contents."""
     texts = dict(generated)
     linked: set[str] = set()
     for path, target in repository_pages().items():
@@ -74,14 +74,14 @@ def write_pages(source: Path, generated: Mapping[str, str]) -> None:
 
 
 def below(folder: str, texts: Mapping[str, str]) -> list[str]:
-    """The pages of a folder, in order."""
+    """Return the pages of a folder, sorted."""
     return sorted(
         path.rpartition(".")[0] for path in texts if path.startswith(folder) and not path.endswith("/index.md")
     )
 
 
 def rewritten(path: str, text: str) -> tuple[str, set[str]]:
-    """A page's text with the links of the site, and the files besides pages that it links to."""
+    """Return a page's text with the links of the site, and the linked files that are not pages."""
     pages = repository_pages() | PLACED
     files: set[str] = set()
 

@@ -16,7 +16,7 @@ from scripts.website.navigation import contents
 __all__ = ["python_pages"]
 
 FOLDER = "reference/python"
-# A name that several of them export is described by the first.
+# A name that several modules export is described on the page of the first.
 MODULES = [
     "stratalog.errors",
     "stratalog.clock",
@@ -33,9 +33,9 @@ MODULES = [
 ]
 # A class with more public methods than this has a page of its own.
 METHODS_ON_A_MODULE_PAGE_MAX = 8
-# `stratalog.open` and `stratalog.maintain` are what its readers look for.
+# The module whose page begins with its functions: readers look for `stratalog.open` and `stratalog.maintain`.
 FUNCTIONS_FIRST = "stratalog"
-# Aliases of Litestar that name types as text. They are shown by their own names.
+# Aliases of Litestar whose definitions name types as text. The pages show the alias instead of its definition.
 ALIASES = {"stratalog.server.application": "ControllerRouterHandler"}
 INDEX = """# Python API
 
@@ -49,7 +49,7 @@ docstrings.
 
 
 def python_pages() -> dict[str, str]:
-    """The pages by their path in the source folder."""
+    """Return the pages by their path in the source folder."""
     modules = {name: module for public in MODULES for name, module in with_submodules(public)}
     homes = homes_of(modules)
     for name in {value.__module__ for value in described(modules)}:
@@ -70,12 +70,12 @@ def _file(name: str) -> str:
 
 
 def _title(module: object) -> str:
-    """The summary of a docstring, in one line."""
+    """Return the summary of a docstring, in one line."""
     return " ".join((inspect.getdoc(module) or "").split("\n\n")[0].split())
 
 
 def with_submodules(name: str) -> Iterator[tuple[str, ModuleType]]:
-    """A public module. Of a package that exports nothing itself, its modules are public too."""
+    """Yield a public module. If it is a package that exports nothing itself, yield its modules too."""
     module = import_module(name)
     yield name, module
     if not names_of(module) and hasattr(module, "__path__"):
@@ -84,7 +84,7 @@ def with_submodules(name: str) -> Iterator[tuple[str, ModuleType]]:
 
 
 def import_types(module: ModuleType) -> None:
-    """Import what a module imports for its annotations alone, so that its signatures can be read."""
+    """Run a module's imports for type checking, so that the types in its signatures can be resolved."""
     for node in ast.parse(inspect.getsource(module)).body:
         if isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING":
             exec("\n".join(map(ast.unparse, node.body)), vars(module))
@@ -97,13 +97,13 @@ def names_of(module: ModuleType) -> list[str]:
 
 
 def described(modules: Mapping[str, ModuleType]) -> Iterator[type]:
-    """Every public class."""
+    """Yield every public class."""
     values = (getattr(module, name) for module in modules.values() for name in names_of(module))
     return (value for value in values if inspect.isclass(value))
 
 
 def homes_of(modules: Mapping[str, ModuleType]) -> dict[int, str]:
-    """The full name under which each class and function is described, by its identity."""
+    """Return the full name under which each class and function is described, by its `id()`."""
     homes: dict[int, str] = {}
     for module_name, module in modules.items():
         for name in names_of(module):
@@ -114,7 +114,7 @@ def homes_of(modules: Mapping[str, ModuleType]) -> dict[int, str]:
 
 
 def module_pages(name: str, module: ModuleType, homes: Mapping[int, str], below: list[str]) -> dict[str, str]:
-    """A module's page, with pages of its large classes."""
+    """Return a module's page, and the pages of its large classes."""
     home = {each: homes.get(id(getattr(module, each)), f"{name}.{each}") for each in names_of(module)}
     own = [each for each, full in home.items() if full == f"{name}.{each}"]
     elsewhere = [full for each, full in home.items() if each not in own]
@@ -137,7 +137,7 @@ def module_pages(name: str, module: ModuleType, homes: Mapping[int, str], below:
 
 
 def _ordered(module: ModuleType, names: list[str]) -> list[str]:
-    """Classes, then functions, then values, each in the order of ``__all__``. One module begins with its functions."""
+    """Sort names: classes, functions, values, each in the order of ``__all__``; in FUNCTIONS_FIRST functions first."""
     functions_first = module.__name__ == FUNCTIONS_FIRST
     return sorted(names, key=lambda name: _rank(getattr(module, name), functions_first))
 
@@ -158,7 +158,7 @@ def heading(title: str) -> str:
 
 
 def directive(module: str, name: str, value: object) -> str:
-    """What asks Sphinx for the description of a name."""
+    """Return the directive with which Sphinx describes a name."""
     if inspect.isclass(value):
         kind = "autoexception" if issubclass(value, BaseException) else "autoclass"
         inherits = any(base.__module__.startswith("stratalog") for base in value.__bases__)
@@ -170,7 +170,7 @@ def directive(module: str, name: str, value: object) -> str:
 
 
 def limits_page() -> str:
-    """Each limit with its number, under the comment that stands above it."""
+    """Return a page of all limits and their numbers, each group under the comment above it."""
     limits = import_module("stratalog.limits")
     source = Path(str(limits.__file__)).read_text()
     lines = source.splitlines()
@@ -189,7 +189,7 @@ def limits_page() -> str:
 
 
 def comment_above(lines: list[str], line: int) -> str:
-    """The comment that ends above a line, counted from 1."""
+    """Return the comment directly above a line. Lines are counted from 1."""
     matches: list[str] = []
     for text in reversed(lines[: line - 1]):
         if not text.startswith("#"):

@@ -1,6 +1,6 @@
-"""The list of pages beside each page: the groups, and below the page that is shown those that it lists.
+"""The list of pages in the sidebar: all groups, and below the current page the pages that it lists.
 
-Sphinx's own function copies the headings of every page for every page, which takes longer than all the rest.
+Sphinx's own function copies the headings of every page for every page, which takes longer than the rest of the build.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ BEFORE_THE_THEME = 400
 
 
 def connect(app: Any) -> None:
-    """Give each page its list before the theme asks for it."""
+    """Set the list of each page before the theme reads it."""
     app.connect("html-page-context", _give, priority=BEFORE_THE_THEME)
 
 
@@ -47,7 +47,7 @@ def _list(app: Any, pages: list[str], shown: str, open_pages: set[str], level: i
 
 
 def _with_parents(includes: dict[str, list[str]], page: str) -> Iterator[str]:
-    """A page, and those that list it, up to the first page."""
+    """Yield a page, the page that lists it, and so on up to the first page."""
     parents = {below: above for above, pages in includes.items() for below in pages}
     while page in parents:
         yield page

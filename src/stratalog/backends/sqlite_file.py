@@ -21,6 +21,7 @@ from stratalog.backends.sqlite_tables import (
     BlobRow,
     Row,
     create_tables,
+    grow_log,
     insert_all,
     insert_items,
     prepare,
@@ -48,7 +49,6 @@ READERS_IDLE_MAX = 16
 # A connection that has made this many commits will probably fill SQLite's write-ahead log up to its first checkpoint.
 COMMITS_BEFORE_GROWTH = 16
 LOG_BYTES = 4 * 1024 * 1024
-SPILLING_PAGES = 10
 
 Result = TypeVar("Result")
 Job = Callable[[apsw.Connection], Result]
@@ -221,7 +221,7 @@ class _GroupWriter:
                 outcomes = self._transact(group)
                 self._commits += 1
                 if self._commits == COMMITS_BEFORE_GROWTH:
-                    _grow_log(self._connection, self._log_bytes)
+                    grow_log(self._connection, self._log_bytes)
             finally:
                 if entered:
                     self._turnstile.leave()
@@ -368,23 +368,6 @@ def _prepare(connection: apsw.Connection, synchronous: str, file_bytes_max: int 
     prepare(connection)
     connection.pragma("journal_mode", "wal")
     connection.pragma("wal_checkpoint")
-
-
-def _grow_log(connection: apsw.Connection, log_bytes: int) -> None:
-    """Grow SQLite's write-ahead log ahead of time: a commit that extends a file waits for the disk twice as long.
-
-    A transaction larger than the page cache spills into the log, and a rollback does not shorten the log. Without room
-    on the disk the log grows with the commits as usual.
-    """
-    pages = connection.pragma("cache_size")
-    with suppress(apsw.Error):
-        connection.pragma("cache_size", SPILLING_PAGES)
-        connection.execute("BEGIN IMMEDIATE")
-        connection.execute("INSERT INTO items VALUES ('', '', zeroblob(?))", (log_bytes,))
-    with suppress(apsw.Error):
-        if connection.in_transaction:
-            connection.execute("ROLLBACK")
-    connection.pragma("cache_size", pages)
 
 
 def _leave_to_parent(reference: weakref.ref[SqliteFile]) -> None:
