@@ -29,6 +29,11 @@ def story(name: str) -> str:
     return f"{TESTS}/test_e2e.py::test_in_the_browser[{name}]"
 
 
+def loaded(case: str) -> str:
+    """Return the test of an undo of loaded messages."""
+    return f"{TESTS}/test_loaded.py::test_a_page_shows_the_same_however_many_messages_it_has_loaded[{case}]"
+
+
 REMOVALS: tuple[Removal, ...] = (
     Removal(
         "B111",
@@ -434,5 +439,28 @@ REMOVALS: tuple[Removal, ...] = (
         "B307",
         (Edit(f"{WEB}/engine.js", "  blockWhileAnUndoWaits(model.session);\n", ""),),
         (f"{TESTS}/test_convergence.py::test_a_run_that_once_lost_a_text_lists_it[anothersUndo]",),
+    ),
+    Removal(
+        "B344",
+        (Edit(f"{WEB}/rebase.js", '  views.replace("row_size", RowSizes);\n', ""),),
+        (
+            *map(loaded, ("deletedSheet", "twoDeletedSheets", "rowsAddedBeforeADeletion", "viewedDeletion")),
+            f"{TESTS}/test_loaded.py::test_a_warm_model_follows_the_undo_of_a_deletion_that_it_has_loaded",
+        ),
+    ),
+    Removal(
+        "B344",
+        (Edit(f"{WEB}/rebase.js", "if (!this.tallestCellInRow[id]) this", "if (!id) this"),),
+        (loaded("rowsAddedBeforeADeletion"), loaded("rowsRemovedBeforeADeletion")),
+    ),
+    Removal(
+        "B344",
+        (Edit(f"{WEB}/rebase.js", "isHistory && this.isStale", "isHistory && !command"),),
+        tuple(map(loaded, ("rowsAddedAboveALargeText", "largeText", "deletedSubtotal", "viewedLargeText"))),
+    ),
+    Removal(
+        "B344",
+        (Edit(f"{WEB}/rebase.js", "  getCellsWithTrackedFormula(formula) {", "  getCellsWithFormula(formula) {"),),
+        (loaded("sheetDuplicatedBeforeADeletion"),),
     ),
 )

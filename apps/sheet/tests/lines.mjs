@@ -8,13 +8,13 @@ const [folder, page, first, count] = process.argv.slice(2);
 console.debug = console.warn = console.info = () => {};
 globalThis.owl = { Component: class {}, markRaw: (it) => it, toRaw: (it) => it, whenReady() {}, xml: String.raw };
 vm.runInThisContext(readFileSync(`${folder}/o-spreadsheet/dist/o_spreadsheet.iife.js`, "utf8"));
-export const { effectOfHistory, makeModel, prepared } = await import(`${page}/engine.js`);
+export const { effectOfHistory, makeModel, prepared, rewind } = await import(`${page}/engine.js`);
 export const { movedBy } = await import(`${page}/positions.js`);
 const LINES = 12;
 export const sheetId = "sheet1";
 
-/** Make a model. `sent` has the messages that it sends, and `receive` gives it a committed message. */
-export function made(data, name) {
+/** Make a model. `sent` has the messages that it sends, and `receive` gives it a committed message after `loaded`. */
+export function made(data, name, loaded = []) {
   const sent = [];
   let give;
   const transport = {
@@ -22,7 +22,7 @@ export function made(data, name) {
     sendMessage: async (message) => message.type.startsWith("RE") && sent.push(message),
     leave() {},
   };
-  const model = makeModel(structuredClone(data), [], { client: { id: name, name }, transport });
+  const model = makeModel(structuredClone(data), structuredClone(loaded), { client: { id: name, name }, transport });
   return { model, sent, receive: (message) => give(prepared(model, structuredClone(message))) };
 }
 

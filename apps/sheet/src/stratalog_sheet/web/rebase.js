@@ -1,7 +1,7 @@
 // Rebase: makes the engine rebase its history in order, past one command after the other. The engine itself moves the
 // whole history by a command in its original form. A text typed after a row was added or removed then gets into a wrong
-// cell: docs/concepts/sheet-engine-reports.md. The server's engines load this file as a script too, so it has no
-// exports.
+// cell: docs/concepts/sheet-engine-reports.md. Also makes an undo or redo of a loaded message complete. The server's
+// engines load this file as a script too, so it has no exports.
 {
   /** Marks an ordered undo. All clients of a log execute an undo without this mark in the engine's own way. */
   const IN_ORDER = "ordered";
@@ -185,4 +185,49 @@
   const startOf = ({ base, position }) => (position === "after" ? base + 1 : base);
   const countBelow = (elements, line) => new Set(elements.filter((element) => element < line)).size;
   const addition = (command, base) => ({ ...command, base, position: "before" });
+
+  // The engine makes its views only after it has replayed the loaded messages, so it has no changes of a view to revert
+  // there. If an undo brings back a sheet that a loaded message had deleted, the sheet has no heights of rows, and the
+  // engine fails: docs/concepts/sheet-engine-reports.md. So make the contents of these views again.
+  const views = registries.coreViewsPluginRegistry;
+
+  /** Return a view that starts again at each undo or redo after the engine has reverted a loaded message. */
+  const restarting = (View) =>
+    class extends View {
+      constructor(config) {
+        super(config);
+        const { processedRevisions, revisions } = config.session;
+        const loaded = new Set(processedRevisions);
+        const { revertOperation } = revisions;
+        revisions.revertOperation = (revision) => {
+          this.isStale ||= loaded.has(revision.id);
+          revertOperation(revision);
+        };
+      }
+
+      handle(command) {
+        const isHistory = command.type === "UNDO" || command.type === "REDO";
+        super.handle(isHistory && this.isStale ? { type: "START" } : command);
+      }
+    };
+
+  class RowSizes extends restarting(views.get("row_size")) {
+    /** Add the missing heights before a command, because the engine replays later messages before the undo ends. */
+    beforeHandle(command) {
+      const ids = command.type === "START" ? [] : this.getters.getSheetIds();
+      for (const id of ids) if (!this.tallestCellInRow[id]) this.initializeSheet(id);
+      super.beforeHandle(command);
+    }
+  }
+
+  class FormulaTracker extends restarting(views.get("formula_tracker")) {
+    /** Leave out the cells of deleted sheets, because the engine fails on their evaluation. */
+    getCellsWithTrackedFormula(formula) {
+      const { getCellPosition, tryGetSheet } = this.getters;
+      return super.getCellsWithTrackedFormula(formula).filter((id) => tryGetSheet(getCellPosition(id).sheetId));
+    }
+  }
+
+  views.replace("row_size", RowSizes);
+  views.replace("formula_tracker", FormulaTracker);
 }
