@@ -242,7 +242,7 @@ REMOVALS: tuple[Removal, ...] = (
     ),
     Removal(
         "B314",
-        (Edit(f"{SOURCES}feed.py", "LINK.findall(header)", "(link.split(';', 1) for link in header.split(','))"),),
+        (Edit(f"{SOURCES}feed.py", "LINK = re.compile(r'<([^<>]*)>", "LINK = re.compile(r'<([^<>,;]*)>"),),
         (NEXT_PAGE,),
     ),
     Removal(
@@ -258,7 +258,10 @@ REMOVALS: tuple[Removal, ...] = (
     ),
     Removal(
         "B315",
-        (Edit(f"{SOURCES}oai.py", '(NOTHING, EXPIRED) if "token" in harvest else (NOTHING,)', "(NOTHING, EXPIRED)"),),
+        (
+            Edit(f"{SOURCES}oai.py", '(NOTHING, EXPIRED) if "token" in harvest else (NOTHING,)', "(NOTHING, EXPIRED)"),
+            Edit(f"{SOURCES}oai.py", "any(error.get", '"token" in harvest and any(error.get'),
+        ),
         (NO_HARVEST,),
     ),
     Removal(
