@@ -38,6 +38,7 @@ LINK = re.compile(r'<([^<>]*)>((?:"(?:[^"\\]|\\.)*"|[^",])*)')
 """A link of a Link header: its target and its parameters. A comma in either does not end the link."""
 
 PARAMETER = re.compile(r';\s*([^\s=;"]+)\s*(?:=\s*("(?:[^"\\]|\\.)*"|[^;"]*))?')
+"""A parameter of a link: its name, and its value in quotes or not."""
 
 
 class FeedPage(msgspec.Struct, frozen=True):

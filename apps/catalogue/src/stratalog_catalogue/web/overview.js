@@ -3,6 +3,8 @@
 import { make, moment, size } from "./parts.js";
 
 const HEAD = ["Source", "Format", "Kind", "Records", "Versions", "Size", "As of"];
+const LEAD = "The catalogue stores every version of each record unchanged, and makes a work from the newest one.";
+const UNSCANNED = "No source has been scanned yet.";
 
 /** Show the counts in `element`; a click on a row's source calls `choose(source)`. */
 export function showOverview(element, stats, organisation, choose) {
@@ -16,8 +18,8 @@ export function showOverview(element, stats, organisation, choose) {
   if (stats.more_dead_letters) dead.push("and more that are not counted");
   element.replaceChildren(
     make("h2", {}, "What is here"),
-    make("p", { class: "lead" }, "The catalogue stores every version of each record unchanged, and makes a work from the newest one."),
-    rows.length ? make("div", { class: "wide" }, table) : make("p", { class: "minor" }, "No source has been scanned yet."),
+    make("p", { class: "lead" }, LEAD),
+    rows.length ? make("div", { class: "wide" }, table) : make("p", { class: "minor" }, UNSCANNED),
     waiting.length ? make("p", { class: "minor" }, `Not scanned yet: ${waiting.join(", ")}.`) : "",
     ...(dead.length ? [make("h3", {}, "Dead letters"), ...deadLetterLines(dead, organisation)] : []),
   );
