@@ -8,6 +8,9 @@ SOURCES = "apps/catalogue/src/stratalog_catalogue/"
 TESTS = "apps/catalogue/tests/"
 FOLDER = f"{SOURCES}folder.py"
 RACY = f"{TESTS}test_racy_files.py"
+LIMITS = f"{TESTS}test_limits_reached.py"
+NEXT_PAGE = f"{TESTS}test_feeds.py::test_the_next_page_of_a_link_header_is_found_however_it_is_written"
+NO_HARVEST = f"{TESTS}test_feeds.py::test_an_answer_without_a_list_is_no_empty_harvest"
 HOSTILE = f"{TESTS}test_hostile.py::test_a_hostile_file_is_taken_exactly_or_named_and_what_is_beside_it_is_taken"
 
 __all__ = ["REMOVALS"]
@@ -220,5 +223,84 @@ REMOVALS: tuple[Removal, ...] = (
         "B312",
         (Edit(FOLDER, "if file.id in before else last_ms)", "if file.id in before else -1)"),),
         (f"{RACY}::test_a_mirror_deletes_the_newest_file_and_takes_it_again_when_it_comes_back",),
+    ),
+    Removal(
+        "B313",
+        (
+            Edit(
+                f"{SOURCES}summary.py",
+                "    return counted, next(rest, None) is not None\n",
+                '    return counted | {"more": 1}, next(rest, None) is not None\n',
+            ),
+        ),
+        (f"{LIMITS}::test_a_source_named_more_is_counted_like_any_other",),
+    ),
+    Removal(
+        "B313",
+        (Edit(f"{SOURCES}metrics.py", "{} if stats.more_dead_letters else {summary", "{summary"),),
+        (f"{LIMITS}::test_a_source_named_more_is_counted_like_any_other",),
+    ),
+    Removal(
+        "B314",
+        (Edit(f"{SOURCES}feed.py", "LINK = re.compile(r'<([^<>]*)>", "LINK = re.compile(r'<([^<>,;]*)>"),),
+        (NEXT_PAGE,),
+    ),
+    Removal(
+        "B314",
+        (
+            Edit(
+                f"{SOURCES}feed.py",
+                """if "next" in relations.strip('"').lower().split():""",
+                """if relations.strip('"') == "next":""",
+            ),
+        ),
+        (NEXT_PAGE,),
+    ),
+    Removal(
+        "B315",
+        (
+            Edit(f"{SOURCES}oai.py", '(NOTHING, EXPIRED) if "token" in harvest else (NOTHING,)', "(NOTHING, EXPIRED)"),
+            Edit(f"{SOURCES}oai.py", "any(error.get", '"token" in harvest and any(error.get'),
+        ),
+        (NO_HARVEST,),
+    ),
+    Removal(
+        "B315",
+        (
+            Edit(f"{SOURCES}oai.py", "if code not in permitted:", "if code not in ('', *permitted):"),
+            Edit(f"{SOURCES}oai.py", "    if not errors and all(", "    if False and all("),
+        ),
+        (NO_HARVEST,),
+    ),
+    Removal(
+        "B315",
+        (Edit(f"{SOURCES}oai.py", "    for error in errors:\n", "    for error in errors[:1]:\n"),),
+        (NO_HARVEST,),
+    ),
+    Removal(
+        "B316",
+        (
+            Edit(
+                f"{SOURCES}csv_rows.py",
+                "while (names := next(reader, None)) == []:",
+                "while (names := next(reader, None)) == 0:",
+            ),
+        ),
+        (f"{HOSTILE}[csv_blank_lines_first]",),
+    ),
+    Removal(
+        "B316",
+        (Edit(f"{SOURCES}csv_rows.py", '    if not "".join(names).strip():', "    if False:"),),
+        (f"{HOSTILE}[csv_no_names]",),
+    ),
+    Removal(
+        "B317",
+        (Edit(f"{SOURCES}queries.py", 'str(metadata.get("k", "")))', '"")'),),
+        (f"{TESTS}test_works.py::test_both_searches_give_a_work_with_the_same_title_and_kind",),
+    ),
+    Removal(
+        "B318",
+        (Edit(f"{SOURCES}workers.py", "if len(under_way) >= self._ahead:", "if len(under_way) > self._ahead:"),),
+        (f"{TESTS}test_works.py::test_no_more_batches_are_in_flight_than_the_limit",),
     ),
 )

@@ -60,28 +60,28 @@ class Repository:
         if self.broken and (status := self.broken.pop(0)) != 200:
             return status, {}, b""
         if query["verb"] == "Identify":
-            return self._document(f"<Identify><granularity>{self.granularity}</granularity></Identify>")
+            return self.document(f"<Identify><granularity>{self.granularity}</granularity></Identify>")
         fine = len(self.granularity)
         moments = [query[name] for name in ("from", "until") if name in query]
         if any(len(moment) > fine for moment in moments) or len({len(moment) for moment in moments}) > 1:
-            return self._document('<error code="badArgument">moments of another granularity</error>')
+            return self.document('<error code="badArgument">moments of another granularity</error>')
         token = query.get("resumptionToken", "")
         since, _, start = token.partition("|") if token else (query.get("from", ""), "", "0")
         until = query.get("until", "9")
         if token in self.expired:
             self.expired.discard(token)
-            return self._document('<error code="badResumptionToken">too old</error>')
+            return self.document('<error code="badResumptionToken">too old</error>')
         found = [
             item
             for item in sorted(self.records.items())
             if since <= item[1][0][:fine] and item[1][0][: len(until)] <= until
         ]
         if not found:
-            return self._document('<error code="noRecordsMatch"/>')
+            return self.document('<error code="noRecordsMatch"/>')
         shown = found[int(start) : int(start) + PAGE]
         more = int(start) + PAGE < len(found)
         tail = f"<resumptionToken>{since}|{int(start) + PAGE}</resumptionToken>" if more else "<resumptionToken/>"
-        return self._document(f"<ListRecords>{''.join(self._record(*item) for item in shown)}{tail}</ListRecords>")
+        return self.document(f"<ListRecords>{''.join(self._record(*item) for item in shown)}{tail}</ListRecords>")
 
     def _record(self, identifier: str, state: tuple[str, str | None]) -> str:
         stamp, title = state
@@ -91,7 +91,7 @@ class Repository:
         body = "" if title is None else f"<metadata><x {dc}><dc:title>{title}</dc:title></x></metadata>"
         return f"<record>{head}{body}</record>"
 
-    def _document(self, content: str) -> tuple[int, dict[str, str], bytes]:
+    def document(self, content: str) -> tuple[int, dict[str, str], bytes]:
         namespace = 'xmlns="http://www.openarchives.org/OAI/2.0/"'
         text = f"<OAI-PMH {namespace}><responseDate>{self.now}</responseDate>{content}</OAI-PMH>"
         return 200, {"Content-Type": "text/xml"}, text.encode()

@@ -150,6 +150,11 @@ def csv() -> Iterator[Hostile]:
         ("empty row", b"", 0),
     ):
         yield Hostile(f"csv {name}", "csv", b"id,t\na,1\n" + row + b"\nb,2\n", both, letters)
+    yield Hostile(
+        "csv blank lines first", "csv", codecs.BOM_UTF8 + b"\r\n\r\nid,t\r\na,1\r\n\r\nb,2\r\nc,3,4\r\n", both, 1
+    )
+    yield Hostile("csv no names", "csv", b"  \nid,t\na,1\nb,2\n", {}, 1)
+    yield Hostile("csv blank lines alone", "csv", b"\n\r\n\n")
     large = b"x" * 200_000
     yield Hostile(
         "csv large field", "csv", b"id,t\nn," + large + b"\na,1\n", {"a": a, "n": b'{"id":"n","t":"%s"}' % large}

@@ -105,6 +105,14 @@ def test_a_failure_is_told_by_the_exit_code_until_it_is_redriven(shell: Shell) -
     assert shell.code == 0
 
 
+def test_stats_say_that_there_are_more_dead_letters(shell: Shell, monkeypatch: pytest.MonkeyPatch) -> None:
+    (shell.folder / "in" / "bad").write_text("Package: x\n\nPackage: y\n")
+    shell("poll", "acme")
+    monkeypatch.setattr("stratalog_catalogue.summary.CATALOGUE_LETTERS_COUNTED_MAX", 1)
+    (stats,) = shell("stats", "acme")
+    assert (stats["dead_letters"], stats["more_dead_letters"]) == ({"debian": 1}, True)
+
+
 def test_what_cannot_be_is_refused(shell: Shell) -> None:
     shell("add", "acme/Bad Name", ".", "--format", "json")
     assert shell.code == 2

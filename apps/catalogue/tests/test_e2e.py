@@ -23,6 +23,7 @@ STORIES = [
     "whatWasDeletedKeepsItsPast",
     "theCatalogueIsReadWithoutAMouse",
     "whatIsHereIsCounted",
+    "deadLettersBeyondTheLimitAreMentioned",
     "anAddressLeadsToWhatIsShown",
     "aNameLeadsToWhatIsCalledThat",
     "whatARecordSaysIsNoMarkup",

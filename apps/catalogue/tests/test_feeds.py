@@ -108,6 +108,32 @@ def test_a_feed_that_breaks_off_between_pages_is_read_anew_and_nothing_twice(cat
     assert (taken.read, taken.new) == (8, 2)
 
 
+@pytest.mark.parametrize(
+    ("target", "parameters"),
+    [
+        ("/feed?ids=1,2;&from=3", 'rel="next"'),
+        ("/feed?from=3", 'rel="next last"'),
+        ("/feed?from=3", 'title="a, b; rel=prev"; REL = Next'),
+        ("/feed?from=3", "rel=next; rel=prev"),
+    ],
+    ids=["a comma and a semicolon in the URL", "two relations", "a comma in a title, capitals", "a second rel"],
+)
+def test_the_next_page_of_a_link_header_is_found_however_it_is_written(
+    catalogue: Catalogue, feed: Feed, target: str, parameters: str
+) -> None:
+    del feed.books[6:]
+    header = f'</feed?a=b,c;d>; rel="prev", <{target}>; {parameters}, </feed?from=9>; rel="last"; title="rel=next"'
+    real = feed.answer
+
+    def answer(path: str, headers: dict[str, str]) -> tuple[int, dict[str, str], bytes]:
+        status, given, body = real(path, headers)
+        return status, given if "from" in path else {**given, "Link": header}, body
+
+    feed.answer = answer  # type: ignore[method-assign]
+    catalogue.add("books", **{**settings_of(feed), "complete": True, "next": ""})
+    assert (catalogue.poll().taken.new, [path for path, _ in feed.asked[1:2]]) == (6, [target])
+
+
 def test_a_feed_of_whole_states_deletes_what_none_of_its_pages_has_any_more(catalogue: Catalogue, feed: Feed) -> None:
     catalogue.add("books", **{**settings_of(feed), "complete": True})
     assert catalogue.poll().taken.new == 8
@@ -230,6 +256,34 @@ def test_an_expired_token_begins_the_harvest_anew(catalogue: Catalogue, reposito
         ["resumptionToken", "verb"],
         ["metadataPrefix", "verb"],
     ]
+
+
+@pytest.mark.parametrize("complete", [False, True])
+@pytest.mark.parametrize(
+    "content",
+    [
+        '<error code="badResumptionToken">out of order</error>',
+        "<error>out of order</error>",
+        '<error code="noRecordsMatch"/><error code="badArgument">out of order</error>',
+        "",
+    ],
+    ids=["token", "no code", "second error", "no list"],
+)
+def test_an_answer_without_a_list_is_no_empty_harvest(
+    catalogue: Catalogue, repository: Repository, content: str, complete: bool
+) -> None:
+    add_archive(catalogue, repository, complete=complete)
+    real = repository.answer
+
+    def broken(path: str, headers: dict[str, str]) -> tuple[int, dict[str, str], bytes]:
+        return real(path, headers) if "verb=Identify" in path else repository.document(content)
+
+    repository.answer = broken  # type: ignore[method-assign]
+    assert ("out of order" if content else "no list") in catalogue.poll().reason
+    repository.answer = real  # type: ignore[method-assign]
+    # The checkpoint has not moved, so records from before the failed harvest are read.
+    assert catalogue.poll().taken.new == 7
+    assert "from" not in repository.asked[-3]
 
 
 def test_a_repository_that_counts_in_days_is_asked_in_days(catalogue: Catalogue, repository: Repository) -> None:

@@ -70,6 +70,7 @@ def test_stats_and_the_metric_that_an_alarm_watches(client: TestClient[Any]) -> 
     samples = client.get(f"{BASE}/metrics").text
     assert 'stratalog_catalogue_works{source="debian"} 2' in samples
     assert 'stratalog_catalogue_dead_letters{source="debian"} 0' in samples
+    assert "stratalog_catalogue_more_dead_letters 0" in samples
 
 
 def test_the_page_is_served_with_its_parts(client: TestClient[Any]) -> None:

@@ -11,6 +11,7 @@ from apps.catalogue.tests.helpers import Catalogue
 from stratalog import Conflict
 from stratalog_catalogue import ingest, polls, summary
 from stratalog_catalogue.limits import CATALOGUE_METADATA_BYTES_MAX, CATALOGUE_RECORD_TRIES_MAX
+from stratalog_catalogue.metrics import exposition
 from stratalog_catalogue.record_splitter import SplitRecord
 
 LINES = {"format": "jsonl", "transformer": "plain", "id": "id", "complete": False}
@@ -43,5 +44,22 @@ def test_a_record_that_others_change_each_time_ends_the_poll_after_so_many_tries
 
 def test_a_summary_counts_so_many_letters_and_says_that_there_are_more(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(summary, "CATALOGUE_LETTERS_COUNTED_MAX", 2)
-    assert summary._letters(["polls/a", "polls/b"]) == {"a": 1, "b": 1}
-    assert summary._letters(["polls/a", "polls/b", "polls/c"]) == {"a": 1, "b": 1, "more": 1}
+    assert summary._letters(["polls/a", "polls/b"]) == ({"a": 1, "b": 1}, False)
+    assert summary._letters(["polls/a", "polls/b", "polls/c"]) == ({"a": 1, "b": 1}, True)
+
+
+def test_a_source_named_more_is_counted_like_any_other(catalogue: Catalogue, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(summary, "CATALOGUE_LETTERS_COUNTED_MAX", 2)
+    for name in ("a", "more", "z"):
+        catalogue.add(name, **LINES)
+        catalogue.scan()
+    for id in ("more/1", "more/2", "z/1"):
+        ingest.fail(catalogue.records, f"source/{id}", "no id", ingest.IngestFailure(id=id), None)
+    stats = summary.read_stats(catalogue.records)
+    assert (stats.dead_letters, stats.more_dead_letters) == ({"more": 2}, True)
+    letters = [line for line in exposition(stats).splitlines() if "dead_letters" in line and line[0] != "#"]
+    # The letters of the source z are not counted, so no sample says that it has none.
+    assert letters == [
+        'stratalog_catalogue_dead_letters{source="more"} 2',
+        "stratalog_catalogue_more_dead_letters 1",
+    ]

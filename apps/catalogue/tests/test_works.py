@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from concurrent.futures import Executor, Future
 from pathlib import Path
 from typing import Any
 
@@ -11,9 +12,10 @@ import pytest
 
 import stratalog
 from apps.catalogue.tests.helpers import Catalogue
-from stratalog_catalogue import queries, transformers
+from stratalog_catalogue import queries, transformers, workers
 from stratalog_catalogue.model import Agent, Relation, Work, decode_work
 from stratalog_catalogue.queries import differences, read_work, search, show_versions
+from stratalog_catalogue.reconciliation import ReconciliationCounts
 from stratalog_catalogue.redrive import redrive
 from stratalog_catalogue.summary import Row, read_stats
 from stratalog_catalogue.transformers import Given, Transformer
@@ -174,6 +176,34 @@ def test_search_finds_by_words_of_titles_and_by_how_ids_begin(catalogue: Catalog
     assert [hit.id for hit in search(catalogue.records, begins="p01", limit=3)] == [f"p01{n}/amd64" for n in range(3)]
     assert search(catalogue.records, "program", source="debian", begins="p002")[0].title == "p002: the p002 program"
     assert search(catalogue.records, "nothing") == []
+
+
+def test_both_searches_give_a_work_with_the_same_title_and_kind(catalogue: Catalogue) -> None:
+    filled(catalogue, 2).scan()
+    hit = queries.Hit("debian", "p001/amd64", "p001: the p001 program", "package")
+    assert search(catalogue.records, "p001") == search(catalogue.records, begins="p001") == [hit]
+    catalogue.records.delete("works/debian/p001/amd64")
+    assert search(catalogue.records, "p001") == search(catalogue.records, begins="p001") == []
+
+
+def test_no_more_batches_are_in_flight_than_the_limit(catalogue: Catalogue, monkeypatch: pytest.MonkeyPatch) -> None:
+    in_flight = [0]
+
+    class Batch(Future[ReconciliationCounts]):
+        def result(self, timeout: float | None = None) -> ReconciliationCounts:
+            in_flight.append(in_flight[-1] - 1)
+            return ReconciliationCounts(titles=[])
+
+    class Pool(Executor):
+        def submit(self, *arguments: Any, **named: Any) -> Any:
+            in_flight.append(in_flight[-1] + 1)
+            return Batch()
+
+    monkeypatch.setattr(workers, "PIECE_RECORDS", 2)
+    monkeypatch.setattr(workers, "_pool", lambda url, organisation, processes: Pool())
+    filled(catalogue, 20)
+    reconcile(catalogue.store, "acme", url="elsewhere", processes=2)
+    assert (max(in_flight), in_flight[-1]) == (2 * workers.PIECES_AHEAD, 0)
 
 
 def test_versions_and_the_lines_between_two_of_them(catalogue: Catalogue) -> None:

@@ -235,6 +235,8 @@ def stats(session: Session, organisation: str) -> None:
     session.answer_list(rows, "no scan yet; run stratalog catalogue poll", head=head, right=[3, 4, 5])
     for source, count in catalogue_stats.dead_letters.items():
         note(f"{count} dead letters of {source}")
+    if catalogue_stats.more_dead_letters:
+        note("there are more dead letters, which are not counted")
 
 
 @command("search", example="stratalog catalogue search acme sparse matrix")

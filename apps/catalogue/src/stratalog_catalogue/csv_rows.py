@@ -45,20 +45,26 @@ class _Lines:
 
 
 def cut_rows(lines: Iterable[bytes]) -> Iterator[CsvRow]:
-    """Yield the rows after the header. Raises Invalid for a header that is not CSV or UTF-8, or has a name twice."""
+    """Yield the rows after the header, which is the first line that is not blank.
+
+    Raises Invalid for a header that is not CSV or UTF-8, has no name, or has a name twice.
+    """
     # The csv module has one limit of a field's size for the process. Its default is lower than the limit of a record.
     if csv.field_size_limit() < CATALOGUE_RECORD_BYTES_MAX:
         csv.field_size_limit(CATALOGUE_RECORD_BYTES_MAX)
     read = _Lines(lines)
     reader = csv.reader(read, strict=True)
     try:
-        names = next(reader, None)
+        while (names := next(reader, None)) == []:
+            read.take()
     except csv.Error as exc:
         raise Invalid("the header of CSV cannot be read", reason=str(exc)) from exc
     if names is None:
         return
     header = read.take()
     decode_text(header, "")
+    if not "".join(names).strip():
+        raise Invalid("the header of CSV names no column")
     if len(set(names)) < len(names):
         raise Invalid("the header of CSV names a column twice", value=next(n for n in names if names.count(n) > 1))
     while True:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urljoin, urlsplit, urlunsplit
@@ -33,6 +34,11 @@ PASSING = {408, 425, 429, 500, 502, 503, 504}
 """The HTTP statuses of temporary failures, after which a retry may succeed."""
 
 SECONDS_DIGITS_MAX = 9
+LINK = re.compile(r'<([^<>]*)>((?:"(?:[^"\\]|\\.)*"|[^",])*)')
+"""A link of a Link header: its target and its parameters. A comma in either does not end the link."""
+
+PARAMETER = re.compile(r';\s*([^\s=;"]+)\s*(?:=\s*("(?:[^"\\]|\\.)*"|[^;"]*))?')
+"""A parameter of a link: its name, and its value in quotes or not."""
 
 
 class FeedPage(msgspec.Struct, frozen=True):
@@ -184,10 +190,15 @@ def _named_next(source: Source, answer: FeedPage) -> str:
         return str(value_at(decoded_json(b"".join(text)), source.next) or "")
     if source.next and source.format == "xml":
         return text_at(parse_element(answer.body, source.encoding), source.next)
-    for link in str(answer.headers.get("link", "")).split(","):
-        target, *parameters = link.split(";")
-        if any(parameter.strip().replace('"', "") == "rel=next" for parameter in parameters):
-            return target.strip(" <>")
+    return _linked_next(str(answer.headers.get("link", "")))
+
+
+def _linked_next(header: str) -> str:
+    """Return the target of the first link with the relation `next` in a Link header, or "" for none."""
+    for target, parameters in LINK.findall(header):
+        relations = next((value for name, value in PARAMETER.findall(parameters) if name.lower() == "rel"), "")
+        if "next" in relations.strip('"').lower().split():
+            return str(target).strip()
     return ""
 
 

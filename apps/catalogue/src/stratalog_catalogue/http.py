@@ -64,7 +64,7 @@ async def _record_id(
 
 @reading("/works", opt={"action": "read-record"}, summary="Find works by their ids or by words of their titles")
 def works(records: CatalogueRecords, text: Text = "", source: Text = "", begins: Text = "", limit: Count = 50) -> Any:
-    """The works are ordered by source and id. Their titles are as of the last scan."""
+    """The works are ordered by source and id. Words are searched for in the titles of the last scan."""
     return search(records, text, source=source, begins=begins, limit=limit)
 
 

@@ -17,6 +17,10 @@ def exposition(stats: Stats) -> str:
         for summary in stats.sources
     ]
     lines += ["# TYPE stratalog_catalogue_dead_letters gauge"]
-    counts = {summary.source: 0 for summary in stats.sources} | stats.dead_letters
+    # A source without a count has none, or its letters are after those that were counted.
+    counts = {} if stats.more_dead_letters else {summary.source: 0 for summary in stats.sources}
+    counts |= stats.dead_letters
     lines += [f'stratalog_catalogue_dead_letters{{source="{source}"}} {count}' for source, count in counts.items()]
+    lines += ["# TYPE stratalog_catalogue_more_dead_letters gauge"]
+    lines += [f"stratalog_catalogue_more_dead_letters {int(stats.more_dead_letters)}"]
     return "\n".join(lines) + "\n"

@@ -16,7 +16,7 @@ from stratalog_catalogue.folder import Checkpoint, Step
 from stratalog_catalogue.limits import CATALOGUE_PAGES_MAX
 from stratalog_catalogue.record_splitter import SplitRecord, Unreadable, time_ms_of
 from stratalog_catalogue.sources import Source
-from stratalog_catalogue.xml import Element, cut_elements, parse_element, readable_xml, text_at
+from stratalog_catalogue.xml import Element, cut_elements, local_name, parse_element, readable_xml, text_at
 
 if TYPE_CHECKING:
     import httpx
@@ -66,8 +66,7 @@ def _pages(source: Source, harvest: dict[str, str], client: httpx.Client) -> Ite
     for _ in range(CATALOGUE_PAGES_MAX):
         body = fetch(client, _asked(source, harvest), {}).body
         root = _root(source, body)
-        error = _error(root)
-        if error == EXPIRED and "token" in harvest:
+        if _has_expired(root, harvest):
             if began_anew:
                 raise Unavailable("the source's resumption tokens expire at once", source=source.name)
             began_anew = True
@@ -114,12 +113,21 @@ def _earlier(begun: str, until: str) -> str:
     return min(begun, until) if until else begun
 
 
-def _error(root: Element) -> str:
-    """Return the code of an error after which a harvest continues, or "". Raises Invalid for any other error."""
-    code = text_at(root, "error.@code")
-    if code not in ("", EXPIRED, NOTHING):
-        raise Invalid("the source refused the request", code=code, reason=text_at(root, "error"))
-    return code
+def _has_expired(root: Element, harvest: dict[str, str]) -> bool:
+    """Return whether an answer says that the harvest's token has expired.
+
+    Raises Invalid for any other error, and for an answer without a list, which must not count as an empty harvest. A
+    request without a token cannot have an expired one.
+    """
+    errors = [child for child in root if local_name(child) == "error"]
+    permitted = (NOTHING, EXPIRED) if "token" in harvest else (NOTHING,)
+    for error in errors:
+        code = error.get("code", "")
+        if code not in permitted:
+            raise Invalid("the source refused the request", code=code, reason=error.text or "")
+    if not errors and all(local_name(child) != "ListRecords" for child in root):
+        raise Invalid("a response has no list of records")
+    return any(error.get("code") == EXPIRED for error in errors)
 
 
 def _root(source: Source, body: bytes) -> Element:

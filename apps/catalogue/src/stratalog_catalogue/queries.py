@@ -10,7 +10,7 @@ from typing import Any
 
 import msgspec
 
-from stratalog import Invalid, Records
+from stratalog import Invalid, NotFound, Records
 from stratalog_catalogue.limits import CATALOGUE_DIFF_BYTES_MAX
 from stratalog_catalogue.model import Work, decode_work
 from stratalog_catalogue.names import WORKS, parts_of, source_id, work_id
@@ -79,10 +79,11 @@ def search(records: Records, text: str = "", *, source: str = "", begins: str = 
     """Return works of a source, or of all sources, whose ids begin with ``begins``, ordered by source and id.
 
     With ``text`` the title and id of a work must also contain all its words. This search reads the titles that the last
-    scan stored. A search without words reads the list of works.
+    scan stored. A search without words reads the list of works. Each hit has the work's present title and kind.
     """
     names = [source] if source else [listed.name for listed in read_sources(records)]
-    hits = (hit for name in names for hit in (_by_title if text else _by_id)(records, name, text, begins))
+    works = (work for name in names for work in (_by_title if text else _by_id)(records, name, text, begins))
+    hits = (hit for work in works if (hit := _hit(records, work)) is not None)
     return list(islice(hits, limit))
 
 
@@ -120,21 +121,28 @@ def differences(records: Records, source: str, id: str, source_version: int, tar
     return FieldDifference(source_version=source_version, target_version=target_version, lines=lines)
 
 
-def _by_id(records: Records, source: str, text: str, begins: str) -> Iterator[Hit]:
-    for line in records.list(prefix=f"{WORKS}{source}/{begins}"):
-        work = records.stat(line.id)
-        if not work.deleted:
-            metadata = work.metadata
-            yield Hit(source, parts_of(line.id)[1], str(metadata.get("n", "")), str(metadata.get("k", "")))
+def _hit(records: Records, work: str) -> Hit | None:
+    """Return a work as a hit, or None if it is deleted."""
+    try:
+        version = records.stat(work)
+    except NotFound:
+        return None
+    source, id = parts_of(work)
+    metadata = version.metadata
+    return None if version.deleted else Hit(source, id, str(metadata.get("n", "")), str(metadata.get("k", "")))
 
 
-def _by_title(records: Records, source: str, text: str, begins: str) -> Iterator[Hit]:
+def _by_id(records: Records, source: str, text: str, begins: str) -> Iterator[str]:
+    return (line.id for line in records.list(prefix=f"{WORKS}{source}/{begins}"))
+
+
+def _by_title(records: Records, source: str, text: str, begins: str) -> Iterator[str]:
     words = text.casefold().split()
     for work, title in read_titles(records, source):
         id = parts_of(work)[1]
         folded = f"{title} {id}".casefold()
         if id.startswith(begins) and all(word in folded for word in words):
-            yield Hit(source, id, title)
+            yield work
 
 
 def _body(records: Records, source: str, id: str, version: int) -> bytes:

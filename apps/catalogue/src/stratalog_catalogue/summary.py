@@ -47,7 +47,10 @@ class Stats(msgspec.Struct, frozen=True):
     sources: tuple[Summary, ...]
     not_scanned: tuple[str, ...]
     dead_letters: dict[str, int]
-    """By source. The key `more` says that there are more than `CATALOGUE_LETTERS_COUNTED_MAX`."""
+    """By source."""
+
+    more_dead_letters: bool
+    """Whether there are more than `CATALOGUE_LETTERS_COUNTED_MAX`. Those after the first ones are not counted."""
 
 
 def write_summary(records: Records, source: str, tally: ReconciliationCounts, now_ms: int) -> Summary:
@@ -74,7 +77,7 @@ def read_stats(records: Records) -> Stats:
             summaries.append(msgspec.json.decode(records.get(SUMMARIES + source.name).body, type=Summary))
         except NotFound:
             missing.append(source.name)
-    return Stats(tuple(summaries), tuple(missing), _letters(letter.id for letter in records.dead_letters()))
+    return Stats(tuple(summaries), tuple(missing), *_letters(letter.id for letter in records.dead_letters()))
 
 
 def read_titles(records: Records, source: str) -> Iterator[tuple[str, str]]:
@@ -89,12 +92,11 @@ def read_titles(records: Records, source: str) -> Iterator[tuple[str, str]]:
             yield work, title
 
 
-def _letters(ids: Iterable[str]) -> dict[str, int]:
+def _letters(ids: Iterable[str]) -> tuple[dict[str, int], bool]:
+    """Return the number of dead letters by source, and whether there are more than are counted."""
     counted: dict[str, int] = {}
     rest = iter(ids)
     for id in islice(rest, CATALOGUE_LETTERS_COUNTED_MAX):
         source = parts_of(id)[0] if id.count("/") > 1 else id.partition("/")[2]
         counted[source] = counted.get(source, 0) + 1
-    if next(rest, None) is not None:
-        counted["more"] = 1
-    return counted
+    return counted, next(rest, None) is not None

@@ -127,7 +127,7 @@ class _Scan:
         under_way: deque[tuple[str, Future[ReconciliationCounts]]] = deque()
         for record_ids in _pieces(self._records, source, after):
             under_way.append((record_ids[-1], self._pool.submit(_in_process, source, record_ids, everything)))
-            if len(under_way) > self._ahead:
+            if len(under_way) >= self._ahead:
                 last, future = under_way.popleft()
                 yield last, future.result()
         for last, future in under_way:

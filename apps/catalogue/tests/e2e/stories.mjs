@@ -59,6 +59,7 @@ const stories = {
     await differs(page, "-Version: 5.9", "+Version: 5.8");
     await page.selectOption("select", "0");
     await page.waitForFunction(() => !document.querySelector("pre .went") && document.querySelector("pre .came"));
+    assert.equal(await page.textContent('select option[value="0"]'), "an empty record");
   },
 
   async whatASourceGivesAsJsonDiffersByValue(browser) {
@@ -82,7 +83,7 @@ const stories = {
 
   async whatWasDeletedKeepsItsPast(browser) {
     const page = await person(browser, "&source=debian&id=dash/amd64");
-    await page.waitForSelector("text=Its source deleted this record");
+    await page.waitForSelector("text=The source deleted this record. Its earlier versions are below.");
     assert.equal(await page.textContent(".versions .gone"), "deleted");
     await page.waitForFunction(() => document.querySelectorAll("pre .went").length > 5);
     assert.equal(await page.isVisible("text=The record as it came"), false);
@@ -128,6 +129,20 @@ const stories = {
     await page.click("tbody button:has-text('films')");
     await listed(page, 2);
     await page.waitForSelector('#sources button[aria-pressed="true"]:has-text("films")');
+    await page.fill("#search", "no such title");
+    await page.waitForSelector('#hint:has-text("No works match the search.")');
+  },
+
+  async deadLettersBeyondTheLimitAreMentioned(browser) {
+    const page = await person(browser);
+    await page.route("**/catalogue/stats?*", async (route) => {
+      const response = await route.fetch();
+      const stats = { ...(await response.json()), dead_letters: { films: 2, more: 3 }, more_dead_letters: true };
+      await route.fulfill({ response, json: stats });
+    });
+    await page.reload();
+    await page.waitForSelector("text=2 of films, 3 of more, and more that are not counted.");
+    assert.match(await page.textContent("#counts"), / · more than 5 dead letters$/);
   },
 
   async anAddressLeadsToWhatIsShown(browser) {

@@ -54,8 +54,9 @@ async function search() {
     const focused = activeElement()?.dataset.key;
     find("#list").replaceChildren(...works.map(line));
     if (focused) links().find(({ dataset }) => dataset.key === focused)?.focus();
-    const more = works.length < LIMIT ? "" : `The first ${LIMIT}. Say more to see others.`;
-    hint(works.length === 0 ? "Nothing is called that." : more);
+    const more = works.length < LIMIT ? "" : `Only the first ${LIMIT} works are shown. Add words to the search.`;
+    const none = named("q") || named("of") ? "No works match the search." : "There are no works yet.";
+    hint(works.length === 0 ? none : more);
     mark();
   } catch (error) {
     if (mine === turn) hint(error.message);
@@ -107,13 +108,13 @@ const choose = (name) => go({ of: name });
 
 async function count() {
   stats = await fetchJson(`${base}/stats`, {});
-  const { sources, dead_letters: letters } = stats;
+  const { sources, dead_letters: letters, more_dead_letters: hasMore } = stats;
   const works = sources.reduce((sum, { works }) => sum + works, 0);
   const dead = Object.values(letters).reduce((sum, number) => sum + number, 0);
   const newest = Math.max(0, ...sources.map(({ as_of_ms }) => as_of_ms));
-  const many = `${dead.toLocaleString("en")} dead letter${dead === 1 ? "" : "s"}`;
+  const many = `${hasMore ? "more than " : ""}${dead.toLocaleString("en")} dead letter${dead === 1 ? "" : "s"}`;
   find("#counts").replaceChildren(
-    sources.length ? `${works.toLocaleString("en")} works, as of ${moment(newest)}` : "Nothing was scanned yet",
+    sources.length ? `${works.toLocaleString("en")} works, as of ${moment(newest)}` : "No source has been scanned yet",
     ...(dead ? [" · ", make("b", {}, many)] : []),
   );
   const choices = [["", "All", works], ...sources.map(({ source, works }) => [source, source, works])];

@@ -25,7 +25,7 @@ export function showHistory(element, base, asked, versions) {
     for (const [at, button] of buttons.entries()) button.setAttribute("aria-pressed", String(at === index));
     const others = versions.filter(({ version }) => version !== later.version);
     const options = others.map(({ version }) => make("option", { value: version }, `version ${version}`));
-    earlier.replaceChildren(...options, make("option", { value: 0 }, "nothing"));
+    earlier.replaceChildren(...options, make("option", { value: 0 }, "an empty record"));
     earlier.value = String(versions[index + 1]?.version ?? 0);
     compare();
   }
@@ -53,7 +53,7 @@ async function difference(base, query) {
     const all = [...changes.flatMap(change), ...lines.slice(lines[0]?.startsWith("---") ? 2 : 0)];
     const pairs = paired(all);
     const rows = all.map((text, index) => row(text, all[pairs.get(index)]));
-    return make("pre", {}, ...(rows.length ? rows : ["Nothing differs but the source's time."]));
+    return make("pre", {}, ...(rows.length ? rows : ["The content of both versions is the same."]));
   } catch (error) {
     return make("p", { class: "minor" }, error.message);
   }
@@ -61,7 +61,7 @@ async function difference(base, query) {
 
 function change({ path, before, after }) {
   const side = (sign, value) => (value === undefined ? [] : [`${sign}${JSON.stringify(value)}`]);
-  return [`@@ ${path || "the whole"}`, ...side("-", before), ...side("+", after)];
+  return [`@@ ${path || "the whole record"}`, ...side("-", before), ...side("+", after)];
 }
 
 /** Pair each added line with the removed line of the same field. The map has the index of each line for the other. */

@@ -3,19 +3,23 @@
 import { make, moment, size } from "./parts.js";
 
 const HEAD = ["Source", "Format", "Kind", "Records", "Versions", "Size", "As of"];
+const LEAD = "The catalogue stores every version of each record unchanged, and makes a work from the newest one.";
+const UNSCANNED = "No source has been scanned yet.";
 
 /** Show the counts in `element`; a click on a row's source calls `choose(source)`. */
-export function showOverview(element, { sources, not_scanned: waiting, dead_letters: letters }, organisation, choose) {
+export function showOverview(element, stats, organisation, choose) {
+  const { sources, not_scanned: waiting, dead_letters: letters } = stats;
   const rows = sources.flatMap((source) =>
     (source.rows.length ? source.rows : [{}]).map((row) => line(source, row, choose)),
   );
   const head = make("tr", {}, ...HEAD.map((text) => make("th", { scope: "col" }, text)));
   const table = make("table", {}, make("thead", {}, head), make("tbody", {}, ...rows));
   const dead = Object.entries(letters).map(([source, count]) => `${count.toLocaleString("en")} of ${source}`);
+  if (stats.more_dead_letters) dead.push("and more that are not counted");
   element.replaceChildren(
     make("h2", {}, "What is here"),
-    make("p", { class: "lead" }, "Every record as its source gave it, in every version, and a work made of each."),
-    rows.length ? make("div", { class: "wide" }, table) : make("p", { class: "minor" }, "Nothing was scanned yet."),
+    make("p", { class: "lead" }, LEAD),
+    rows.length ? make("div", { class: "wide" }, table) : make("p", { class: "minor" }, UNSCANNED),
     waiting.length ? make("p", { class: "minor" }, `Not scanned yet: ${waiting.join(", ")}.`) : "",
     ...(dead.length ? [make("h3", {}, "Dead letters"), ...deadLetterLines(dead, organisation)] : []),
   );

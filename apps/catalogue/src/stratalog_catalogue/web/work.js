@@ -38,7 +38,7 @@ async function fetchVersions(base, asked) {
 
 function missing(id, isDeleted) {
   const why = isDeleted
-    ? "Its source deleted this record. What it was stays below."
+    ? "The source deleted this record. Its earlier versions are below."
     : "No work was made of this record yet.";
   return [make("h2", {}, id), make("p", { class: "lead" }, why)];
 }
