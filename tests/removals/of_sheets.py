@@ -463,4 +463,51 @@ REMOVALS: tuple[Removal, ...] = (
         (Edit(f"{WEB}/rebase.js", "  getCellsWithTrackedFormula(formula) {", "  getCellsWithFormula(formula) {"),),
         (loaded("sheetDuplicatedBeforeADeletion"),),
     ),
+    Removal(
+        "B330",
+        (Edit(f"{WEB}/edit.js", "  save(file, file.name);", "  save(file, `${name}.xlsx`);"),),
+        (story("theOriginalIsSavedUnderItsOwnName"),),
+    ),
+    Removal(
+        "B331",
+        (Edit(f"{WEB}/edit.js", "(shownModel() ?? workbook.model).getters", "workbook.model.getters"),),
+        (story("theTabThatIsShownIsDownloaded"),),
+    ),
+    Removal(
+        "B332",
+        (
+            Edit(
+                f"{SHEET}/history.py",
+                "for command in commands if not _is_write(command))",
+                'for command in commands if command["type"] not in _CELL_COMMANDS)',
+            ),
+        ),
+        (f"{TESTS}/test_sheet.py::test_activity_names_a_change_of_the_look",),
+    ),
+    Removal(
+        "B334",
+        (Edit(f"{SHEET}/commands.py", "    if original and at is not None:\n", "    if not name:\n"),),
+        (f"{TESTS}/test_commands.py::test_an_option_that_would_be_ignored_is_refused",),
+    ),
+    Removal(
+        "B334",
+        (Edit(f"{SHEET}/commands.py", "    if cell is None and tab is not None:\n", "    if not name:\n"),),
+        (f"{TESTS}/test_commands.py::test_an_option_that_would_be_ignored_is_refused",),
+    ),
+    Removal(
+        "B336",
+        (Edit(f"{SHEET}/pool.py", "self._mine.is_refused = was_refused", "self._mine.is_refused = False"),),
+        (f"{TESTS}/test_engine.py::test_a_nested_block_without_engines_leaves_the_outer_one_closed",),
+    ),
+    Removal(
+        "B337",
+        (
+            Edit(
+                f"{TESTS}/engine_kills.py",
+                '                    exc.add_note(f"session {number} of the run, with seed {seed + number}")\n',
+                "",
+            ),
+        ),
+        (f"{TESTS}/test_engine_kills.py::test_a_failure_names_its_session",),
+    ),
 )

@@ -3,7 +3,8 @@
     python -m apps.sheet.tests.engine_kills --sessions 200 --kills 50 --seed 1
 
 Clients are those of `convergence`: real engines in Node. This process sends their requests to the server over HTTP. The
-exit code is 1 if the server died, a session diverged, or too few engines were killed. A failure prints the seed.
+exit code is 1 if the server died, a session diverged, or too few engines were killed. A failure prints the seeds of the
+run and of the session.
 """
 
 from __future__ import annotations
@@ -28,6 +29,7 @@ from typing import Any
 import httpx
 
 from apps.sheet.tests.convergence.run import Diverged, Run
+from stratalog.errors import StratalogError
 from stratalog_sheet import EnginePool, SheetSettings
 from stratalog_sheet.engine import install_engine
 
@@ -201,8 +203,12 @@ def play(sessions: int, kills: int, seed: int) -> tuple[Counter[str], int]:
         with TemporaryDirectory() as folder, serving(folder) as server, ThreadPoolExecutor(AT_ONCE) as threads:
 
             def run(number: int) -> dict[str, int]:
-                session = ServedRun(seed + number, engines, folder, server, planned[number])
-                session.play(CLIENTS, STEPS)
+                try:
+                    session = ServedRun(seed + number, engines, folder, server, planned[number])
+                    session.play(CLIENTS, STEPS)
+                except Exception as exc:
+                    exc.add_note(f"session {number} of the run, with seed {seed + number}")
+                    raise
                 return session.counts
 
             for counts in threads.map(run, range(sessions)):
@@ -221,8 +227,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     asked = parser.parse_args(arguments)
     try:
         total, killed = play(asked.sessions, asked.kills, asked.seed)
-    except (AssertionError, Refusal, OSError, httpx.HTTPError) as exc:
-        print(f"seed {asked.seed}: {type(exc).__name__}: {exc}")
+    except (AssertionError, Refusal, StratalogError, OSError, httpx.HTTPError) as exc:
+        print(f"seed {asked.seed}: {type(exc).__name__}: {exc}", *getattr(exc, "__notes__", ()), sep="\n")
         return 1
     print(f"{asked.sessions} sessions, {killed} engines killed, no server died, all agree: {dict(total)}")
     return int(killed < asked.kills)

@@ -117,6 +117,12 @@ def test_a_file_goes_in_and_out_with_a_report(run: Run, tmp_path: Path) -> None:
     assert "--tab" in run("export", "local/list", "out.xlsx", "--tab", "Sheet1", code=2).output
 
 
+def test_an_option_that_would_be_ignored_is_refused(plan: Run, tmp_path: Path) -> None:
+    assert "--at" in plan("export", "acme/plan", "out.xlsx", "--original", "--at", "1", code=2).output
+    assert not (tmp_path / "out.xlsx").exists()
+    assert "--tab" in plan("history", "acme/plan", "--tab", "Sheet1", code=2).output
+
+
 def test_due_snapshots_are_saved(plan: Run) -> None:
     assert plan("snapshot", "acme").output == "saved 0 snapshots\n"
 

@@ -56,6 +56,23 @@ def test_what_is_no_text_is_refused(sheets: Sheets, body: bytes) -> None:
     assert list(sheets.list("acme")) == []
 
 
+def test_a_long_text_comes_back_from_an_export(sheets: Sheets, monkeypatch: pytest.MonkeyPatch) -> None:
+    text = "long, " * 30_000
+    sheet = sheets.create("acme", "plan")
+    sheet.set("A1", text)
+    before = csv.field_size_limit(131_072)  # the default; another application of the process may have raised it
+    try:
+        again = sheets.import_file("acme", "again", sheet.files.csv(), file_name="plan.csv")
+    finally:
+        csv.field_size_limit(before)
+    assert again.get("A1").value == text
+
+
+@pytest.mark.parametrize("ending", ["csv", "CSV", "Csv"])
+def test_a_title_lacks_the_ending_of_the_file_in_any_case(sheets: Sheets, ending: str) -> None:
+    assert sheets.import_file("acme", "list", b"a,b", file_name=f"BUDGET.{ending}").title == "BUDGET"
+
+
 def test_a_file_is_bounded_in_rows_columns_and_bytes(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("stratalog_sheet.csv_files.SHEET_CSV_ROWS_MAX", 10)
     monkeypatch.setattr("stratalog_sheet.csv_files.SHEET_COLUMNS_MAX", 10)

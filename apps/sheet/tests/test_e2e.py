@@ -18,6 +18,7 @@ from tests.e2e.serving import STORY_SECONDS_MAX, find_chromium, node_with, servi
 HERE = Path(__file__).parent / "e2e"
 STORIES = [
     "aWorkbookIsImportedAndKept",
+    "theOriginalIsSavedUnderItsOwnName",
     "twoWindowsShowWhatTheOtherDoes",
     "aFormulaTypedOfflineMovesWithARowOfAnother",
     "aReloadKeepsWhatWaits",
@@ -36,6 +37,7 @@ STORIES = [
     "theSliderShowsEveryVersion",
     "changedCellsStandOut",
     "historyOpensOnHistory",
+    "theTabThatIsShownIsDownloaded",
     "playRunsToNow",
     "blameTellsWhoWhenAndFromWhat",
     "aVersionIsRestoredAsANewOne",

@@ -19,6 +19,7 @@ from stratalog.errors import Closed, Invalid, LimitExceeded, StratalogError, Una
 from stratalog.store import open_store
 from stratalog_sheet import Engine, EnginePool, EngineSettings, Sheets
 from stratalog_sheet.engine import install_engine
+from stratalog_sheet.pool import EngineNeeded
 from stratalog_sheet.state import BLANK
 from tests.processes import start
 
@@ -293,6 +294,17 @@ def test_an_engine_at_work_ends_when_nobody_listens() -> None:
 
 
 # Callers
+
+
+def test_a_nested_block_without_engines_leaves_the_outer_one_closed(made: Callable[..., EnginePool]) -> None:
+    pool = made(engines_max=1)
+    with pool.without():
+        with pool.without(), pytest.raises(EngineNeeded), pool.lend("a"):
+            pass
+        with pytest.raises(EngineNeeded), pool.lend("a"):
+            pass
+    with pool.lend("a"):
+        assert pool.counts().lent == 1
 
 
 def test_sheets_run_in_parallel_and_calls_of_one_sheet_do_not(made: Callable[..., EnginePool]) -> None:

@@ -2,7 +2,15 @@
 
 from __future__ import annotations
 
-from apps.sheet.tests.engine_kills import play
+from contextlib import nullcontext
+from types import SimpleNamespace
+
+import httpx
+import pytest
+
+from apps.sheet.tests import engine_kills
+from apps.sheet.tests.engine_kills import Refusal, ServedRun, main, play
+from stratalog.errors import Unavailable
 
 SESSIONS = 6
 KILLS = 2
@@ -13,3 +21,18 @@ def test_clients_agree_and_the_server_lives_when_engines_are_killed() -> None:
     counts, killed = play(SESSIONS, KILLS, SEED)
     assert killed == KILLS
     assert counts["edits"] > SESSIONS
+
+
+@pytest.mark.parametrize("error", [Refusal("invalid"), httpx.ReadTimeout("late"), Unavailable("busy")])
+def test_a_failure_names_its_session(
+    error: Exception, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def fail_once(run: ServedRun, clients: int, steps: int) -> None:
+        if run.seed == SEED + 2:
+            raise error
+
+    server = SimpleNamespace(url="http://localhost", kills=0)
+    monkeypatch.setattr(engine_kills, "serving", lambda folder: nullcontext(server))
+    monkeypatch.setattr(ServedRun, "play", fail_once)
+    assert main(["--sessions", "4", "--kills", "0", "--seed", str(SEED)]) == 1
+    assert f"session 2 of the run, with seed {SEED + 2}" in capsys.readouterr().out

@@ -388,6 +388,19 @@ def test_activity_is_told_newest_first_and_page_by_page(sheet: Sheet) -> None:
     assert sheet.activity(before=1) == []
 
 
+@pytest.mark.parametrize(
+    "look", [{"type": "UPDATE_CELL", "col": 0, "row": 0}, {"type": "SQUISHED_UPDATE_CELL", "targetRange": "A1:B2"}]
+)
+def test_activity_names_a_change_of_the_look(sheet: Sheet, look: dict[str, object]) -> None:
+    bold = {**look, "sheetId": "sheet1", "style": {"bold": True}}
+    sheet.append(revision(sheet, bold))
+    sheet.append(revision(sheet, put(2, 2, "x"), bold))
+    assert [entry.text for entry in sheet.activity(limit=2)] == [
+        "wrote C3, changed the look of cells",
+        "changed the look of cells",
+    ]
+
+
 def test_changes_are_the_cells_that_differ_and_not_those_that_moved(sheet: Sheet) -> None:
     sheet.set("A1", "stays")
     sheet.set("A2", "old")

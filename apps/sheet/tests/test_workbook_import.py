@@ -124,6 +124,20 @@ def test_names_of_names_are_expanded_to_a_depth(sheets: Sheets) -> None:
     assert "name" in codes(sheet.files.import_report())
 
 
+@pytest.mark.parametrize("text", ["S!$A1", "S!A$1", "SUM(S!$A:B)", "SUM(S!1:$2)", "S!$A$1+S!$B2"])
+def test_a_name_that_is_fixed_in_one_direction_is_not_expanded_but_reported(sheets: Sheets, text: str) -> None:
+    book = openpyxl.Workbook()
+    book.active.title = "S"
+    for line in ([1, 10], [2, 20], [3, 30]):
+        book.active.append(line)
+    book.defined_names["Own"] = DefinedName("Own", attr_text=text)
+    book.defined_names["Fixed"] = DefinedName("Fixed", attr_text="2*S!$A$1+SUM(S!$B:$B)+SUM(S!$3:$3)")
+    book.active["D5"], book.active["E5"] = "=Own*2", "=Fixed"
+    sheet = opened(sheets, saved(book))
+    assert (sheet.get("D5").content, sheet.get("E5").value) == ("=Own*2", 2 + 60 + 33)
+    assert codes(sheet.files.import_report())["name"] == 1
+
+
 def test_a_shared_formula_is_moved_reference_by_reference(sheets: Sheets) -> None:
     data = (
         '<sheetData><row r="1"><c r="A1"><v>100</v></c><c r="B1"><v>1000</v></c>'

@@ -171,6 +171,8 @@ def history(session: Session, name: str, cell: str | None, tab: str | None, limi
 
     The cell is followed through inserted and removed rows and columns.
     """
+    if cell is None and tab is not None:
+        raise click.UsageError("--tab needs a cell: the history of a sheet has the changes of all its tabs")
     opened = _opened(session, name)
     if cell is None:
         done = opened.activity(None, limit)
@@ -191,8 +193,10 @@ def export(session: Session, name: str, file: Path, at: str | None, original: bo
 
     The command lists the parts that cannot be written.
     """
+    if original and at is not None:
+        raise click.UsageError("--at needs an export: --original writes the imported file, which has no versions")
     opened = _opened(session, name)
-    body, report = _exported(opened, file, None if original else version_of(opened.log, at), original, tab)
+    body, report = _exported(opened, file, version_of(opened.log, at), original, tab)
     file.write_bytes(body)
     for line in report.lines():
         note(line)

@@ -38,14 +38,17 @@ def read_csv(body: bytes) -> Workbook:
     """Return the file as a workbook of one sheet: numbers by `NUMBER`, everything else as text.
 
     A file that is neither UTF-8 nor UTF-16 is read as Windows-1252, and the report says so. Raises Invalid for UTF-16
-    that cannot be decoded, for a zero byte in a file that is not UTF-8, and for a field beyond the limit of the `csv`
-    module, as after an open quote. Raises LimitExceeded.
+    that cannot be decoded, and for a zero byte in a file that is not UTF-8. Raises LimitExceeded. Like the text of a
+    workbook's cell, a field may be as long as the file.
     """
     if len(body) > min(SHEET_XLSX_BYTES_MAX, SHEET_XLSX_READ_BYTES_MAX):
         raise LimitExceeded("the file is too large", value=len(body), limit=SHEET_XLSX_READ_BYTES_MAX)
     findings = Findings()
     text = _text(body, findings)
     counted = _Counted(findings)
+    # The csv module has one limit of a field's size for the process. Its default is lower than what a cell may hold.
+    if csv.field_size_limit() < SHEET_XLSX_BYTES_MAX:
+        csv.field_size_limit(SHEET_XLSX_BYTES_MAX)
     reader = csv.reader(io.StringIO(text, newline=""), delimiter=_delimiter(text))
     del text  # the reader has its own copy
     head, tail = f'<worksheet xmlns="{MAIN}"><sheetData>', "</sheetData></worksheet>"
@@ -82,17 +85,14 @@ class _Counted:
         self._findings = findings
 
     def rows(self, rows: Iterable[list[str]]) -> Iterator[str]:
-        """Yield the rows. Raises LimitExceeded for too many rows, columns or cells, Invalid for too long a field."""
-        try:
-            for number, texts in enumerate(rows):
-                if number >= SHEET_CSV_ROWS_MAX:
-                    raise LimitExceeded("the file has too many rows", limit=SHEET_CSV_ROWS_MAX)
-                if len(texts) > SHEET_COLUMNS_MAX:
-                    text = "the file has too many columns"
-                    raise LimitExceeded(text, row=number + 1, value=len(texts), limit=SHEET_COLUMNS_MAX)
-                yield self._row(number, texts)
-        except csv.Error as exc:
-            raise Invalid("the file is not CSV", reason=str(exc)) from exc
+        """Yield the rows. Raises LimitExceeded for too many rows, columns or cells."""
+        for number, texts in enumerate(rows):
+            if number >= SHEET_CSV_ROWS_MAX:
+                raise LimitExceeded("the file has too many rows", limit=SHEET_CSV_ROWS_MAX)
+            if len(texts) > SHEET_COLUMNS_MAX:
+                text = "the file has too many columns"
+                raise LimitExceeded(text, row=number + 1, value=len(texts), limit=SHEET_COLUMNS_MAX)
+            yield self._row(number, texts)
 
     def _row(self, number: int, texts: list[str]) -> str:
         cells = "".join(self._cell(cell_name(column, number), text) for column, text in enumerate(texts) if text)

@@ -114,20 +114,26 @@ def _revision_text(fact: Revision) -> tuple[str, list[str]]:
     commands = message["commands"]
     cells = list(_written(commands))
     parts = [_cells_text(cells)] if cells else []
-    others = Counter(_command_text(command) for command in commands if command["type"] not in _CELL_COMMANDS)
+    others = Counter(_command_text(command) for command in commands if not _is_write(command))
     parts += [text if count == 1 else f"{text} ({count} times)" for text, count in others.items()]
     return ", ".join(parts) or "changed nothing", cells[:SHEET_ACTIVITY_CELLS_MAX]
 
 
 def _written(commands: Iterable[Mapping[str, Any]]) -> Iterator[str]:
     """Yield the names of the cells whose content the commands write."""
-    for command in commands:
-        if command["type"] == "SQUISHED_UPDATE_CELL" and "content" in command:
+    for command in filter(_is_write, commands):
+        if command["type"] == "SQUISHED_UPDATE_CELL":
             (left, top), (right, bottom) = parse_range(command["targetRange"])
             for row in range(top, bottom + 1):
                 yield from (cell_name(column, row) for column in range(left, right + 1))
-        elif command["type"] == "CLEAR_CELL" or (command["type"] == "UPDATE_CELL" and "content" in command):
+        else:
             yield cell_name(command["col"], command["row"])
+
+
+def _is_write(command: Mapping[str, Any]) -> bool:
+    """Return whether a command writes the content of cells. Without content it changes only their look."""
+    kind = command["type"]
+    return kind == "CLEAR_CELL" or (kind in _CELL_COMMANDS and "content" in command)
 
 
 def _cells_text(cells: Sequence[str]) -> str:

@@ -87,11 +87,12 @@ class EnginePool:
     @contextmanager
     def without(self) -> Iterator[None]:
         """A block in which `lend` raises EngineNeeded in this thread, so it never waits for an engine."""
+        was_refused = self._mine.is_refused
         self._mine.is_refused = True
         try:
             yield
         finally:
-            self._mine.is_refused = False
+            self._mine.is_refused = was_refused  # an outer block may still be open
 
     def call(self, name: str, **arguments: Any) -> Any:
         """Return the result of a call that needs no model, from any engine."""

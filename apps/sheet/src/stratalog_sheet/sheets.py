@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import re
 import threading
 from collections import OrderedDict
 from collections.abc import Iterator
@@ -32,6 +33,9 @@ from stratalog_sheet.xlsx_import import Workbook
 __all__ = ["KIND", "SheetInfo", "Sheets", "snapshots_due"]
 
 KIND = "sheet"
+ENDING = re.compile(r"\.(?:xlsx|csv)\Z", re.IGNORECASE)
+"""The end of a file's name that its title lacks. `read_file` ignores case, too."""
+
 _log = logging.getLogger("stratalog.sheet")
 
 
@@ -82,7 +86,7 @@ class Sheets:
         _check_cells(count_cells(data))
         revision = self._new_revision()
         data = with_revision(data, revision)
-        title = title or file_name.removesuffix(".xlsx").removesuffix(".csv")
+        title = title or ENDING.sub("", file_name)
         fact = Imported(title, revision, data, file_name, xlsx, report)
         made = self._make(organisation, name, fact, author)
         with suppress(StratalogError):  # committed: a later snapshot saves the state if this fails

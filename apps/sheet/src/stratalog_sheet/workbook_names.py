@@ -31,7 +31,6 @@ RANGE = re.compile(
 # The engine's syntax for a named range.
 ENGINE_NAME = re.compile(r"[^\W_]?[\w.]+")
 LIKE_A_CELL = re.compile(r"[A-Za-z]{1,3}[0-9]+|[A-Za-z]{1,3}|[0-9.]+|true|false", re.IGNORECASE)
-KEYWORDS = ("#all", "#data", "#headers", "#totals", "#this row")
 
 
 class DefinedName(msgspec.Struct, frozen=True):
@@ -224,4 +223,5 @@ def _is_plain(name: str) -> bool:
 
 
 def _is_relative(text: str) -> bool:
-    return any(token.kind in ("cell", "columns", "rows") and token.text.count("$") < 1 for token in tokens(text))
+    """Return whether a reference lacks one of its two ``$``, as in ``A1``, ``$A1`` or ``$A:B``."""
+    return any(token.kind in ("cell", "columns", "rows") and token.text.count("$") < 2 for token in tokens(text))

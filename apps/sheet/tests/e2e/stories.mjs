@@ -55,6 +55,23 @@ const stories = {
     assert.deepEqual(await readFile(await download.path()), xlsx);
   },
 
+  async theOriginalIsSavedUnderItsOwnName(browser) {
+    const file = join(folder, "Ironmonger’s list; 2nd.csv");
+    await writeFile(file, "Nails,42\r\n");
+    const page = await person(browser, "Ada Lace");
+    await page.goto(`${url}/web/sheet/`);
+    await page.setInputFiles("#file", file);
+    await page.waitForURL("**/edit.html*");
+    await isOpen(page);
+    await page.click("#more");
+    const [download] = await Promise.all([
+      page.waitForEvent("download"),
+      page.click("text=Download the original file"),
+    ]);
+    assert.equal(download.suggestedFilename(), "Ironmonger’s list; 2nd.csv");
+    assert.equal(await readFile(await download.path(), "utf8"), "Nails,42\r\n");
+  },
+
   async twoWindowsShowWhatTheOtherDoes(browser) {
     const [ada, bob] = await two(browser);
     await type(ada, "B2", "4711");

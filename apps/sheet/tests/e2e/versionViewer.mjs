@@ -1,6 +1,7 @@
 // Stories of the version viewer, which shows earlier versions of a sheet.
 
 import assert from "node:assert/strict";
+import { readFile } from "node:fs/promises";
 import {
   agree,
   cells,
@@ -82,6 +83,29 @@ export const versionViewer = ({ url, story, two }) => ({
     assert.match(entries[2], /created the sheet/);
     await page.click('[aria-label="Look at version 2"]');
     await until(page, ([{ versionViewer }]) => versionViewer.version === 2);
+  },
+
+  async theTabThatIsShownIsDownloaded(browser) {
+    await make(url, story, { A1: "first" });
+    const page = await person(browser, "Ada Lace");
+    await open(page, url, story);
+    await evaluate(page, ([{ workbook }]) => {
+      workbook.model.dispatch("CREATE_SHEET", { sheetId: "later", name: "Later", position: 1 });
+      workbook.model.dispatch("ACTIVATE_SHEET", { sheetIdFrom: "sheet1", sheetIdTo: "later" });
+    });
+    await hasVersion(page, 3);
+    await write(url, story, "A1", "second");
+    await hasVersion(page, 4);
+    // Version 2 lacks the tab that is active now. In version 3 the viewer then has another active tab.
+    for (const version of [2, 3]) {
+      await showVersion(page, version);
+      await page.click("#more");
+      const [download] = await Promise.all([
+        page.waitForEvent("download"),
+        page.click("text=Download this tab as .csv"),
+      ]);
+      assert.equal(await readFile(await download.path(), "utf8"), "first\r\n", `version ${version}`);
+    }
   },
 
   async playRunsToNow(browser) {

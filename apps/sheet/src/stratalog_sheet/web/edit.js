@@ -163,7 +163,7 @@ const does = {
   },
 
   async downloadCsv(version) {
-    const tab = workbook.model.getters.getActiveSheetId();
+    const tab = (shownModel() ?? workbook.model).getters.getActiveSheetId();
     const file = await server.download(server.path(name, "/export.csv"), { tab, at: version ?? undefined });
     save(file, `${workbook.title}.csv`);
   },
@@ -382,7 +382,8 @@ function shareItems() {
 }
 
 async function downloadOriginal() {
-  save(await server.download(server.path(name, "/original.xlsx")), `${name}.xlsx`);
+  const file = await server.download(server.path(name, "/original.xlsx"));
+  save(file, file.name);
 }
 
 const initials = (text) => (text.match(/(?<!\p{L})\p{L}/gu) ?? ["?"]).slice(0, 2).join("").toUpperCase();

@@ -72,9 +72,11 @@ export class Server {
     return (await this.#send("POST", path + queryString(query), file, headers, UPLOAD_TIMEOUT_MS)).json();
   }
 
-  /** Return a file from the server as a blob. */
+  /** Return a file from the server, under the name that the response states. */
   async download(path, query = {}) {
-    return (await this.#send("GET", path + queryString(query), undefined, {}, UPLOAD_TIMEOUT_MS)).blob();
+    const answer = await this.#send("GET", path + queryString(query), undefined, {}, UPLOAD_TIMEOUT_MS);
+    const blob = await answer.blob();
+    return new File([blob], fileName(answer.headers.get("Content-Disposition") ?? ""), { type: blob.type });
   }
 
   /** Return a response's text and headers, unparsed. */
@@ -125,6 +127,11 @@ async function problem(answer) {
   const retryAfter = Number.parseInt(answer.headers.get("Retry-After") ?? "0", 10) || 0;
   const details = { status, retryAfter, limit: body?.limit, value: body?.value };
   return new StratalogError(body?.code ?? guess, message, details);
+}
+
+function fileName(disposition) {
+  const [, name] = /filename\*=UTF-8''([^;]*)/.exec(disposition) ?? [];
+  return name ? decodeURIComponent(name) : "download";
 }
 
 function queryString(query) {
