@@ -11,10 +11,13 @@ import click
 
 from stratalog import Invalid
 from stratalog.cli import Session, split_name
+from stratalog_table.limits import DURATION_MS_MAX
 
 __all__ = [
     "FAILED",
+    "SECONDS",
     "data_url",
+    "default_data_url",
     "key_column",
     "module",
     "of_retention_days",
@@ -27,6 +30,22 @@ __all__ = [
 
 FAILED = 1
 """The exit code of a command that finished with failures."""
+
+
+class Seconds(click.ParamType):
+    """A duration in seconds, such as 0.5: from 0 to the longest retention of data files."""
+
+    name = "seconds"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float:
+        """Return the seconds. Raises BadParameter, also for NaN."""
+        seconds = float(click.FLOAT.convert(value, param, ctx))
+        if not 0 <= seconds <= DURATION_MS_MAX / 1000:
+            self.fail(f"{value} is not from 0 to {DURATION_MS_MAX // 1000} seconds", param, ctx)
+        return seconds
+
+
+SECONDS = Seconds()
 
 of_table = click.argument("table", metavar="ORGANISATION/TABLE")
 of_retention_days = click.option(
@@ -88,6 +107,14 @@ def data_url(session: Session, table: str, data: str) -> str:
     """Return the URL of a table's data files: the location ``data`` or, if it is empty, a folder next to the store."""
     if "://" in data:
         return data
-    if not data and "://" in session.url and not session.url.startswith("file://"):
+    url = Path(data).absolute().as_uri() if data else default_data_url(session, table)
+    if not url:
         raise click.UsageError("give the location of the data files by --data, as in s3://bucket/files")
-    return Path(data or f"{session.url.removeprefix('file://')}-lake/{table}").absolute().as_uri()
+    return url
+
+
+def default_data_url(session: Session, table: str) -> str:
+    """Return the URL of the folder next to the store, or an empty string if the store is not a folder."""
+    if "://" in session.url and not session.url.startswith("file://"):
+        return ""
+    return Path(f"{session.url.removeprefix('file://')}-lake/{table}").absolute().as_uri()
