@@ -122,8 +122,8 @@ REMOVALS: tuple[Removal, ...] = (
         (
             Edit(
                 f"{TABLE}/command_parts.py",
-                "        if not 0 <= seconds <= DURATION_MS_MAX / 1000:\n",
-                "        if False:\n",
+                "        if 0 <= value <= DURATION_MS_MAX / 1000:\n",
+                "        if True:\n",
             ),
         ),
         (f"{TESTS}/test_cli.py::test_a_duration_is_a_number_of_seconds_in_a_range",),
@@ -133,7 +133,7 @@ REMOVALS: tuple[Removal, ...] = (
         (
             Edit(
                 f"{TABLE}/maintenance_commands.py",
-                "    default=AGE_SECONDS,\n    show_default=True,\n    type=SECONDS,\n",
+                "    default=AGE_SECONDS,\n    show_default=True,\n    type=seconds,\n",
                 "    default=AGE_SECONDS,\n    show_default=True,\n",
             ),
         ),

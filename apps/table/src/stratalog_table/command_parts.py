@@ -15,7 +15,6 @@ from stratalog_table.limits import DURATION_MS_MAX
 
 __all__ = [
     "FAILED",
-    "SECONDS",
     "data_url",
     "default_data_url",
     "key_column",
@@ -24,28 +23,13 @@ __all__ = [
     "of_table",
     "opened_files",
     "opened_table",
+    "seconds",
     "typed_key",
     "value_column",
 ]
 
 FAILED = 1
 """The exit code of a command that finished with failures."""
-
-
-class Seconds(click.ParamType):
-    """A duration in seconds, such as 0.5: from 0 to the longest retention of data files."""
-
-    name = "seconds"
-
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float:
-        """Return the seconds. Raises BadParameter, also for NaN."""
-        seconds = float(click.FLOAT.convert(value, param, ctx))
-        if not 0 <= seconds <= DURATION_MS_MAX / 1000:
-            self.fail(f"{value} is not from 0 to {DURATION_MS_MAX // 1000} seconds", param, ctx)
-        return seconds
-
-
-SECONDS = Seconds()
 
 of_table = click.argument("table", metavar="ORGANISATION/TABLE")
 of_retention_days = click.option(
@@ -93,6 +77,15 @@ def _typed(text: str, read: Any, types: str) -> tuple[str, Any]:
         with suppress(Invalid):
             return ":".join(parts[:position]), read(":".join(parts[position:]))
     raise click.BadParameter(f"{text!r} is not NAME:TYPE, as in id:long; {types}")
+
+
+def seconds(text: str) -> float:
+    """Parse a duration such as 0.5, of at most the longest retention of data files. Raises BadParameter, also for NaN."""
+    with suppress(ValueError):
+        value = float(text)
+        if 0 <= value <= DURATION_MS_MAX / 1000:
+            return value
+    raise click.BadParameter(f"{text!r} is not from 0 to {DURATION_MS_MAX // 1000} seconds")
 
 
 def typed_key(kind: str, text: str) -> Any:

@@ -112,11 +112,11 @@ def compact(
 
     A claimed job stays with its worker until ``lease_ms`` have passed without a renewal of the claim.
     """
+    worker = JobWorker(table, data_files, lease_ms)
     plan(table, files_min)
     waiting = [(job, partition) for job, partition, _ in table.at().jobs()]
     # A random order: workers that start together then rarely claim the same job.
     waiting.sort(key=lambda _: table.new_id())
-    worker = JobWorker(table, data_files, lease_ms)
     done = 0
     for job, partition in waiting:
         with isolated(faults, "merge", job):

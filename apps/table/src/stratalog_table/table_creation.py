@@ -131,7 +131,7 @@ def _checked(wanted: CreateTable) -> object:
     """Return the arguments of a creation. Raises Invalid or LimitExceeded if the transaction would not be committed."""
     try:
         args: object = check_mutation(Mutation(client=CREATION, name=CREATION, args=plain(wanted))).args
-        partitions.create_table(Draft({}.get, lambda prefix: iter(())), args)
+        partitions.create_table(Draft(lambda key: None, lambda prefix: iter(())), args)
     except UnicodeEncodeError as exc:
         raise Invalid("the name of a column is not Unicode", value=ascii(exc.object)) from exc
     except Rejected as exc:
