@@ -275,7 +275,7 @@ def test_a_worker_renews_its_claim_and_stops_where_another_took_it(
     def slow(self: DataFiles, filename: str, schema: Any, parts: Any) -> int:
         def each() -> Any:
             for part in parts:
-                # The negative lease below makes a heartbeat due after each part.
+                # The lease of 1 ms below makes a heartbeat due after each part.
                 yield part.slice(0, 1)
                 yield part.slice(1)
 
@@ -288,7 +288,7 @@ def test_a_worker_renews_its_claim_and_stops_where_another_took_it(
     claim_job = table.claim_job
     monkeypatch.setattr(DataFiles, "write_parts", slow)
     monkeypatch.setattr(table, "claim_job", claimed)
-    assert JobWorker(table, data_files, -1000).work(job, partition)
+    assert JobWorker(table, data_files, 1).work(job, partition)
     assert [claim.beats for claim in seen] == [0, 1]
 
     (job, partition, _), *_ = table.at().jobs()
@@ -301,10 +301,10 @@ def test_a_worker_renews_its_claim_and_stops_where_another_took_it(
 
     monkeypatch.setattr(DataFiles, "write_parts", overtaken)
     before = {file.filename for file in data_files.list()}
-    assert not JobWorker(table, data_files, -1000).work(job, partition)
+    assert not JobWorker(table, data_files, 1).work(job, partition)
     assert {file.filename for file in data_files.list()} == before
     monkeypatch.undo()
-    assert JobWorker(table, data_files, -1000).work(job, partition)
+    assert JobWorker(table, data_files, 1).work(job, partition)
     assert rows_in(table, data_files) == all_of(900)
 
 

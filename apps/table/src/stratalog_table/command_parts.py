@@ -80,7 +80,7 @@ def _typed(text: str, read: Any, types: str) -> tuple[str, Any]:
 
 
 def seconds(text: str) -> float:
-    """Parse a duration such as 0.5, of at most the longest retention of data files. Raises BadParameter, also for NaN."""
+    """Parse a duration such as 0.5: from 0 to the longest retention of data files. Raises BadParameter."""
     with suppress(ValueError):
         value = float(text)
         if 0 <= value <= DURATION_MS_MAX / 1000:

@@ -120,19 +120,19 @@ class DataFolder:
                     os.rmdir(folder)
 
     def _write(self, source: str, path: str, write: Any) -> None:
-        """Write a file at ``source``, which is deleted after an error, and then move it to ``path``."""
+        """Write a file at ``source``, which is deleted if that fails, and then move it to ``path``."""
         if self.is_local:
             os.makedirs(os.path.dirname(path), exist_ok=True)
         try:
             write(source)
-            if self.is_local:
-                _settle(source, path)
-            elif source != path:
+            if not self.is_local and source != path:
                 self.files.move(source, path)
         except BaseException:
             with suppress(OSError):
                 self.files.delete_file(source)
             raise
+        if self.is_local:
+            _settle(source, path)
 
     def _is_inside(self, path: str) -> bool:
         if not self.is_local:
