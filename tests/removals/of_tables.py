@@ -12,11 +12,14 @@ TRANSACTION_GROUP = f"{TABLE}/transaction_group.py"
 QUEUE_PATH = f"{TABLE}/queue_path.py"
 PARTITIONS = f"{TABLE}/partitions.py"
 COLLECTION = f"{TABLE}/collection.py"
+CREATION = f"{TABLE}/table_creation.py"
+ROW_ORDER = f"{TABLE}/row_order.py"
 FILE_INGEST = f"{TABLE}/file_ingest.py"
 JOBS = f"{TABLE}/jobs.py"
 REGISTER = f"{TABLE}/folder_register.py"
 TESTS = "apps/table/tests"
 INGEST = f"{TESTS}/test_file_ingest.py"
+CREATIONS = f"{TESTS}/test_table_creation.py"
 OWNERSHIP = f"{TESTS}/test_ownership.py"
 PROPERTIES = f"{TESTS}/test_ownership_properties.py"
 PROPERTY = f"{PROPERTIES}::test_nothing_but_a_table_s_own_files_is_ever_deleted_and_no_row_is_lost"
@@ -164,7 +167,7 @@ REMOVALS: tuple[Removal, ...] = (
     ),
     Removal(
         "B209",
-        (Edit(f"{TABLE}/table.py", "        check_vacant(folder)\n", "        pass\n"),),
+        (Edit(CREATION, "    check_vacant(folder)\n", "    pass\n"),),
         (
             f"{OWNERSHIP}::test_a_folder_that_is_not_empty_is_refused_and_nothing_is_made",
             f"{OWNERSHIP}::test_the_folders_of_stores_and_tables_and_what_lies_in_them_are_refused",
@@ -280,5 +283,101 @@ REMOVALS: tuple[Removal, ...] = (
         "B309",
         (Edit(QUEUE_PATH, "                _check_accepted(pushed.outcomes)\n", ""),),
         (f"{TESTS}/test_committing.py::test_a_push_that_is_refused_at_once_is_no_accepted_one",),
+    ),
+    Removal(
+        "B320",
+        (
+            Edit(
+                CREATION,
+                "Request(CREATION, _checked(wanted), len(tree))",
+                "Request(CREATION, plain(wanted), len(tree))",
+            ),
+        ),
+        (f"{CREATIONS}::test_a_creation_that_cannot_be_leaves_nothing",),
+    ),
+    Removal(
+        "B321",
+        (Edit(CREATION, "mutation.name == CREATION and mutation.reason is not None", "False"),),
+        (f"{CREATIONS}::test_what_a_rejected_creation_left_is_deleted_or_resumed",),
+    ),
+    Removal(
+        "B321",
+        (Edit(CREATION, "        register.remove_unfinished()\n", ""),),
+        (f"{CREATIONS}::test_a_kill_while_the_register_is_written_is_no_hindrance",),
+    ),
+    Removal(
+        "B321",
+        (
+            Edit(
+                f"{TABLE}/table_commands.py",
+                '    if module("table_creation").is_unfinished(opened.document):\n',
+                "    if False:\n",
+            ),
+        ),
+        (f"{TESTS}/test_cli.py::test_what_a_creation_left_is_deleted",),
+    ),
+    Removal(
+        "B322",
+        (
+            Edit(
+                JOBS,
+                '["skipped", floor, after, list(TableView(self._table.at(floor)).jobs())]',
+                '["cleared", after], *(["assigned", floor, *job] for job in TableView(self._table.at(floor)).jobs())',
+            ),
+        ),
+        (f"{TESTS}/test_jobs.py::test_a_job_that_waits_across_forgotten_versions_stays_as_it_was",),
+    ),
+    Removal(
+        "B322",
+        (Edit(JOBS, 'status="created", finished=0, waiting=waiting', 'status="created", waiting=waiting'),),
+        (f"{TESTS}/test_jobs.py::test_a_job_that_gets_more_references_is_not_finished",),
+    ),
+    Removal(
+        "B323",
+        (
+            Edit(
+                f"{TABLE}/data_folder.py",
+                'self._write(f"{path}.{token}{UNFINISHED}", path, write)',
+                "self._write(path + UNFINISHED if self.is_local else path, path, write)",
+            ),
+        ),
+        (f"{OWNERSHIP}::test_an_entry_of_the_register_outlasts_a_failed_write",),
+    ),
+    Removal(
+        "B326",
+        (
+            Edit(
+                ROW_ORDER,
+                r'r"([\dW-]+[Tt ](?:\d\d:\d\d:\d\d|\d{6}))[.,](\d+)"',
+                r'r"(.*?)[.,](\d+)"',
+            ),
+        ),
+        (f"{TESTS}/test_key_types.py::test_what_is_no_key_as_typed_is_refused",),
+    ),
+    Removal(
+        "B326",
+        (Edit(ROW_ORDER, '    if "." in without or "," in without:\n', "    if False:\n"),),
+        (f"{TESTS}/test_key_types.py::test_what_is_no_key_as_typed_is_refused",),
+    ),
+    Removal(
+        "B327",
+        (Edit(ROW_ORDER, "            _check_digits(text)\n", "            pass\n"),),
+        (f"{TESTS}/test_key_types.py::test_a_number_is_typed_in_ascii_digits",),
+    ),
+    Removal(
+        "B327",
+        (Edit(f"{TABLE}/columns.py", r'[1-9]\d{0,8})\]", re.ASCII)', r'[1-9]\d{0,8})\]")'),),
+        (f"{TESTS}/test_key_types.py::test_a_type_is_typed_in_ascii_digits",),
+    ),
+    Removal(
+        "B328",
+        (
+            Edit(
+                QUEUE_PATH,
+                "        if not requests:\n            return []\n",
+                '        if not requests:\n            raise LimitExceeded("a message has too many transactions")\n',
+            ),
+        ),
+        (f"{TESTS}/test_committing.py::test_a_message_of_no_transactions_is_not_queued",),
     ),
 )

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
+from unittest.mock import patch
 
 import pytest
 
@@ -27,7 +28,9 @@ from stratalog_table import (
     Split,
     Table,
     TransactionRefused,
+    collection,
     create_table,
+    maintenance,
 )
 from stratalog_table.model import Partition
 
@@ -60,6 +63,24 @@ def reopened(table: Table) -> Table:
 
     table.store.environment.chunk_cache = ByteCache(CHUNK_CACHE_BYTES_MAX)
     return open_table(table.store, table.document.organisation, table.document.name)
+
+
+def collect_now(table: Table, data_files: Any) -> int:
+    """Collect all garbage of a table."""
+    with everything_is_old():
+        return collection.collect(table, data_files, 0)
+
+
+@contextmanager
+def everything_is_old() -> Iterator[None]:
+    """Let collections delete garbage of any age. With an age of 0 they spare what is as old as the last tick."""
+
+    def retained_ms(table: Table, age_ms: int) -> int:
+        return collection_ms(table, age_ms) or -2000
+
+    collection_ms = collection.retained_ms
+    with patch.object(collection, "retained_ms", retained_ms), patch.object(maintenance, "retained_ms", retained_ms):
+        yield
 
 
 def leaves(table: Table) -> list[str]:

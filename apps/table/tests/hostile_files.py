@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import io
 import random
 from collections.abc import Iterator
@@ -172,9 +173,21 @@ def _layouts() -> Iterator[tuple[str, bytes]]:
     yield "int96", parquet(moments, use_deprecated_int96_timestamps=True)
     yield "no_arrow_schema", parquet(plain(), store_schema=False)
     yield "metadata", parquet(plain().replace_schema_metadata({b"\xff": b"\0" * 1000, b"pandas": b"{no json"}))
-    yield "arrow_schema_of_another", _other_schema()
+    other = {
+        "of_another": pa.schema([("id", pa.string()), ("text", pa.int64()), ("more", pa.bool_())]),
+        "of_other_types": pa.schema([("id", pa.timestamp("us", "UTC")), ("text", pa.large_string())]),
+        "in_another_order": pa.schema([("text", pa.string()), ("id", pa.int64())]),
+    }
+    for name, schema in other.items():
+        yield f"arrow_schema_{name}", with_arrow_schema(base64.b64encode(schema.serialize().to_pybytes()))
+    yield "arrow_schema_of_noise", with_arrow_schema(base64.b64encode(random.Random(SEED).randbytes(100)))
+    yield "arrow_schema_no_base64", with_arrow_schema(b"no base64")
 
 
-def _other_schema() -> bytes:
-    """Return a file without an Arrow schema. The name of its writer is the metadata key of such a schema."""
-    return parquet(plain(), store_schema=False).replace(b"parquet-cpp-arrow", b"ARROW:schema-ARRO")
+def with_arrow_schema(stored: bytes) -> bytes:
+    """Return a file of plain rows, with the bytes ``stored`` in place of its Arrow schema."""
+    body = io.BytesIO()
+    with pq.ParquetWriter(body, plain().schema, store_schema=False) as writer:
+        writer.write_table(plain())
+        writer.add_key_value_metadata({"ARROW:schema": stored.decode()})
+    return body.getvalue()

@@ -15,7 +15,9 @@ from click.testing import CliRunner
 import stratalog
 from stratalog.cli import main
 from stratalog_table import maintenance, open_table
+from stratalog_table.data_folder import DataFolder
 from stratalog_table.merge_plan import plan
+from stratalog_table.table import table_handle
 
 Run = Callable[..., str]
 
@@ -198,6 +200,27 @@ def test_a_damaged_file_is_listed_left_out_and_taken_back(run: Run) -> None:
     chosen.write_bytes(body)
     assert "1 files can be read again" in run("damaged", "acme/events", "--retry")
     assert run("scan", "acme/events", "--output", "all.parquet") == "1,000 rows in all.parquet\n"
+
+
+def test_what_a_creation_left_is_deleted(run: Run, tmp_path: Path) -> None:
+    with stratalog.open("store") as store:
+        store.create("acme", "events")
+        table = table_handle(store, "acme", "events")
+        table.register(DataFolder((tmp_path / "store-lake/acme/events").as_uri())).enter(is_owner=True)
+        store.create("acme", "plan").put("a", 1)
+    assert "whose creation had not finished" in run("delete", "acme/events", "--yes")
+    assert not (tmp_path / "store-lake/acme/events").exists()
+    run("create", "acme/events", "--key", "id:long")
+    assert "is not a table" in run("delete", "acme/plan", "--yes", code=3)
+
+
+@pytest.mark.parametrize("option", ["--age", "--lease", "--every"])
+def test_a_duration_is_a_number_of_seconds_in_a_range(run: Run, option: str) -> None:
+    run("create", "acme/events", "--key", "id:long")
+    for seconds in ("0", "0.5", "900"):
+        assert "0 collected" in run("maintain", "acme/events", option, seconds)
+    for seconds in ("-5", "-0.001", "nan", "inf", "1e300", "x"):
+        assert "Invalid value" in run("maintain", "acme/events", option, seconds, code=2)
 
 
 def test_a_job_is_cancelled(run: Run) -> None:

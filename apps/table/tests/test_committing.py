@@ -146,6 +146,17 @@ def test_what_is_queued_is_committed_by_a_worker_each_for_itself() -> None:
     assert other.at().files_by_partition() == {"root": ["a"]}
 
 
+def test_a_message_of_no_transactions_is_not_queued() -> None:
+    store = memory_store()
+    store.rules = RULES
+    queue = TableQueue(table_of(store))
+    assert queue.send([]) == []
+    Worker(store).run(drain=True)
+    assert queue.send([add("a")])[0].id == 1
+    with pytest.raises(LimitExceeded):
+        queue.send([add("a")] * (TRANSACTIONS_PER_CALL_MAX + 1))
+
+
 def test_what_many_senders_queue_is_one_entry_where_it_waits_together() -> None:
     store = memory_store()
     store.rules = RULES

@@ -11,7 +11,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from apps.table.tests.helpers import LONG, TWO, leaves, reopened, system_store
+from apps.table.tests.helpers import LONG, TWO, collect_now, leaves, reopened, system_store
 from apps.table.tests.soak import site, soak
 from stratalog import Invalid, NotFound
 from stratalog_table import Column, Schema, Table, TransactionRefused, create_table
@@ -107,7 +107,7 @@ def test_upkeep_changes_files_and_no_row(made: tuple[Table, DataFiles]) -> None:
         assert rows_in(table, data_files) == all_of((batch + 1) * ROWS)
         assert sum(one.tally.rows for one in table.at().holdings()) == (batch + 1) * ROWS
     assert len(leaves(table)) > 5
-    collect(table, data_files, -1000)
+    collect_now(table, data_files)
     assert {one.filename for one in data_files.list()} == {one.filename for one in table.at().files(0).files}
 
 
@@ -154,7 +154,7 @@ def test_a_job_of_a_process_that_is_gone_is_done_by_another(made: tuple[Table, D
     ((job, partition, _),) = table.at().jobs()
     table.claim_job(job, partition, "gone")
     assert compact(reopened(table), data_files, files_min=2, lease_ms=10**6) == 0
-    assert compact(reopened(table), data_files, files_min=2, lease_ms=-1000) == 1
+    assert compact(reopened(table), data_files, files_min=2, lease_ms=0) == 1
     assert [*table.at().jobs()] == []
     assert rows_in(table, data_files) == all_of(2 * ROWS)
 
@@ -169,7 +169,7 @@ def test_data_that_nobody_told_of_is_collected_and_its_writer_refused(
     def slow(self: DataFiles, filename: str, rows: pa.Table) -> None:
         """Collect garbage after a file is written and before it is added, as if its writer slept for hours."""
         write(self, filename, rows)
-        assert collect(reopened(table), data_files, -1000) == 1
+        assert collect_now(reopened(table), data_files) == 1
 
     monkeypatch.setattr(DataFiles, "write", slow)
     with pytest.raises(TransactionRefused, match="File was collected before it was added"):
@@ -186,7 +186,7 @@ def test_what_is_young_is_not_collected(made: tuple[Table, DataFiles]) -> None:
     data_files.write(new_filename(table), numbered(0))
     assert collect(table, data_files, 60_000) == 0
     assert sum(part.num_rows for part in scan(view, data_files)) == 2 * ROWS
-    assert collect(table, data_files, -1000) == 3
+    assert collect_now(table, data_files) == 3
     with pytest.raises(NotFound, match="was collected"):
         [*scan(view, data_files)]
 
@@ -202,7 +202,7 @@ def test_a_file_that_was_cut_short_is_none(made: tuple[Table, DataFiles], monkey
         ingest(table, data_files, numbered(0))
     monkeypatch.undo()
     assert table.at().has_no_files()
-    assert collect(table, data_files, -1000) == 1
+    assert collect_now(table, data_files) == 1
     assert [*data_files.list()] == []
 
 

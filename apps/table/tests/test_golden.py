@@ -8,16 +8,20 @@ from typing import Any
 
 from apps.table.tests.helpers import TWO, assignment, memory_store, new_file, replacement, table_of
 from stratalog import Document, Draft, Rules
-from stratalog_table import File, FileReference, NewFile, NewReference, Split, Table
+from stratalog_table import File, FileReference, NewFile, NewReference, Split, Table, ValueColumn, create_table
+from stratalog_table.damaged_files import FileDamage
+from stratalog_table.job_claims import JobClaim
 from stratalog_table.model import Partition
 from stratalog_table.queries import TableView
+from stratalog_table.sources import SourceRows
 from stratalog_table.tree import split
 
 GOLDEN: dict[str, Any] = json.loads((Path(__file__).parents[3] / "formats/golden/table-v1.json").read_text())
+MAINTAINED: dict[str, Any] = GOLDEN["maintained"]
 
 
 def grown() -> Table:
-    """Return a table with rows of all kinds but those of columns, sources, claims and damaged files."""
+    """Return a table with rows of all kinds but those of `maintained`."""
     table = table_of(memory_store(), schema=TWO)
     table.add_files([new_file("gone"), NewFile("c"), new_file("d")])
     table.clear_files()
@@ -34,28 +38,75 @@ def grown() -> Table:
     return table
 
 
+def maintained() -> Table:
+    """Return a table with rows of columns, sources, claims and damaged files."""
+    columns = (ValueColumn("price", "int32"), ValueColumn("tags", ["list", "string"]))
+    table = create_table(memory_store(), "acme", "events", TWO, columns=columns, retention_days=30)
+    for number in range(4):
+        brought = SourceRows("daily", f"{number // 2}.parquet", f"{number // 2:064x}", number % 2 * 100, 100)
+        table.add_files([new_file(f"{number}")], job="ingest", source=brought)
+    table.set_columns([ValueColumn("price", "int64"), ValueColumn("at", "timestamp[us, tz=UTC]")], add=True, widen=True)
+    table.assign_job_ids([assignment("merge", "0", "1"), assignment("cancelled", "2")])
+    table.claim_job("merge", "root", "worker")
+    table.claim_job("merge", "root", "worker", JobClaim("worker", 1))
+    table.claim_job("cancelled", "root", "other")
+    table.cancel_job("cancelled", "root")
+    table.set_aside_files([FileDamage("3", "the file is not Parquet"), FileDamage("2", "released")])
+    table.release_files(["2"])
+    return table
+
+
+def transactions(document: Document) -> list[list[Any]]:
+    return [[one.name, one.args, one.reason] for version in document.versions() for one in version.mutations]
+
+
 def rows(document: Document) -> dict[str, Any]:
     return {key: value for key, value in document.at().scan() if not key.startswith("file0/")}
 
 
 def test_the_same_transactions_leave_the_same_rows() -> None:
     assert rows(grown().document) == GOLDEN["rows"]
+    assert maintained().document.at().to_dict() == MAINTAINED["rows"]
 
 
 def test_the_same_transactions_are_recorded_alike() -> None:
-    found = [[one.name, one.args, one.reason] for version in grown().document.versions() for one in version.mutations]
-    assert found == GOLDEN["transactions"]
+    assert transactions(grown().document) == GOLDEN["transactions"]
+    assert transactions(maintained().document) == MAINTAINED["transactions"]
 
 
-def test_rows_that_were_written_once_read_for_ever() -> None:
+def loaded(stored: dict[str, Any]) -> TableView:
+    """Return the view of a table with the stored rows."""
+
     def load(draft: Draft, args: Any) -> None:
-        for key, value in GOLDEN["rows"].items():
+        for key, value in stored.items():
             draft.put(key, value)
 
     document = memory_store().create("acme", "old")
     document.rules = Rules(mutators={"load": load})
     document.mutate("load")
-    view = TableView(document.at())
+    return TableView(document.at())
+
+
+def test_rows_of_a_maintained_table_read_for_ever() -> None:
+    view = loaded(MAINTAINED["rows"])
+    assert view.meta.retention_days == 30
+    assert view.columns() == (
+        ValueColumn("price", "int64"),
+        ValueColumn("tags", ["list", "string"]),
+        ValueColumn("at", "timestamp[us, tz=UTC]"),
+    )
+    known = view.source_file("daily", "1.parquet")
+    assert known is not None
+    assert (known.sha256, known.rows) == (f"{1:064x}", 200)
+    claim = view.claim("merge", "root")
+    assert claim is not None
+    assert claim[0] == JobClaim("worker", 2)
+    assert view.claim("cancelled", "root") is None
+    assert [*view.damaged()] == [FileDamage("3", "the file is not Parquet")]
+
+
+def test_rows_that_were_written_once_read_for_ever() -> None:
+    view = loaded(GOLDEN["rows"])
     assert view.file_references() == [
         FileReference("a", "left", 50, approximate=True, complete=False),
         FileReference("a", "right", 51, approximate=True, complete=False),

@@ -5,6 +5,7 @@ The good files before and after it are ingested in both cases.
 
 from __future__ import annotations
 
+import io
 from fractions import Fraction
 from pathlib import Path
 from typing import Any
@@ -85,3 +86,11 @@ def test_a_hostile_file_is_taken_exactly_or_refused_by_name(name: str, tmp_path:
 
 def test_the_battery_is_large() -> None:
     assert len(FILES) >= 100
+
+
+def test_a_foreign_arrow_schema_is_one_that_readers_use() -> None:
+    bodies = [body for name, body in FILES.items() if name.startswith("arrow_schema_")]
+    assert len(bodies) == 5
+    assert all(b"ARROW:schema" in body for body in bodies)
+    file = pq.ParquetFile(io.BytesIO(FILES["arrow_schema_of_other_types"]))
+    assert file.schema_arrow.field("text").type == pa.large_string()

@@ -108,6 +108,37 @@ def test_after_the_log_was_deleted_it_knows_all_it_knew_and_is_rebuilt_from_what
     assert table.jobs.waiting() == [*table.at().jobs()]
 
 
+def test_a_job_that_waits_across_forgotten_versions_stays_as_it_was() -> None:
+    table = table_of(memory_store(segment_entries_target=4, snapshot_entries_interval=4))
+    table.add_files([new_file(name) for name in "abcdefgh"])
+    table.assign_job_ids([assignment("same", "a", "b"), assignment("more", "c"), assignment("less", "d", "e")])
+    table.assign_job_ids([assignment("gone", "f")])
+    table.jobs.catch_up()
+    table.assign_job_ids([assignment("more", "g"), assignment("new", "h")])
+    table.replace_file_references([replacement("less", "d"), replacement("gone", "f")])
+    for n in range(10):
+        table.add_files([new_file(f"more-{n}")])
+    # The tracker of another process did not read the versions before they were forgotten.
+    table.document.forget_below(table.version - 1)
+    jobs = {job.job: (job.status, job.finished, job.waiting, job.files) for job in table.jobs.jobs()}
+    assert jobs == {
+        "same": ("created", 0, 2, 2),
+        "more": ("created", 0, 2, 2),
+        "less": ("created", 0, 1, 2),
+        "new": ("created", 0, 1, 1),
+        "gone": ("cleared", 4, 0, 1),
+    }
+    assert table.jobs.waiting() == [*table.at().jobs()]
+
+
+def test_a_job_that_gets_more_references_is_not_finished() -> None:
+    table = worked()
+    table.assign_job_ids([assignment("done", "d")])
+    found = table.jobs.job("done", "root")
+    assert found is not None
+    assert (found.status, found.finished, found.waiting, found.files) == ("created", 0, 1, 3)
+
+
 def test_a_job_may_be_done_in_parts() -> None:
     table = table_of(memory_store())
     table.add_files([new_file("a"), new_file("b")])

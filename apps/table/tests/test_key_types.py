@@ -18,6 +18,7 @@ from apps.table.tests.test_data_files import made_of, rows_in
 from stratalog import Document, Invalid
 from stratalog_table import RULES, Column, Schema
 from stratalog_table.arrow_types import arrow_key_type
+from stratalog_table.columns import column_type
 from stratalog_table.maintenance import compact, maintain_table
 from stratalog_table.row_order import decode_key, encode_key, is_edge, key_kind, minimum_key, parse_key
 from stratalog_table.rows import ingest
@@ -151,6 +152,8 @@ def test_how_keys_are_laid_out_makes_no_difference(tmp_path: Path, column: pa.Ar
         ("timestamp", "2026-11-24T12:00:00.123456", NOON),
         ("timestamp[us, tz=UTC]", "2026-11-24T14:00:00.123456+02:00", NOON.replace(tzinfo=UTC)),
         ("timestamp[ns]", "1970-01-01 00:00:01.000000001", 1_000_000_001),
+        ("timestamp[us, tz=UTC]", "20261124T140000,123456+020000", NOON.replace(tzinfo=UTC)),
+        ("timestamp[us, tz=UTC]", "2026-W48-2T10:00:00.123456-02:00", NOON.replace(tzinfo=UTC)),
         ("decimal(10,2)", "1.5", Decimal("1.50")),
         ("double", "-inf", -math.inf),
     ],
@@ -166,6 +169,12 @@ def test_keys_are_read_as_typed(kind: str, text: str, key: Any) -> None:
         ("date", "24.11."),
         ("timestamp", "2026-11-24T12:00:00Z"),
         ("timestamp[ms]", "2026-11-24T12:00:00.0005"),
+        ("timestamp[us, tz=UTC]", "2026-01-01T00:00:00+02:00:00.5"),
+        ("timestamp[us, tz=UTC]", "2026-01-01T00:00:00.5+02:00:00.5"),
+        ("timestamp[us, tz=UTC]", "20260101T00-020000.5"),
+        ("timestamp", "2026-01-01T12:30.5"),
+        ("timestamp", "2026-01-01T12.5"),
+        ("timestamp", "2026-01-01.12:00:00"),
     ],
 )
 def test_what_is_no_key_as_typed_is_refused(kind: str, text: str) -> None:
@@ -173,7 +182,33 @@ def test_what_is_no_key_as_typed_is_refused(kind: str, text: str) -> None:
         parse_key(kind, text)
 
 
-@pytest.mark.parametrize("kind", ["text", "timestamp[h]", "decimal(39,0)", "decimal(3,4)", "list", "int64", ""])
+@pytest.mark.parametrize(
+    ("kind", "text"),
+    [
+        ("int", "１2"),
+        ("long", "1_2"),
+        ("float", "1_0.5"),
+        ("double", "１.5"),
+        ("decimal(10,2)", "1_0"),
+        ("decimal(10,2)", "１"),
+        ("date", "2026-01-0１"),
+        ("timestamp", "2026-01-01T00:00:00.５"),
+    ],
+)
+def test_a_number_is_typed_in_ascii_digits(kind: str, text: str) -> None:
+    with pytest.raises(Invalid, match="no key of its column's type"):
+        parse_key(kind, text)
+
+
+@pytest.mark.parametrize("kind", ["decimal128(１0, 2)", "decimal(１0, 2)", "fixed_size_binary[1２]"])
+def test_a_type_is_typed_in_ascii_digits(kind: str) -> None:
+    with pytest.raises(Invalid):
+        column_type(kind)
+
+
+@pytest.mark.parametrize(
+    "kind", ["decimal(１0, 2)", "text", "timestamp[h]", "decimal(39,0)", "decimal(3,4)", "list", "int64", ""]
+)
 def test_no_key_column_is_of_another_type(tmp_path: Path, kind: str) -> None:
     with pytest.raises(Invalid, match="cannot be of this type"):
         made_of(tmp_path, Schema((Column("key", kind),)))

@@ -9,7 +9,17 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from apps.table.tests.helpers import LONG, leaves, memory_store, new_file, refused, reopened, table_of
+from apps.table.tests.helpers import (
+    LONG,
+    collect_now,
+    everything_is_old,
+    leaves,
+    memory_store,
+    new_file,
+    refused,
+    reopened,
+    table_of,
+)
 from apps.table.tests.test_data_files import all_of, made_of, numbered, rows_in
 from stratalog import Conflict, Corrupt
 from stratalog.testing.clock import ManualClock
@@ -21,7 +31,6 @@ from stratalog_table.job_worker import JobWorker
 from stratalog_table.limits import DAMAGE_REASON_CHARACTERS_MAX, RETENTION_DAYS_MAX
 from stratalog_table.maintenance import (
     TableMaintenanceReport,
-    collect,
     compact,
     maintain_table,
     push_down,
@@ -31,7 +40,6 @@ from stratalog_table.maintenance_faults import MaintenanceFaults
 from stratalog_table.merge_plan import plan
 from stratalog_table.rows import ingest, scan
 
-ALL_AGES = -1000
 DAY_MS = 86_400_000
 
 
@@ -46,7 +54,8 @@ def made(tmp_path: Path) -> tuple[Table, DataFiles]:
 
 
 def maintain(table: Table, data_files: DataFiles, rows_max: int = 10**6) -> TableMaintenanceReport:
-    return maintain_table(table, data_files, rows_max=rows_max, files_min=3, age_ms=ALL_AGES)
+    with everything_is_old():
+        return maintain_table(table, data_files, rows_max=rows_max, files_min=3, age_ms=0)
 
 
 def path_of(data_files: DataFiles, filename: str) -> Path:
@@ -176,7 +185,7 @@ def test_a_file_that_cannot_be_deleted_keeps_no_other(
         assert [(fault.action, fault.subject) for fault in done.faults] == [("collect", chosen)]
     assert {file.filename for file in data_files.list()} == {chosen, *files_of(table)}
     with pytest.raises(PermissionError):
-        collect(table, data_files, ALL_AGES)
+        collect_now(table, data_files)
     monkeypatch.undo()
     assert maintain(table, data_files).collected == 1
     assert {file.filename for file in data_files.list()} == {*files_of(table)}
@@ -216,7 +225,7 @@ def test_damage_in_the_store_that_one_job_meets_keeps_no_other(
 
 def test_a_pass_merges_what_it_planned(made: tuple[Table, DataFiles]) -> None:
     table, data_files = made
-    done = maintain_table(table, data_files, rows_max=10**6, files_min=3, age_ms=ALL_AGES, lease_ms=300_000)
+    done = maintain_table(table, data_files, rows_max=10**6, files_min=3, age_ms=0, lease_ms=300_000)
     assert done.jobs == 2
     assert [*table.at().jobs()] == []
 
@@ -266,7 +275,7 @@ def test_a_worker_renews_its_claim_and_stops_where_another_took_it(
     def slow(self: DataFiles, filename: str, schema: Any, parts: Any) -> int:
         def each() -> Any:
             for part in parts:
-                # The negative lease below makes a heartbeat due after each part.
+                # The lease of 1 ms below makes a heartbeat due after each part.
                 yield part.slice(0, 1)
                 yield part.slice(1)
 
@@ -279,7 +288,7 @@ def test_a_worker_renews_its_claim_and_stops_where_another_took_it(
     claim_job = table.claim_job
     monkeypatch.setattr(DataFiles, "write_parts", slow)
     monkeypatch.setattr(table, "claim_job", claimed)
-    assert JobWorker(table, data_files, -1000).work(job, partition)
+    assert JobWorker(table, data_files, 1).work(job, partition)
     assert [claim.beats for claim in seen] == [0, 1]
 
     (job, partition, _), *_ = table.at().jobs()
@@ -292,10 +301,10 @@ def test_a_worker_renews_its_claim_and_stops_where_another_took_it(
 
     monkeypatch.setattr(DataFiles, "write_parts", overtaken)
     before = {file.filename for file in data_files.list()}
-    assert not JobWorker(table, data_files, -1000).work(job, partition)
+    assert not JobWorker(table, data_files, 1).work(job, partition)
     assert {file.filename for file in data_files.list()} == before
     monkeypatch.undo()
-    assert JobWorker(table, data_files, -1000).work(job, partition)
+    assert JobWorker(table, data_files, 0).work(job, partition)
     assert rows_in(table, data_files) == all_of(900)
 
 
@@ -321,14 +330,14 @@ def test_a_job_that_is_cancelled_while_it_is_done_changes_nothing(
 
 def test_a_job_whose_files_are_gone_since_it_was_done_is_no_damage(made: tuple[Table, DataFiles]) -> None:
     table, data_files = made
-    slow = JobWorker(table, data_files, ALL_AGES)
+    slow = JobWorker(table, data_files, 0)
     plan(table, 3)
     (job, partition, _), *_ = table.at().jobs()
     read = slow._data_files.stream
 
     def late(*args: Any) -> Any:
-        compact(reopened(table), data_files, files_min=3, lease_ms=ALL_AGES)
-        collect(reopened(table), data_files, ALL_AGES)
+        compact(reopened(table), data_files, files_min=3, lease_ms=0)
+        collect_now(reopened(table), data_files)
         return read(*args)
 
     slow._data_files.stream = late  # type: ignore[method-assign]

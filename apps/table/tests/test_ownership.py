@@ -7,23 +7,31 @@ import os
 import shutil
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 import stratalog
-from apps.table.tests.helpers import LONG, assignment, memory_store, replacement, table_of
+from apps.table.tests.helpers import (
+    LONG,
+    assignment,
+    collect_now,
+    everything_is_old,
+    memory_store,
+    replacement,
+    table_of,
+)
 from apps.table.tests.test_data_files import ROWS, all_of, numbered, rows_in
 from stratalog import Invalid, Store
 from stratalog.maintenance.document_export import export_document
 from stratalog.maintenance.document_import import import_document
 from stratalog_table import NewFile, NewReference, Table, create_table, open_table
 from stratalog_table.collection import collect, delete_table
+from stratalog_table.data_folder import DataFolder
 from stratalog_table.folder_register import REGISTER, DataFolderTaken
+from stratalog_table.limits import DURATION_MS_MAX
 from stratalog_table.maintenance import compact, maintain_table
-from stratalog_table.rows import data_files_of, ingest
-
-ALL_AGES = -1000
-"""An age by which every file that was written before now is old enough."""
+from stratalog_table.rows import data_files_of, ingest, new_filename
 
 
 @pytest.fixture
@@ -47,7 +55,8 @@ def fill(table: Table, batches: int, start: int = 0) -> None:
 
 
 def maintain(table: Table) -> None:
-    done = maintain_table(table, data_files_of(table), rows_max=10**6, files_min=2, age_ms=ALL_AGES)
+    with everything_is_old():
+        done = maintain_table(table, data_files_of(table), rows_max=10**6, files_min=2, age_ms=0)
     assert done.faults == ()
 
 
@@ -144,7 +153,7 @@ def test_a_name_in_the_log_leads_nowhere_else(table: Table, tmp_path: Path, name
         data_files_of(table).delete(name)
     table.assign_job_ids([assignment("job", name)])
     table.replace_file_references([replacement("job", name)])
-    collect(table, data_files_of(table), ALL_AGES)
+    collect_now(table, data_files_of(table))
     assert table.at().file(name) is None
     table.add_files([NewFile(name, (NewReference("root", 1),))])
     table.clear_files()
@@ -158,7 +167,7 @@ def test_files_of_a_table_are_not_looked_for_behind_a_link(table: Table, tmp_pat
     name = f"{'a' * 20}.parquet"
     (target / name).write_text("mine")
     (tmp_path / "lake" / table.incarnation / "aa").symlink_to(target)
-    collect(table, data_files_of(table), ALL_AGES)
+    collect_now(table, data_files_of(table))
     assert (target / name).exists()
 
 
@@ -219,7 +228,7 @@ def test_of_a_store_that_was_copied_aside_only_one_may_change_files(table: Table
     with stratalog.open(tmp_path / "twin") as second:
         twin = open_table(second, "acme", "events")
         assert rows_of(twin) == all_of(2 * ROWS)
-        for act in (lambda: fill(twin, 1), lambda: collect(twin, data_files_of(twin), ALL_AGES)):
+        for act in (lambda: fill(twin, 1), lambda: collect_now(twin, data_files_of(twin))):
             with pytest.raises(DataFolderTaken, match="adopt"):
                 act()
         with pytest.raises(DataFolderTaken):
@@ -305,12 +314,12 @@ def test_files_whose_names_carry_no_incarnation_are_collected_where_the_folder_w
     copy = copied(table, table.store)
     maintain(copy)
     compact(table, files, files_min=2)
-    collect(table, files, ALL_AGES)
+    collect_now(table, data_files_of(table))
     assert (tmp_path / "lake/old/a.parquet").exists()  # the copy still tracks it
     copy.store.delete(copy.document)
     table.clear_files()
     maintain(table)
-    collect(table, files, ALL_AGES)
+    collect_now(table, data_files_of(table))
     assert not (tmp_path / "lake/old/b.parquet").exists()
 
 
@@ -337,6 +346,55 @@ def test_a_clear_leaves_readers_their_time(table: Table, tmp_path: Path) -> None
     assert len([*view.files(0).files]) == len(data_in(tmp_path / "lake")) == 2
     maintain(table)
     assert data_in(tmp_path / "lake") == []
+
+
+@pytest.mark.parametrize("step", ["write", "move"])
+def test_an_entry_of_the_register_outlasts_a_failed_write(
+    table: Table, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, step: str
+) -> None:
+    folder = DataFolder((tmp_path / "lake").as_uri())
+    folder.is_local = False  # as in an object store, which has no rename
+    before = table.register(folder).adopt()
+    files = folder.files
+
+    class Failing:
+        """A file system that writes a part of a file and then fails, or fails to move a file."""
+
+        def open_output_stream(self, path: str) -> Any:
+            if step == "write":
+                files.open_output_stream(path).close()
+                raise OSError("no network")
+            return files.open_output_stream(path)
+
+        def move(self, *_: str) -> None:
+            raise OSError("no network")
+
+        def __getattr__(self, name: str) -> Any:
+            return getattr(files, name)
+
+    monkeypatch.setattr(folder, "files", Failing())
+    with pytest.raises(OSError, match="no network"):
+        table.register(folder).adopt()
+    assert table.register(folder).registration(table.incarnation) == before
+    assert len([*(tmp_path / "lake" / REGISTER).iterdir()]) == 1
+
+
+def test_a_negative_age_collects_nothing(table: Table, tmp_path: Path) -> None:
+    files = data_files_of(table)
+    files.write(new_filename(table), numbered(0))
+    version = table.version
+    for age_ms in (-1, -5000, DURATION_MS_MAX + 1):
+        for act in (
+            lambda age=age_ms: collect(table, files, age),
+            lambda age=age_ms: maintain_table(table, files, rows_max=1, files_min=2, age_ms=age),
+            lambda age=age_ms: maintain_table(table, files, rows_max=1, files_min=2, age_ms=0, lease_ms=age),
+            lambda age=age_ms: compact(table, files, files_min=2, lease_ms=age),
+        ):
+            with pytest.raises(Invalid, match="outside its range"):
+                act()
+    assert len(data_in(tmp_path / "lake")) == 3
+    assert table.version == version
+    assert collect(table, files, DURATION_MS_MAX) == 0
 
 
 def test_a_table_without_files_is_made_and_deleted_without_a_folder() -> None:

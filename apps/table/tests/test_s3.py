@@ -6,12 +6,12 @@ from pathlib import Path
 
 import pytest
 
-from apps.table.tests.helpers import LONG, system_store
+from apps.table.tests.helpers import LONG, collect_now, system_store
 from apps.table.tests.soak import site, soak
 from apps.table.tests.test_data_files import all_of, numbered, rows_in
 from stratalog.testing.emulators import KEY, SECRET, Emulator
 from stratalog_table import create_table
-from stratalog_table.maintenance import collect, maintain_table
+from stratalog_table.maintenance import maintain_table
 from stratalog_table.rows import data_files_of, ingest
 from tests.cloud.seaweed import client
 
@@ -39,7 +39,7 @@ def test_a_table_in_an_object_store_is_kept_like_one_in_a_folder(
         ingest(table, data_files, numbered(batch * 600))
         maintain_table(table, data_files, rows_max=700, files_min=2, age_ms=60_000)
     assert rows_in(table, data_files) == all_of(2400)
-    collect(table, data_files, -2000)
+    collect_now(table, data_files)
     assert {one.filename for one in data_files.list()} == {one.filename for one in table.at().files(0).files}
     assert rows_in(table, data_files, (5, 6)) == [(number,) for number in range(2400) if number * 37 % 1009 == 5]
 

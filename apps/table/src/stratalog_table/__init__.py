@@ -3,6 +3,7 @@
 Modules
 -------
 table                 the handle
+table_creation        the creation of tables
 model                 partitions, files and references
 limits                limits of tables
 row_order             row keys as text in their order
@@ -51,7 +52,8 @@ from stratalog_table.messages import TransactionFailure, TransactionRefused
 from stratalog_table.model import Column, File, FileReference, Held, NewFile, NewReference, Partition, Schema
 from stratalog_table.queries import Holding, TableView
 from stratalog_table.references import Assignment, Output, ReplaceFileReferences, Split
-from stratalog_table.table import RULES, Table, create_table, open_table
+from stratalog_table.table import RULES, Table, open_table
+from stratalog_table.table_creation import create_table
 
 __all__ = [
     "RULES",

@@ -13,6 +13,7 @@ from enum import Enum
 from stratalog_table.data_files import SUFFIX, DataFiles
 from stratalog_table.data_folder import UNFINISHED, DataFile
 from stratalog_table.folder_register import REGISTER
+from stratalog_table.limits import check_duration
 from stratalog_table.maintenance_faults import MaintenanceFaults, isolated
 from stratalog_table.messages import TransactionRefused
 from stratalog_table.queries import TableView
@@ -85,10 +86,7 @@ class FileRights:
     def retire(self) -> None:
         """Remove a deleted table from the register, unless relatives still need some of its files."""
         if next(self._folder.list(self._incarnation), None) is None:
-            self._register.remove()
-            self._folder.remove_empty(self._incarnation)
-            self._folder.remove_empty(REGISTER)
-            self._folder.remove_empty("")
+            self._register.retire()
 
     def _is_shared(self, filename: str) -> bool:
         """Return whether a relative in this store, or a copy in another, may need the file."""
@@ -120,8 +118,9 @@ def collect(table: Table, data_files: DataFiles, age_ms: int, faults: Maintenanc
     for the retention. Readers of an older view have this time to finish. An untracked file is declared garbage before
     it is deleted. From then on the transaction of a slow writer that wrote the file is rejected.
 
-    Raises DataFolderTaken if the files belong to the table in another store. A file that cannot be deleted stays for
-    the next pass and is listed in ``faults``; without ``faults`` its error is raised.
+    Raises Invalid for a negative age, and DataFolderTaken if the files belong to the table in another store. Nothing is
+    deleted then. A file that cannot be deleted stays for the next pass and is listed in ``faults``; without ``faults``
+    its error is raised.
     """
     return collect_as(table, FileRights(table, data_files), data_files.delete, age_ms, faults)
 
@@ -134,6 +133,7 @@ def collect_as(
     faults: MaintenanceFaults | None = None,
 ) -> int:
     """Do the work of `collect` with rights that the caller already read."""
+    check_duration("age_ms", age_ms)
     before_ms = table.store.environment.clock.wall_ms() - retained_ms(table, age_ms)
     count = 0
     for part in _parts(list(table.unreferenced_before(before_ms))):

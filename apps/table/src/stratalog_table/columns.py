@@ -36,10 +36,10 @@ _INTEGERS = ("int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "ui
 _PLAIN = {*_INTEGERS, "null", "bool", "halffloat", "float", "double", "string", "binary", "date32[day]"}
 _TIMED = re.compile(r"(time32\[ms\]|time64\[(?:us|ns)\]|duration\[(?:s|ms|us|ns)\])")
 _TIMESTAMP = re.compile(r"timestamp\[(ms|us|ns)(?:, tz=([A-Za-z0-9_+:/-]{1,64}))?\]")
-_DECIMAL = re.compile(r"decimal(128|256)\((\d{1,2}), ?(\d{1,2})\)")
-_FIXED = re.compile(r"fixed_size_binary\[([1-9]\d{0,8})\]")
+_DECIMAL = re.compile(r"decimal(128|256)\((\d{1,2}), ?(\d{1,2})\)", re.ASCII)
+_FIXED = re.compile(r"fixed_size_binary\[([1-9]\d{0,8})\]", re.ASCII)
 _SECONDS = re.compile(r"(time32|timestamp)\[s\b")
-_TYPED = re.compile(r"decimal\((\d{1,2}), ?(\d{1,2})\)")
+_TYPED = re.compile(r"decimal\((\d{1,2}), ?(\d{1,2})\)", re.ASCII)
 _ALIASES = {
     "int": "int32",
     "long": "int64",
@@ -49,7 +49,7 @@ _ALIASES = {
     "time": "time64[us]",
 }
 _BITS_EXACT = {"halffloat": 11, "float": 24, "double": 53}
-_INTEGER = re.compile(r"(u?)int(8|16|32|64)")
+_INTEGER = re.compile(r"(u?)int(8|16|32|64)", re.ASCII)
 _UNITS = ("ms", "us", "ns")
 DECIMAL_DIGITS = {"128": 38, "256": 76}
 

@@ -11,16 +11,19 @@ import click
 
 from stratalog import Invalid
 from stratalog.cli import Session, split_name
+from stratalog_table.limits import DURATION_MS_MAX
 
 __all__ = [
     "FAILED",
     "data_url",
+    "default_data_url",
     "key_column",
     "module",
     "of_retention_days",
     "of_table",
     "opened_files",
     "opened_table",
+    "seconds",
     "typed_key",
     "value_column",
 ]
@@ -76,6 +79,15 @@ def _typed(text: str, read: Any, types: str) -> tuple[str, Any]:
     raise click.BadParameter(f"{text!r} is not NAME:TYPE, as in id:long; {types}")
 
 
+def seconds(text: str) -> float:
+    """Parse a duration such as 0.5: from 0 to the longest retention of data files. Raises BadParameter."""
+    with suppress(ValueError):
+        value = float(text)
+        if 0 <= value <= DURATION_MS_MAX / 1000:
+            return value
+    raise click.BadParameter(f"{text!r} is not from 0 to {DURATION_MS_MAX // 1000} seconds")
+
+
 def typed_key(kind: str, text: str) -> Any:
     """Parse a key as typed. Bytes are typed in hexadecimal."""
     try:
@@ -88,6 +100,14 @@ def data_url(session: Session, table: str, data: str) -> str:
     """Return the URL of a table's data files: the location ``data`` or, if it is empty, a folder next to the store."""
     if "://" in data:
         return data
-    if not data and "://" in session.url and not session.url.startswith("file://"):
+    url = Path(data).absolute().as_uri() if data else default_data_url(session, table)
+    if not url:
         raise click.UsageError("give the location of the data files by --data, as in s3://bucket/files")
-    return Path(data or f"{session.url.removeprefix('file://')}-lake/{table}").absolute().as_uri()
+    return url
+
+
+def default_data_url(session: Session, table: str) -> str:
+    """Return the URL of the folder next to the store, or an empty string if the store is not a folder."""
+    if "://" in session.url and not session.url.startswith("file://"):
+        return ""
+    return Path(f"{session.url.removeprefix('file://')}-lake/{table}").absolute().as_uri()

@@ -69,7 +69,7 @@ def create(
     others = tuple(value_column(column) for column in columns) if columns else None
     url = data_url(session, table, data)
     store = session.open(create=True)
-    made = module("table").create_table(
+    made = module("table_creation").create_table(
         store, *split_name(table), schema, edges, data=url, columns=others, retention_days=retention_days or 0
     )
     plain = {"table": table, "version": made.version, "data": url, "leaves": len(points) + 1}

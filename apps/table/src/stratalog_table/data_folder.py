@@ -51,28 +51,25 @@ class DataFolder:
         return is_plain and self._is_inside(f"{self.base}/{filename}")
 
     def write_with(self, filename: str, write: Any) -> None:
-        """Write a file atomically with ``write(path)``. It is durable on return; after an error it does not exist."""
-        path = self.path(filename)
-        target = path + UNFINISHED if self.is_local else path
-        if self.is_local:
-            os.makedirs(os.path.dirname(path), exist_ok=True)
-        try:
-            write(target)
-        except BaseException:
-            with suppress(OSError):
-                self.files.delete_file(target)
-            raise
-        if self.is_local:
-            _settle(target, path)
+        """Write a new file atomically with ``write(path)``. It is durable on return; after an error it does not exist.
 
-    def write_bytes(self, filename: str, body: bytes) -> None:
-        """Write a small file, atomically and durably."""
+        An object store may show a part of the file before the error. So a file of that name must not exist before.
+        """
+        path = self.path(filename)
+        self._write(path + UNFINISHED if self.is_local else path, path, write)
+
+    def replace_bytes(self, filename: str, body: bytes, token: str) -> None:
+        """Write or replace a small file, atomically and durably. After an error the present file is unchanged.
+
+        The bytes are written under a name with ``token`` first. The token must be unique among concurrent writers.
+        """
 
         def write(path: str) -> None:
             with self.files.open_output_stream(path) as stream:
                 stream.write(body)
 
-        self.write_with(filename, write)
+        path = self.path(filename)
+        self._write(f"{path}.{token}{UNFINISHED}", path, write)
 
     def read_bytes(self, filename: str) -> bytes | None:
         """Return the bytes of a small file, or None if it does not exist."""
@@ -121,6 +118,21 @@ class DataFolder:
             for folder, _, _ in os.walk(os.path.join(self.base, below), topdown=False):
                 with suppress(OSError):
                     os.rmdir(folder)
+
+    def _write(self, source: str, path: str, write: Any) -> None:
+        """Write a file at ``source``, which is deleted if that fails, and then move it to ``path``."""
+        if self.is_local:
+            os.makedirs(os.path.dirname(path), exist_ok=True)
+        try:
+            write(source)
+            if not self.is_local and source != path:
+                self.files.move(source, path)
+        except BaseException:
+            with suppress(OSError):
+                self.files.delete_file(source)
+            raise
+        if self.is_local:
+            _settle(source, path)
 
     def _is_inside(self, path: str) -> bool:
         if not self.is_local:

@@ -12,13 +12,15 @@ from collections.abc import Iterator
 import msgspec
 
 from stratalog import Conflict, Log, Store
-from stratalog_table.data_folder import DataFolder
+from stratalog.clock import new_id
+from stratalog_table.data_folder import UNFINISHED, DataFolder
 from stratalog_table.locations import folder_of
 
 __all__ = ["REGISTER", "DataFolderTaken", "FolderRegister", "Registration", "check_vacant", "origin_of"]
 
 REGISTER = ".stratalog-tables"
 SUFFIX = ".json"
+TOKEN_CHARACTERS = 12
 INDEX_FILE = "index.sqlite"
 BLOBS_FOLDER = "blobs"
 """With `INDEX_FILE`, the names by which a store in a folder is recognised; see `formats/folder.md`."""
@@ -105,9 +107,19 @@ class FolderRegister:
         """Return whether an entry is that of a table of this store."""
         return self._resolved(registration.store) == self._resolved(self._store_text())
 
-    def remove(self) -> None:
-        """Remove the table from the register. The caller has deleted its data files."""
+    def retire(self) -> None:
+        """Remove the table from the register, then the empty folders. The caller has deleted its data files."""
         self._folder.delete(self._name)
+        self._folder.remove_empty(self._record.incarnation)
+        self.remove_unfinished()
+        self._folder.remove_empty("")
+
+    def remove_unfinished(self) -> None:
+        """Remove what an interrupted first write of the table's entry left. No other process may write the entry."""
+        for file in self._folder.list(REGISTER):
+            if file.filename.startswith(f"{self._name}.") and file.filename.endswith(UNFINISHED):
+                self._folder.delete(file.filename)
+        self._folder.remove_empty(REGISTER)
 
     def _write(self, is_owner: bool) -> Registration:
         record = self._record
@@ -120,7 +132,8 @@ class FolderRegister:
             is_owner=is_owner,
             entered_ms=self._store.environment.clock.wall_ms(),
         )
-        self._folder.write_bytes(self._name, msgspec.json.encode(registration))
+        token = new_id(self._store.environment.clock, TOKEN_CHARACTERS)
+        self._folder.replace_bytes(self._name, msgspec.json.encode(registration), token)
         return registration
 
     def _store_text(self) -> str:

@@ -10,6 +10,7 @@ import pyarrow as pa  # type: ignore[import-untyped]
 from stratalog import NotFound
 from stratalog_table.data_files import DataFileDamaged, DataFiles
 from stratalog_table.job_claims import JobClaim
+from stratalog_table.limits import check_duration
 from stratalog_table.merge import OutOfOrder, merged
 from stratalog_table.messages import TransactionRefused
 from stratalog_table.model import FileReference, Held
@@ -26,6 +27,7 @@ class JobWorker:
     """One worker. It takes over the job of another worker if that worker has not renewed its claim for ``lease_ms``."""
 
     def __init__(self, table: Table, data_files: DataFiles, lease_ms: int) -> None:
+        check_duration("lease_ms", lease_ms)
         self._table = table
         self._data_files = data_files.with_columns(table.at().columns())
         self._lease_ms = lease_ms

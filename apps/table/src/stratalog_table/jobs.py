@@ -6,7 +6,7 @@ is rejected if another process advanced it first. A reader therefore brings it u
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import suppress
 from types import MappingProxyType
 from typing import Any, TypeVar
@@ -165,9 +165,9 @@ class JobTracker:
         try:
             events = [event for version in self._table.versions(after, upto) for event in events_of(version)]
         except VersionForgotten:
-            # The versions between were forgotten. Close the jobs that wait, and add those that wait at the floor.
+            # The versions between were forgotten. Compare the jobs that waited with those that wait at the floor.
             floor = self._table.log.floor()
-            events, upto = [["cleared", after], *_standing(TableView(self._table.at(floor)))], floor
+            events, upto = [["skipped", floor, after, list(TableView(self._table.at(floor)).jobs())]], floor
         table = self._table.log.record.incarnation
         document.mutate("track", {"after": after, "upto": upto, "events": events, "table": table})
 
@@ -249,15 +249,10 @@ _EVENT_READERS: Mapping[str, Callable[[int, Any, str | None], Iterator[Event]]] 
 }
 
 
-def _standing(view: TableView) -> Iterable[Event]:
-    """Return the jobs for which references wait in a view, as events."""
-    return (["assigned", view.version, *job] for job in view.jobs())
-
-
 def _assigned(draft: Draft, version: int, job: str, partition: str, count: int) -> None:
     record = _find(draft, job, partition, version)
-    waiting = record.waiting + count
-    _put(draft, msgspec.structs.replace(record, status="created", waiting=waiting, files=record.files + count))
+    waiting, files = record.waiting + count, record.files + count
+    _put(draft, msgspec.structs.replace(record, status="created", finished=0, waiting=waiting, files=files))
 
 
 def _committed(draft: Draft, version: int, job: str, partition: str, count: int, output: str, rows: int) -> None:
@@ -287,10 +282,23 @@ def _cancelled(draft: Draft, version: int, job: str, partition: str) -> None:
     _put(draft, msgspec.structs.replace(record, status="cancelled", waiting=0, finished=version))
 
 
-def _cleared(draft: Draft, version: int) -> None:
+def _cleared(draft: Draft, version: int, spared: Collection[str] = ()) -> None:
     for key in list(draft.keys("waiting/")):
-        record = msgspec.convert(draft.get(f"job/{key.split('/', 1)[1]}"), Job)
-        _put(draft, msgspec.structs.replace(record, status="cleared", waiting=0, finished=version))
+        name = f"job/{key.split('/', 1)[1]}"
+        if name not in spared:
+            record = msgspec.convert(draft.get(name), Job)
+            _put(draft, msgspec.structs.replace(record, status="cleared", waiting=0, finished=version))
+
+
+def _skipped(draft: Draft, version: int, after: int, waiting: Sequence[tuple[str, str, int]]) -> None:
+    """Fold the versions from ``after`` to ``version``: ``waiting`` are the jobs for which references wait then."""
+    _cleared(draft, after, {_key(job, partition) for job, partition, _ in waiting})
+    for job, partition, count in waiting:
+        record = _find(draft, job, partition, version)
+        if count > record.waiting:
+            _assigned(draft, version, job, partition, count - record.waiting)
+        else:
+            _put(draft, msgspec.structs.replace(record, waiting=count))
 
 
 _FOLDS: Mapping[str, Callable[..., None]] = {
@@ -300,6 +308,7 @@ _FOLDS: Mapping[str, Callable[..., None]] = {
     "ingested": _ingested,
     "cancelled": _cancelled,
     "cleared": _cleared,
+    "skipped": _skipped,
 }
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from stratalog import Invalid
 from stratalog.limits import MUTATIONS_PER_BATCH_MAX
 
 # The table's state stores the name of each source and of each file that it brings.
@@ -19,6 +20,9 @@ COLUMN_TYPE_DEPTH_MAX = 16
 # The longest retention of old data files.
 RETENTION_DAYS_MAX = 36_500
 
+# The longest age of garbage and the longest lease of a job, in one pass of maintenance.
+DURATION_MS_MAX = RETENTION_DAYS_MAX * 86_400_000
+
 # The part of a reason for setting a data file aside that is stored.
 DAMAGE_REASON_CHARACTERS_MAX = 300
 
@@ -33,3 +37,12 @@ TRANSACTIONS_PER_CALL_MAX = MUTATIONS_PER_BATCH_MAX // 2
 PUSH_TRIES_MAX = 5
 # Data files of one merge job.
 FILES_PER_JOB_MAX = 100
+
+
+def check_duration(name: str, value: float) -> None:
+    """Raise Invalid unless a duration in milliseconds is 0 to `DURATION_MS_MAX`.
+
+    A negative age would make garbage of the files that are being written, and of those that readers use.
+    """
+    if not 0 <= value <= DURATION_MS_MAX:
+        raise Invalid("a duration is outside its range", name=name, value=value, limit=DURATION_MS_MAX)

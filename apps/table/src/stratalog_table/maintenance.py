@@ -16,7 +16,7 @@ from stratalog_table.arrow_types import comparable
 from stratalog_table.collection import collect, retained_ms
 from stratalog_table.data_files import DataFileDamaged, DataFiles, counts
 from stratalog_table.job_worker import JobWorker
-from stratalog_table.limits import EDGE_BYTES_MAX
+from stratalog_table.limits import EDGE_BYTES_MAX, check_duration
 from stratalog_table.maintenance_faults import MaintenanceFault, MaintenanceFaults, isolated
 from stratalog_table.merge_plan import plan
 from stratalog_table.messages import TransactionRefused
@@ -56,8 +56,10 @@ def maintain_table(
 
     A leaf with more than ``rows_max`` rows is split. ``files_min`` files of one size on a leaf are merged. Files are
     collected ``age_ms`` after the last version that needs them. A merge job of another worker is taken over when its
-    claim is older than ``lease_ms``.
+    claim is older than ``lease_ms``. Raises Invalid for a negative age or lease; nothing is done then.
     """
+    check_duration("age_ms", age_ms)
+    check_duration("lease_ms", lease_ms)
     faults = MaintenanceFaults(table)
     splits = split_large(table, data_files, rows_max, faults)
     moved = push_down(table, data_files, faults)
@@ -110,11 +112,11 @@ def compact(
 
     A claimed job stays with its worker until ``lease_ms`` have passed without a renewal of the claim.
     """
+    worker = JobWorker(table, data_files, lease_ms)
     plan(table, files_min)
     waiting = [(job, partition) for job, partition, _ in table.at().jobs()]
     # A random order: workers that start together then rarely claim the same job.
     waiting.sort(key=lambda _: table.new_id())
-    worker = JobWorker(table, data_files, lease_ms)
     done = 0
     for job, partition in waiting:
         with isolated(faults, "merge", job):

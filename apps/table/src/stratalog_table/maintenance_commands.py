@@ -7,7 +7,7 @@ from typing import Any
 import click
 
 from stratalog.cli import Failed, Session, command, note
-from stratalog_table.command_parts import FAILED, module, of_table, opened_files, opened_table
+from stratalog_table.command_parts import FAILED, module, of_table, opened_files, opened_table, seconds
 
 __all__ = ["cancel", "damaged", "jobs", "maintain"]
 
@@ -34,6 +34,7 @@ WATCH_SECONDS = 60.0
     "--age",
     default=AGE_SECONDS,
     show_default=True,
+    type=seconds,
     metavar="SECONDS",
     help="Collect files that have been unreferenced for this time.",
 )
@@ -41,6 +42,7 @@ WATCH_SECONDS = 60.0
     "--lease",
     default=LEASE_SECONDS,
     show_default=True,
+    type=seconds,
     metavar="SECONDS",
     help="How long a claimed job stays with a worker that does not renew its claim.",
 )
@@ -49,7 +51,7 @@ WATCH_SECONDS = 60.0
     "--every",
     default=WATCH_SECONDS,
     show_default=True,
-    type=click.FloatRange(0),
+    type=seconds,
     metavar="SECONDS",
     help="How long --watch waits between passes.",
 )

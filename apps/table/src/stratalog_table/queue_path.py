@@ -50,7 +50,7 @@ class TableQueue:
         close_in_child(self, "_lock")
 
     def send(self, requests: Sequence[Request]) -> list[Ticket]:
-        """Queue transactions as one message, durably on return, and return a ticket for each.
+        """Queue transactions as one message, durably on return, and return a ticket for each; for none, queue nothing.
 
         Raises LimitExceeded: nothing is queued. Raises Unavailable if the queue cannot be reached or is too long:
         nothing is queued. Raises Conflict if the table refuses the sender's client, for example since another sender
@@ -58,7 +58,9 @@ class TableQueue:
         any attempt may be queued. Send nothing more with this sender then: its next message would have the same
         numbers.
         """
-        if not 0 < len(requests) <= TRANSACTIONS_PER_CALL_MAX:
+        if not requests:
+            return []
+        if len(requests) > TRANSACTIONS_PER_CALL_MAX:
             raise LimitExceeded(
                 "a message has too many transactions", value=len(requests), limit=TRANSACTIONS_PER_CALL_MAX
             )

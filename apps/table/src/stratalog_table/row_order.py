@@ -43,8 +43,10 @@ TICKS = {"ms": 1_000, "us": 1_000_000, "ns": 1_000_000_000}
 EPOCH = datetime.fromisoformat("1970-01-01")
 EPOCH_DAY = date(1970, 1, 1).toordinal()
 _TIMESTAMP = re.compile(r"timestamp(?:\[(s|ms|us|ns)(?:, ?tz=([A-Za-z0-9_+:/-]{1,64}))?\])?")
-_DECIMAL = re.compile(r"decimal\((\d{1,2}), ?(\d{1,2})\)")
-_FRACTION = re.compile(r"[.,](\d+)")
+_DECIMAL = re.compile(r"decimal\((\d{1,2}), ?(\d{1,2})\)", re.ASCII)
+_FRACTION = re.compile(r"([\dW-]+[Tt ](?:\d\d:\d\d:\d\d|\d{6}))[.,](\d+)", re.ASCII)
+"""A date and a time down to the second, then the fraction of that second. A zone may follow."""
+
 _BITS = {"int": 32, "long": 64, "date": 32, "timestamp": 64, "float": 32, "double": 64}
 _SHORT = {"timestamp": "timestamp[us]"}
 
@@ -131,6 +133,8 @@ def parse_key(kind: str, text: str) -> Key:
     """Parse a key as typed: ISO 8601 for dates and timestamps, hexadecimal for bytes. Raises Invalid."""
     known = key_kind(kind)
     try:
+        if known.bits:
+            _check_digits(text)
         return _PARSERS[known.family](known, text)
     except (ValueError, InvalidOperation) as exc:
         raise Invalid("this is no key of its column's type", type=known.name, value=text) from exc
@@ -258,14 +262,23 @@ def _float_formats(kind: KeyKind, value: float) -> tuple[str, bytes]:
     return (">I", struct.pack(">f", value)) if kind.bits == 32 else (">Q", struct.pack(">d", value))
 
 
+def _check_digits(text: str) -> None:
+    """Raise ValueError for digits of other scripts and for ``_``, which Python's own parsers of numbers accept."""
+    if not text.isascii() or "_" in text:
+        raise ValueError("a number has ASCII digits only")
+
+
 def _parse_timestamp(kind: KeyKind, text: str) -> int:
-    fraction = _FRACTION.search(text)
-    at_second = datetime.fromisoformat(_FRACTION.sub("", text, count=1))
+    fraction = _FRACTION.match(text)
+    without = fraction[1] + text[fraction.end() :] if fraction else text
+    if "." in without or "," in without:
+        raise ValueError("only the seconds may have a fraction")
+    at_second = datetime.fromisoformat(without)
     if bool(kind.zone) != (at_second.tzinfo is not None):
         raise ValueError("the text and the type must both have a time zone, or neither")
     plain = at_second.astimezone(UTC).replace(tzinfo=None) if kind.zone else at_second
     seconds = (plain - EPOCH) // timedelta(seconds=1)
-    digits = fraction[1] if fraction else ""
+    digits = fraction[2] if fraction else ""
     part, rest = divmod(int(digits or "0") * TICKS[kind.unit], 10 ** len(digits))
     if rest:
         raise ValueError("the text is more exact than the type")

@@ -8,7 +8,7 @@ from typing import Any
 
 import msgspec
 
-from stratalog import Conflict, Document, Draft, Invalid, NotFound, Rules, Store
+from stratalog import Conflict, Document, Draft, Rules, Store
 from stratalog.clock import new_id
 from stratalog.codec import decode, encode
 from stratalog.errors import VersionForgotten
@@ -16,14 +16,14 @@ from stratalog_table import damaged_files, job_claims, partitions, references, t
 from stratalog_table.columns import ValueColumn, check_columns
 from stratalog_table.damaged_files import FileDamage, SetAside
 from stratalog_table.data_folder import DataFolder
-from stratalog_table.folder_register import FolderRegister, check_vacant
+from stratalog_table.folder_register import FolderRegister
 from stratalog_table.job_claims import CancelJob, ClaimJob, JobClaim
 from stratalog_table.jobs import JobTracker
 from stratalog_table.limits import TRANSACTIONS_PER_CALL_MAX
 from stratalog_table.locations import store_location
 from stratalog_table.messages import TransactionRefused, failure_of
 from stratalog_table.model import NewFile, Partition, Schema
-from stratalog_table.partitions import CreateTable, ExtendPartitionTree, Partitions, Purge, SetData, SplitPartition
+from stratalog_table.partitions import ExtendPartitionTree, Partitions, Purge, SetData, SplitPartition
 from stratalog_table.queries import TableView
 from stratalog_table.references import (
     AddFiles,
@@ -34,12 +34,12 @@ from stratalog_table.references import (
     Split,
     SplitFileReferences,
 )
-from stratalog_table.row_order import Key, check_edge, encode_key, key_kind
+from stratalog_table.row_order import Key, check_edge, encode_key
 from stratalog_table.table_changes import SetColumns, SetRetention
 from stratalog_table.transaction_group import CommittedTransaction, Committer, Request
-from stratalog_table.tree import extended, from_split_points, root_of, split
+from stratalog_table.tree import extended, from_split_points, split
 
-__all__ = ["MUTATORS", "RULES", "Table", "create_table", "open_table"]
+__all__ = ["MUTATORS", "RULES", "Table", "open_table", "plain", "table_handle"]
 
 MUTATORS: Mapping[str, Callable[[Draft, Any], None]] = MappingProxyType(
     {
@@ -162,7 +162,7 @@ class Table:
         """Commit the results of jobs, each on its own. Raises TransactionRefused with the jobs that failed; the others
         are committed.
         """
-        requests = [Request("replace_file_references", _plain(job), 1 + len(job.inputs)) for job in jobs]
+        requests = [Request("replace_file_references", plain(job), 1 + len(job.inputs)) for job in jobs]
         return self._each(requests) if requests else None
 
     def split_file_references(self, requests: Sequence[Split]) -> int | None:
@@ -303,7 +303,7 @@ class Table:
         return from_split_points(self.schema, points, self.new_id)
 
     def _commit(self, name: str, transaction: msgspec.Struct | None, weight: int = 1) -> int:
-        return self._each([Request(name, _plain(transaction), weight)])
+        return self._each([Request(name, plain(transaction), weight)])
 
     def _each(self, requests: Sequence[Request]) -> int:
         """Commit requests, each on its own, and return the newest version. Raises TransactionRefused for failures."""
@@ -319,72 +319,18 @@ class Table:
         return version
 
 
-def create_table(
-    store: Store,
-    organisation: str,
-    name: str,
-    schema: Schema,
-    points: Sequence[Key] = (),
-    *,
-    data: str = "",
-    columns: Sequence[ValueColumn] | None = None,
-    retention_days: int = 0,
-) -> Table:
-    """Create a table that is split at ``points`` on its first key column, with its data files below the URL ``data``.
-
-    ``columns`` are its value columns; if they are None the first rows determine them. Data files stay for
-    ``retention_days`` after the last version that needs them. A creation that was interrupted is resumed.
-
-    Raises Conflict if a log of that name exists, Invalid, and DataFolderTaken if the folder is not empty or belongs to
-    another table. Nothing is created then. Raises TransactionRefused for a schema, columns or a retention that the
-    transaction rejects: the log then exists without a table, and its name stays in use.
-    """
-    if not schema.keys:
-        raise Invalid("a table needs at least one key column")
-    for column in schema.keys:
-        key_kind(column.type)
-    check_columns(columns or ())
-    clock = store.environment.clock
-    tree = from_split_points(schema, points, lambda: new_id(clock, 20)) if points else [root_of(schema)]
-    table = _unfinished(store, organisation, name)
-    folder = DataFolder(data) if data else None
-    if folder is not None and (table is None or table.register(folder).registration(table.incarnation) is None):
-        check_vacant(folder)
-    if table is None:
-        store.create(organisation, name)
-        table = _handle(store, organisation, name)
-    if folder is not None:
-        table.register(folder).enter(is_owner=True)
-    location = store_location(store, data) if data else ""
-    wanted = CreateTable(schema, tuple(tree), location, None if columns is None else tuple(columns), retention_days)
-    (answer,) = table.commit([Request("create_table", _plain(wanted), len(tree))])
-    if answer.reason is not None:
-        raise TransactionRefused([failure_of(answer.reason)], answer.version)
-    return table
-
-
-def _unfinished(store: Store, organisation: str, name: str) -> Table | None:
-    """Return the empty log of an interrupted creation, or None if the name is free. Raises Conflict for other logs."""
-    try:
-        table = _handle(store, organisation, name)
-    except NotFound:
-        return None
-    if table.document.version:
-        raise Conflict("the name is in use", organisation=organisation, log=name)
-    return table
-
-
 def open_table(store: Store, organisation: str, name: str, *, author: str = "") -> Table:
     """Return the table of that name. Raises NotFound."""
-    table = _handle(store, organisation, name, author)
+    table = table_handle(store, organisation, name, author)
     table.at()
     return table
 
 
-def _handle(store: Store, organisation: str, name: str, author: str = "") -> Table:
+def table_handle(store: Store, organisation: str, name: str, author: str = "") -> Table:
+    """Return the handle of a log of that name, whether or not it contains a table. Raises NotFound."""
     return Table(store, Document(store.log(organisation, name), RULES), author)
 
 
-def _plain(transaction: msgspec.Struct | None) -> Any:
+def plain(transaction: msgspec.Struct | None) -> Any:
     """Return a mutation's arguments in the form in which the log returns them: lists, not tuples."""
     return None if transaction is None else decode(encode(transaction))

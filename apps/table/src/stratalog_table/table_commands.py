@@ -2,10 +2,20 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import click
 
-from stratalog.cli import Session, command
-from stratalog_table.command_parts import data_url, module, of_retention_days, of_table, opened_table, value_column
+from stratalog.cli import Session, command, split_name
+from stratalog_table.command_parts import (
+    data_url,
+    default_data_url,
+    module,
+    of_retention_days,
+    of_table,
+    opened_table,
+    value_column,
+)
 
 __all__ = ["adopt", "alter", "clear", "columns", "delete"]
 
@@ -69,8 +79,14 @@ def clear(session: Session, table: str, yes: bool) -> None:
 @of_table
 @click.option("--yes", is_flag=True, help="Do not ask for confirmation.")
 def delete(session: Session, table: str, yes: bool) -> None:
-    """Delete a table, its jobs and its data files. Files that a fork or a copy of it needs stay."""
-    opened = opened_table(session, table)
+    """Delete a table, its jobs and its data files. Files that a fork or a copy of it needs stay.
+
+    A creation that did not finish is deleted too.
+    """
+    opened = module("table").table_handle(session.open(), *split_name(table))
+    if module("table_creation").is_unfinished(opened.document):
+        _delete_unfinished(session, table, opened, yes)
+        return
     data_files = module("rows").data_files_of(opened) if opened.at().meta.data else None
     if not yes:
         click.confirm(f"delete {table} with its {opened.version} versions and its data files?", abort=True, err=True)
@@ -104,3 +120,11 @@ def adopt(session: Session, table: str, data: str, yes: bool) -> None:
     if url:
         opened.set_data(url)
     session.answer({"table": table, "data": folder.url}, f"{table} owns the data files in {folder.url}")
+
+
+def _delete_unfinished(session: Session, table: str, opened: Any, yes: bool) -> None:
+    if not yes:
+        click.confirm(f"delete {table}, whose creation did not finish?", abort=True, err=True)
+    default = default_data_url(session, table)
+    module("table_creation").delete_unfinished(opened, [default] if default else [])
+    session.answer({"table": table, "deleted": True, "files": 0}, f"deleted {table}, whose creation had not finished")

@@ -1,0 +1,149 @@
+"""The creation of a table, and what an interrupted or rejected creation leaves.
+
+A creation has three steps: an empty log, the entry in the register of the data folder, and the first transaction. A
+process that ends between them leaves an unfinished creation. An earlier version also left one when the transaction was
+rejected. The next `create_table` of the same name resumes it, and `delete_unfinished` removes it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import suppress
+
+from stratalog import Conflict, Document, Draft, Invalid, Mutation, NotFound, Rejected, Store
+from stratalog.clock import new_id
+from stratalog.errors import VersionForgotten
+from stratalog.protocol.messages import check_mutation
+from stratalog_table import partitions
+from stratalog_table.columns import ValueColumn, check_columns
+from stratalog_table.data_folder import DataFolder
+from stratalog_table.folder_register import check_vacant
+from stratalog_table.locations import open_location, store_location
+from stratalog_table.messages import TransactionRefused, failure_of
+from stratalog_table.model import Schema
+from stratalog_table.partitions import CreateTable
+from stratalog_table.row_order import Key, key_kind
+from stratalog_table.table import Table, plain, table_handle
+from stratalog_table.transaction_group import Request
+from stratalog_table.tree import from_split_points, root_of
+
+__all__ = ["create_table", "delete_unfinished", "is_unfinished"]
+
+CREATION = "create_table"
+
+
+def create_table(
+    store: Store,
+    organisation: str,
+    name: str,
+    schema: Schema,
+    points: Sequence[Key] = (),
+    *,
+    data: str = "",
+    columns: Sequence[ValueColumn] | None = None,
+    retention_days: int = 0,
+) -> Table:
+    """Create a table that is split at ``points`` on its first key column, with its data files below the URL ``data``.
+
+    ``columns`` are its value columns; if they are None the first rows determine them. Data files stay for
+    ``retention_days`` after the last version that needs them. An unfinished creation is resumed.
+
+    Raises Invalid and LimitExceeded for a schema, points, columns or a retention that no table can have, Conflict if a
+    log of that name exists, and DataFolderTaken if the folder is not empty or belongs to another table. Nothing is
+    created then. Raises TransactionRefused if another process created the table meanwhile.
+    """
+    if not schema.keys:
+        raise Invalid("a table needs at least one key column")
+    for column in schema.keys:
+        key_kind(column.type)
+    check_columns(columns or ())
+    clock = store.environment.clock
+    tree = from_split_points(schema, points, lambda: new_id(clock, 20)) if points else [root_of(schema)]
+    location = store_location(store, data) if data else ""
+    wanted = CreateTable(schema, tuple(tree), location, None if columns is None else tuple(columns), retention_days)
+    request = Request(CREATION, _checked(wanted), len(tree))
+    table = _unfinished(store, organisation, name)
+    folder = DataFolder(data) if data else None
+    if folder is not None:
+        _check_free(folder, table)
+    if table is None:
+        store.create(organisation, name)
+        table = table_handle(store, organisation, name)
+    if folder is not None:
+        table.register(folder).enter(is_owner=True)
+    (answer,) = table.commit([request])
+    if answer.reason is not None:
+        raise TransactionRefused([failure_of(answer.reason)], answer.version)
+    return table
+
+
+def is_unfinished(document: Document) -> bool:
+    """Return whether a log is empty, or contains nothing but rejected creations of a table."""
+    try:
+        return document.log.record.kind == "document" and all(
+            version.mutations
+            and all(mutation.name == CREATION and mutation.reason is not None for mutation in version.mutations)
+            for version in document.versions(0)
+        )
+    except VersionForgotten:
+        return False
+
+
+def delete_unfinished(table: Table, urls: Iterable[str] = ()) -> None:
+    """Delete the log of an unfinished creation, and its entries in the registers of its folders of data files.
+
+    The log names the folder only if a transaction was rejected. ``urls`` are other folders that may have an entry. The
+    log is deleted last, so an interrupted deletion can be repeated. Raises Conflict if the log has other content.
+    """
+    document = table.document
+    if not is_unfinished(document):
+        raise Conflict("the name is in use", organisation=document.organisation, log=document.name)
+    for url in {*urls, *_named_folders(table)}:
+        register = table.register(DataFolder(url))
+        registration = register.registration(table.incarnation)
+        if registration is None or register.is_ours(registration):
+            register.retire()
+    table.store.delete(document)
+
+
+def _unfinished(store: Store, organisation: str, name: str) -> Table | None:
+    """Return the log of an unfinished creation, or None if no log has the name. Raises Conflict for any other log."""
+    try:
+        table = table_handle(store, organisation, name)
+    except NotFound:
+        return None
+    if not is_unfinished(table.document):
+        raise Conflict("the name is in use", organisation=organisation, log=name)
+    return table
+
+
+def _check_free(folder: DataFolder, table: Table | None) -> None:
+    """Raise DataFolderTaken unless the folder is vacant, or the unfinished creation of ``table`` has it."""
+    if table is not None:
+        register = table.register(folder)
+        if register.registration(table.incarnation) is not None:
+            return
+        register.remove_unfinished()
+    check_vacant(folder)
+
+
+def _checked(wanted: CreateTable) -> object:
+    """Return the arguments of a creation. Raises Invalid or LimitExceeded if the transaction would not be committed."""
+    try:
+        args: object = check_mutation(Mutation(client=CREATION, name=CREATION, args=plain(wanted))).args
+        partitions.create_table(Draft(lambda key: None, lambda prefix: iter(())), args)
+    except UnicodeEncodeError as exc:
+        raise Invalid("the name of a column is not Unicode", value=ascii(exc.object)) from exc
+    except Rejected as exc:
+        raise Invalid("a table cannot be created like this", reason=str(exc)) from exc
+    return args
+
+
+def _named_folders(table: Table) -> Iterator[str]:
+    """Yield the URLs of the folders that rejected creations name, as far as they can be opened."""
+    for version in table.document.versions():
+        for mutation in version.mutations:
+            location = mutation.args.get("data") if isinstance(mutation.args, dict) else None
+            if isinstance(location, str):
+                with suppress(Invalid):
+                    yield DataFolder(open_location(table.store, location)).url
