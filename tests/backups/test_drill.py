@@ -18,6 +18,10 @@ from tests.branches.servers import BranchServer
 from tests.processes import COMMAND_LINE, run, start
 
 
+LARGE = 5000
+"""Repetitions that make an event or body large. A backup copies it as a blob, so that writes fall into its reads."""
+
+
 @pytest.mark.slow
 def test_a_round_of_the_drill_finds_nothing_wrong() -> None:
     drilled = drill.run_drill(1, seed=7, seconds=3)
@@ -89,9 +93,9 @@ def test_what_is_acknowledged_while_a_backup_runs_does_not_spoil_it(tmp_path: Pa
         entries, versions = [], []
 
         def write() -> None:
-            entries.append(log.append(stratalog.Event("seen", len(entries))))
+            entries.append(log.append(stratalog.Event("seen", f"{len(entries)}" * LARGE)))
             number = len(versions)
-            versions.append(records.put(f"r{number % 20}", number.to_bytes(2) * 9000))
+            versions.append(records.put(f"r{number % 4}", number.to_bytes(2) * LARGE))
 
         for _ in range(20):
             write()
