@@ -1,4 +1,6 @@
-"""Measure every figure, print a table, write JSON: ``python -m bench [--json PATH] [--only NAME …] [--quick]``.
+"""Measure every figure, print a table and what its rows measure, write JSON.
+
+    python -m bench [--json PATH] [--only NAME …] [--quick]
 
 The exit code is 1 if the report is incomplete. A missed goal is reported and is no failure.
 """
@@ -15,7 +17,7 @@ import msgspec
 
 from bench import appends, cloud, large, progress, reads, server, sharing, sheet_engine, turns
 from bench.figures import FIGURES, Figure, Measured, Result, evaluate, problems
-from bench.report import machine, table
+from bench.report import legend, machine, table
 from bench.workplace import FULL, QUICK, Scale, Workplace
 
 MEASURES: dict[str, Callable[[Workplace], Measured]] = {
@@ -39,7 +41,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         results.append(result)
         print(f"{result.name} …", file=sys.stderr, flush=True)
     print("\n".join(f"{name}: {value}" for name, value in machine()), "\n")
-    print(table(results))
+    print(table(results), "\n")
+    print(legend(results))
     if options.json:
         options.json.write_bytes(msgspec.json.format(msgspec.json.encode(results), indent=2) + b"\n")
     problem_lines = problems(results, [figure.name for figure in wanted])

@@ -1,4 +1,4 @@
-"""The report: a table for people, and a description of the machine."""
+"""The report: a table for people, what each of its rows measures, and a description of the machine."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from importlib.metadata import version
 
 import apsw
 
-from bench.figures import FIGURES, Result
+from bench.figures import FIGURES, Figure, Result
 
-__all__ = ["machine", "table"]
+__all__ = ["legend", "machine", "table"]
 
 MARKS = {True: "✓", False: "✗", None: ""}
 HEADINGS = ("figure", "value", "unit", "reference", "ratio", "goal", "")
@@ -24,6 +24,12 @@ def table(results: Sequence[Result]) -> str:
     rows = [HEADINGS, *(_cells(result) for result in results)]
     widths = [max(len(row[column]) for row in rows) for column in range(len(HEADINGS))]
     return "\n".join(_line(row, widths) for row in rows)
+
+
+def legend(results: Sequence[Result]) -> str:
+    """Return a line for each row: its name, and what it measures."""
+    width = max(len(result.name) for result in results)
+    return "\n".join(f"{result.name:<{width}}  {_figure(result).what}" for result in results)
 
 
 def machine() -> Iterator[tuple[str, str]]:
@@ -47,11 +53,15 @@ def _cells(result: Result) -> tuple[str, ...]:
 
 
 def _goal(result: Result) -> str:
-    figure = next(figure for figure in FIGURES if figure.name == result.name)
+    figure = _figure(result)
     if figure.goal is None:
         return ""
     sign = "≥" if figure.better == "more" else "≤"
     return f"{sign} {figure.goal:g}" + (f" {figure.unit}" if figure.goal_bounds == "value" else "")
+
+
+def _figure(result: Result) -> Figure:
+    return next(figure for figure in FIGURES if figure.name == result.name)
 
 
 def _number(value: float | None) -> str:

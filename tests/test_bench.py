@@ -10,6 +10,7 @@ import pytest
 
 from bench.__main__ import MEASURES, main, measured
 from bench.figures import FIGURES, Figure, Measured, Result, evaluate, problems
+from bench.report import legend
 from bench.workplace import QUICK
 
 NAMES = [figure.name for figure in FIGURES]
@@ -67,7 +68,14 @@ def test_the_program_prints_a_row_and_writes_it(tmp_path: Path, capsys: pytest.C
     (written,) = json.loads(path.read_text())
     assert written["name"] == "load-snapshot"
     assert set(written) == {"name", "value", "unit", "reference", "ratio", "goal", "meets", "reason"}
-    assert "load-snapshot" in capsys.readouterr().out
+    printed = capsys.readouterr().out
+    assert "load-snapshot  " in printed
+    assert "the state of `load` from its snapshot" in printed
+
+
+def test_the_report_says_what_each_figure_measures() -> None:
+    lines = legend([row(name) for name in NAMES]).splitlines()
+    assert [line.split(maxsplit=1) for line in lines] == [[figure.name, figure.what] for figure in FIGURES]
 
 
 def row(name: str) -> Result:

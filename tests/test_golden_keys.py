@@ -39,7 +39,7 @@ PREFIX = rf"{ID}/{ID}@[a-z2-7]{{12}}"
 INDEX_KEYS = {
     "name record": rf"{ID}/{ID} name",
     "segment record": rf"{PREFIX}/segments {NUMBER}",
-    "entry, seal, end seal": rf"{PREFIX}/[1-9]\d* {NUMBER}",
+    "entry, seal, end marker": rf"{PREFIX}/[1-9]\d* {NUMBER}",
     "snapshot": rf"{PREFIX}/snapshots {NUMBER}",
     "pin": rf"{PREFIX}/forks {NUMBER} {PREFIX}",
     "member": rf"{PREFIX}/family {PREFIX}",
@@ -71,7 +71,7 @@ def keys_of_every_kind() -> dict[str, list[str]]:
     return {
         "name record": [keys.name_partition(ORGANISATION, LOG), keys.NAME_SORT],
         "segment record": [keys.segments_partition(prefix), keys.number(10_001)],
-        "entry, seal, end seal": [keys.entries_partition(prefix, 10_001), keys.number(10_002)],
+        "entry, seal, end marker": [keys.entries_partition(prefix, 10_001), keys.number(10_002)],
         "snapshot": [keys.snapshots_partition(prefix), keys.number(500)],
         "pin": [keys.forks_partition(prefix), Pin(7, prefix).sort],
         "member": [keys.family_partition(prefix), prefix],

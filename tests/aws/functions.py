@@ -68,7 +68,12 @@ class Function:
         self._idle: deque[_Container] = deque()
 
     def call(self, event: Mapping[str, Any]) -> Any:
-        """Return the handler's result. Raises Failed if it raises, its process ends, or it takes too long."""
+        """Return the handler's result. Raises Failed if it raises, its process ends, or it takes too long.
+
+        Also raises Failed for an event that is too large. Lambda refuses it, so no container is taken for it.
+        """
+        if len(json.dumps(event)) > PAYLOAD_BYTES_MAX:
+            raise Failed(f"the event is too large for {self._handler}")
         fate = self._fate()
         container = self._take()
         self.calls += 1
@@ -126,14 +131,9 @@ class _Container:
         )
 
     def call(self, event: Mapping[str, Any], remaining_seconds: float, seconds_max: float) -> Any:
-        """Return the answer to an event. Raises TimeoutError, or OSError or ValueError if the process ended.
-
-        ValueError is also raised for an event that is too large.
-        """
+        """Return the answer to an event. Raises TimeoutError, or OSError or ValueError if the process ended."""
         assert self._process.stdin is not None
         line = json.dumps({"event": event, "remaining_seconds": remaining_seconds}).encode() + b"\n"
-        if len(line) > PAYLOAD_BYTES_MAX:
-            raise ValueError("an event is too large for a function")
         begun = Observation(self._clock)
         self._process.stdin.write(line)
         self._process.stdin.flush()

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import http.client
 import json
+import re
 import threading
 from collections.abc import Iterator, Mapping, Sequence
 from fnmatch import fnmatchcase
@@ -17,7 +18,7 @@ from urllib.parse import parse_qs, unquote, urlsplit
 
 import msgspec
 
-__all__ = ["LEADING_KEYS", "Asked", "Role"]
+__all__ = ["LEADING_KEYS", "Asked", "Role", "needs"]
 
 ACCOUNT = "000000000000"
 REGION = "us-east-1"
@@ -28,6 +29,7 @@ ITEM_ACTIONS = {
     "Update": "UpdateItem",
 }
 LEADING_KEYS = "dynamodb:LeadingKeys"
+SIGNED_FOR = re.compile("Credential=[^/]*/[0-9]*/[^/]*/(?P<service>[^/]*)/aws4_request")
 
 
 class Asked(msgspec.Struct, frozen=True):
@@ -136,7 +138,11 @@ class _Way(BaseHTTPRequestHandler):
 
 
 def needs(method: str, path: str, headers: Mapping[str, str], body: bytes) -> Iterator[Asked]:
-    """Yield the permissions that a request needs. A request that no other service explains counts as one to S3."""
+    """Yield the permissions that a request needs.
+
+    A request to another service than ours needs a permission that no role of ours has. The signature names the service.
+    """
+    signed = SIGNED_FOR.search(headers.get("authorization", ""))
     service, _, operation = headers.get("x-amz-target", "").partition(".")
     if service.startswith("DynamoDB"):
         yield from _table_needs(operation, json.loads(body))
@@ -147,8 +153,11 @@ def needs(method: str, path: str, headers: Mapping[str, str], body: bytes) -> It
     elif "/@connections/" in path:
         stage, _, connection = path.removeprefix("/_aws/execute-api/").partition("/@connections/")
         yield Asked("execute-api:ManageConnections", _arn("execute-api", f"{stage}/{method}/@connections/{connection}"))
-    else:
+    elif signed and signed["service"] == "s3" and not service:
         yield _bucket_need(method, path)
+    else:
+        named = service or (signed["service"] if signed else "unsigned")
+        yield Asked(f"unknown service {named}:{operation or method}", path)
 
 
 def _table_needs(operation: str, told: Mapping[str, Any]) -> Iterator[Asked]:
@@ -166,6 +175,8 @@ def _bucket_need(method: str, path: str) -> Asked:
     parts = urlsplit(path)
     query = parse_qs(parts.query, keep_blank_values=True)
     bucket, _, key = unquote(parts.path).removeprefix("/").partition("/")
+    if not key and method not in ("GET", "HEAD"):
+        return Asked(f"s3:{method} of a bucket", f"arn:aws:s3:::{bucket}")
     if not key:
         listings = {"versions": "ListBucketVersions", "versioning": "GetBucketVersioning"}
         action = next((action for name, action in listings.items() if name in query), "ListBucket")
@@ -178,7 +189,7 @@ def _bucket_need(method: str, path: str) -> Asked:
         "DELETE": "DeleteObject",
     }
     version = "Version" if "versionId" in query else ""
-    return Asked(f"s3:{actions[method]}{version}", f"arn:aws:s3:::{bucket}/{key}")
+    return Asked(f"s3:{actions.get(method, f'{method} of an object')}{version}", f"arn:aws:s3:::{bucket}/{key}")
 
 
 def _arn(service: str, name: str) -> str:

@@ -4,9 +4,9 @@
 
 In a round, writers write while the command line makes backups. Some writers and some backups are killed. Then the
 command line restores the newest backup, a random one, and the state at a time, each into a new store, and verifies it.
-A backup must hold every write that was acknowledged before it began, and each of its logs must be a prefix of the
-store's. The state at a time must hold every write up to that time, and its logs must hold no later entry. With
-``--aws`` the stores are on DynamoDB and S3, and the backups in S3:
+A backup must hold every write that was acknowledged before it began, and each of its logs and records must be a prefix
+of the store's. The state at a time must hold every write up to that time, and its logs and records must hold no later
+version. With ``--aws`` the stores are on DynamoDB and S3, and the backups in S3:
 
     python -m stratalog.testing.aws_local python -m tests.backups.drill --aws --rounds 2 --seconds 30
 """
@@ -33,7 +33,7 @@ from stratalog.codec import sha256
 from tests.backups.writers import ORGANISATION, SETTINGS, Acknowledged, Task, read_notes
 from tests.processes import COMMAND_LINE, ChildProcess, run, start
 
-__all__ = ["Found", "main", "run_drill", "told"]
+__all__ = ["Found", "main", "record_fault", "run_drill", "told"]
 
 WRITERS = 3
 SECONDS = 6.0
@@ -149,7 +149,7 @@ class _Round:
         self._drill.counts[f"restored: {name}"] += 1
 
     def _check(self, name: str, wanted: Iterable[Acknowledged], until_ms: int | None) -> None:
-        """Check that every wanted version is in the restored store, and that each log ends where it should."""
+        """Check that every wanted version is in the restored store, and that each log and record ends as it should."""
         with stratalog.open(self._homes.store(name), settings=SETTINGS) as restored:
             for one in wanted:
                 self._drill.counts["versions compared"] += 1
@@ -158,6 +158,10 @@ class _Round:
             with stratalog.open(self._url, settings=SETTINGS) as source:
                 for line in restored.list(ORGANISATION):
                     self._check_log(name, source, restored.log(ORGANISATION, line.id), until_ms)
+                for line in restored.records(ORGANISATION).list():
+                    self._drill.counts["records compared"] += 1
+                    if fault := record_fault(source, restored, line.id, until_ms):
+                        self._drill.wrong.append(f"seed {self._seed}, {name}: record {line.id} {fault}")
 
     def _check_log(self, name: str, source: stratalog.Store, log: stratalog.Log, until_ms: int | None) -> None:
         """Check that the log is a prefix of the source's, and that it ends at the given time, if any."""
@@ -167,6 +171,17 @@ class _Round:
             self._drill.wrong.append(f"seed {self._seed}, {name}: {log.record.name} is no beginning of its source")
         if until_ms is not None and head.version != original.version_at(until_ms):
             self._drill.wrong.append(f"seed {self._seed}, {name}: {log.record.name} ends at {head.version}")
+
+
+def record_fault(source: stratalog.Store, restored: stratalog.Store, id: str, until_ms: int | None) -> str:
+    """Return what is wrong with a restored record; empty if it is a prefix of the source's, up to the given time."""
+    *_, last = restored.records(ORGANISATION).versions(id)
+    versions = [*source.records(ORGANISATION).versions(id)]
+    if last not in versions:
+        return "is no beginning of its source"
+    if until_ms is not None and [last] != [one for one in versions if one.created_ms <= until_ms][-1:]:
+        return f"ends at {last.version}"
+    return ""
 
 
 def told(store: stratalog.Store, one: Acknowledged) -> str:

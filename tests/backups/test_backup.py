@@ -6,6 +6,7 @@ from contextlib import suppress
 from random import Random
 from typing import Any
 
+import msgspec
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -13,9 +14,9 @@ from hypothesis import strategies as st
 import stratalog
 from stratalog.backups import family
 from stratalog.backups.backup import back_up
-from stratalog.backups.format import PACKS
+from stratalog.backups.format import HISTORY_ROW, PACKS
 from stratalog.backups.prune import ABANDONED_SECONDS, prune_backups
-from stratalog.backups.repository import COPIES, ROOT
+from stratalog.backups.repository import COPIES, ROOT, UNFINISHED
 from stratalog.backups.restore import restore_store
 from stratalog.backups.verification import verify_backup
 from stratalog.codec import sha256
@@ -24,9 +25,13 @@ from stratalog.keys import entries_partition, number
 from stratalog.log import delete_log
 from stratalog.log.head import Head
 from stratalog.log.retention import archive_segments
+from stratalog.maintenance.checkpoint import read_line
 from stratalog.maintenance.verification import HistoryName, list_histories, verify_history
 from stratalog.ports.index import Delete
 from stratalog.testing.clock import ManualClock
+from stratalog.tree.lookup import scan
+from stratalog.tree.nodes import Slot
+from stratalog.tree.update import update
 from tests.backups.stores import Backups
 from tests.inline_store import open_inline
 from tests.maintenance.growing import SETTINGS, grow, told
@@ -91,21 +96,25 @@ def test_a_backup_that_is_killed_goes_on(seed: int, lives: list[int]) -> None:
     assert told(backups.restored(backups.view())) == told(store)
 
 
-def test_a_backup_after_a_kill_writes_nothing_again_that_was_saved() -> None:
+@pytest.mark.parametrize("puts", [14, 20, 40])
+def test_a_backup_after_a_kill_writes_nothing_again_that_was_saved(puts: int) -> None:
+    """What was put before the last saved progress is not put again. Later puts may be, since no progress names them."""
     clock = ManualClock()
     store, backups = open_inline(settings=SETTINGS, clock=clock), Backups(clock)
     for count in range(10):
         store.records("acme").put(f"r{count}", Random(count).randbytes(9000))
     clock_ms = clock.wall_ms
     clock.wall_ms = lambda: (clock.sleep(30), clock_ms())[1]  # type: ignore[assignment, func-returns-value]
-    dying = Dying(backups, 14)
-    with suppress(Killed):
+    dying = Dying(backups, puts)
+    with pytest.raises(Killed):
         backups.make(store)
-    copied = {key for key in dying.put_keys if key.startswith(COPIES)}
+    last_save = max(position for position, key in enumerate(dying.put_keys) if key.startswith(UNFINISHED))
+    saved = {key for key in dying.put_keys[:last_save] if not key.startswith(UNFINISHED)}
+    assert any(key.startswith(COPIES) for key in saved)
     dying.left, dying.put_keys = 10**9, []
     backups.make(store)
+    assert saved.isdisjoint(dying.put_keys)
     assert told(backups.view()) == told(store)
-    assert copied
 
 
 def test_what_was_deleted_is_in_the_backup_before_and_not_in_the_next(memory: stratalog.Store) -> None:
@@ -287,19 +296,50 @@ def test_a_backup_verifies_and_each_damage_is_named(memory: stratalog.Store) -> 
     assert verify_backup(backups.repository(), backups.repository().manifest()).findings == ()
 
 
-def test_the_histories_of_a_backup_are_compared_with_its_manifest(memory: stratalog.Store) -> None:
-    """An older backup verifies without findings after a newer one was made, and so does each restored history."""
+def test_an_older_backup_and_each_restored_history_verify_without_findings(memory: stratalog.Store) -> None:
     backups = Backups(memory.environment.clock)
     log = memory.create_log("acme", "events")
     log.append(stratalog.Event("seen", 1))
     manifest = backups.make(memory).manifest
     log.append(stratalog.Event("seen", 2))
     backups.make(memory)
-    for line in verify_backup(backups.repository(), manifest).findings:
-        raise AssertionError(line)
+    assert verify_backup(backups.repository(), manifest).findings == ()
     restored = backups.restored(backups.view())
     for history in list_histories(restored):
         assert verify_history(restored, history).findings == ()
+
+
+@pytest.mark.parametrize("kind", ["log", "record"])
+@pytest.mark.parametrize("other", ["hash", "older", "newer", "origin"])
+def test_the_histories_of_a_backup_are_compared_with_its_manifest(
+    memory: stratalog.Store, kind: str, other: str
+) -> None:
+    """The manifest's root covers the row of each history. A row that names another head is a finding."""
+    backups = Backups(memory.environment.clock)
+    log = memory.create_log("acme", "events")
+    for count in range(3):
+        log.append(stratalog.Event("seen", count))
+        memory.records("acme").put("report", bytes([count]))
+    manifest = backups.make(memory).manifest
+    repository = backups.repository()
+    [(key, slot)] = scan(repository.chunks, manifest.root, prefix=f"{HISTORY_ROW}{kind}/")
+    checkpoint = read_line(slot.value.decode())
+    changes = {
+        "hash": {"hash": bytes(32)},
+        "older": {"version": 2, "hash": log.hash_at(2) if kind == "log" else record_hash(memory, 2)},
+        "newer": {"version": 4},
+        "origin": {"origin": "acme/other"},
+    }
+    row = Slot(msgspec.structs.replace(checkpoint, **changes[other]).line().encode(), 0)
+    altered = msgspec.structs.replace(manifest, root=update(repository.chunks, manifest.root, {key: row}))
+    [finding] = verify_backup(repository, altered).findings
+    assert (finding.what, finding.code) == (f"{kind} acme/{checkpoint.history.name}", "contradicted")
+
+
+def record_hash(store: stratalog.Store, version: int) -> bytes:
+    item = store.environment.index.get("acme/!record/report", number(version))
+    assert item is not None
+    return bytes(item.attributes["ch"])  # type: ignore[arg-type]
 
 
 def test_what_was_damaged_in_the_store_and_is_well_again_is_in_the_next_backup(memory: stratalog.Store) -> None:

@@ -11,10 +11,15 @@ import pytest
 import stratalog
 from stratalog.client import Client
 from stratalog.client.http import HttpTransport, document_of
+from stratalog.testing.clock import ManualClock
 from tests.backups import drill
-from tests.backups.writers import ORGANISATION, Acknowledged
+from tests.backups.writers import ORGANISATION, SETTINGS, Acknowledged
 from tests.branches.servers import BranchServer
-from tests.processes import COMMAND_LINE, run
+from tests.processes import COMMAND_LINE, run, start
+
+
+LARGE = 5000
+"""Repetitions that make an event or body large. A backup copies it as a blob, so that writes fall into its reads."""
 
 
 @pytest.mark.slow
@@ -22,6 +27,7 @@ def test_a_round_of_the_drill_finds_nothing_wrong() -> None:
     drilled = drill.run_drill(1, seed=7, seconds=3)
     assert drilled.wrong == []
     assert drilled.counts["versions compared"] > 0
+    assert drilled.counts["records compared"] > 0
 
 
 def test_a_version_that_was_lost_would_be_seen(tmp_path: Path) -> None:
@@ -32,6 +38,21 @@ def test_a_version_that_was_lost_would_be_seen(tmp_path: Path) -> None:
         lost = Acknowledged("log", "events", 2, entry.created_ms, entry.created_ms, "00")
         assert drill.told(store, there) == there.fact
         assert drill.told(store, lost) != lost.fact
+
+
+def test_a_record_that_ends_elsewhere_than_it_should_would_be_seen() -> None:
+    clock = ManualClock()
+    with stratalog.open("memory:", clock=clock) as source, stratalog.open("memory:", clock=clock) as other:
+        clock.sleep(1)
+        first = source.records(ORGANISATION).put("r", b"first")
+        clock.sleep(1)
+        second = source.records(ORGANISATION).put("r", b"second")
+        assert drill.record_fault(source, source, "r", None) == ""
+        assert drill.record_fault(source, source, "r", second.created_ms) == ""
+        assert drill.record_fault(source, source, "r", first.created_ms) == "ends at 2"
+        assert drill.record_fault(source, source, "r", first.created_ms - 1) == "ends at 2"
+        other.records(ORGANISATION).put("r", b"another")
+        assert drill.record_fault(source, other, "r", None) == "is no beginning of its source"
 
 
 @pytest.mark.slow
@@ -65,15 +86,36 @@ def test_a_client_of_a_restored_store_goes_on(tmp_path: Path) -> None:
 
 @pytest.mark.slow
 def test_what_is_acknowledged_while_a_backup_runs_does_not_spoil_it(tmp_path: Path) -> None:
-    """Two backups of one store run at the same time, and both verify."""
-    with stratalog.open(tmp_path / "store") as store:
-        for number in range(20):
-            store.records(ORGANISATION).put(f"r{number}", bytes([number]) * 9000)
-    from tests.processes import start
-
+    """Two backups of one store run at the same time, while writes are acknowledged. Both verify and are restored."""
     command = [*COMMAND_LINE, "backup", str(tmp_path / "backups"), "--store", str(tmp_path / "store"), "--json"]
-    with start(command) as one, start(command) as other:
-        ids = {json.loads(process.end())["id"] for process in (one, other)}
-    assert len(ids) == 2
-    for id in ids:
-        run([*COMMAND_LINE, "backup", "verify", str(tmp_path / "backups"), "--backup", id])
+    with stratalog.open(tmp_path / "store", settings=SETTINGS) as store:
+        log, records = store.create_log(ORGANISATION, "events"), store.records(ORGANISATION)
+        entries, versions = [], []
+
+        def write() -> None:
+            entries.append(log.append(stratalog.Event("seen", f"{len(entries)}" * LARGE)))
+            number = len(versions)
+            versions.append(records.put(f"r{number % 4}", number.to_bytes(2) * LARGE))
+
+        for _ in range(20):
+            write()
+        with start(command) as one, start(command) as other:
+            while one.status is None or other.status is None:
+                write()
+            manifests = [json.loads(process.end()) for process in (one, other)]
+        for manifest in manifests:
+            assert any(manifest["started_ms"] < one.created_ms < manifest["finished_ms"] for one in entries)
+            run([*COMMAND_LINE, "backup", "verify", str(tmp_path / "backups"), "--backup", manifest["id"]])
+            target = str(tmp_path / manifest["id"])
+            run([*COMMAND_LINE, "restore", str(tmp_path / "backups"), "--store", target, "--backup", manifest["id"]])
+            before = [version for version in versions if version.created_ms < manifest["started_ms"]]
+            with stratalog.open(target) as restored:
+                for version in before:
+                    assert restored.records(ORGANISATION).stat(version.id, version.version) == version
+                head = restored.log(ORGANISATION, "events").head()
+                assert log.hash_at(head.version) == head.hash
+                assert head.version >= sum(entry.created_ms < manifest["started_ms"] for entry in entries)
+                assert not any(
+                    drill.record_fault(store, restored, line.id, None) for line in restored.records(ORGANISATION).list()
+                )
+    assert manifests[0]["id"] != manifests[1]["id"]

@@ -10,6 +10,8 @@ import pytest
 
 from stratalog.client import Client, PendingMutation, Unreached
 from stratalog.client.local import UNKNOWN, UNREPORTED
+from stratalog.client.push_decision import Waiting
+from stratalog.codec import encode
 from stratalog.documents import Document
 from stratalog.errors import Corrupt, Forbidden, LimitExceeded, OutcomeUnknown, QuotaExceeded, StratalogError
 from stratalog.log.admission import Admission
@@ -121,6 +123,16 @@ def test_what_a_former_client_confirmed_is_forgotten(client: Client, document: D
     client.sync()
     with client.held() as local:
         assert list(local._file.read("SELECT id FROM confirmed")) == []
+
+
+def test_what_was_confirmed_is_remembered_up_to_16_mib_of_arguments_in_utf_8(client: Client) -> None:
+    """The client of the browser counts the same bytes: see `tests/web/confirmed.test.js`."""
+    large = encode({"key": "list", "item": "漢" * (2 * 1024 * 1024)})  # 6 MiB
+    with client.held() as local:
+        with local._file.transaction() as connection:
+            for number in (2, 3, 4):
+                local._remember(connection, Waiting(number, number, "append", large))
+        assert list(local._file.read("SELECT id FROM confirmed")) == [(3,), (4,)]
 
 
 def test_a_client_that_was_only_offline_loses_nothing(client: Client, document: Document) -> None:

@@ -54,7 +54,9 @@ class RoughEndpoint:
 
     def wait(self) -> None:
         """Wait until every late request has arrived."""
-        for timer in self._late:
+        with self._lock:
+            late = list(self._late)
+        for timer in late:
             timer.join()
 
     def close(self) -> None:
@@ -62,9 +64,10 @@ class RoughEndpoint:
 
     def _send_late(self, request: bytes) -> Reply:
         """Send the request later, and report at once that its response was lost."""
-        timer = threading.Timer(self._delays.random() * LATE_SECONDS_MAX, self._endpoint.exchange, [request])
-        self._late.append(timer)
-        timer.start()
+        with self._lock:
+            timer = threading.Timer(self._delays.random() * LATE_SECONDS_MAX, self._endpoint.exchange, [request])
+            self._late.append(timer)
+            timer.start()  # `wait` cannot join a timer that has not started
         raise OutcomeUnknown("the response of the service was lost")
 
     def _fault(self) -> str:
@@ -87,6 +90,7 @@ class RealTime:
         self.counts = Counts()
         self.calls = 0
         self.stormy = True
+        self._lock = threading.Lock()
         self._late: list[threading.Timer] = []
 
     def switch(self) -> None:
@@ -97,12 +101,15 @@ class RealTime:
 
     def later(self, delay_ms: int, function: Callable[[], None]) -> None:
         timer = threading.Timer(delay_ms / 1000, function)
-        self._late.append(timer)
-        timer.start()
+        with self._lock:
+            self._late.append(timer)
+            timer.start()
 
     def wait(self) -> None:
         """Wait until every delayed call has run."""
-        for timer in self._late:
+        with self._lock:
+            late = list(self._late)
+        for timer in late:
             timer.join()
 
     def calm(self) -> None:

@@ -42,7 +42,7 @@ from stratalog.testing.clock import ManualClock
 from tests.damage import CUT, DAMAGES, FLIP, LOSE, damage_blob
 from tests.maintenance.damage_sweep import FolderPlace, MemoryPlace, inspect_all, sweep
 from tests.maintenance.full_store import full_store
-from tests.maintenance.unnoticed import UNNOTICED
+from tests.maintenance.unnoticed import DELETED, UNNOTICED, UNNOTICED_BY_STATE
 
 PAGE = Path(__file__).parents[2] / "docs/guides/verify.md"
 PLAN = HistoryName("log", "acme", "plan")
@@ -178,9 +178,20 @@ def test_a_history_that_is_not_listed_any_more_is_inspected(document: tuple[stra
 
 
 def test_the_page_lists_every_kind_and_what_cannot_be_noticed() -> None:
-    listed = set(re.findall(r"^\| ([a-z][a-z ']+?) +\|", PAGE.read_text(), re.MULTILINE))
-    assert SHAPES.keys() <= listed
-    assert UNNOTICED.keys() <= listed
+    table = PAGE.read_text().split("| what cannot be noticed |")[1].split("\n\n")[0]
+    rows = re.findall(r"^\| ([a-z][a-z ']+) \| .+ \|(.*)\|$", table, re.MULTILINE)
+    listed = {kind: {phrase for phrase in cell.strip().split("; ") if phrase} for kind, cell in rows}
+    assert SHAPES.keys() <= listed.keys()
+    for kind, phrases in listed.items():
+        assert phrases == {*UNNOTICED.get(kind, {}).values(), *UNNOTICED_BY_STATE.get(kind, ())}, kind
+    assert UNNOTICED.keys() | UNNOTICED_BY_STATE.keys() <= listed.keys()
+
+
+def test_each_attribute_that_cannot_be_noticed_is_one_of_its_kind() -> None:
+    attributes = {
+        kind: {pair.split(":")[0] for part in shape for pair in part.split()} for kind, shape in SHAPES.items()
+    }
+    assert [kind for kind, names in UNNOTICED.items() if names.keys() - {DELETED} - attributes[kind]] == []
 
 
 def test_an_attribute_that_does_not_decode_is_a_fault_of_its_item() -> None:

@@ -1,48 +1,63 @@
 """The attributes, by kind of item, whose damage no verification can notice, since nothing else confirms their values.
 
-`docs/guides/verify.md` has the same list for readers. A test checks that the page lists each kind.
+Each has its phrase in the column *what cannot be noticed* of `docs/guides/verify.md`. A test compares both.
 """
 
 from __future__ import annotations
 
-__all__ = ["DELETED", "UNNOTICED"]
+__all__ = ["DELETED", "UNNOTICED", "UNNOTICED_BY_STATE"]
 
 DELETED = "(deleted)"
 """The loss of the whole item."""
 
+REVISION = "its revision"  # a count that only the next change is conditional on
+TIME_AND_ID = "its time and id"  # the time is for people, the id is random
+MISSING = "that it is missing"
+CHECKPOINT = "[checkpoint](../concepts/proof.md#checkpoints)"
+NUMBERS = "its numbers and texts"
+
 UNNOTICED: dict[str, dict[str, str]] = {
     "name record": {
-        "r": "a count that only the next change is conditional on",
-        "x": "the redaction of a forgotten version; that of a version above the floor is noticed",
+        "r": REVISION,
+        "x": "that a version was redacted, once that version is forgotten",
     },
     "segment record": {
-        "r": "a count that only the next change is conditional on",
-        "m": "the time of the mark; a missing mark is noticed",
-        "b": "its absence; a wrong value is noticed",
-        "d": "verification looks up whether the entries are gone",
+        "r": REVISION,
+        "m": "when it was marked",  # a missing mark is noticed
+        "b": "that the version of its base is missing",  # a wrong version is noticed
+        "d": "that its entries are gone from the index",  # verification looks for them
     },
-    "snapshot": {"c": "its time is for people", "w": "its id is random"},
-    "end marker": {"c": "its time is for people", "w": "its id is random"},
-    "directory line": {"c": "the creation time of a record whose first version is forgotten"},
-    "family member": {"d": "a fork may be deeper than its lineage shows; one that is too high is noticed"},
-    "deleted incarnation": {DELETED: "without a living family, nothing refers to it"},
-    "projection checkpoint": {DELETED: "the projection begins anew"},
+    "snapshot": {"c": TIME_AND_ID, "w": TIME_AND_ID},
+    "end marker": {"c": TIME_AND_ID, "w": TIME_AND_ID},
+    "directory line": {"c": "the time of a record whose first version is forgotten"},
+    "family member": {"d": "that the stored depth of a fork is greater than its lineage requires"},
+    "deleted incarnation": {DELETED: "that it is missing, if no relative of the log exists"},
+    "projection checkpoint": {DELETED: "that it is missing: the projection then starts from the beginning"},
     "record floor": {
-        "r": "a count that only the next change is conditional on",
-        "w": "its id is random",
-        "p": "the times of the versions that wait to be freed; the versions are noticed",
+        "r": "its revision and id",
+        "w": "its revision and id",
+        "p": "when versions that wait to be freed were marked",  # the versions are noticed
         "og": "the origin of a history whose beginning is forgotten",
     },
-    "upload": {"c": "its time decides when the upload expires", DELETED: "the upload then fails"},
-    "failures": dict.fromkeys("qdyflwsn", "nothing else counts the failures of a record that is no dead letter"),
+    "upload": {"c": "its time", DELETED: MISSING},
+    "failures": dict.fromkeys("qdyflwsn", "their numbers and texts, unless the record is a dead letter"),
     "attempt record": {
-        DELETED: "its message is handled as one that never failed",
-        **dict.fromkeys(
-            ("reason", "failed_ms", "client", "id", "tries", "receives", "redriven_ms"), "nothing else has the value"
-        ),
+        DELETED: MISSING,
+        **dict.fromkeys(("reason", "failed_ms", "client", "id", "tries", "receives", "redriven_ms"), NUMBERS),
     },
-    "rejected mutation": {
-        DELETED: "nothing refers to it",
-        "redriven_ms": "it is written after the digest, and redriving twice has no effect",
-    },
+    "rejected mutation": {DELETED: MISSING, "redriven_ms": "when it was redriven"},
 }
+
+UNNOTICED_BY_STATE: dict[str, set[str]] = {
+    "name record": {
+        "every fact of a deleted log except its deletion",
+        "an origin to which no stored object refers",
+    },
+    "entry": {f"that the newest entries are missing, unless a snapshot, the name record or a {CHECKPOINT} names them"},
+    "snapshot": {"that it is missing, unless it is the base of a floor"},
+    "directory line": {"that the line is missing, if the log or record has no blobs and no relative"},
+    "organisation line": {"that it is missing, if the organisation has no blobs"},
+    "record version": {"that the newest versions are missing"},
+    "dead message": {"wrong content that can be decoded", MISSING},
+}
+"""The further phrases of the page: damage that cannot be noticed in some states of a store, whatever the attribute."""

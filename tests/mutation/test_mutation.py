@@ -92,8 +92,8 @@ def test_the_tests_that_name_a_module_judge_first() -> None:
 def judged(monkeypatch: pytest.MonkeyPatch) -> None:
     """Replace the commands that test a module: they check only what `least` returns."""
     judge = "from runpy import run_path; least = run_path('src/stratalog/log/least.py')['least']; "
-    checks = ["assert least([5, 6]) == 0", "assert least([], 2) == 2", "least([7, -1, 7])"]
-    commands = [[sys.executable, "-c", judge + check] for check in checks[:2]]
+    checks = ["assert least([5, 6]) == 0", "assert least([], 2) == 2"]
+    commands = [[sys.executable, "-c", judge + check] for check in checks]
     monkeypatch.setattr(campaign, "commands_for", lambda *_: iter(commands))
 
 

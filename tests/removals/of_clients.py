@@ -202,4 +202,15 @@ REMOVALS: tuple[Removal, ...] = (
         (Edit("src/stratalog/web/client/stratalog.js", "        stays = true;\n", ""),),
         ("tests/e2e/test_browser.py::test_in_the_browser[whatAClosedTabLeavesIsSentOnce]",),
     ),
+    Removal(
+        "B339",
+        (
+            Edit(
+                "src/stratalog/web/client/confirmed.js",
+                "new TextEncoder().encode(encode(row.args)).length",
+                "encode(row.args).length",
+            ),
+        ),
+        IN_NODE,
+    ),
 )

@@ -238,4 +238,18 @@ REMOVALS: tuple[Removal, ...] = (
         ),
         (f"{SQLITE}::test_a_transaction_that_could_not_be_rolled_back_is_joined_by_no_commit",),
     ),
+    Removal(
+        "B338",
+        (
+            Edit(
+                "src/stratalog/backups/verification.py",
+                "elif descent.report and descent.report.chain.version != checkpoint.version:",
+                "elif False:",
+            ),
+        ),
+        (
+            f"{BACKUP}::test_the_histories_of_a_backup_are_compared_with_its_manifest[older-log]",
+            f"{BACKUP}::test_the_histories_of_a_backup_are_compared_with_its_manifest[older-record]",
+        ),
+    ),
 )

@@ -17,6 +17,7 @@ from hypothesis import strategies as st
 from litestar.exceptions import LitestarException
 
 from stratalog.documents.values import Values
+from stratalog.errors import Corrupt, StratalogError, Unavailable
 from stratalog.limits import BODY_PIECE_BYTES, PULL_START_BYTES_MAX
 from stratalog.protocol.messages import Mutation
 from stratalog.protocol.readable import restore
@@ -177,6 +178,9 @@ def test_a_blob_comes_in_pieces(monkeypatch: pytest.MonkeyPatch) -> None:
 # Patches
 
 VALUE_BYTES = 30_000
+VALUES_READ = 16
+"""The large values that are read before a store fails: of the 20 of `filled_store`, more than a first piece holds."""
+
 VALUES: list[Any] = [
     ["$" * VALUE_BYTES],
     {"$name": b"\x00\xff" * VALUE_BYTES},
@@ -260,7 +264,31 @@ def test_of_a_patch_no_more_is_read_than_is_being_sent(spool: BodySpool, monkeyp
         assert len(loads) == 39
 
 
-def test_a_patch_is_cut_short_where_the_store_fails_under_way() -> None:
+@pytest.mark.parametrize("error", [Unavailable("simulated"), Corrupt("simulated", key="k")], ids=lambda one: one.code)
+def test_a_patch_is_cut_short_where_the_store_fails_under_way(error: StratalogError) -> None:
+    """The first piece was sent, so the response cannot have the error's status. Nothing stays taken for it."""
+    with filled_store() as store, serving(store=store) as client:
+        blobs, reads = store.environment.blobs, list[str]()
+        get = blobs.get
+
+        def fail_later(key: str) -> bytes:
+            reads.append(key)
+            if len(reads) > VALUES_READ:
+                raise error
+            return get(key)
+
+        blobs.get = fail_later  # type: ignore[method-assign]
+        with pytest.raises(LitestarException, match="after response started"):
+            client.post(f"{BUDGET}/pull", json={"group": "h"})
+        assert len(reads) == VALUES_READ + 1
+        service = client.app.state.service
+        budgets = service.byte_budgets
+        assert (budgets.answers.used, budgets.files.used, service.spool.slots_used) == (0, 0, 0)
+        blobs.get = get  # type: ignore[method-assign]
+        assert len(pulled(client, "application/json", {"group": "h"}).patch) == 40
+
+
+def test_a_patch_is_cut_short_where_its_principals_share_runs_out_under_way() -> None:
     tokens = StaticTokens({"ada": Principal(id="ada")})
     limits = ServerLimits(answer_bytes_of_principal_max=PULL_START_BYTES_MAX + 50_000)
     with filled_store() as store, serving(Application(authenticate=tokens, limits=limits), store) as client:

@@ -33,3 +33,10 @@ test("the newest mutations are kept up to 16 MiB of arguments", () => {
   assert.deepEqual(ids(confirmed.rows), [2, 3, 4]);
   assert.deepEqual(ids(confirmed.add([row(5, large + large + large)])), [2, 3, 4, 5]);
 });
+
+test("the bytes of arguments are those of UTF-8, as in the Python client", () => {
+  const large = "漢".repeat(2 * 1024 * 1024); // 6 MiB
+  const confirmed = new Confirmed([row(1, large), row(2, large)]);
+  assert.deepEqual(ids(confirmed.add([row(3, large)])), [1]);
+  assert.deepEqual(ids(confirmed.rows), [2, 3]);
+});

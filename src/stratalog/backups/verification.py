@@ -75,7 +75,7 @@ class _Verification:
             self._find("catalogue", exc)
 
     def _verify_history(self, backup: Store, checkpoint: Checkpoint) -> None:
-        """Verify a history's chain, and that it has the version and hash of the checkpoint in the catalogue."""
+        """Verify a history's chain, and that it ends with the version and hash of the checkpoint in the catalogue."""
         history = checkpoint.history
         title = f"{history.kind} {history.organisation}/{history.name}"
         self._histories += 1
@@ -90,6 +90,9 @@ class _Verification:
             self._findings.append(BackupFailure(title, finding.kind, reason))
         if descent.status != "proven":
             self._findings.append(BackupFailure(title, descent.status, descent.reason))
+        elif descent.report and descent.report.chain.version != checkpoint.version:
+            reason = f"the history ends at version {descent.report.chain.version}, not {checkpoint.version}"
+            self._findings.append(BackupFailure(title, "contradicted", reason))
 
     def _find(self, what: str, error: StratalogError) -> None:
         self._findings.append(BackupFailure(what, error.code, str(error)))

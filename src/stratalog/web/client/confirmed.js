@@ -4,7 +4,7 @@
 import { encode } from "./values.js";
 
 const COUNT_MAX = 1000;
-const TEXT_MAX = 16 * 1024 * 1024;
+const BYTES_MAX = 16 * 1024 * 1024; // of the arguments as JSON text in UTF-8
 
 export class Confirmed {
   /** In order: {tabLease, sequence, id, name, args}. */
@@ -15,13 +15,13 @@ export class Confirmed {
     this.rows = rows;
   }
 
-  /** Remember more mutations. Returns the oldest ones that no longer fit within COUNT_MAX or TEXT_MAX. */
+  /** Remember more mutations. Returns the oldest ones that no longer fit within COUNT_MAX or BYTES_MAX. */
   add(added) {
     this.rows.push(...added);
     const dropped = this.rows.splice(0, Math.max(0, this.rows.length - COUNT_MAX));
-    // COUNT_MAX rows of at most TEXT_MAX / COUNT_MAX each fit within TEXT_MAX. Together with large rows they may exceed
+    // COUNT_MAX rows of at most BYTES_MAX / COUNT_MAX each fit within BYTES_MAX. Together with large rows they may exceed
     // it, up to twice, until the next large row.
-    const isMuch = added.some((row) => this.#size(row) > TEXT_MAX / COUNT_MAX);
+    const isMuch = added.some((row) => this.#size(row) > BYTES_MAX / COUNT_MAX);
     return isMuch ? [...dropped, ...this.#dropLarge()] : dropped;
   }
 
@@ -35,12 +35,12 @@ export class Confirmed {
 
   #dropLarge() {
     let [first, size] = [this.rows.length, 0];
-    while (first > 0 && (size += this.#size(this.rows[first - 1])) <= TEXT_MAX) first -= 1;
+    while (first > 0 && (size += this.#size(this.rows[first - 1])) <= BYTES_MAX) first -= 1;
     return this.rows.splice(0, first);
   }
 
   #size(row) {
-    if (!this.#sizes.has(row)) this.#sizes.set(row, encode(row.args).length);
+    if (!this.#sizes.has(row)) this.#sizes.set(row, new TextEncoder().encode(encode(row.args)).length);
     return this.#sizes.get(row);
   }
 }

@@ -1,0 +1,41 @@
+"""A function's containers: an event that Lambda refuses costs none of them, and one that ends is replaced."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import pytest
+
+from tests.aws.functions import PAYLOAD_BYTES_MAX, Failed, Function
+from tests.processes import environment
+
+
+def handler(event: Mapping[str, Any], context: object) -> int:
+    """Return the process's id; end the process for the event ``{"exit": STATUS}``."""
+    if "exit" in event:
+        os._exit(event["exit"])
+    return os.getpid()
+
+
+@pytest.fixture
+def function() -> Iterator[Function]:
+    function = Function(f"{__name__}.handler", environment(), containers=1)
+    yield function
+    function.close()
+
+
+def test_an_event_that_is_too_large_reaches_no_container(function: Function) -> None:
+    process = function.call({})
+    with pytest.raises(Failed, match="the event is too large"):
+        function.call({"body": "x" * PAYLOAD_BYTES_MAX})
+    assert function.call({}) == process
+    assert (function.calls, function.starts) == (2, 1)
+
+
+def test_a_container_that_ends_is_named_with_its_status_and_replaced(function: Function) -> None:
+    process = function.call({})
+    with pytest.raises(Failed, match=r"ended by itself: the process ended; .*3"):
+        function.call({"exit": 3})
+    assert function.call({}) != process
