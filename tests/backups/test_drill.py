@@ -17,7 +17,6 @@ from tests.backups.writers import ORGANISATION, SETTINGS, Acknowledged
 from tests.branches.servers import BranchServer
 from tests.processes import COMMAND_LINE, run, start
 
-
 LARGE = 5000
 """Repetitions that make an event or body large. A backup copies it as a blob, so that writes fall into its reads."""
 
