@@ -10,10 +10,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 
-from stratalog import Conflict, Document, Draft, Invalid, Mutation, NotFound, Rejected, Store
+from stratalog import Conflict, Document, Draft, Invalid, NotFound, Rejected, Store
 from stratalog.clock import new_id
+from stratalog.codec import canonical
 from stratalog.errors import VersionForgotten
-from stratalog.protocol.messages import check_mutation
 from stratalog_table import partitions
 from stratalog_table.columns import ValueColumn, check_columns
 from stratalog_table.data_folder import DataFolder
@@ -130,7 +130,7 @@ def _check_free(folder: DataFolder, table: Table | None) -> None:
 def _checked(wanted: CreateTable) -> object:
     """Return the arguments of a creation. Raises Invalid or LimitExceeded if the transaction would not be committed."""
     try:
-        args: object = check_mutation(Mutation(client=CREATION, name=CREATION, args=plain(wanted))).args
+        args: object = canonical(plain(wanted), "argument")
         partitions.create_table(Draft(lambda key: None, lambda prefix: iter(())), args)
     except UnicodeEncodeError as exc:
         raise Invalid("the name of a column is not Unicode", value=ascii(exc.object)) from exc
