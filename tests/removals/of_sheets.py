@@ -435,4 +435,15 @@ REMOVALS: tuple[Removal, ...] = (
         (Edit(f"{WEB}/engine.js", "  blockWhileAnUndoWaits(model.session);\n", ""),),
         (f"{TESTS}/test_convergence.py::test_a_run_that_once_lost_a_text_lists_it[anothersUndo]",),
     ),
+    Removal(
+        "B346",
+        (Edit(f"{SHEET}/contents.py", "if self._refuses(command):", "if not command:"),),
+        (
+            f"{TESTS}/test_comparison.py::test_a_sheet_that_the_engine_kept_as_the_last_one_is_not_compared_as_deleted",
+            f"{TESTS}/test_comparison.py::test_a_comparison_has_the_sheets_and_lines_that_the_engine_has[theLastSheet]",
+            f"{TESTS}/test_comparison.py::test_a_comparison_has_the_sheets_and_lines_that_the_engine_has[aCopyTwice]",
+            f"{TESTS}/test_comparison.py::test_a_comparison_has_the_sheets_and_lines_that_the_engine_has[allLines]",
+            f"{TESTS}/test_convergence.py::test_a_run_that_once_lost_a_text_lists_it[eachDeletesASheet]",
+        ),
+    ),
 )
