@@ -324,7 +324,7 @@ REMOVALS: tuple[Removal, ...] = (
     ),
     Removal(
         "B258",
-        (Edit(f"{WEB}/conflicts.js", "    this.#noteDeleted(entry, commands, before, pending);\n", ""),),
+        (Edit(f"{WEB}/conflicts.js", "    this.#noteDeleted(entry, commands, before, pending, isSheetGone);\n", ""),),
         (story("offlineTextInADeletedRowIsPutIntoANewRow"),),
     ),
     Removal(
