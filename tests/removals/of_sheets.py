@@ -329,7 +329,7 @@ REMOVALS: tuple[Removal, ...] = (
     ),
     Removal(
         "B258",
-        (Edit(f"{WEB}/conflicts.js", "    this.#noteDeleted(entry, commands, before, pending);\n", ""),),
+        (Edit(f"{WEB}/conflicts.js", "    this.#noteDeleted(entry, commands, before, pending, isSheetGone);\n", ""),),
         (story("offlineTextInADeletedRowIsPutIntoANewRow"),),
     ),
     Removal(
@@ -509,5 +509,24 @@ REMOVALS: tuple[Removal, ...] = (
             ),
         ),
         (f"{TESTS}/test_engine_kills.py::test_a_failure_names_its_session",),
+    ),
+    Removal(
+        "B346",
+        (Edit(f"{SHEET}/contents.py", "if self._refuses(command):", "if not command:"),),
+        (
+            f"{TESTS}/test_comparison.py::test_a_sheet_that_the_engine_kept_as_the_last_one_is_not_compared_as_deleted",
+            f"{TESTS}/test_comparison.py::test_a_comparison_has_the_sheets_and_lines_that_the_engine_has",
+            f"{TESTS}/test_convergence.py::test_a_run_that_once_lost_a_text_lists_it[eachDeletesASheet]",
+        ),
+    ),
+    Removal(
+        "B346",
+        (Edit(f"{WEB}/conflictWatch.js", "settle(pending(), nameOf, isSheetGone)", "settle(pending(), nameOf)"),),
+        (f"{TESTS}/test_rebase.py::test_texts_of_a_new_sheet_that_the_engine_refuses_are_listed",),
+    ),
+    Removal(
+        "B346",
+        (Edit(f"{WEB}/rebase.js", 'type !== "DUPLICATE_SHEET" || this', 'type !== "" || this'),),
+        (f"{TESTS}/test_rebase.py::test_a_copy_that_the_engine_refuses_leaves_an_open_model_as_it_is",),
     ),
 )

@@ -10,6 +10,7 @@ import pytest
 from apps.sheet.tests.helpers import put, revision, rows, undo
 from stratalog_sheet import Sheet, Sheets
 from stratalog_sheet.cells import cell_name
+from stratalog_sheet.contents import read_sheets
 from stratalog_sheet.events import Created
 from stratalog_sheet.state import BLANK
 
@@ -125,3 +126,81 @@ def test_cells_that_were_filled_together_are_told_by_the_engine(sheet: Sheet) ->
     ]
     sheet.append(revision(sheet, *filled))
     assert [(one.cell, one.after) for one in sheet.changes(1, 2)] == [("A1", "=B1"), ("A2", "=B2"), ("A3", "=B3")]
+
+
+def created(sheet_id: str, name: str, position: int = 1) -> dict[str, Any]:
+    return {"type": "CREATE_SHEET", "sheetId": sheet_id, "name": name, "position": position}
+
+
+def deleted(sheet_id: str) -> dict[str, Any]:
+    return {"type": "DELETE_SHEET", "sheetId": sheet_id, "sheetName": sheet_id}
+
+
+def without(dimension: str, count: int) -> dict[str, Any]:
+    return {"type": "REMOVE_COLUMNS_ROWS", **LINES, "dimension": dimension, "elements": list(range(count))}
+
+
+COPIED = {"type": "DUPLICATE_SHEET", "sheetId": "sheet1", "sheetNameTo": "Copy"}
+
+
+@pytest.mark.parametrize(
+    "commands",
+    [
+        [created("new", "New"), deleted("sheet1"), deleted("new"), put(0, 0, "x", "new")],
+        [created("new", "New"), {"type": "HIDE_SHEET", "sheetId": "new"}, deleted("new"), deleted("sheet1")],
+        [
+            created("new", "New"),
+            {"type": "HIDE_SHEET", "sheetId": "new"},
+            {"type": "HIDE_SHEET", "sheetId": "sheet1"},
+            {"type": "SHOW_SHEET", "sheetId": "new"},
+            deleted("sheet1"),
+        ],
+        [created("new", "New"), created("other", " new "), put(0, 0, "x", "other")],
+        [created("new", "New"), created("new", "Other"), put(0, 0, "x", "new")],
+        [created("new", "New", 2), put(0, 0, "x", "new")],
+        [{**COPIED, "sheetIdTo": "one"}, {**COPIED, "sheetIdTo": "two"}, put(0, 0, "x", "two")],
+        [{**COPIED, "sheetId": "none", "sheetIdTo": "one"}, put(0, 0, "x", "one")],
+        [created("new", "New"), {"type": "RENAME_SHEET", "sheetId": "sheet1", "newName": "New"}],
+        [without("ROW", 100), without("COL", 26), put(0, 0, "x")],
+        [without("ROW", 101), {**rows(100), "base": 100}, put(0, 99, "x")],
+    ],
+    ids=[
+        "theLastSheet",
+        "theLastVisibleSheet",
+        "aSheetThatIsShownAgain",
+        "aNameTwice",
+        "anIdTwice",
+        "aPlaceBeyondTheLast",
+        "aCopyTwice",
+        "aCopyOfNone",
+        "aNameThatIsTaken",
+        "allLines",
+        "linesBeyondTheLast",
+    ],
+)
+def test_a_comparison_has_the_sheets_and_lines_that_the_engine_has(
+    sheet: Sheet, commands: list[dict[str, Any]]
+) -> None:
+    for command in [put(1, 1, "known"), *commands]:
+        sheet.append(revision(sheet, command))
+    state = msgspec.json.decode(sheet.state())["sheets"]
+    there = {(each["id"], each["name"], each["colNumber"], each["rowNumber"]) for each in state}
+    cells = {(each["id"], cell, content) for each in state for cell, content in each["cells"].items()}
+    comparison = sheet.comparison
+    contents = comparison._followed(read_sheets(sheet.state(1)), [comparison._messages(1, sheet.version)])
+    tabs = contents.tabs.items()
+    assert {(id_, tab.name, len(tab.columns), len(tab.rows)) for id_, tab in tabs} == there
+    filled = {(id_, tab.position(cell), tab.content(cell)) for id_, tab in tabs for cell in tab.filled()}
+    assert {(id_, cell_name(*position), content) for id_, position, content in filled if position} == cells
+
+
+def test_a_sheet_that_the_engine_kept_as_the_last_one_is_not_compared_as_deleted(sheet: Sheet) -> None:
+    sheet.append(revision(sheet, created("new", "New")))
+    sheet.append(revision(sheet, put(0, 0, "x", "new")))
+    sheet.append(revision(sheet, deleted("sheet1")))
+    sheet.append(revision(sheet, deleted("new")))
+    sheet.append(revision(sheet, put(0, 1, "y", "new")))
+    assert sheet.get("A2").formatted == "y"
+    assert compared(sheet, 3, 6) == [("A2", "A2", "", "y")]
+    moved = sheet.comparison.moves(3, 6)
+    assert [(command["type"], command["sheetId"]) for command in moved] == [("DELETE_SHEET", "sheet1")]

@@ -24,7 +24,11 @@ def test_clients_states_and_replay_agree(first: int, engines: EnginePool) -> Non
     assert edits > RUNS_AT_ONCE
 
 
-@pytest.mark.parametrize("seed", [1795600014, 1795600062], ids=["writesAroundAnInsertedRow", "anothersUndo"])
+@pytest.mark.parametrize(
+    "seed",
+    [1795600014, 1795600062, 1796001362],
+    ids=["writesAroundAnInsertedRow", "anothersUndo", "eachDeletesASheet"],
+)
 def test_a_run_that_once_lost_a_text_lists_it(seed: int, engines: EnginePool) -> None:
     assert play(seed, engines)["in their cells"] > 0
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import subprocess
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -29,6 +30,33 @@ def test_texts_stay_in_rows_and_columns_that_come_and_go(program: str, seeds: in
     done = subprocess.run([node_program(), *arguments], capture_output=True, text=True, timeout=SECONDS_MAX)
     assert done.returncode == 0, done.stdout + done.stderr
     assert f"{seeds} runs, 0 with texts elsewhere" in done.stdout
+
+
+@pytest.mark.parametrize(
+    ("case", "listed", "names"),
+    [
+        ("place", [["deleted", "SHEET", "New"]], ["Other"]),
+        ("name", [["deleted", "SHEET", "New"]], ["New", "Other"]),
+        ("copy", [["deleted", "SHEET", "Copy"]], ["Sheet1", "Copy", "Other"]),
+        ("none", [], ["Sheet1", "New", "New~", "Other"]),
+    ],
+)
+def test_texts_of_a_new_sheet_that_the_engine_refuses_are_listed(
+    case: str, listed: list[Any], names: list[str]
+) -> None:
+    arguments = [str(HERE / "refused.mjs"), str(install_engine()), str(PAGE)]
+    done = subprocess.run([node_program(), *arguments], capture_output=True, text=True, timeout=SECONDS_MAX)
+    assert done.returncode == 0, done.stderr
+    assert json.loads(done.stdout)[case] == {"listed": listed, "sheets": names}
+
+
+def test_a_copy_that_the_engine_refuses_leaves_an_open_model_as_it_is(sheet: Sheet) -> None:
+    copied = {"type": "DUPLICATE_SHEET", "sheetId": "sheet1", "sheetNameTo": "Copy"}
+    sheet.set("A1", "text")
+    for sheet_id in ("one", "two"):
+        sheet.append(revision(sheet, {**copied, "sheetIdTo": sheet_id}))
+    assert [tab["name"] for tab in sheet.sheets()] == ["Sheet1", "Copy"]
+    assert sheet.get("A1").formatted == "text"
 
 
 def removed_row(sheet: Sheet) -> str:

@@ -2,6 +2,9 @@
 
 Each row and column is identified by its position in the base state or by the message that inserted it. So a cell keeps
 its identity when it moves, and when undone messages are left out.
+
+All engines refuse some commands in the log, because their authors had not seen the commands before them: two users may
+each delete one of two sheets. Such commands have no effect here either.
 """
 
 from __future__ import annotations
@@ -13,7 +16,7 @@ from typing import Any
 import msgspec
 
 from stratalog_sheet.cells import Position, cell_name, parse_cell
-from stratalog_sheet.moves import CopiedSheet, Inserted, Removed, shifts_of
+from stratalog_sheet.moves import CopiedSheet, Inserted, Shift, shifts_of
 from stratalog_sheet.writes import CellWrite, writes_of
 
 __all__ = ["CellId", "Contents", "StateSheet", "Tab", "read_sheets"]
@@ -37,6 +40,7 @@ class StateSheet(msgspec.Struct):
     name: str = ""
     colNumber: int = COLUMNS_NEW  # noqa: N815 - the engine's own name
     rowNumber: int = ROWS_NEW  # noqa: N815
+    isVisible: bool = True  # noqa: N815
     cells: dict[str, Any] = {}
 
 
@@ -112,6 +116,7 @@ class Tab:
         self.name = name
         self.columns = columns
         self.rows = rows
+        self.is_visible = True
         self.written: dict[CellId, str] = {}
         self._base = base
 
@@ -119,7 +124,12 @@ class Tab:
         """Return a copy under another name, with the same contents in the same cells."""
         made = Tab(name, self.columns.copy(), self.rows.copy(), self._base)
         made.written = dict(self.written)
+        made.is_visible = self.is_visible
         return made
+
+    def lines(self, dimension: str) -> _Lines:
+        """Return the rows (ROW) or columns (COL)."""
+        return self.rows if dimension == "ROW" else self.columns
 
     def position(self, cell: CellId) -> Position | None:
         """Return the position of a cell; None if it was removed or never existed."""
@@ -176,38 +186,74 @@ class Contents:
     """The contents of a workbook: its sheets by id."""
 
     def __init__(self, sheets: Iterable[StateSheet]) -> None:
-        self.tabs = {
-            sheet.id: Tab(sheet.name, _Lines(sheet.colNumber), _Lines(sheet.rowNumber), sheet.cells) for sheet in sheets
-        }
+        self.tabs: dict[str, Tab] = {}
+        for sheet in sheets:
+            tab = Tab(sheet.name, _Lines(sheet.colNumber), _Lines(sheet.rowNumber), sheet.cells)
+            tab.is_visible = sheet.isVisible
+            self.tabs[sheet.id] = tab
 
     def apply(self, message: str, commands: Iterable[Mapping[str, Any]]) -> None:
         """Apply the commands of one message. ``message`` is its id and names the lines that it inserts."""
         insertions = 0
         for command in commands:
+            if self._refuses(command):
+                continue
             for shift in shifts_of(command):
                 self._shift(shift, command, message, insertions)
                 insertions += isinstance(shift, Inserted)
             for written in writes_of(command):
-                if written.sheet in self.tabs:
-                    self.tabs[written.sheet].write(written)
-            if command["type"] == "DELETE_SHEET":
-                self.tabs.pop(command["sheetId"], None)
-            elif command["type"] == "RENAME_SHEET" and command["sheetId"] in self.tabs:
+                self.tabs[written.sheet].write(written)
+            self._change_sheet(command)
+
+    def _refuses(self, command: Mapping[str, Any]) -> bool:
+        """Return whether the engine refuses a command that moves cells or changes sheets, or whose sheet is missing.
+
+        The engine also keeps the last line that is not hidden, and the last one that is not frozen; this does not.
+        """
+        kind, sheet = command["type"], command.get("sheetId")
+        if kind == "CREATE_SHEET":
+            is_beyond = not 0 <= command.get("position", 0) <= len(self.tabs)
+            return sheet in self.tabs or is_beyond or self._has_name(command.get("name"))
+        if sheet is None:
+            return False
+        if sheet not in self.tabs:
+            return True
+        if kind in ("DELETE_SHEET", "HIDE_SHEET"):
+            return sum(tab.is_visible for tab in self.tabs.values()) == 1
+        if kind == "DUPLICATE_SHEET":
+            return command["sheetIdTo"] in self.tabs or self._has_name(command.get("sheetNameTo"))
+        if kind == "RENAME_SHEET":
+            return self._has_name(command.get("newName"), besides=sheet)
+        if kind in ("ADD_COLUMNS_ROWS", "REMOVE_COLUMNS_ROWS"):
+            count = len(self.tabs[sheet].lines(command["dimension"]))
+            touched = {command["base"]} if kind == "ADD_COLUMNS_ROWS" else set(command["elements"])
+            is_all = kind == "REMOVE_COLUMNS_ROWS" and len(touched) >= count
+            return is_all or not all(0 <= line < count for line in touched)
+        return False
+
+    def _has_name(self, name: str | None, besides: str = "") -> bool:
+        names = {tab.name.strip().upper() for sheet, tab in self.tabs.items() if sheet != besides}
+        return bool(name) and str(name).strip().upper() in names
+
+    def _change_sheet(self, command: Mapping[str, Any]) -> None:
+        match command["type"]:
+            case "DELETE_SHEET":
+                del self.tabs[command["sheetId"]]
+            case "HIDE_SHEET" | "SHOW_SHEET":
+                self.tabs[command["sheetId"]].is_visible = command["type"] == "SHOW_SHEET"
+            case "RENAME_SHEET":
                 self.tabs[command["sheetId"]].name = str(command.get("newName", ""))
 
-    def _shift(
-        self, shift: Inserted | Removed | CopiedSheet, command: Mapping[str, Any], message: str, number: int
-    ) -> None:
+    def _shift(self, shift: Shift, command: Mapping[str, Any], message: str, number: int) -> None:
         if isinstance(shift, CopiedSheet):
             name = str(command.get("sheetNameTo") or command.get("name") or "")
-            if shift.source in self.tabs:
+            if shift.source:
                 self.tabs[shift.sheet] = self.tabs[shift.source].copy(name)
             else:
                 size = _Lines(command.get("cols") or COLUMNS_NEW), _Lines(command.get("rows") or ROWS_NEW)
                 self.tabs[shift.sheet] = Tab(name, *size, {})
-        elif shift.sheet in self.tabs:
-            tab = self.tabs[shift.sheet]
-            lines = tab.rows if shift.axis else tab.columns
+        else:
+            lines = self.tabs[shift.sheet].lines(command["dimension"])
             if isinstance(shift, Inserted):
                 lines.insert(shift.at, [(message, number, each) for each in range(shift.count)])
             else:

@@ -25,12 +25,13 @@ export class ConflictWatch {
     const commands = effectOf(message, commandsOf(model, message), () => effectOfHistory(model, message));
     const pending = () => pendingOf(model).flatMap((waiting) => waiting.commands);
     const nameOf = this.#namesOfSheets();
+    const isSheetGone = (id) => nameOf(id) !== "" && !model.getters.tryGetSheet(id);
     this.#conflicts.begin(entry, commands, pending());
     const deliver = () => emit(prepared(model, message));
     if (target) this.#across(model, deliver);
     else deliver();
     if (isOwn) this.#conflicts.note(entry, commands);
-    else this.#conflicts.settle(pending(), nameOf);
+    else this.#conflicts.settle(pending(), nameOf, isSheetGone);
     if (target) this.#conflicts.remove((item) => item.target === target);
   }
 

@@ -68,16 +68,16 @@ export class Conflicts extends EventTarget {
   }
 
   /**
-   * Call this after the engine got an entry of another client. `pending` has the commands that are pending now, and
-   * `nameOf` returns a sheet's name.
+   * Call this after the engine got an entry of another client. `pending` has the commands that are pending now.
+   * `nameOf` returns a sheet's name before the entry, and `isSheetGone` whether the model no longer has it.
    */
-  settle(pending, nameOf) {
+  settle(pending, nameOf, isSheetGone = () => false) {
     const { entry: given, commands, pending: before } = this.#before;
     const { version, author, created_ms, message } = given;
     const entry = { version, author, created_ms, nameOf, shifts: pending.filter(isShift) };
     this.#noteOverwritten(entry, commands, message.typedAt ?? version);
     if (message.type === "REMOTE_REVISION") this.#noteOverwrote(entry, commands, before);
-    this.#noteDeleted(entry, commands, before, pending);
+    this.#noteDeleted(entry, commands, before, pending, isSheetGone);
     this.#follow(commands);
     this.#before = null;
   }
@@ -127,15 +127,20 @@ export class Conflicts extends EventTarget {
     }
   }
 
-  /** Record pending changes whose cells the entry deleted. */
-  #noteDeleted(entry, commands, before, pending) {
+  /**
+   * Record pending changes whose cells the entry deleted. A new sheet of this page is gone, too, if the engine refuses
+   * it after the entry, as when its name is taken. Its commands stay pending, without an effect.
+   */
+  #noteDeleted(entry, commands, before, pending, isSheetGone) {
     const left = new Set(pending.map((command) => command[ORIGIN]));
-    const lost = before.filter((command) => !left.has(command[ORIGIN]));
+    const isLost = ({ sheetId, sheetIdTo = sheetId, [ORIGIN]: origin }) => !left.has(origin) || isSheetGone(sheetIdTo);
+    const lost = before.filter(isLost);
     const others = lost.filter(({ type }) => !LOOKS.test(type));
     if (others.length) this.add({ kind: "deleted", text: "", ...changeOf(others) });
     const texts = new Set(lastTexts(before));
     for (const command of lost.filter((each) => texts.has(each))) {
-      const position = movedBy(cellOf(command), commands);
+      const there = movedBy(cellOf(command), commands);
+      const position = isSheetGone(command.sheetId) ? { ...there, gone: "SHEET" } : there;
       const item = withLine(command, position, entry.version);
       this.#addAt({ ...entry, shifts: [] }, "deleted", item, { text: command.content });
     }

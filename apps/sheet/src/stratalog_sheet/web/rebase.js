@@ -24,6 +24,15 @@
     sendUpdateMessage.call(this, message.type === "REVISION_UNDONE" ? { ...message, rebase: IN_ORDER } : message);
   };
 
+  // If two clients copy a sheet at once, both copies get one name, and all models refuse the second. The engine tells its
+  // views of that one, too, and they fail.
+  const { onRemoteRevisionReceived } = Model.prototype;
+  /** @this {any} */
+  Model.prototype.onRemoteRevisionReceived = function ({ commands }) {
+    const isDone = ({ type, sheetIdTo }) => type !== "DUPLICATE_SHEET" || this.getters.tryGetSheet(sheetIdTo);
+    onRemoteRevisionReceived.call(this, { commands: commands.filter(isDone) });
+  };
+
   /** Insert another client's committed operation before the pending ones. @this {any} */
   Branch.insert = function (newOperation, predecessorId) {
     const { before, operation, after } = this.locateOperation(predecessorId);
