@@ -60,8 +60,8 @@ REMOVALS: tuple[Removal, ...] = (
         "B130",
         (
             Edit(
-                f"{WEB}/workbook.js",
-                "    if (!typed || typed === this.facts.incarnation) return;\n",
+                f"{WEB}/loader.js",
+                "    if (!typed || typed === this.#facts.incarnation) return;\n",
                 "    return;\n",
             ),
         ),
@@ -434,5 +434,20 @@ REMOVALS: tuple[Removal, ...] = (
         "B307",
         (Edit(f"{WEB}/engine.js", "  blockWhileAnUndoWaits(model.session);\n", ""),),
         (f"{TESTS}/test_convergence.py::test_a_run_that_once_lost_a_text_lists_it[anothersUndo]",),
+    ),
+    Removal(
+        "B347",
+        (Edit(f"{WEB}/workbook.js", '    this.#announce("state");\n    freeze(this.model);\n', ""),),
+        (story("aPageWhoseEngineFailsTakesNoMoreEdits"),),
+    ),
+    Removal(
+        "B347",
+        (Edit(f"{WEB}/edit.js", "if (!workbook.isComplete) canvases.now.clear();", ""),),
+        (story("aPageWhoseEngineFailsTakesNoMoreEdits"),),
+    ),
+    Removal(
+        "B347",
+        (Edit(f"{WEB}/workbook.js", "await this.#makeWithout(cached, loaded, error);", "throw error;"),),
+        (story("aSheetOpensWithoutThePendingChangesThatTheEngineCannotTake"),),
     ),
 )

@@ -64,6 +64,8 @@ STORIES = [
     "whatWaitsFollowsItsCellThroughARestore",
     "whatWaitedInAClosedWindowFollowsItsCellThroughARestore",
     "aSortAsksBeforeItTakesTheFirstRowAlong",
+    "aPageWhoseEngineFailsTakesNoMoreEdits",
+    "aSheetOpensWithoutThePendingChangesThatTheEngineCannotTake",
 ]
 
 WITH_COMMAND = "theCommandLineIsSeenAtOnce"
