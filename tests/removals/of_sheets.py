@@ -65,8 +65,8 @@ REMOVALS: tuple[Removal, ...] = (
         "B130",
         (
             Edit(
-                f"{WEB}/workbook.js",
-                "    if (!typed || typed === this.facts.incarnation) return;\n",
+                f"{WEB}/loader.js",
+                "    if (!typed || typed === this.#facts.incarnation) return;\n",
                 "    return;\n",
             ),
         ),
@@ -528,5 +528,20 @@ REMOVALS: tuple[Removal, ...] = (
         "B346",
         (Edit(f"{WEB}/rebase.js", 'type !== "DUPLICATE_SHEET" || this', 'type !== "" || this'),),
         (f"{TESTS}/test_rebase.py::test_a_copy_that_the_engine_refuses_leaves_an_open_model_as_it_is",),
+    ),
+    Removal(
+        "B347",
+        (Edit(f"{WEB}/workbook.js", '    this.#announce("state");\n    freeze(this.model);\n', ""),),
+        (story("aPageWhoseEngineFailsTakesNoMoreEdits"),),
+    ),
+    Removal(
+        "B347",
+        (Edit(f"{WEB}/edit.js", "if (!workbook.isComplete) canvases.now.clear();", ""),),
+        (story("aPageWhoseEngineFailsTakesNoMoreEdits"),),
+    ),
+    Removal(
+        "B347",
+        (Edit(f"{WEB}/workbook.js", "await this.#makeWithout(cached, loaded, error);", "throw error;"),),
+        (story("aSheetOpensWithoutThePendingChangesThatTheEngineCannotTake"),),
     ),
 )

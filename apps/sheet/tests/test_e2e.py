@@ -66,6 +66,8 @@ STORIES = [
     "whatWaitsFollowsItsCellThroughARestore",
     "whatWaitedInAClosedWindowFollowsItsCellThroughARestore",
     "aSortAsksBeforeItTakesTheFirstRowAlong",
+    "aPageWhoseEngineFailsTakesNoMoreEdits",
+    "aSheetOpensWithoutThePendingChangesThatTheEngineCannotTake",
 ]
 
 WITH_COMMAND = "theCommandLineIsSeenAtOnce"

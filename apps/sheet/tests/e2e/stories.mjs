@@ -9,6 +9,7 @@ import * as people from "./people.mjs";
 import { versionViewer } from "./versionViewer.mjs";
 import { away } from "./away.mjs";
 import { branches } from "./branches.mjs";
+import { faults } from "./faults.mjs";
 import { titles } from "./titles.mjs";
 
 const { agree, choose, evaluate, goOffline, goOnline, isOpen, isSaved } = people;
@@ -350,6 +351,7 @@ const stories = {
   ...titles({ url, story, two, folder }),
   ...away({ url, story, two }),
   ...branches({ url, story, two }),
+  ...faults({ url, story, two }),
 };
 
 if (!story) {

@@ -11,7 +11,7 @@ const KINDS = {
   deleted: ["Lost by deletion", "You typed these into rows, columns or sheets that were deleted."],
   overwritten: ["Overwritten by others", "Others replaced your texts by these, without having seen yours."],
   overwrote: ["Overwritten by you", "Others wrote these while you were away. Your later texts replaced them."],
-  refused: ["Refused", "The server did not accept these changes."],
+  refused: ["Refused", "These changes were not accepted."],
   undo: ["Undo and redo", "These did not reach the server, and changed nothing."],
 };
 

@@ -71,9 +71,16 @@ export class ConflictWatch {
   }
 
   noteRefused({ nextRevisionId, type }, error) {
-    if (type !== "REMOTE_REVISION") return;
-    const commands = commandsOfRevision(this.#model(), nextRevisionId);
-    const reason = sentence(error);
+    if (type === "REMOTE_REVISION") this.#list(commandsOfRevision(this.#model(), nextRevisionId), sentence(error));
+  }
+
+  /** Record the pending changes without which the model was made, because the engine fails with them. */
+  noteUnopened(messages, error) {
+    const reason = `The sheet could not be opened with this change: ${sentence(error)}`;
+    for (const { commands } of messages) this.#list(commands, reason);
+  }
+
+  #list(commands, reason) {
     const items = itemsOf("refused", commands, this.#namesOfSheets(), { reason });
     const other = { kind: "refused", author: "", text: "", reason, ...changeOf(commands) };
     for (const item of items.length ? items : [other]) this.#conflicts.add(item);

@@ -15,7 +15,7 @@ const ORIGIN = Symbol("origin");
  * An item has its `kind`, the `text` that can be restored, the `other` text that replaced it, the cell (`sheetId`,
  * `col`, `row`, `sheet`, and `gone` as in positions.js), the author and the time. Kinds: overwrote (a change of this
  * page replaced the text), overwritten (another author did), deleted (with its row, column or sheet), refused (by the
- * server), undo (with a `target`, and no cell).
+ * server, or by the engine when the sheet was opened), undo (with a `target`, and no cell).
  */
 export class Conflicts extends EventTarget {
   items = [];

@@ -3,7 +3,8 @@
 import { Canvas, theme } from "./canvas.js";
 import { drawConflicts } from "./conflictList.js";
 import { find, make, save, sentence, toast } from "./dom.js";
-import { filesOf, goTo, nameOf, viewOf } from "./engine.js";
+import { changes, describeDeletion, describeFault } from "./ending.js";
+import { editOf, filesOf, goTo, nameOf, viewOf } from "./engine.js";
 import { showFindings } from "./findings.js";
 import { ownName, rename } from "./identity.js";
 import { Marks, zoneOf, zonesOf } from "./marks.js";
@@ -58,7 +59,8 @@ async function begin() {
   workbook.addEventListener("error", (/** @type {any} */ { detail }) => complain(detail));
   workbook.addEventListener("entry", (/** @type {any} */ { detail }) => noteEntry(detail));
   workbook.addEventListener("model", mountNow);
-  workbook.addEventListener("gone", showGone);
+  workbook.addEventListener("gone", () => showEnd(describeDeletion));
+  workbook.addEventListener("fault", () => showEnd(describeFault));
   workbook.addEventListener("lost", showOtherHistory);
   // A reload replaces the model. Commit the open edit first: the new model receives it with the pending changes.
   workbook.addEventListener("reload", () => canvases.now.endTyping());
@@ -83,7 +85,7 @@ async function begin() {
   showNames();
   showState();
   find("#opening").hidden = true;
-  if (workbook.isDeleted) return showGone();
+  if (workbook.isDeleted) return showEnd(describeDeletion);
   if (query.has("at")) timeline.go(Number(query.get("at")));
   cachePage().catch(() => {});
 }
@@ -251,7 +253,7 @@ function showConflicts() {
   panel.awayCount = items.length;
   const isBack = ["saved", "saving"].includes(workbook.connectionStatus);
   const isNew = items.some((item) => !shownConflicts.has(item.id));
-  if (!isBack || !isNew || workbook.isDeleted) return;
+  if (!isBack || !isNew || workbook.fault) return;
   shownConflicts = new Set(items.map(({ id }) => id));
   showPanel(true);
   panel.choose("away");
@@ -283,7 +285,7 @@ function showPanel(isOpen) {
 
 function showTitle(title = workbook.title) {
   find("#title").textContent = title;
-  find("#title").disabled = workbook.isReadOnly || workbook.isDeleted;
+  find("#title").disabled = workbook.isReadOnly || workbook.fault !== null;
   document.title = `${title} · Stratalog`;
 }
 
@@ -294,22 +296,22 @@ async function askTitle() {
   if (change?.type === "renamed") showTitle(change.data.title);
 }
 
-/** Show that the sheet was deleted. Offer the page's copy, with its unsent changes, as a download. */
-function showGone() {
-  canvases.now.endTyping();
+/** Show that the page has ended: the sheet was deleted, or the page cannot follow it any more. */
+function showEnd(describe) {
+  try {
+    if (workbook.isComplete) canvases.now.endTyping();
+  } catch (error) {
+    console.error(error);
+  }
+  // An engine that has failed takes no more texts, so the message shows the open edit. Its grid fails at each event.
+  const edit = editOf(canvases.now.composer);
+  if (!workbook.isComplete) canvases.now.clear();
   timeline?.go(null);
   if (panel) showPanel(false);
+  find("#now").inert = !workbook.isDeleted;
   document.body.dataset.gone = "true";
   showTitle();
-  const waits = workbook.waiting ? `, and ${changes(workbook.waiting)} of yours that came too late` : "";
-  const button = (text, does, className) =>
-    make("button", { type: "button", class: className, onclick: () => does().catch(complain) }, text);
-  const deleted = make("b", {}, `“${workbook.title}” was deleted.`);
-  find("#gone").replaceChildren(
-    make("p", {}, deleted, ` This window still shows its last known state${waits}.`),
-    button("Download as .xlsx", downloadHere, "strong"),
-    button("Discard", discard, "quiet"),
-  );
+  find("#gone").replaceChildren(...describe(workbook, { edit, discard, downloadHere, complain }));
   find("#gone").hidden = false;
   dispatchEvent(new Event("resize"));
 }
@@ -329,9 +331,8 @@ const STATUS_TEXTS = {
   saving: () => "Saving…",
   offline: (waiting) => (waiting ? `Offline · ${changes(waiting)} kept here` : "Offline"),
   disconnected: (waiting) => (waiting ? `No connection · ${changes(waiting)} kept here` : "No connection"),
-  ended: () => (workbook.isDeleted ? "Deleted" : sentence(workbook.fault)),
+  ended: () => (workbook.isDeleted ? "Deleted" : "Stopped"),
 };
-const changes = (count) => (count === 1 ? "1 change" : `${count} changes`);
 
 function showState() {
   document.body.dataset.connectionStatus = workbook.connectionStatus;

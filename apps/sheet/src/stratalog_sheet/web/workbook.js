@@ -1,17 +1,16 @@
 // Workbook: a sheet that is open in this page. The transport connects its model to the log. With the offline cache it
 // opens again after fetching only new entries, or without the server, and keeps all typed changes.
 
-import { StratalogError } from "/web/client/errors.js";
 import { Live } from "/web/client/live.js";
 import { Conflicts } from "./conflicts.js";
 import { ConflictWatch } from "./conflictWatch.js";
 import { dropWaitingUndo, freeze, makeModel, noteHistory, pendingOf } from "./engine.js";
+import { historyLost, Loader } from "./loader.js";
 import { OfflineCache } from "./offlineCache.js";
 import { Presence } from "./presence.js";
 import { token } from "./server.js";
-import { LOST, Transport } from "./transport.js";
+import { Transport } from "./transport.js";
 
-const BEHIND_ENTRIES_MAX = 1500;
 /** Conflicts follow the entries that came while the page was closed, unless there are more than this. */
 const FOLLOWED_ENTRIES_MAX = 200;
 
@@ -28,10 +27,12 @@ export class Workbook extends EventTarget {
   #sheet;
   #me;
   #offlineCache = null;
+  #loader;
   #live;
   #transport = null;
   #isSaving = false;
   #isReloading = false;
+  #isComplete = true;
   #page;
   #watch;
 
@@ -61,6 +62,11 @@ export class Workbook extends EventTarget {
     return this.fault?.code === "not-found";
   }
 
+  /** Whether the model has taken each entry completely. If the engine fails at one, the model is of no version. */
+  get isComplete() {
+    return this.#isComplete;
+  }
+
   get isReadOnly() {
     return Boolean(this.facts?.read_only || this.#me.isReader);
   }
@@ -87,6 +93,7 @@ export class Workbook extends EventTarget {
   /** Open the sheet, from the offline cache and from the server. Throws if neither has it. */
   async open() {
     this.#offlineCache = await OfflineCache.open(this.#server.path(this.#sheet)).catch(() => null);
+    this.#loader = new Loader(this.#server, this.#sheet, this.#offlineCache, (error) => this.#announce("error", error));
     await this.#load();
     this.#live = new Live(
       () => this.#server.live(this.#sheet),
@@ -133,91 +140,38 @@ export class Workbook extends EventTarget {
   async #load() {
     const empty = { snapshot: null, entries: [], pending: null, conflicts: null };
     const cached = (await this.#offlineCache?.load()) ?? empty;
-    this.conflicts.load(cached.conflicts);
-    let loaded;
+    const { facts, loaded, fault } = await this.#loader.load(cached);
+    Object.assign(this, { facts, fault });
+    this.conflicts.load(structuredClone(cached.conflicts));
     try {
-      await this.#fetchFacts();
-      this.#checkIncarnation(cached);
-      loaded = await this.#fetch(cached);
+      await this.#makeFirst(cached, loaded);
     } catch (error) {
-      loaded = await this.#fallBack(cached, error);
+      await this.#makeWithout(cached, loaded, error);
     }
+    if (this.isDeleted) freeze(this.model);
+  }
+
+  async #makeFirst(cached, loaded) {
     if (isLeft(cached, loaded)) {
       this.#make(cached.snapshot, cached.entries, cached.pending);
       await this.#exchange(loaded);
     } else this.#make(loaded.snapshot, loaded.entries, cached.pending, cached.conflicts?.version);
-    if (this.isDeleted) freeze(this.model);
   }
 
-  async #fetchFacts() {
-    this.facts = await this.#server.get(this.#server.path(this.#sheet, "/"));
-    this.#server.incarnation = this.facts.incarnation;
-  }
-
-  /** Check that the pending changes are not of a deleted sheet whose name was reused. Throws, or drops them, if so. */
-  #checkIncarnation(cached) {
-    const known = cached.snapshot?.facts.incarnation;
-    const typed = cached.pending && (cached.pending.incarnation ?? known);
-    if (!typed || typed === this.facts.incarnation) return;
-    if (typed === known) throw new StratalogError("not-found", "the sheet was deleted, and its name was reused");
-    // Another tab has cached the new sheet, so the snapshot below these changes is gone. Drop them.
-    cached.pending = null;
-    const text = "pending changes were dropped, because they belong to a deleted sheet of this name";
-    this.#announce("error", new StratalogError("conflict", text));
-  }
-
-  /** Return the cached sheet if the server is away, or if the sheet is deleted with changes pending. Else throws. */
-  async #fallBack(cached, error) {
-    const isGone = error.code === "not-found";
-    const isShown = cached.snapshot && (isGone ? cached.pending : error.code === "outcome-unknown");
-    if (isGone && !isShown) await this.#offlineCache?.forget();
-    if (!isShown) throw error;
-    const title = cached.entries.findLast(({ data }) => data?.title)?.data.title ?? cached.snapshot.facts.title;
-    const version = cached.entries.at(-1)?.version ?? cached.snapshot.version;
-    this.facts = { ...cached.snapshot.facts, title, version };
-    this.#server.incarnation = this.facts.incarnation;
-    if (isGone) this.fault = error;
-    return cached;
-  }
-
-  /** Return the snapshot and entries to begin with: the cached ones, if they are near enough to the newest version. */
-  async #fetch(cached) {
-    const { snapshot, entries } = cached;
-    const path = this.#server.path(this.#sheet, "/load");
-    if (snapshot?.facts.incarnation === this.facts.incarnation && this.#isNear(cached)) {
-      const { version: after, hash } = entries.at(-1) ?? snapshot;
-      const answer = await this.#server
-        .get(path, { known: snapshot.version, after, hash })
-        .catch((error) => this.#leaveLost(cached, error));
-      if (answer?.data === null && !hasRestore(answer.entries)) {
-        this.#offlineCache.putEntries(answer.entries);
-        return { snapshot, entries: [...entries, ...answer.entries] };
-      }
-    }
-    const answer = await this.#server.get(path);
-    const fresh = { version: answer.base, hash: answer.hash, facts: this.facts };
-    // Store the data as text, because the browser stores and reads an object more slowly.
-    this.#offlineCache?.putSnapshot({ ...fresh, text: JSON.stringify(answer.data) });
-    this.#offlineCache?.putEntries(answer.entries);
-    return { snapshot: { ...fresh, data: answer.data }, entries: answer.entries };
-  }
-
-  /** The server has lost the cached history, so the pending changes will be repeated on the server's state. */
-  #leaveLost({ pending }, error) {
-    if (error.code !== LOST) throw error;
-    if (pending) pending.version = -1;
-    this.#announceLoss();
-  }
-
-  #announceLoss() {
-    const text =
-      "the server went back to an older state of this sheet. Later versions are lost, your pending changes are kept";
-    this.#announce("error", new StratalogError(LOST, text));
-  }
-
-  /** Whether to use the cached snapshot. Pending changes need it in any case, to be rebased. */
-  #isNear({ snapshot, pending }) {
-    return pending !== null || this.facts.version - snapshot.version <= BEHIND_ENTRIES_MAX;
+  /**
+   * Open the sheet without the pending changes, because the engine fails with them: else no reload would help. They are
+   * listed as conflicts.
+   */
+  async #makeWithout({ snapshot, entries, pending, conflicts }, loaded, error) {
+    this.conflicts.load(structuredClone(conflicts));
+    this.#make(loaded.snapshot, loaded.entries, null);
+    const known = idsOf(loaded.entries);
+    const waiting = (pending?.messages ?? []).filter(({ nextRevisionId }) => !known.has(nextRevisionId));
+    this.#watch.noteUnopened(waiting, error);
+    const version = (pending ?? conflicts)?.version;
+    const cachedBase = [snapshot, ...entries].find((each) => each?.version === version);
+    for (const command of cachedBase ? await this.#movesTo(loaded, cachedBase) : []) this.conflicts.move(command);
+    this.#save();
   }
 
   /**
@@ -225,11 +179,12 @@ export class Workbook extends EventTarget {
    * later entries, which rebase them. Without pending changes, `followed` is the version of the conflicts' positions.
    */
   #make(snapshot, entries, pending, followed = Infinity) {
+    this.#isComplete = false;
     const isBase = pending !== null && snapshot.version <= pending.version;
     const isNear = snapshot.version <= followed && (entries.at(-1)?.version ?? 0) - followed <= FOLLOWED_ENTRIES_MAX;
     const base = isBase ? pending.version : pending === null && isNear ? followed : Infinity;
     const first = entries.filter(({ version }) => version <= base);
-    const known = new Set(entries.map(({ message }) => message?.nextRevisionId));
+    const known = idsOf(entries);
     const transport = this.#newTransport(first.at(-1) ?? snapshot);
     const client = { id: crypto.randomUUID(), name: this.#me.name };
     const messages = first.flatMap(({ message }) => message ?? []);
@@ -239,6 +194,7 @@ export class Workbook extends EventTarget {
       if (isBase || !known.has(message.nextRevisionId)) this.#watch.redo(message);
     }
     transport.take(entries.slice(first.length));
+    this.#isComplete = true;
     this.model.on("update", this, () => this.#change());
     this.model.on("unexpected-revision-id", this, () => this.reload());
     this.#announce("model");
@@ -260,18 +216,18 @@ export class Workbook extends EventTarget {
       onLost: () => this.#leaveBranch(),
       onEnd: (error) => this.#end(error),
       onPresence: (message) => this.presence.say(message),
-      give: (entry, emit) => this.#watch.give(entry, emit),
+      give: (entry, emit) => this.#give(entry, emit),
     }));
   }
 
   /** Load a new model from the server and repeat the pending changes: after a restore, or when too far behind. */
   async reload(without = "") {
-    if (this.#isReloading) return;
+    if (this.#isReloading || this.fault) return;
     this.#isReloading = true;
     this.#transport.stop();
     try {
-      await this.#fetchFacts();
-      const loaded = await this.#fetch({ snapshot: null, entries: [], pending: null });
+      const { facts, loaded } = await this.#loader.loadNewest();
+      this.facts = facts;
       await this.#exchange(loaded, without);
       if (this.isOnline) this.goOnline();
     } catch (error) {
@@ -287,6 +243,8 @@ export class Workbook extends EventTarget {
     const moves = await this.#movesTo(loaded);
     this.#announce("reload");
     this.#dropWaitingUndo();
+    // Store the edit that the reload has committed, in case that the next model cannot be made.
+    this.#store();
     // Move the pending changes only now, so that those typed during the requests are moved, too.
     this.#watch.carry(moves, this.version, (message) => this.#transport.emit(message));
     const messages = pendingOf(this.model).filter(({ nextRevisionId }) => nextRevisionId !== without);
@@ -303,10 +261,10 @@ export class Workbook extends EventTarget {
     this.#transport.take(beforeRestore(entries));
   }
 
-  /** Fetch how cells move from the shown version to the loaded one; nothing if the server cannot say. */
-  async #movesTo({ snapshot, entries }) {
+  /** Fetch how cells move from a version, by default the shown one, to the loaded one; nothing if that is unknown. */
+  async #movesTo({ snapshot, entries }, shown = this.#transport) {
     const target = entries.at(-1)?.version ?? snapshot.version;
-    const asked = { source: this.version, target, hash: this.#transport.hash };
+    const asked = { source: shown.version, target, hash: shown.hash };
     return this.#server.get(this.#server.path(this.#sheet, "/moves"), asked).catch(() => []);
   }
 
@@ -314,7 +272,7 @@ export class Workbook extends EventTarget {
   async #leaveBranch() {
     await this.reload();
     this.#announce("lost");
-    this.#announceLoss();
+    this.#announce("error", historyLost());
   }
 
   #refuse(message, error) {
@@ -335,6 +293,12 @@ export class Workbook extends EventTarget {
     this.#watch.noteDropped(dropped);
   }
 
+  #give(entry, emit) {
+    this.#isComplete = false;
+    this.#watch.give(entry, emit);
+    this.#isComplete = true;
+  }
+
   #note(entry) {
     if (entry.data?.title) this.facts = { ...this.facts, title: entry.data.title };
     this.#offlineCache?.putEntries([entry]);
@@ -353,21 +317,26 @@ export class Workbook extends EventTarget {
     this.#isSaving = true;
     queueMicrotask(() => {
       this.#isSaving = false;
-      const waiting = pendingOf(this.model);
-      const stored = this.#offlineCache?.putPending(this.version, waiting, this.facts.incarnation, this.conflicts);
-      stored?.catch((error) => this.#announce("error", error));
+      this.#store();
       this.#announce("state");
     });
   }
 
+  /** Store the pending changes. If the engine failed, those that were stored before it are the right ones. */
+  #store() {
+    if (!this.#isComplete) return;
+    const waiting = pendingOf(this.model);
+    const stored = this.#offlineCache?.putPending(this.version, waiting, this.facts.incarnation, this.conflicts);
+    stored?.catch((error) => this.#announce("error", error));
+  }
+
+  /** End synchronisation for good. The model takes no more edits, because they would reach neither server nor cache. */
   #end(error) {
     this.fault = error;
     this.#live?.stop();
-    if (this.isDeleted) {
-      this.#announce("gone");
-      freeze(this.model);
-    }
+    this.#announce(this.isDeleted ? "gone" : "fault");
     this.#announce("state");
+    freeze(this.model);
   }
 
   #hear() {
@@ -396,4 +365,4 @@ function beforeRestore(entries) {
 const isLeft = ({ snapshot, pending }, loaded) =>
   snapshot !== null && snapshot.version <= pending?.version && pending.version < loaded.snapshot.version;
 
-const hasRestore = (entries) => entries.some(({ type }) => type === "restored");
+const idsOf = (entries) => new Set(entries.map(({ message }) => message?.nextRevisionId));

@@ -1,0 +1,30 @@
+// Ending: the messages above a sheet that the page can no longer follow.
+
+import { make, sentence } from "./dom.js";
+import { nameOf } from "./engine.js";
+
+/** A number of changes in words. */
+export const changes = (count) => (count === 1 ? "1 change" : `${count} changes`);
+
+/** Say that the sheet was deleted. Offer the page's copy, with its unsent changes, as a download. */
+export function describeDeletion({ title, waiting }, { downloadHere, discard, complain }) {
+  const waits = waiting ? `, and ${changes(waiting)} of yours that came too late` : "";
+  const deleted = make("b", {}, `“${title}” was deleted.`);
+  return [
+    make("p", {}, deleted, ` This window still shows its last known state${waits}.`),
+    button("Download as .xlsx", () => downloadHere().catch(complain), "strong"),
+    button("Discard", () => discard().catch(complain), "quiet"),
+  ];
+}
+
+/** Say that the page takes no more edits until it is loaded again. Show the text of an edit that was not stored. */
+export function describeFault({ fault, waiting, hasOfflineCache }, { edit }) {
+  const words = ["It takes no more edits until you reload it.", sentence(fault)];
+  const fate = hasOfflineCache ? "stored in this browser" : "not stored, and a reload loses it";
+  if (waiting) words.push(`Not sent yet: ${changes(waiting)}, ${fate}.`);
+  if (edit?.isChanged) words.push(`Not stored, in ${nameOf(edit.col, edit.row)}: ${edit.text}`);
+  const stopped = make("b", {}, "This page has stopped.");
+  return [make("p", {}, stopped, ` ${words.join(" ")}`), button("Reload", () => location.reload(), "strong")];
+}
+
+const button = (text, does, className) => make("button", { type: "button", class: className, onclick: does }, text);

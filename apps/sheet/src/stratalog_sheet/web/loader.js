@@ -1,0 +1,117 @@
+// Loader: the snapshot and entries of a sheet, from the server, from the offline cache, or from both.
+
+import { StratalogError } from "/web/client/errors.js";
+import { LOST } from "./transport.js";
+
+const BEHIND_ENTRIES_MAX = 1500;
+
+export class Loader {
+  #server;
+  #sheet;
+  #offlineCache;
+  #complain;
+  #facts;
+
+  /** `complain(error)` shows an error to the user. */
+  constructor(server, sheet, offlineCache, complain) {
+    this.#server = server;
+    this.#sheet = sheet;
+    this.#offlineCache = offlineCache;
+    this.#complain = complain;
+  }
+
+  /**
+   * Return the facts, the loaded snapshot and entries, and the error if the sheet was deleted with changes pending.
+   * Changes `cached.pending` if these changes belong to another history. Throws if nothing can be shown.
+   */
+  async load(cached) {
+    try {
+      await this.#fetchFacts();
+      this.#checkIncarnation(cached);
+      const loaded = await this.#fetch(cached);
+      return { facts: this.#facts, loaded, fault: null };
+    } catch (error) {
+      return this.#fallBack(cached, error);
+    }
+  }
+
+  /** Return the facts and the newest state, without the offline cache. */
+  async loadNewest() {
+    await this.#fetchFacts();
+    const loaded = await this.#fetch({ snapshot: null, entries: [], pending: null });
+    return { facts: this.#facts, loaded };
+  }
+
+  async #fetchFacts() {
+    this.#facts = await this.#server.get(this.#server.path(this.#sheet, "/"));
+    this.#server.incarnation = this.#facts.incarnation;
+  }
+
+  /** Check that the pending changes are not of a deleted sheet whose name was reused. Throws, or drops them, if so. */
+  #checkIncarnation(cached) {
+    const known = cached.snapshot?.facts.incarnation;
+    const typed = cached.pending && (cached.pending.incarnation ?? known);
+    if (!typed || typed === this.#facts.incarnation) return;
+    if (typed === known) throw new StratalogError("not-found", "the sheet was deleted, and its name was reused");
+    // Another tab has cached the new sheet, so the snapshot below these changes is gone. Drop them.
+    cached.pending = null;
+    const text = "pending changes were dropped, because they belong to a deleted sheet of this name";
+    this.#complain(new StratalogError("conflict", text));
+  }
+
+  /** Return the cached sheet if the server is away, or if the sheet is deleted with changes pending. Else throws. */
+  async #fallBack(cached, error) {
+    const isGone = error.code === "not-found";
+    const isShown = cached.snapshot && (isGone ? cached.pending : error.code === "outcome-unknown");
+    if (isGone && !isShown) await this.#offlineCache?.forget();
+    if (!isShown) throw error;
+    const title = cached.entries.findLast(({ data }) => data?.title)?.data.title ?? cached.snapshot.facts.title;
+    const version = cached.entries.at(-1)?.version ?? cached.snapshot.version;
+    const facts = { ...cached.snapshot.facts, title, version };
+    this.#server.incarnation = facts.incarnation;
+    return { facts, loaded: cached, fault: isGone ? error : null };
+  }
+
+  /** Return the snapshot and entries to begin with: the cached ones, if they are near enough to the newest version. */
+  async #fetch(cached) {
+    const { snapshot, entries } = cached;
+    const path = this.#server.path(this.#sheet, "/load");
+    if (snapshot?.facts.incarnation === this.#facts.incarnation && this.#isNear(cached)) {
+      const { version: after, hash } = entries.at(-1) ?? snapshot;
+      const answer = await this.#server
+        .get(path, { known: snapshot.version, after, hash })
+        .catch((error) => this.#leaveLost(cached, error));
+      if (answer?.data === null && !hasRestore(answer.entries)) {
+        this.#offlineCache.putEntries(answer.entries);
+        return { snapshot, entries: [...entries, ...answer.entries] };
+      }
+    }
+    const answer = await this.#server.get(path);
+    const fresh = { version: answer.base, hash: answer.hash, facts: this.#facts };
+    // Store the data as text, because the browser stores and reads an object more slowly.
+    this.#offlineCache?.putSnapshot({ ...fresh, text: JSON.stringify(answer.data) });
+    this.#offlineCache?.putEntries(answer.entries);
+    return { snapshot: { ...fresh, data: answer.data }, entries: answer.entries };
+  }
+
+  /** The server has lost the cached history, so the pending changes will be repeated on the server's state. */
+  #leaveLost({ pending }, error) {
+    if (error.code !== LOST) throw error;
+    if (pending) pending.version = -1;
+    this.#complain(historyLost());
+  }
+
+  /** Whether to use the cached snapshot. Pending changes need it in any case, to be rebased. */
+  #isNear({ snapshot, pending }) {
+    return pending !== null || this.#facts.version - snapshot.version <= BEHIND_ENTRIES_MAX;
+  }
+}
+
+/** The error of a server that went back to an older history, as from a backup. */
+export const historyLost = () =>
+  new StratalogError(
+    LOST,
+    "the server went back to an older state of this sheet. Later versions are lost, your pending changes are kept",
+  );
+
+const hasRestore = (entries) => entries.some(({ type }) => type === "restored");

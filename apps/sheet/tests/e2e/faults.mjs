@@ -1,0 +1,83 @@
+// Stories of pages in which the engine fails, at another user's change or at pending changes.
+
+import assert from "node:assert/strict";
+import * as people from "./people.mjs";
+
+const { agree, choose, evaluate, goOffline, goOnline, isOpen, shows, textOf, type } = people;
+
+/** Makes the engine fail at each command with a text, while `sessionStorage.failing` is set. */
+const FAILING = (text) => `;{
+  const { Model } = o_spreadsheet;
+  const { dispatchToHandlers } = Model.prototype;
+  Model.prototype.dispatchToHandlers = function (handlers, command) {
+    if (sessionStorage.failing && command.content === "${text}") throw new TypeError("the engine cannot do this");
+    dispatchToHandlers.call(this, handlers, command);
+  };
+}`;
+
+export const faults = ({ url, story, two }) => ({
+  async aPageWhoseEngineFailsTakesNoMoreEdits(browser) {
+    const [ada, bob] = await two(browser, { A1: "one" });
+    await goOffline(ada);
+    await type(ada, "A2", "stored");
+    await type(bob, "C1", "of another");
+    await choose(ada, "B4");
+    await ada.keyboard.type("half");
+    await ada.waitForFunction(() => document.querySelector(".o-grid-composer")?.textContent === "half");
+    await evaluate(ada, ([{ workbook }]) => {
+      const [handler] = workbook.model.handlers.slice(-1);
+      handler.finalize = () => {
+        delete handler.finalize;
+        throw new TypeError("the engine has failed");
+      };
+    });
+    await goOnline(ada);
+    await ada.waitForSelector("#gone:not([hidden])");
+    const words = await ada.textContent("#gone");
+    assert.match(words, /has stopped.*The engine has failed.*1 change, stored.*in B4: half/);
+    assert.equal(await ada.textContent("#state"), "Stopped");
+    await ada.mouse.click(400, 400);
+    await ada.keyboard.type("lost");
+    await ada.keyboard.press("Enter");
+    assert.doesNotMatch(await people.stateOf(ada), /lost|half/);
+    const outcome = await evaluate(ada, ([{ workbook }, sheetId]) => {
+      const command = { sheetId, col: 3, row: 3, content: "lost" };
+      return workbook.model.dispatch("UPDATE_CELL", command).reasons;
+    }, people.SHEET);
+    assert.deepEqual(outcome, ["Readonly"]);
+    await ada.click("#gone button");
+    await isOpen(ada);
+    await shows(bob, "A2", "stored");
+    await type(ada, "B4", "again");
+    await shows(bob, "B4", "again");
+    await agree(url, story, ada, bob);
+  },
+
+  async aSheetOpensWithoutThePendingChangesThatTheEngineCannotTake(browser) {
+    const [ada, bob] = await two(browser, { A1: "one" });
+    await goOffline(ada);
+    await type(ada, "A2", "poison");
+    await type(ada, "A3", "waited");
+    await type(bob, "A1", "two");
+    await people.send(url, story, "POST", "/rows?author=Program", { row: 1 });
+    await ada.route("**/o_spreadsheet.min.iife.js", async (route) => {
+      const response = await route.fetch();
+      await route.fulfill({ response, body: (await response.text()) + FAILING("poison") });
+    });
+    await ada.evaluate(() => (sessionStorage.failing = "true"));
+    for (let times = 0; times < 2; times++) {
+      await ada.reload();
+      await isOpen(ada);
+      await ada.locator("[data-conflict=refused]", { hasText: "poison" }).waitFor({ state: "visible" });
+      await ada.locator("[data-conflict=refused]", { hasText: "waited" }).waitFor({ state: "visible" });
+      assert.match(await ada.locator("#panel-body").innerText(), /A3 of Sheet1[^]*The engine cannot do this/);
+      assert.deepEqual([await textOf(ada, "A2"), await textOf(ada, "A3"), await textOf(ada, "A4")], ["two", "", ""]);
+    }
+    await ada.evaluate(() => sessionStorage.removeItem("failing"));
+    await ada.reload();
+    await isOpen(ada);
+    await ada.getByRole("button", { name: "Put back: A3" }).click();
+    await shows(bob, "A3", "poison");
+    await agree(url, story, ada, bob);
+  },
+});
