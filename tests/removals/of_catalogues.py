@@ -225,7 +225,7 @@ REMOVALS: tuple[Removal, ...] = (
         (f"{RACY}::test_a_mirror_deletes_the_newest_file_and_takes_it_again_when_it_comes_back",),
     ),
     Removal(
-        "B313",
+        "B315",
         (
             Edit(
                 f"{SOURCES}summary.py",
@@ -236,17 +236,17 @@ REMOVALS: tuple[Removal, ...] = (
         (f"{LIMITS}::test_a_source_named_more_is_counted_like_any_other",),
     ),
     Removal(
-        "B313",
+        "B315",
         (Edit(f"{SOURCES}metrics.py", "{} if stats.more_dead_letters else {summary", "{summary"),),
         (f"{LIMITS}::test_a_source_named_more_is_counted_like_any_other",),
     ),
     Removal(
-        "B314",
+        "B316",
         (Edit(f"{SOURCES}feed.py", "LINK = re.compile(r'<([^<>]*)>", "LINK = re.compile(r'<([^<>,;]*)>"),),
         (NEXT_PAGE,),
     ),
     Removal(
-        "B314",
+        "B316",
         (
             Edit(
                 f"{SOURCES}feed.py",
@@ -257,7 +257,7 @@ REMOVALS: tuple[Removal, ...] = (
         (NEXT_PAGE,),
     ),
     Removal(
-        "B315",
+        "B317",
         (
             Edit(f"{SOURCES}oai.py", '(NOTHING, EXPIRED) if "token" in harvest else (NOTHING,)', "(NOTHING, EXPIRED)"),
             Edit(f"{SOURCES}oai.py", "any(error.get", '"token" in harvest and any(error.get'),
@@ -265,7 +265,7 @@ REMOVALS: tuple[Removal, ...] = (
         (NO_HARVEST,),
     ),
     Removal(
-        "B315",
+        "B317",
         (
             Edit(f"{SOURCES}oai.py", "if code not in permitted:", "if code not in ('', *permitted):"),
             Edit(f"{SOURCES}oai.py", "    if not errors and all(", "    if False and all("),
@@ -273,12 +273,12 @@ REMOVALS: tuple[Removal, ...] = (
         (NO_HARVEST,),
     ),
     Removal(
-        "B315",
+        "B317",
         (Edit(f"{SOURCES}oai.py", "    for error in errors:\n", "    for error in errors[:1]:\n"),),
         (NO_HARVEST,),
     ),
     Removal(
-        "B316",
+        "B318",
         (
             Edit(
                 f"{SOURCES}csv_rows.py",
@@ -289,17 +289,17 @@ REMOVALS: tuple[Removal, ...] = (
         (f"{HOSTILE}[csv_blank_lines_first]",),
     ),
     Removal(
-        "B316",
+        "B318",
         (Edit(f"{SOURCES}csv_rows.py", '    if not "".join(names).strip():', "    if False:"),),
         (f"{HOSTILE}[csv_no_names]",),
     ),
     Removal(
-        "B317",
+        "B319",
         (Edit(f"{SOURCES}queries.py", 'str(metadata.get("k", "")))', '"")'),),
         (f"{TESTS}test_works.py::test_both_searches_give_a_work_with_the_same_title_and_kind",),
     ),
     Removal(
-        "B318",
+        "B320",
         (Edit(f"{SOURCES}workers.py", "if len(under_way) >= self._ahead:", "if len(under_way) > self._ahead:"),),
         (f"{TESTS}test_works.py::test_no_more_batches_are_in_flight_than_the_limit",),
     ),

@@ -203,7 +203,7 @@ REMOVALS: tuple[Removal, ...] = (
         ("tests/e2e/test_browser.py::test_in_the_browser[whatAClosedTabLeavesIsSentOnce]",),
     ),
     Removal(
-        "B339",
+        "B340",
         (
             Edit(
                 "src/stratalog/web/client/confirmed.js",

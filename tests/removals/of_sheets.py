@@ -441,7 +441,7 @@ REMOVALS: tuple[Removal, ...] = (
         (f"{TESTS}/test_convergence.py::test_a_run_that_once_lost_a_text_lists_it[anothersUndo]",),
     ),
     Removal(
-        "B344",
+        "B314",
         (Edit(f"{WEB}/rebase.js", '  views.replace("row_size", RowSizes);\n', ""),),
         (
             *map(loaded, ("deletedSheet", "twoDeletedSheets", "rowsAddedBeforeADeletion", "viewedDeletion")),
@@ -449,32 +449,32 @@ REMOVALS: tuple[Removal, ...] = (
         ),
     ),
     Removal(
-        "B344",
+        "B314",
         (Edit(f"{WEB}/rebase.js", "if (!this.tallestCellInRow[id]) this", "if (!id) this"),),
         (loaded("rowsAddedBeforeADeletion"), loaded("rowsRemovedBeforeADeletion")),
     ),
     Removal(
-        "B344",
+        "B314",
         (Edit(f"{WEB}/rebase.js", "isHistory && this.isStale", "isHistory && !command"),),
         tuple(map(loaded, ("rowsAddedAboveALargeText", "largeText", "deletedSubtotal", "viewedLargeText"))),
     ),
     Removal(
-        "B344",
+        "B314",
         (Edit(f"{WEB}/rebase.js", "  getCellsWithTrackedFormula(formula) {", "  getCellsWithFormula(formula) {"),),
         (loaded("sheetDuplicatedBeforeADeletion"),),
     ),
     Removal(
-        "B330",
+        "B322",
         (Edit(f"{WEB}/edit.js", "  save(file, file.name);", "  save(file, `${name}.xlsx`);"),),
         (story("theOriginalIsSavedUnderItsOwnName"),),
     ),
     Removal(
-        "B331",
+        "B323",
         (Edit(f"{WEB}/edit.js", "(shownModel() ?? workbook.model).getters", "workbook.model.getters"),),
         (story("theTabThatIsShownIsDownloaded"),),
     ),
     Removal(
-        "B332",
+        "B324",
         (
             Edit(
                 f"{SHEET}/history.py",
@@ -485,22 +485,22 @@ REMOVALS: tuple[Removal, ...] = (
         (f"{TESTS}/test_sheet.py::test_activity_names_a_change_of_the_look",),
     ),
     Removal(
-        "B334",
+        "B326",
         (Edit(f"{SHEET}/commands.py", "    if original and at is not None:\n", "    if not name:\n"),),
         (f"{TESTS}/test_commands.py::test_an_option_that_would_be_ignored_is_refused",),
     ),
     Removal(
-        "B334",
+        "B326",
         (Edit(f"{SHEET}/commands.py", "    if cell is None and tab is not None:\n", "    if not name:\n"),),
         (f"{TESTS}/test_commands.py::test_an_option_that_would_be_ignored_is_refused",),
     ),
     Removal(
-        "B336",
+        "B328",
         (Edit(f"{SHEET}/pool.py", "self._mine.is_refused = was_refused", "self._mine.is_refused = False"),),
         (f"{TESTS}/test_engine.py::test_a_nested_block_without_engines_leaves_the_outer_one_closed",),
     ),
     Removal(
-        "B337",
+        "B329",
         (
             Edit(
                 f"{TESTS}/engine_kills.py",
@@ -511,7 +511,7 @@ REMOVALS: tuple[Removal, ...] = (
         (f"{TESTS}/test_engine_kills.py::test_a_failure_names_its_session",),
     ),
     Removal(
-        "B346",
+        "B341",
         (Edit(f"{SHEET}/contents.py", "if self._refuses(command):", "if not command:"),),
         (
             f"{TESTS}/test_comparison.py::test_a_sheet_that_the_engine_kept_as_the_last_one_is_not_compared_as_deleted",
@@ -520,27 +520,27 @@ REMOVALS: tuple[Removal, ...] = (
         ),
     ),
     Removal(
-        "B346",
+        "B341",
         (Edit(f"{WEB}/conflictWatch.js", "settle(pending(), nameOf, isSheetGone)", "settle(pending(), nameOf)"),),
         (f"{TESTS}/test_rebase.py::test_texts_of_a_new_sheet_that_the_engine_refuses_are_listed",),
     ),
     Removal(
-        "B346",
+        "B341",
         (Edit(f"{WEB}/rebase.js", 'type !== "DUPLICATE_SHEET" || this', 'type !== "" || this'),),
         (f"{TESTS}/test_rebase.py::test_a_copy_that_the_engine_refuses_leaves_an_open_model_as_it_is",),
     ),
     Removal(
-        "B347",
+        "B342",
         (Edit(f"{WEB}/workbook.js", '    this.#announce("state");\n    freeze(this.model);\n', ""),),
         (story("aPageWhoseEngineFailsTakesNoMoreEdits"),),
     ),
     Removal(
-        "B347",
+        "B342",
         (Edit(f"{WEB}/edit.js", "if (!workbook.isComplete) canvases.now.clear();", ""),),
         (story("aPageWhoseEngineFailsTakesNoMoreEdits"),),
     ),
     Removal(
-        "B347",
+        "B342",
         (Edit(f"{WEB}/workbook.js", "await this.#makeWithout(cached, loaded, error);", "throw error;"),),
         (story("aSheetOpensWithoutThePendingChangesThatTheEngineCannotTake"),),
     ),

@@ -217,7 +217,7 @@ REMOVALS: tuple[Removal, ...] = (
         ("tests/client/test_file.py::test_what_an_unfinished_creation_left_is_no_hindrance",),
     ),
     Removal(
-        "B345",
+        "B313",
         (
             Edit(
                 "src/stratalog/backends/sqlite_file.py",
@@ -228,7 +228,7 @@ REMOVALS: tuple[Removal, ...] = (
         (f"{SQLITE}::test_a_commit_on_a_damaged_item_fails_alone_and_later_ones_are_on_the_disk",),
     ),
     Removal(
-        "B345",
+        "B313",
         (
             Edit(
                 "src/stratalog/backends/sqlite_file.py",
@@ -239,7 +239,7 @@ REMOVALS: tuple[Removal, ...] = (
         (f"{SQLITE}::test_a_transaction_that_could_not_be_rolled_back_is_joined_by_no_commit",),
     ),
     Removal(
-        "B338",
+        "B339",
         (
             Edit(
                 "src/stratalog/backups/verification.py",

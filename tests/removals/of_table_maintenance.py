@@ -113,12 +113,12 @@ REMOVALS: tuple[Removal, ...] = (
         ),
     ),
     Removal(
-        "B324",
+        "B334",
         (Edit(f"{TABLE}/limits.py", "    if not 0 <= value <= DURATION_MS_MAX:\n", "    if False:\n"),),
         (f"{TESTS}/test_ownership.py::test_a_negative_age_collects_nothing",),
     ),
     Removal(
-        "B324",
+        "B334",
         (
             Edit(
                 f"{TABLE}/command_parts.py",
@@ -129,7 +129,7 @@ REMOVALS: tuple[Removal, ...] = (
         (f"{TESTS}/test_cli.py::test_a_duration_is_a_number_of_seconds_in_a_range",),
     ),
     Removal(
-        "B325",
+        "B335",
         (
             Edit(
                 f"{TABLE}/maintenance_commands.py",

@@ -285,7 +285,7 @@ REMOVALS: tuple[Removal, ...] = (
         (f"{TESTS}/test_committing.py::test_a_push_that_is_refused_at_once_is_no_accepted_one",),
     ),
     Removal(
-        "B320",
+        "B330",
         (
             Edit(
                 CREATION,
@@ -296,17 +296,17 @@ REMOVALS: tuple[Removal, ...] = (
         (f"{CREATIONS}::test_a_creation_that_cannot_be_leaves_nothing",),
     ),
     Removal(
-        "B321",
+        "B331",
         (Edit(CREATION, "mutation.name == CREATION and mutation.reason is not None", "False"),),
         (f"{CREATIONS}::test_what_a_rejected_creation_left_is_deleted_or_resumed",),
     ),
     Removal(
-        "B321",
+        "B331",
         (Edit(CREATION, "        register.remove_unfinished()\n", ""),),
         (f"{CREATIONS}::test_a_kill_while_the_register_is_written_is_no_hindrance",),
     ),
     Removal(
-        "B321",
+        "B331",
         (
             Edit(
                 f"{TABLE}/table_commands.py",
@@ -317,7 +317,7 @@ REMOVALS: tuple[Removal, ...] = (
         (f"{TESTS}/test_cli.py::test_what_a_creation_left_is_deleted",),
     ),
     Removal(
-        "B322",
+        "B332",
         (
             Edit(
                 JOBS,
@@ -328,12 +328,12 @@ REMOVALS: tuple[Removal, ...] = (
         (f"{TESTS}/test_jobs.py::test_a_job_that_waits_across_forgotten_versions_stays_as_it_was",),
     ),
     Removal(
-        "B322",
+        "B332",
         (Edit(JOBS, 'status="created", finished=0, waiting=waiting', 'status="created", waiting=waiting'),),
         (f"{TESTS}/test_jobs.py::test_a_job_that_gets_more_references_is_not_finished",),
     ),
     Removal(
-        "B323",
+        "B333",
         (
             Edit(
                 f"{TABLE}/data_folder.py",
@@ -344,7 +344,7 @@ REMOVALS: tuple[Removal, ...] = (
         (f"{OWNERSHIP}::test_an_entry_of_the_register_outlasts_a_failed_write",),
     ),
     Removal(
-        "B326",
+        "B336",
         (
             Edit(
                 ROW_ORDER,
@@ -355,22 +355,22 @@ REMOVALS: tuple[Removal, ...] = (
         (f"{TESTS}/test_key_types.py::test_what_is_no_key_as_typed_is_refused",),
     ),
     Removal(
-        "B326",
+        "B336",
         (Edit(ROW_ORDER, '    if "." in without or "," in without:\n', "    if False:\n"),),
         (f"{TESTS}/test_key_types.py::test_what_is_no_key_as_typed_is_refused",),
     ),
     Removal(
-        "B327",
+        "B337",
         (Edit(ROW_ORDER, "            _check_digits(text)\n", "            pass\n"),),
         (f"{TESTS}/test_key_types.py::test_a_number_is_typed_in_ascii_digits",),
     ),
     Removal(
-        "B327",
+        "B337",
         (Edit(f"{TABLE}/columns.py", r'[1-9]\d{0,8})\]", re.ASCII)', r'[1-9]\d{0,8})\]")'),),
         (f"{TESTS}/test_key_types.py::test_a_type_is_typed_in_ascii_digits",),
     ),
     Removal(
-        "B328",
+        "B338",
         (
             Edit(
                 QUEUE_PATH,

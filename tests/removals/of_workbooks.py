@@ -102,17 +102,17 @@ REMOVALS: tuple[Removal, ...] = (
         (f"{TESTS}::test_a_style_that_the_workbook_lacks_keeps_no_value_out",),
     ),
     Removal(
-        "B329",
+        "B321",
         (Edit(f"{SHEET}/workbook_names.py", 'token.text.count("$") < 2', 'token.text.count("$") < 1'),),
         (f"{IMPORT}::test_a_name_that_is_fixed_in_one_direction_is_not_expanded_but_reported",),
     ),
     Removal(
-        "B333",
+        "B325",
         (Edit(f"{SHEET}/sheets.py", 'r"\\.(?:xlsx|csv)\\Z", re.IGNORECASE', 'r"\\.(?:xlsx|csv)\\Z"'),),
         (f"{CSV}::test_a_title_lacks_the_ending_of_the_file_in_any_case",),
     ),
     Removal(
-        "B335",
+        "B327",
         (Edit(f"{SHEET}/csv_files.py", "        csv.field_size_limit(SHEET_XLSX_BYTES_MAX)\n", "        pass\n"),),
         (f"{CSV}::test_a_long_text_comes_back_from_an_export",),
     ),

@@ -44,8 +44,7 @@ export const versionViewer = new VersionViewer(server, server.path(name), page);
 const canvases = { now: new Canvas(find("#now")), then: new Canvas(find("#then")) };
 const tracker = new Tracker(workbook.conflicts, () => canvases.now.composer);
 const restorer = new Restorer(workbook.conflicts, () => workbook.model);
-let timeline, panel, shownNow, shownVersion;
-let shownConflicts = new Set();
+let timeline, panel, shownNow, shownVersion, shownConflicts = new Set();
 
 const shownModel = () => (timeline?.at == null ? workbook.model : versionViewer.model);
 

@@ -24,8 +24,8 @@
     sendUpdateMessage.call(this, message.type === "REVISION_UNDONE" ? { ...message, rebase: IN_ORDER } : message);
   };
 
-  // If two clients copy a sheet at once, both copies get one name, and all models refuse the second. The engine tells its
-  // views of that one, too, and they fail.
+  // If two clients copy a sheet at once, both copies get one name, and all models refuse the second. The engine still
+  // passes that one to its views, and they fail.
   const { onRemoteRevisionReceived } = Model.prototype;
   /** @this {any} */
   Model.prototype.onRemoteRevisionReceived = function ({ commands }) {
