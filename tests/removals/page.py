@@ -12,7 +12,7 @@ __all__ = ["Bug", "bugs"]
 
 PAGE = ROOT / "docs" / "guarantees.md"
 ROW = re.compile(r"^\| (B\d+) \| (.*?) \| (.*?) \| (.*) \|$", re.MULTILINE)
-TEST = re.compile(r"`((?:tests|src|apps)/[\w/]+\.py::\w+(?:\[\w+\])?)`")
+TEST = re.compile(r"`((?:tests|src|apps)/[\w/]+\.py::\w+(?:\[[\w-]+\])?)`")
 MUTANTS = re.compile(r"(?<!\w)mutants?((?:(?:,| and)?\s`[^`/]+`)+)")
 WORLDS = re.compile(r"(?<!\w)worlds?((?:(?:,| and)?\s`[^`/]+`)+)")
 NOT_HELD = "not held"
