@@ -1,5 +1,5 @@
-// A client has a pending new sheet with a text. Then it gets another client's message, after which all models refuse the
-// new sheet. `node refused.mjs ENGINE_FOLDER PAGE_FOLDER` prints the texts that the client lists as lost, by case.
+// A client has a pending new sheet with a text. Then it gets another client's message, after which all models refuse
+// the new sheet. `node refused.mjs ENGINE_FOLDER PAGE_FOLDER` prints the texts that the client lists as lost, by case.
 import { made, named } from "./lines.mjs";
 
 const page = process.argv[3];
@@ -32,7 +32,7 @@ function play(theirs, mine) {
 
 const created = (name, position) => ["CREATE_SHEET", { sheetId: "new", name, position }];
 const cases = {
-  place: play(["DELETE_SHEET", { sheetId, sheetName: "Sheet1" }], created("New", 2)),
+  position: play(["DELETE_SHEET", { sheetId, sheetName: "Sheet1" }], created("New", 2)),
   name: play(["RENAME_SHEET", { sheetId, oldName: "Sheet1", newName: "New" }], created("New", 1)),
   copy: play(
     ["DUPLICATE_SHEET", { ...copied, sheetIdTo: "one" }],

@@ -35,7 +35,7 @@ def test_texts_stay_in_rows_and_columns_that_come_and_go(program: str, seeds: in
 @pytest.mark.parametrize(
     ("case", "listed", "names"),
     [
-        ("place", [["deleted", "SHEET", "New"]], ["Other"]),
+        ("position", [["deleted", "SHEET", "New"]], ["Other"]),
         ("name", [["deleted", "SHEET", "New"]], ["New", "Other"]),
         ("copy", [["deleted", "SHEET", "Copy"]], ["Sheet1", "Copy", "Other"]),
         ("none", [], ["Sheet1", "New", "New~", "Other"]),
