@@ -10,7 +10,7 @@ const copied = { sheetId, sheetName: "Sheet1", sheetNameTo: "Copy" };
 
 function play(theirs, mine) {
   const data = named();
-  data.sheets.push({ id: "other", name: "Other" });
+  data.sheets.push({ ...data.sheets[0], id: "other", name: "Other" });
   const [here, there] = [made(data, "here"), made(data, "there")];
   const conflicts = new Conflicts();
   const watch = new ConflictWatch(conflicts, () => here.model);

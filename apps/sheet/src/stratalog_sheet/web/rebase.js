@@ -24,8 +24,8 @@
     sendUpdateMessage.call(this, message.type === "REVISION_UNDONE" ? { ...message, rebase: IN_ORDER } : message);
   };
 
-  // If two clients copy a sheet at once, both copies get one name, and all models refuse the second. The engine still
-  // passes that one to its views, and they fail.
+  // If two clients copy a sheet at once, both copies get one name, and all models refuse the second. The engine gives
+  // that command to its views, too, and they fail: docs/concepts/sheet-engine-reports.md.
   const { onRemoteRevisionReceived } = Model.prototype;
   /** @this {any} */
   Model.prototype.onRemoteRevisionReceived = function ({ commands }) {
