@@ -16,7 +16,7 @@ SECONDS_MAX = 20
 
 
 class Interrupter:
-    """Raises KeyboardInterrupt once, before bytecode number ``step``, counted over all threads in ``functions``."""
+    """Raises KeyboardInterrupt once, before bytecode ``step`` of ``functions``, counted from 0 over all threads."""
 
     def __init__(self, step: int, functions: Iterable[FunctionType]) -> None:
         self._left = step
@@ -51,8 +51,9 @@ def ends_of(
     calls: Mapping[str, Callable[[], Any]],
     prepare: Callable[[], object] = lambda: None,
 ) -> dict[str, Any]:
-    """Run ``calls`` in threads of these names that share one batch; the first is the leader. Return their results.
+    """Run each of ``calls`` in a thread named by its key, and return the results by name.
 
+    The calls share one batch, and the first is its leader. ``held`` keeps the leadership until all of them wait.
     The result of a call is what it returns, or the exception that it raises.
     """
     ends: dict[str, Any] = {}

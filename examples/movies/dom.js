@@ -1,4 +1,7 @@
-/** Create an element with properties and children. Names that start with “data-” or “aria-” become attributes. */
+/**
+ * Create an element with properties and children. “role”, and names that start with “data-” or “aria-”, become
+ * attributes. Children that are null are left out.
+ */
 export function make(tag, properties = {}, ...children) {
   const element = document.createElement(tag);
   for (const [name, value] of Object.entries(properties)) {

@@ -1,4 +1,4 @@
-"""Appending: versions, fences, lost answers, and the answer that each caller gets."""
+"""Appending: versions, expected versions, shared commits, the number of requests, and lost answers."""
 
 from __future__ import annotations
 

@@ -256,7 +256,10 @@ def test_a_fork_made_while_the_family_is_marked_keeps_what_its_parent_lets_go() 
     environment = document.log.environment
 
     def hand_on() -> None:
-        """Fork the fork while the collection reads the document. The first fork then forgets a value of the second."""
+        """Fork the fork while the collection reads the document.
+
+        The first fork then forgets a value that the second needs.
+        """
         second = first.fork("second")
         for number in range(8):
             put(second, "notes/c", number)
@@ -273,7 +276,8 @@ def test_a_fork_made_while_the_family_is_marked_keeps_what_its_parent_lets_go() 
 def test_a_value_that_moves_into_the_base_while_its_log_is_marked_stays() -> None:
     """The collection must read segments before snapshots.
 
-    Read first, no snapshot has the value yet. Then the log forgets the segment with the value, and a new base has it.
+    If it read the snapshots first, it would not find the value in them. The log could then forget the segment with the
+    value, and only a new base, which the collection would not read, would refer to it.
     """
     document = a_document()
     put(document, "notes/a", LONG)
@@ -394,7 +398,7 @@ def forget_all(document: Document) -> None:
 
 
 def test_snapshots_are_asked_for_one_by_one() -> None:
-    """A page of several may be stale: the snapshot being walked may give way to a newer one that is not in the page."""
+    """A page of several could miss a newer snapshot that took over the references of the one being read."""
     document = a_document(segment_entries_target=100)
     for number in range(70):
         put(document, f"notes/{number:02}", "small" * 30)
@@ -412,7 +416,7 @@ def test_snapshots_are_asked_for_one_by_one() -> None:
 
 
 class Watched(MemoryIndex):
-    """An index that passes everything to another one. Subclasses watch its queries."""
+    """An index that passes single reads, commits and turns to another one. Subclasses watch and pass its queries."""
 
     def __init__(self, backend: MemoryIndex) -> None:
         self.backend = backend

@@ -1,7 +1,7 @@
 """Under any policy, and after a kill at any point, maintenance deletes nothing that is still needed.
 
-Bugs planted in retention and collection show that these tests can fail. They run one process at a time; the simulation
-tests concurrent processes.
+Bugs planted in retention and collection show that these tests can fail. The tests run one process at a time; the
+simulation tests concurrent processes.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ kills = st.none() | st.integers(0, 25)
 
 
 class Killed(BaseException):
-    """The end of a pass's process."""
+    """Simulates a kill of the process that runs a pass."""
 
 
 class Killing(MemoryIndex):
@@ -139,7 +139,7 @@ class MaintainMachine(RuleBasedStateMachine):
         self.clock.sleep(seconds)
 
     def lose_archives(self) -> None:
-        """Delete the archives of segments that no pass may free yet, so that the index still has all their entries."""
+        """Delete the archives of segments that no pass may free yet: the index still has all of their entries."""
         for name in [*self.states, "events"]:
             log = self.store().log("acme", name)
             for segment in list_segments(self.index, log.record.prefix):
@@ -170,7 +170,7 @@ class MaintainMachine(RuleBasedStateMachine):
 
     @rule(policy=policies)
     def maintain_by_default(self, policy: MaintenancePolicy) -> None:
-        """A policy without a retention rule forgets nothing, also if it archives."""
+        """A policy without a retention rule forgets nothing, even if it archives."""
         floors = {name: self.document(name).log.floor() for name in self.states}
         archives = msgspec.structs.replace(policy.documents, retain_segments=None, retain_days=None)
         assert maintain(self.store(), MaintenancePolicy(documents=archives)).failures == ()

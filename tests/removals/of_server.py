@@ -1,4 +1,4 @@
-"""Removals of fixes: the server's pushes, pulls and live connections."""
+"""Removals of fixes: the server's pushes, pulls, connections, deadlines, limits, pools and pages."""
 
 from __future__ import annotations
 

@@ -40,11 +40,16 @@ NUMBERS = range(1, 8)
 )
 @click.option("--run", metavar="MODULE:NAME", help="Measure this function on an empty store instead.")
 @click.option(
-    "--memory", metavar="MB", type=click.IntRange(128), default=1024, show_default=True, help="Memory of a function."
+    "--memory",
+    metavar="MB",
+    type=click.IntRange(128),
+    default=1024,
+    show_default=True,
+    help="Memory of a Lambda function.",
 )
 @click.option("--warm-ms", type=float, default=25, show_default=True, help="Duration of a warm call in ms.")
 @click.option("--cold-ms", type=float, default=1000, show_default=True, help="Duration of a cold start in ms.")
-@click.option("--x86", is_flag=True, help="Functions on x86 instead of arm.")
+@click.option("--x86", is_flag=True, help="Lambda functions on x86 instead of Arm.")
 def cost(
     session: Session,
     per_day: int,
@@ -70,7 +75,7 @@ def cost(
 
 
 def _function(text: str) -> Callable[..., Any]:
-    """Load the function MODULE:NAME, also from the present folder. Raises BadParameter."""
+    """Load the function MODULE:NAME, also from the current folder. Raises BadParameter."""
     module, colon, name = text.partition(":")
     if not (colon and module and name):
         raise click.BadParameter(f"{text!r} is not MODULE:NAME, as in myapp:typical_day")
@@ -104,7 +109,7 @@ def _answer(
         print_table([["idle, a month", "$"], *rows, ["in all", f"{sum(idle.values()):.2f}"]], right=[1])
     note(
         f"prices of {prices.date}, {prices.region}, on demand, without free tiers; $ a month at {per_day:,} a day; "
-        f"functions of {functions.memory_mb} MB, {functions.warm_ms:g} ms, {functions.cold_ms:g} ms where they start"
+        f"functions of {functions.memory_mb} MB, {functions.warm_ms:g} ms warm, {functions.cold_ms:g} ms cold"
     )
 
 

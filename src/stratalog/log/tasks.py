@@ -25,7 +25,7 @@ class Tasks(Protocol):
     """Runs background work. `BackgroundTasks` uses threads, a simulation its own actors."""
 
     def offer(self, work: Callable[[], None]) -> Task | None:
-        """Begin ``work``, which must not raise. Return None where too much is under way: it will not be begun."""
+        """Begin ``work``, which must not raise. Return None if it will not run, as when too much is under way."""
         ...
 
     def wait(self) -> None:
@@ -52,7 +52,10 @@ class BackgroundTasks:
         self._threads: list[threading.Thread] = []
 
     def offer(self, work: Callable[[], None]) -> Task | None:
-        """Begin ``work``, which must not raise. Return None where too much is under way: it will not be begun."""
+        """Begin ``work``, which must not raise. Return None if it will not run.
+
+        It does not run if too much work is under way, after `close`, or if no thread can start.
+        """
         with self._lock:
             if self._closed or self._offers >= self._offers_max:
                 return None
@@ -97,7 +100,7 @@ class BackgroundTasks:
 
 
 class InlineTasks:
-    """Runs all work at once in the caller's thread: work that has begun has ended."""
+    """Runs work in the caller's thread: `offer` returns when the work has ended."""
 
     def offer(self, work: Callable[[], None]) -> Task:
         """Run ``work``."""

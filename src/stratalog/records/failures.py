@@ -1,6 +1,6 @@
-"""Dead letters: records that their source's adapter failed to ingest too often, with the reason and its input.
+"""Dead letters: records that an adapter failed to ingest too often, with the reason and input of the last failure.
 
-The record's collector keeps the body of the last failure.
+The collection of a record's blobs keeps the body of its last failure.
 """
 
 from __future__ import annotations
@@ -62,11 +62,11 @@ class DeadLetter(msgspec.Struct, frozen=True, kw_only=True):
     """The size of the stored body in bytes; None if no body was given."""
 
     ref: BodyRef | None = None
-    """The reference to that body; None if the item itself holds it."""
+    """The reference to that body; None if the item itself holds it, or if no body was given."""
 
 
 class CountedFailure(msgspec.Struct, frozen=True):
-    """One failure to count. ``write_id`` prevents counting it twice."""
+    """One failure to count. After a lost answer, ``write_id`` shows whether the commit counted it."""
 
     write_id: str
     reason: str

@@ -144,7 +144,10 @@ class _Export:
         return text.strip().replace("</sheets>", f'</sheets>{listed}<calcPr calcId="0" fullCalcOnLoad="1"/>', 1)
 
     def _defined(self, name: str, leads: str, text: str) -> str:
-        """Return a defined name, with the sheet's name in the file, where the engine has shortened a long one."""
+        """Return the element of a defined name, or an empty text if its sheet is missing.
+
+        The element names the sheet as the file does: the engine shortens long names of sheets.
+        """
         before, _, cells = leads.rpartition("!")
         listed = [sheet["name"] for sheet in self._sheets]
         written = SHEET_NAME.findall(text)

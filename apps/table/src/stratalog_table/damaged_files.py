@@ -43,7 +43,7 @@ def set_aside_files(draft: Draft, args: Any) -> None:
 
 
 def release_files(draft: Draft, args: Any) -> None:
-    """Release files that were set aside and can be read again."""
+    """Release files that were set aside. The caller checks that they can be read again."""
     wanted: Filenames = read(args, Filenames)
     table_draft = TableDraft(draft)
     for filename in wanted.filenames:

@@ -27,7 +27,7 @@ class OutOfOrder(Exception):
 def merged(schema: Schema, inputs: Iterable[Iterator[pa.Table]]) -> Iterator[pa.Table]:
     """Yield the rows of all inputs in the order of the key. Each part except the last has at least `OUTPUT_ROWS` rows.
 
-    Each input must be in the order of the key. Raises OutOfOrder when the merge reads rows that are not.
+    Each input must be in the order of the key. Raises OutOfOrder for some inputs that are not; others are not noticed.
     """
     waiting: list[pa.Table] = []
     count = 0
