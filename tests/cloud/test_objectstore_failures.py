@@ -41,7 +41,7 @@ VERSIONED = Reply(body=b"<VersioningConfiguration><Status>Enabled</Status></Vers
 
 @pytest.fixture
 def store() -> Iterator[Callable[..., tuple[ObjectBlobs, Failing, ManualClock]]]:
-    """A function that returns blobs on a service with the given replies, the service, and the clock of their waits."""
+    """A function that starts a service with the given replies. It returns blobs on it, the service and their clock."""
     running = []
 
     def make(*replies: Reply, policy: RequestPolicy | None = None) -> tuple[ObjectBlobs, Failing, ManualClock]:
@@ -171,9 +171,11 @@ def test_a_put_carries_the_checksum_of_what_it_stores(store: Callable) -> None:
 
 
 def versions(*found: tuple[str, str, bool], more: str = "") -> Reply:
-    """Return a reply that lists versions, each (key, version, whether it is current), by key and then newest first.
+    """Return a reply that lists versions, each given as (key, version, whether it is current).
 
-    ``more`` is the version after which the next page begins.
+    A service lists them in the order of their keys, and those of one key newest first.
+
+    With ``more`` the list is incomplete: it is the version after which the next page begins.
     """
     items = "".join(
         f"<Version><Key>base/{key}</Key><VersionId>{version}</VersionId><IsLatest>{str(latest).lower()}</IsLatest>"

@@ -70,7 +70,7 @@ def documents() -> Iterator[str]:
 
 @pytest.fixture(scope="module")
 def node() -> str:
-    """The path of Node, with the Replicache client installed as the lock file pins it."""
+    """The path of Node. The Replicache client is installed first, as the lock file pins it."""
     return node_with(HERE)
 
 

@@ -1,4 +1,4 @@
-"""Sixty-four concurrent updates of one record over lines with every fault: none is lost, each is applied once."""
+"""Sixty-four concurrent updates of one record over faulty connections: none is lost, each is applied once."""
 
 from __future__ import annotations
 

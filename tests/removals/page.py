@@ -1,4 +1,4 @@
-"""Reads the bugs of docs/guarantees.md, each with the tests, planted bugs and simulated worlds that guard it."""
+"""Reads the bugs of docs/guarantees.md, and the tests, planted bugs and simulated worlds that guard against each."""
 
 from __future__ import annotations
 

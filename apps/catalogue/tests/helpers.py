@@ -56,7 +56,7 @@ class Catalogue:
         return add_source(self.records, Source(name=name, **{**given, **settings}))
 
     def write(self, text: str | bytes, *, source: str = "debian", name: str = "Packages", day: int = 1) -> None:
-        """Write a file of a source, with the time of a day."""
+        """Write a file of a source. Its modification time is ``day`` days after `START_NS`."""
         path = self.folder / source / name
         path.write_bytes(text if isinstance(text, bytes) else text.encode())
         os.utime(path, ns=(START_NS + day * DAY_NS, START_NS + day * DAY_NS))
@@ -70,11 +70,11 @@ class Catalogue:
         return list(poll(self.store, "acme", self.connect, sources=sources))[-1]
 
     def scan(self, *, everything: bool = False) -> ReconciliationCounts:
-        """Make the works that are out of date, or with ``everything`` all works."""
+        """Make the works that are out of date. With ``everything``, make all works."""
         return reconcile(self.store, "acme", everything=everything)
 
     def ids(self, prefix: str) -> list[str]:
-        """Return the ids of the records with a prefix that are not deleted, without the prefix."""
+        """Return the ids that begin with the prefix, without it. Deleted records are left out."""
         lines = (line.id for line in self.records.list(prefix=prefix))
         return [id.removeprefix(prefix) for id in lines if not self.records.stat(id).deleted]
 

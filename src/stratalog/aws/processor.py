@@ -1,8 +1,9 @@
 """The handler of the FIFO queue: the worker's own code settles a batch of messages, in the order of each group.
 
 SQS deletes the messages that the handler does not report. The handler stops a group at its first message that cannot be
-settled, or when its time ends. It then reports that message and all later ones of the group, and releases them, after a
-failure with a delay. So no message overtakes another. The event source must have ``ReportBatchItemFailures``.
+settled, or when its time ends. It then reports that message and all later ones of the group, and releases them; after a
+failure they return with a delay. So no message overtakes another of its group. The event source must have
+``ReportBatchItemFailures``.
 """
 
 from __future__ import annotations

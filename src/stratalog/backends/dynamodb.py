@@ -65,7 +65,8 @@ _page = msgspec.json.Decoder(_Page)
 class DynamoIndex:
     """An index in the table ``table``, which `create_table` makes. Safe for threads and any number of processes.
 
-    A commit of one write is one conditional put or delete; a commit of several is a transaction with a request token.
+    A commit of one put or delete is one request, a commit of one check is a consistent read, and a commit of several
+    writes is a transaction with a request token.
     A commit raises Invalid for an attribute called ``P`` or ``S`` and for an integer of more than 64 bits.
 
     The client's meter counts units by the published rules. For a write it counts DynamoDB's own figure if that is

@@ -1,4 +1,4 @@
-"""Commands that verify the content of a store: verification, and checkpoints to verify against."""
+"""Commands that verify and repair the content of a store, and that make checkpoints to verify against."""
 
 from __future__ import annotations
 
@@ -77,7 +77,7 @@ def verify(
     quick: bool,
     resume: Path | None,
 ) -> None:
-    """Read and hash everything that the named logs, documents and records refer to, or all of them, and compare.
+    """Read and hash everything that the named logs, documents and records refer to; without names, the whole store.
 
     Every entry, value, argument, body, archive and chunk is read from storage and hashed. Documents are rebuilt from
     their logs and compared with every snapshot. Each damaged object is printed with the history that needs it, and

@@ -50,7 +50,7 @@ class NewBody(msgspec.Struct, frozen=True, kw_only=True):
     source_time_ms: int | None = None
     metadata: Mapping[str, Value] | None = None
     newer_only: bool = False
-    """Store it as `put_if_newer` does: discard it unless the latest version's source time is older.
+    """Store it as `put_if_newer` does: discard it if the latest version's source time is the same or later.
 
     Needs ``source_time_ms``.
     """
@@ -126,7 +126,7 @@ class _Put:
             self.append.mark_in_doubt(self.planned)
 
     def landed(self, sent: Observation) -> None:
-        """Settle the put after the joint commit succeeded; ``sent`` was taken before it was sent."""
+        """Settle the put after the joint commit succeeded. ``sent`` was observed before the commit was sent."""
         if self.planned is not None:
             try:
                 self.item = self.append.landed(self.planned, sent)
@@ -194,7 +194,7 @@ def put_through(
 
 def _put_jointly(environment: Environment, puts: list[_Put]) -> None:
     """Commit the first put of each record jointly, as many at a time as a commit holds; leave the rest open."""
-    # Reversed twice: of several puts of a record the first is taken, and the order is kept.
+    # Reversed, so that of several puts of a record the first replaces the later ones. The loop reverses them back.
     firsts = {put.id: put for put in reversed(puts) if put.error is None}
     group: list[_Put] = []
     writes: dict[tuple[str, str], Write] = {}

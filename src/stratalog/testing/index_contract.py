@@ -1,6 +1,6 @@
-"""The contract suite of an index: a test for each sentence of the port's contract.
+"""The contract suite of an index: tests of the port's contract. `CommitContract` tests commits with blobs.
 
-Subclass :class:`IndexContract` in a test module, implement ``make``, and run it by any test runner that collects
+Subclass :class:`IndexContract` in a test module, implement ``make``, and run it with any test runner that collects
 methods named ``test_…``. It needs no framework.
 """
 

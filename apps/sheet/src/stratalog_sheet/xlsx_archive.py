@@ -22,7 +22,8 @@ DAMAGED = (zipfile.BadZipFile, UnicodeDecodeError, NotImplementedError, RuntimeE
 class WorkbookArchive:
     """The parts of one archive. The sizes that it states are checked before any part is unpacked.
 
-    Raises LimitExceeded for too many or too large parts, Invalid without a list of content types, and `DAMAGED` errors.
+    Raises LimitExceeded if the archive is too large, packed or unpacked, or has too many parts, Invalid if it has no
+    list of content types, and `DAMAGED` errors.
     """
 
     def __init__(self, xlsx: bytes) -> None:

@@ -68,7 +68,7 @@ export class Canvas {
   }
 }
 
-/** Wait until the engine has painted the sheet. Only then it knows the visible part. */
+/** Wait until the engine has painted the sheet. Before that it does not know the visible part. */
 const painted = () => new Promise((resolve) => requestAnimationFrame(() => requestAnimationFrame(resolve)));
 
 function notifyUser({ text, type }) {
