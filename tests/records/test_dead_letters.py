@@ -51,6 +51,14 @@ def test_the_body_of_a_dead_letter_is_spared_by_the_collector(world: World) -> N
     assert len(world.blob_keys()) == 1
 
 
+def test_a_failure_that_is_repeated_with_its_write_id_is_counted_once(world: World) -> None:
+    first = world.records.fail("b1", "bad", body=LARGE, write_id="again")
+    world.pass_seconds(60)
+    assert world.records.fail("b1", "bad", body=LARGE, write_id="again") == first
+    assert b"".join(world.records.open_dead_letter("b1")) == LARGE
+    assert world.records.fail("b1", "bad", write_id="another").failures == 2
+
+
 def test_a_record_that_becomes_a_dead_letter_is_counted_and_logged_once(
     world: World, caplog: pytest.LogCaptureFixture
 ) -> None:

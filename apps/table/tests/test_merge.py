@@ -49,6 +49,21 @@ def test_rows_out_of_order_are_refused_and_their_input_is_named(ids: list[int]) 
     assert caught.value.position == 1
 
 
+@pytest.mark.parametrize(
+    "inputs",
+    [
+        [[[0, 5]], [[1, 9, 2, 10]], [[6, 7, 8, 20]]],
+        [[[0, 4, 20]], [[1, 5], [3, 10]]],
+        [[[0, 30]], [[1, 2], [7, 8], [3, 4]], [[5, 6], [9, 40]]],
+    ],
+)
+def test_rows_that_would_come_out_of_order_are_refused_and_their_input_is_named(inputs: list[list[list[int]]]) -> None:
+    parts = [[pa.table({"id": ids, "name": ["a"] * len(ids)}) for ids in each] for each in inputs]
+    with pytest.raises(OutOfOrder) as caught:
+        list(merged(TWO, [iter(each) for each in parts]))
+    assert caught.value.position == 1
+
+
 @pytest.mark.usefixtures("untraced")
 def test_a_merge_holds_a_few_rows_of_each_input(tmp_path: Path) -> None:
     table, data_files = made_of(tmp_path, LONG)

@@ -77,6 +77,8 @@ class CountedFailure(msgspec.Struct, frozen=True):
 def count_failure(environment: Environment, name: Name, failure: CountedFailure, failures_max: int) -> DeadLetter:
     """Count one more failure. From the ``failures_max``-th on the record is in the list of dead letters.
 
+    A repetition with the write id of the failure that was counted last is not counted again.
+
     Raises Invalid, LimitExceeded, ContentionError, Unavailable: the failure is not counted. Raises OutcomeUnknown where
     it may be counted, or is counted but its body may be lost.
     """
@@ -84,6 +86,10 @@ def count_failure(environment: Environment, name: Name, failure: CountedFailure,
     retry = environment.retry()
     while True:
         known = failure_item(environment, name)
+        if known is not None and known.attributes["w"] == failure.write_id:
+            if failure.content is not None:
+                _make_sure(failure.content, name)
+            return letter_from_item(name.id, known)
         item = _next(environment, name, known, failure, failures_max)
         writes = _writes(name, known, item, failure)
         if known is None:

@@ -253,7 +253,8 @@ class Records:
     ) -> DeadLetter:
         """Count a failure to ingest this record, and keep the reason and input of the last one.
 
-        From the ``failures_max``-th failure on the record is a dead letter, until `resolve_dead_letter`.
+        From the ``failures_max``-th failure on the record is a dead letter, until `resolve_dead_letter`. A call that
+        repeats the ``write_id`` of the last failure, as after OutcomeUnknown, counts nothing.
         """
         name, own = self._name(id), self._write_id(write_id)
         content = None if body is None else RecordBody(self.environment, name, body)

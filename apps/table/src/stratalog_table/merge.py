@@ -27,7 +27,8 @@ class OutOfOrder(Exception):
 def merged(schema: Schema, inputs: Iterable[Iterator[pa.Table]]) -> Iterator[pa.Table]:
     """Yield the rows of all inputs in the order of the key. Each part except the last has at least `OUTPUT_ROWS` rows.
 
-    Each input must be in the order of the key. Raises OutOfOrder for some inputs that are not; others are not noticed.
+    Each input must be in the order of the key. Raises OutOfOrder, before it yields rows out of order, for the input
+    that they come from.
     """
     waiting: list[pa.Table] = []
     count = 0
@@ -47,12 +48,32 @@ def _in_order(schema: Schema, inputs: Iterable[Iterator[pa.Table]]) -> Iterator[
     Every later row of every input has a key at or above that bound, so the steps are in order.
     """
     heads = [head for position, rows in enumerate(inputs) if (head := _Head(schema, rows, position)).advance()]
+    before: tuple[Any, ...] | None = None
     while heads:
         bound = min(head.last for head in heads)
-        part = pa.concat_tables([head.upto(bound) for head in heads])
+        taken = [head.upto(bound) for head in heads]
+        part = pa.concat_tables(taken).sort_by([(column.name, "ascending") for column in schema.keys])
         assert part.num_rows, "each step uses up the head whose last key is the bound"
-        yield part.sort_by([(column.name, "ascending") for column in schema.keys])
+        if not _is_between(schema, part, before, bound):
+            wrong = (
+                head for head, rows in zip(heads, taken, strict=True) if not _are_between(schema, rows, before, bound)
+            )
+            raise OutOfOrder(next(wrong).position)
+        yield part
+        before = bound
         heads = [head for head in heads if not head.is_used_up or head.advance()]
+
+
+def _is_between(schema: Schema, part: pa.Table, before: tuple[Any, ...] | None, bound: tuple[Any, ...]) -> bool:
+    """Whether the first key of ``part`` is not below ``before``, and its last key not above ``bound``."""
+    columns = [comparable(column.type, part.column(column.name)) for column in schema.keys]
+    first, last = (tuple(column[position].as_py() for column in columns) for position in (0, part.num_rows - 1))
+    return (before is None or before <= first) and last <= bound
+
+
+def _are_between(schema: Schema, rows: pa.Table, before: tuple[Any, ...] | None, bound: tuple[Any, ...]) -> bool:
+    """Whether all keys of ``rows`` are between ``before`` and ``bound``."""
+    return all(_is_between(schema, rows.slice(row, 1), before, bound) for row in range(rows.num_rows))
 
 
 class _Head:
@@ -61,7 +82,7 @@ class _Head:
     def __init__(self, schema: Schema, rows: Iterator[pa.Table], position: int) -> None:
         self._schema = schema
         self._rows = rows
-        self._position = position
+        self.position = position
         self._part: Any = None
         self._keys: list[Any] = []
         self._start = 0
@@ -91,7 +112,7 @@ class _Head:
         stop = bisect_right(positions, bound, lo=self._start, key=self._key)
         # If the part were sorted, no row could remain here. A remaining row would be merged too late or never.
         if stop < len(positions) and self.last <= bound:
-            raise OutOfOrder(self._position)
+            raise OutOfOrder(self.position)
         rows = self._part.slice(self._start, stop - self._start)
         self._start = stop
         return rows
