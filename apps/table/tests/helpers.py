@@ -73,7 +73,10 @@ def collect_now(table: Table, data_files: Any) -> int:
 
 @contextmanager
 def everything_is_old() -> Iterator[None]:
-    """Let collections delete garbage of any age. With an age of 0 they spare what is as old as the last tick."""
+    """Let collections delete garbage of any age. With an age of 0 they spare what is as old as the last tick.
+
+    The clock of the storage may also differ a little from that of this process.
+    """
 
     def retained_ms(table: Table, age_ms: int) -> int:
         return collection_ms(table, age_ms) or -2000

@@ -271,8 +271,8 @@ class Model:
 
     def _created(self, version: int, job: str, partition: str, count: int) -> None:
         old = self._job(version, job, partition)
-        changed = msgspec.structs.replace(old, status="created", waiting=old.waiting + count, files=old.files + count)
-        self._put(changed)
+        waiting, files = old.waiting + count, old.files + count
+        self._put(msgspec.structs.replace(old, status="created", finished=0, waiting=waiting, files=files))
 
     def _committed(self, version: int, done: ReplaceFileReferences) -> None:
         old = self._job(version, done.job, done.partition)

@@ -26,6 +26,7 @@ import numpy
 import pyarrow as pa
 
 import stratalog
+from apps.table.tests.helpers import collect_now
 from stratalog.store import make_store
 from stratalog.testing.aws_local import STORE, aws_local
 from stratalog_table import Column, Schema, Table, create_table, open_table
@@ -173,8 +174,7 @@ def _check(at: Site, rows: int, rows_max: int) -> int:
         assert (seen == 1).all(), f"{(seen == 0).sum()} rows are missing, {(seen > 1).sum()} are there more than once"
         assert sum(one.tally.rows for one in view.holdings()) == rows
         assert table.jobs.waiting() == [*view.jobs()] == []
-        # With a negative age, the files that were written just now are old enough too, even if clocks differ a little.
-        collect(table, data_files, -2000)
+        collect_now(table, data_files)
         tracked = {file.filename for file in table.at().files(10**9).files}
         assert {one.filename for one in data_files.list()} == tracked, "a file is lost, or left behind"
         leaves = sum(1 for one in view.holdings() if one.leaf)
