@@ -56,7 +56,7 @@ demo-catalogue: $(ready_store) ## a catalogue of real records in the browser: pa
 demo-core: $(ready_store) ## documents, records, history and forks on one machine
 	$(on_store) examples/demo_core.py $(store)
 
-test: ready-dev ready-browser ## seeds of the simulation and sessions of clients, then every test (the quick ones with branch coverage) and a third of the planted bugs
+test: ready-dev ready-browser ## seeds of the simulation and sessions of clients, then every test (the quick ones with branch coverage) and a quarter of the planted bugs
 	$(python) -m tests.simulation.simulate --seeds $(TEST_SEEDS) --seed $(COMMIT_SEED)
 	$(python) -m tests.retries --retries 10000 --seed $(COMMIT_SEED)
 	$(python) -m tests.tampering --alterations 1000 --seed $(COMMIT_SEED)

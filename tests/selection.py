@@ -1,7 +1,7 @@
 """Chooses the tests of a run: all of them, those with a sample of the planted bugs, or the quick ones.
 
 ``--quick`` leaves out tests that start emulators, a browser or Node, planted bugs, and tests marked ``slow``, such as
-those that kill processes. ``--sample-mutants SEED`` keeps a random third of the planted bugs: `make test` uses the seed
+those that kill processes. ``--sample-mutants SEED`` keeps a random quarter of the planted bugs: `make test` uses the seed
 of the commit, and `make mutants` runs all. These are hooks of pytest, which `conftest.py` imports.
 """
 
@@ -18,12 +18,12 @@ SERVICES = {"aws", "aws_store", "bucket", "chromium", "deployed", "dynamo", "nod
 PARAMETERS = {"aws", "dynamodb"}
 FOLDERS = ("tests/aws/", "tests/e2e/")
 FILES = ("test_e2e.py", "test_on_aws.py")
-MUTANTS_SHARE = 1 / 3
+MUTANTS_SHARE = 1 / 4
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--quick", action="store_true", help="only tests of one process that take little time")
-    parser.addoption("--sample-mutants", type=int, metavar="SEED", help="keep a third of the planted bugs")
+    parser.addoption("--sample-mutants", type=int, metavar="SEED", help="keep a quarter of the planted bugs")
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
@@ -38,7 +38,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 
 def drawn(names: Sequence[str], seed: int) -> set[str]:
-    """Return a random third of the names. The same names and seed give the same third in any order."""
+    """Return a random quarter of the names. The same names and seed give the same quarter in any order."""
     return set(random.Random(seed).sample(sorted(names), round(len(names) * MUTANTS_SHARE)))
 
 
