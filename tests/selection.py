@@ -1,8 +1,8 @@
 """Chooses the tests of a run: all of them, those with a sample of the planted bugs, or the quick ones.
 
 ``--quick`` leaves out tests that start emulators, a browser or Node, planted bugs, and tests marked ``slow``, such as
-those that kill processes. ``--sample-mutants SEED`` keeps a random quarter of the planted bugs: `make test` uses the seed
-of the commit, and `make mutants` runs all. These are hooks of pytest, which `conftest.py` imports.
+those that kill processes. ``--sample-mutants SEED`` keeps a random quarter of the planted bugs: `make test` uses the
+seed of the commit, and `make mutants` runs all. These are hooks of pytest, which `conftest.py` imports.
 """
 
 from __future__ import annotations
