@@ -1,7 +1,7 @@
 """Benchmarks of the spreadsheet's engine: the first call in a server, a warm call, and memory.
 
-A warm call is compared with a call of V8 in the caller's own process, which is a separate process here:
-``python -m bench.sheet_engine`` makes as many calls as each line of its input says.
+A warm call is compared with a call of a V8 in the caller's own process. This caller is a separate process,
+``python -m bench.sheet_engine``: it reads a number from each line of its input, and makes that many calls.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ CELL = {"key": "bench", "sheet": None, "col": 0, "row": 0}
 OPEN = {"key": "bench", "data": {**BLANK, "revisionId": "first"}, "messages": [], "client": "bench"}
 SECONDS_MAX = 60
 RUNNING_SECONDS = 2
-"""The time from the start of a server to the first request. The server starts its engine ahead of requests."""
+"""The pause before the first request that needs an engine. Meanwhile the server starts an engine in advance."""
 
 
 def first_call(work: Workplace) -> Measured:
@@ -44,7 +44,7 @@ def first_call(work: Workplace) -> Measured:
 
 
 def warm_call(work: Workplace) -> Measured:
-    """Milliseconds of reading a cell of a warm model, in a child and in the caller's process."""
+    """Milliseconds of reading a cell of a warm model: in an engine's process, and in the caller's own process."""
     install_engine()
     count = 10 * work.scale.commits
     engine = Engine()
@@ -69,7 +69,7 @@ def warm_call_more(work: Workplace) -> Measured:
 
 
 def server_memory(work: Workplace) -> Measured:
-    """Megabytes of a server that has answered for a sheet, without its engines."""
+    """Megabytes of a server's process after it has read a cell. The processes of its engines are not counted."""
     with _served(work) as (client, pid):
         _read_cell(client)
         return Measured(resident_bytes(pid) / MEGABYTE)
@@ -124,7 +124,7 @@ def _served(work: Workplace) -> Iterator[tuple[httpx.Client, int]]:
 
 @contextmanager
 def _in_process(engine: Engine) -> Iterator[Callable[[int], None]]:
-    """Run a process that contains the same V8. Yield a function that lets it make a number of calls."""
+    """Run a process that contains the same V8. Yield a function that makes a given number of calls there."""
     command = [sys.executable, "-m", "bench.sheet_engine", engine._options()]
     root = Path(__file__).parents[1]
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, cwd=root, text=True) as process:

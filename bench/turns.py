@@ -1,8 +1,9 @@
 """Simulates writers at a hosted index with and without turns: ``python -m bench.turns [--quick]``.
 
 The simulation is that of `bench.contention`, with the log's own code. Each writer acts as a process, and a round trip
-takes 5 to 20 ms. A commit needs one round trip. *Busy* writers commit without pause, *seldom* ones once a second. A
-crashed waiter writes the mark and does nothing after that. ``python -m bench.turns_emulator`` uses an emulator.
+takes 5 to 20 ms. A commit needs one round trip. *Busy* writers commit without pause, *seldom* ones after pauses of one
+second on average. A crashed waiter writes the mark and does nothing after that. ``python -m bench.turns_emulator`` uses
+an emulator.
 """
 
 from __future__ import annotations
@@ -53,12 +54,12 @@ class Load(msgspec.Struct, frozen=True):
 
 
 class Outcome(msgspec.Struct, frozen=True):
-    """The result of a load. Round trips are the 99th percentile of commits."""
+    """The result of a load. The durations are the 99th percentile of a commit, in mean round trips."""
 
     commits_per_second: float
     units: float
     share: float
-    """The ratio of the commits of the busy writer with the most to those of the one with the fewest."""
+    """The commits of the busy writer that made the most, divided by those of the one that made the fewest."""
 
     busy_round_trips: float
     seldom_round_trips: float

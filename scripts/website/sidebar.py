@@ -1,4 +1,4 @@
-"""The list of pages in the sidebar: all groups, and below the current page the pages that it lists.
+"""The list of pages in the sidebar: all groups of pages, with the subpages of the current page and of its parents.
 
 Sphinx's own function copies the headings of every page for every page, which takes longer than the rest of the build.
 """
@@ -47,7 +47,7 @@ def _list(app: Any, pages: list[str], shown: str, open_pages: set[str], level: i
 
 
 def _with_parents(includes: dict[str, list[str]], page: str) -> Iterator[str]:
-    """Yield a page, the page that lists it, and so on up to the first page."""
+    """Yield a page, the page that lists it, and so on. A page that no page lists, such as the root, is not yielded."""
     parents = {below: above for above, pages in includes.items() for below in pages}
     while page in parents:
         yield page

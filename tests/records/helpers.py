@@ -1,4 +1,4 @@
-"""Helpers of the records' tests: a clock set by hand, ports that count calls and follow a script, and a world."""
+"""Helpers of the records' tests: a manual clock, an index and blobs that count calls, and `World`."""
 
 from __future__ import annotations
 
@@ -50,9 +50,9 @@ Step = Callable[[Callable[[], None]], None]
 
 
 class ScriptedIndex:
-    """An index whose next commits, by any handle, follow a script. Each step receives the real commit.
+    """An index that runs the next step of ``script`` instead of a commit, until the script is empty.
 
-    It counts the calls. Threads may share it.
+    A step receives a function that makes the real commit. The index counts calls. Threads may share it.
     """
 
     def __init__(self, backend: Index) -> None:
@@ -181,7 +181,7 @@ class World:
         return Records(self.environment, self.organisation, **options)
 
     def elsewhere(self, **options: Any) -> Records:
-        """A `Records` handle as another process has it, on connections of its own."""
+        """A `Records` handle as in another process: it opens the backends itself, without the script and the counts."""
         index, blobs = self._ends(self.clock)
         self._opened += [index, blobs]
         return Records(Environment(index, blobs, self.clock, self._settings), self.organisation, **options)
@@ -208,6 +208,6 @@ class World:
         return [stat.key for stat in self.blobs.list(f"{self.organisation}/")]
 
     def lose_blobs(self) -> None:
-        """Delete all blobs of the organisation without the knowledge of any `Records` handle."""
+        """Delete all blobs of the organisation directly, as if the storage had lost them."""
         for stat in list(self.blobs.list(f"{self.organisation}/")):
             self.blobs.delete(stat.key, stat.stamp)

@@ -1,4 +1,4 @@
-"""An interrupt of the thread that commits for others is raised in its own call only."""
+"""An interrupt of the leader, the thread that commits for others, is raised in no other thread's call."""
 
 from __future__ import annotations
 

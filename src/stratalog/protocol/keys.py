@@ -1,4 +1,4 @@
-"""Keys of a document: ``collection/item``, or a field. A key that starts with a zero character is reserved."""
+"""Keys of a document: ``collection/item``, or a field. A key that starts with a NUL character is reserved."""
 
 from __future__ import annotations
 
@@ -8,13 +8,14 @@ from stratalog.limits import ID_ESCAPED_BYTES_MAX, KEY_BYTES_MAX
 
 __all__ = ["check_key", "collection_of"]
 
-# A collection is a component of blob keys. A collection of at most these sizes is short enough in every escaped form.
+# A collection is a component of blob keys, whose escaped size is limited. Escaping turns a byte into at most three, so
+# a collection of at most these sizes always fits.
 COLLECTION_UNCHECKED_BYTES = ID_ESCAPED_BYTES_MAX // 3
 COLLECTION_UNCHECKED_CHARACTERS = COLLECTION_UNCHECKED_BYTES // 4
 
 
 def check_key(key: str) -> str:
-    """Return ``key``. Raises LimitExceeded if it is too long.
+    """Return ``key``. Raises LimitExceeded if it or its collection is too long.
 
     Raises Invalid if it is not text, is empty, is reserved, starts with a slash, or holds a lone surrogate.
     """

@@ -1,7 +1,7 @@
 """Values as JSON that people can read, and back without loss.
 
-JSON has no bytes, so they are written ``{"$bytes": "<base64>"}``. An object whose only name starts with ``$`` is
-written with one more ``$``, so that reading restores the original.
+JSON has no type for bytes: they are written as ``{"$bytes": "<base64>"}``. An object whose only name starts with ``$``
+is written with one more ``$``, so that reading restores the original.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ def from_plain(plain: Any) -> Value:
 
 
 def restore(plain: Any) -> Any:
-    """Convert like `from_plain`, but in ``plain`` itself, without a second copy; also in structs. Raises Invalid."""
+    """Convert like `from_plain`, but change lists, objects and structs in place. Raises Invalid."""
     if isinstance(plain, list):
         for position, item in enumerate(plain):
             plain[position] = restore(item)

@@ -6,7 +6,7 @@ store         the handle of an organisation's records
 versions      a version, and the index item that stores it
 requests      the request that a write id is bound to
 decisions     the next version for each kind of change
-put           its write, by the conditional append of logs
+put           the write of that version, by the conditional append that logs use
 batch         puts of many records in shared commits
 content       a body being stored or read
 chain         the hash chain of versions
@@ -16,7 +16,7 @@ uploads       pins for the blobs of a body during its upload
 history       reading one version, the latest, or all in order
 floor         the oldest version kept
 retention     forgetting of old versions, and collection of their blobs
-failures      dead letters of a source
+failures      failed ingests of a record, and dead letters
 """
 
 from stratalog.records.batch import NewBody, Stored

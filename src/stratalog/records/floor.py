@@ -1,7 +1,7 @@
 """The floor of a record: the oldest version kept, and the progress of freeing the older ones.
 
 One item holds it for all versions, so that marking a thousand of them is one conditional write. It also distinguishes a
-version from a late write into a freed position, which is no version.
+version from an item that a late write put at the key of a freed version.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ FLOOR_SORT = "!floor"
 
 
 class Mark(msgspec.Struct, frozen=True, array_like=True):
-    """The versions below ``version`` were forgotten at ``marked_ms``. They are freed long after."""
+    """The versions below ``version`` were forgotten at ``marked_ms``. They are freed later, by the observation rule."""
 
     version: int
     marked_ms: int
@@ -53,7 +53,7 @@ def read_floor(index: Index, name: Name) -> Floor:
 
 
 def floor_from_item(item: Item | None) -> Floor:
-    """Return the floor that an item holds; the lowest floor if ``item`` is None. Raises Corrupt."""
+    """Return the floor that an item holds; without an item, a floor that forgets nothing. Raises Corrupt."""
     if item is None:
         return Floor()
     attributes: Any = item.attributes
@@ -100,7 +100,7 @@ def store_floor(environment: Environment, name: Name, floor: Floor) -> Floor:
 
 
 def floor_check(name: Name, floor: Floor) -> Check:
-    """Return the check by which a commit succeeds only while the floor is unchanged."""
+    """Return a check that makes a commit fail if the stored floor is not ``floor``."""
     return Check(name.partition, FLOOR_SORT, Equals("r", floor.revision) if floor.revision else Absent())
 
 

@@ -64,7 +64,7 @@ async def _record_id(
 
 @reading("/works", opt={"action": "read-record"}, summary="Find works by their ids or by words of their titles")
 def works(records: CatalogueRecords, text: Text = "", source: Text = "", begins: Text = "", limit: Count = 50) -> Any:
-    """The works are ordered by source and id. Words are searched for in the titles of the last scan."""
+    """The works are ordered by source and id. Words are searched for in ids, and in titles as of the last scan."""
     return search(records, text, source=source, begins=begins, limit=limit)
 
 
@@ -130,7 +130,7 @@ def versions(
 
 @reading("/diff", opt={"action": "read-record"}, summary="The differences between two versions")
 def diff(records: CatalogueRecords, record_id: RecordId, source: Key, id: Key, before: Version, after: Version) -> Any:
-    """By value if the source's format is JSON, JSON lines or CSV, else by lines."""
+    """Values are compared if the format is JSON, JSON lines or CSV and both versions are readable; else lines are."""
     return differences(records, source, id, before, after)
 
 

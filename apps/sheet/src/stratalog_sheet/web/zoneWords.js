@@ -1,10 +1,11 @@
-// Zone words: the numbers of cells, rows and columns in zones, as text.
+// Zone words: text that says how many cells, rows and columns some zones cover.
 
 const CELLS_COUNTED_MAX = 10_000;
 
 /**
- * Return the cells that zones cover, as in "2 cells and 1 row"; empty without zones. A row or column has no last cell.
- * A cell in several zones counts once. More than CELLS_COUNTED_MAX cells are "many cells".
+ * Return how much zones cover, for example "2 cells and 1 row"; an empty string without zones.
+ * A zone without a right edge counts as rows, and one without a bottom edge as columns. A cell, row or column in
+ * several zones counts once. If the cells may be more than CELLS_COUNTED_MAX, the text says "many cells".
  */
 export function zoneWords(zones) {
   const [cells, rows, columns] = [new Set(), new Set(), new Set()];
@@ -26,7 +27,7 @@ export function zoneWords(zones) {
   return [parts.slice(0, -1).join(", "), ...parts.slice(-1)].filter(Boolean).join(" and ");
 }
 
-/** A count and its noun; empty for none. */
+/** Return a count and its noun, such as "2 cells"; an empty string if the count is 0. */
 export function counted(count, noun) {
   return count === 1 ? `1 ${noun}` : count ? `${count} ${noun}s` : "";
 }
