@@ -1,4 +1,4 @@
-"""Settings: the command line, servers, workers and functions use the same ones."""
+"""The command line, servers, workers and AWS Lambda functions read the same settings."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""SQS for tests: an emulator in its own process, which uses the clock of the test, and queues on it."""
+"""SQS for tests: queues on an emulator. The emulator runs in its own process and uses the clock of the test."""
 
 from __future__ import annotations
 

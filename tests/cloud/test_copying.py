@@ -1,4 +1,4 @@
-"""The copy command moves a store to AWS and back, also if it is killed and run again."""
+"""The copy command copies a store to AWS and back, even if it is killed and run again."""
 
 from __future__ import annotations
 

@@ -30,7 +30,7 @@ def told(document: Document, key: str, at: int | None = None) -> list[tuple[int,
 
 
 def grown(world: World) -> Document:
-    """Versions 1 to 8 change c/a at 1, 3, 4 (deleted), 6 and 8."""
+    """Return a document with versions 1 to 8. They change c/a at 1, 3, 4 (deleted), 6 and 8 (deleted)."""
     document = world.create()
     for mutation in (
         put("c/a", 1),

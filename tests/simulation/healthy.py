@@ -1,8 +1,9 @@
 """Healthy stores must verify: ``python -m tests.simulation.healthy --stores 1000 --seed 7``.
 
-Each store results from one seed of a world. While the actors run, another process inspects the whole store repeatedly
-over a faulty line. At rest the store is inspected once more, and so is each copy of it that is then at an address. No
-inspection may find damage. World `disk` inspects its store in each of its seeds, after the last power failure.
+Each store results from one seed of a world. While the actors run, another process inspects the whole store repeatedly,
+through ports that inject faults. After the run the store is inspected once more; in `BranchesWorld`, the copy at each
+address is. No inspection may find damage. World `disk` is not run here: it inspects its store in each of its own seeds,
+after the last power failure.
 """
 
 from __future__ import annotations
@@ -38,7 +39,7 @@ PAUSE_SECONDS_MAX = 20.0
 
 
 class Healthy(msgspec.Struct):
-    """The numbers of stores and histories that a run of many seeds inspected, and the alarms."""
+    """The counts of a run of many seeds: inspected stores, histories inspected at rest and live, and the alarms."""
 
     stores: int = 0
     histories: int = 0

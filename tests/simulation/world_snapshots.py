@@ -1,7 +1,7 @@
-"""The world of snapshots during commits: the blob store is away for minutes, and small commits must not need it.
+"""The world of snapshots during commits: the blob store is unreachable for minutes, and small commits must not need it.
 
-The index is honest, so a small commit takes a few steps. The blob store answers slowly, and while it is away every call
-takes long and fails.
+The index injects no faults, so a small commit takes a few steps. The blob store puts and gets slowly. While it is
+unreachable, each put or get fails after a delay; the other calls are unaffected.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ LARGE = "large" * 1000
 LARGE_TURNS = 10
 ANSWER_SECONDS_MAX = 0.3
 COMMIT_MS_MAX = 1500
-"""A small commit takes a dozen steps of at most 20 ms, and may wait for other commits that do."""
+"""A small commit takes a dozen steps of at most 20 ms each, and may wait for other small commits."""
 
 FAILURES_MIN = 12
 FAILURES_PER_SECOND = 1 / 8
@@ -131,7 +131,7 @@ class SnapshotWorld:
         self._commit_small(document, client)
 
     def put_large(self, process: Process, document: Document) -> None:
-        """Put large values in another thread of the handle. It waits for the blob store; no other thread may wait."""
+        """Put large values in another thread that shares the handle. Only this thread may wait for the blob store."""
         for number in range(LARGE_TURNS):
             process.clock.sleep(80 * process.clock.random())
             try:
@@ -140,7 +140,7 @@ class SnapshotWorld:
                 self.scheduler.counts.bump("large commits failed")
 
     def check(self) -> None:
-        """Check that a snapshot was taken in the end, and that few were tried while the blob store was away."""
+        """Check that the newest snapshot is recent, that few snapshots failed, and that the document verifies."""
         counts = self.scheduler.counts
         for name in ("snapshot", "snapshot failed"):
             counts.bump(name, self.counters[name])
@@ -174,7 +174,7 @@ class SnapshotWorld:
 
 
 def _by_the_commit(tasks: ActorTasks, work: Callable[[], None]) -> bool:
-    """Take the snapshot in the committing thread, before its answer."""
+    """Take the snapshot in the committing thread, before the commit returns."""
     work()
     return True
 

@@ -79,7 +79,7 @@ class Document:
         return len(self.at())
 
     def keys(self) -> NoReturn:
-        """Raise TypeError: ``dict(document)`` would read each key at another version. Use ``dict(document.at())``."""
+        """Raise TypeError: ``dict(document)`` could read keys at different versions. Use ``dict(document.at())``."""
         raise TypeError("a document changes while it is read: use a view of one version, as in dict(document.at())")
 
     @property
@@ -147,8 +147,8 @@ class Document:
     ) -> Outcome:
         """Run the mutator ``name`` with ``args`` and commit what it changes. Returns the outcome.
 
-        ``client`` is the sequence of mutations that this one belongs to; it is numbered after the client's last unless
-        ``id`` is given. ``author`` is recorded in the entry; the client, if empty.
+        ``client`` names the sequence of mutations that this mutation belongs to. The mutation gets the number after the
+        client's last, unless ``id`` is given. The entry records ``author``, or ``client`` if ``author`` is empty.
 
         ::
 
@@ -157,7 +157,7 @@ class Document:
 
         A mutator that raises `Rejected` makes a rejected outcome, which is committed with its reason.
 
-        Raises Invalid for a mutator that the store's rules do not have, and for wrong argument names of a built-in
+        Raises Invalid for a mutator that the document's rules do not have, and for wrong argument names of a built-in
         mutator; ReservedName for a client that only the store itself may use. Nothing is written. Raises the
         errors of `apply`.
         """
@@ -193,9 +193,9 @@ class Document:
         return self._commit(MutationBatch(batch, self.rules.mutators, group, owner, author, admitted=admitted))
 
     def apply_merge(self, mutations: Sequence[Mutation], approve: Approve, *, author: str = "") -> list[Outcome]:
-        """Apply a batch of a merge as `apply` does, if ``approve`` accepts the run on the state it was made on.
+        """Apply a batch of a merge as `apply` does, if ``approve`` accepts its outcomes and the state that it ran on.
 
-        Raises the errors of ``approve`` on a fresh state: nothing is written.
+        A refusal on an outdated state is retried on a fresh one. Raises the errors of ``approve``: nothing is written.
         """
         batch = [check_mutation(mutation) for mutation in mutations]
         return self._commit(MutationBatch(batch, self.rules.mutators, author=author, approve=approve))
@@ -244,8 +244,9 @@ class Document:
     def resume(self, group: str, owner: str, reported: Mapping[str, int], order: int | None = None) -> State:
         """Raise the numbers of a group's clients to those that a lost branch reported; return the newest state then.
 
-        ``order`` is the order of a cookie that certainly belongs to a lost branch. Where no number is behind, nothing
-        is committed. Raises NotFound, ContentionError, Unavailable, and OutcomeUnknown: call it again.
+        ``order`` is the order of a cookie that certainly belongs to a lost branch: new cookies then get higher orders.
+        Commits only if a number or the order changes. Raises NotFound, ContentionError, Unavailable, and
+        OutcomeUnknown: call it again.
         """
 
         def resume(state: State) -> Event | None:
@@ -283,7 +284,7 @@ class Document:
         return (row.load() for row in self.unread_versions(after, upto))
 
     def unread_versions(self, after: int | None = None, upto: int | None = None) -> Iterator[past.Unread[past.Version]]:
-        """Yield the rows of `versions` unread. The caller reserves memory for each row and then loads it."""
+        """Yield the rows of `versions`, not yet loaded. The caller reserves memory for each row and then loads it."""
         start = self.log.floor() if after is None else after
         return past.versions(self.log, self.values, start, upto)
 
@@ -292,7 +293,7 @@ class Document:
         return (row.load() for row in self.unread_history(key, at=at))
 
     def unread_history(self, key: str, *, at: int | None = None) -> Iterator[past.Unread[past.KeyChange]]:
-        """Yield the rows of `history` unread; the caller loads each."""
+        """Yield the rows of `history`, not yet loaded; the caller loads each."""
         return past.key_changes(self.log, self.values, self.state(at), key)
 
     def diff(self, source: int, target: int, *, after: str = "") -> Iterator[past.Difference]:
@@ -300,7 +301,7 @@ class Document:
         return (row.load() for row in self.unread_diff(source, target, after=after))
 
     def unread_diff(self, source: int, target: int, *, after: str = "") -> Iterator[past.Unread[past.Difference]]:
-        """Yield the rows of `diff` unread; the caller loads each."""
+        """Yield the rows of `diff`, not yet loaded; the caller loads each."""
         return past.diff(self.values, self.state(source), self.state(target), after)
 
     def applied_in(self, client: str, id: int) -> int | None:
@@ -387,7 +388,7 @@ class Document:
             raise Invalid(reason, mutator=name)
 
     def _prove_base(self, floor: int, progress: Callable[[int], None] | None) -> Snapshot:
-        """Make and prove the base, and name it in an entry: the hash chain then covers the entries' replacement."""
+        """Make and prove the base snapshot, and record its digest in an entry: the hash chain then covers it."""
         base = self._snapshots.take_base(floor)
         prove_base(self, base, progress)
         self._writer.append(Event(BASE, [floor, base_digest(tree_roots(self._states.load(floor)))]))

@@ -30,22 +30,25 @@ class Segment(msgspec.Struct, frozen=True, kw_only=True):
     first: int
     created_ms: int
     revision: int = 1
-    """Counts the changes of this record; each change is conditional on the revision before it."""
+    """The number of this record's writes. Each change is conditional on the revision that was read."""
 
     last: int = 0
     """The last version, once the segment is marked; 0 before."""
 
     archive: BodyRef | None = None
-    """The reference of its archive, once it is archived."""
+    """The reference to its archive, once it is archived; None again once it is forgotten."""
 
     marked_ms: int = 0
-    """The time at which its entries were marked for freeing. Readers then use the archive or report it as forgotten."""
+    """The time at which its entries were marked for freeing; 0 before.
+
+    Readers then use the archive. If there is none, they report the versions as forgotten.
+    """
 
     freed: bool = False
     """Whether its entries are deleted from the index."""
 
     base: int = 0
-    """The version of the verified snapshot that history starts from, where this is the first kept segment."""
+    """The version of the verified snapshot that history starts from, if this is the first kept segment."""
 
 
 def segment_put(prefix: str, segment: Segment, condition: Condition) -> Put:
@@ -60,7 +63,7 @@ def segment_put(prefix: str, segment: Segment, condition: Condition) -> Put:
 
 
 def segment_change(prefix: str, segment: Segment) -> Put:
-    """Return the write that stores a changed record in place of the revision that it was made from."""
+    """Return the write that stores a changed record, if the stored record still has the revision of ``segment``."""
     changed = msgspec.structs.replace(segment, revision=segment.revision + 1)
     return segment_put(prefix, changed, segment_unchanged(segment))
 
@@ -87,7 +90,7 @@ _decode_ref = msgspec.msgpack.Decoder(BodyRef).decode
 
 
 def segment_from_item(item: Item) -> Segment:
-    """Return the segment whose record the item is. Raises Corrupt."""
+    """Return the segment that an index item stores. Raises Corrupt."""
     attributes: Any = item.attributes
     try:
         return Segment(

@@ -63,9 +63,11 @@ def list_histories(store: Store, kinds: Iterable[HistoryKind] = ("log", "record"
 def verify_history(
     store: Store, history: HistoryName, upto: int | None = None, progress: Progress | None = None
 ) -> HistoryReport:
-    """Recompute one history's hash chain and, for a document, rebuild its state. Reads the history up to ``upto``.
+    """Recompute one history's hash chain and, for a document, rebuild its state.
 
-    ``progress`` is called with the number of versions verified since its last call. Damage is reported in the findings.
+    A log or document is read up to version ``upto``, if given; a record is always read whole. ``progress`` is
+    called with the number of versions verified since its last call. Damage is reported in the findings.
+
     Raises NotFound, Unavailable.
     """
     if history.kind == "record":
@@ -77,7 +79,7 @@ def verify_history(
 
 
 def _verify_record(store: Store, history: HistoryName, progress: Progress | None) -> ChainReport:
-    """Verify a record. If it is listed without any version, report that: nothing deletes a record's latest version."""
+    """Verify a record. A listed record without a version is damaged: nothing deletes a record's latest version."""
     try:
         return verify_record(store.environment, Name(history.organisation, history.name), progress=progress)
     except NotFound:

@@ -36,7 +36,7 @@ DECLARED = (
 )
 
 PACKED_PIECES = 1024
-"""The pieces that are packed at a time, because each Python string takes about fifty bytes more than its text."""
+"""The number of pieces packed into UTF-8 at a time. Each Python string takes about fifty bytes more than its text."""
 
 Attributes = dict[str, str]
 
@@ -63,7 +63,7 @@ class Allowance:
 
 
 class PartReader:
-    """Reads one part and calls `start`, `end` and `text`, which subclasses override. Names have our `PREFIXES`."""
+    """Reads one part and calls `start`, `end` and `text`, which subclasses override. Names use our `PREFIXES`."""
 
     def __init__(self, part: str, allowance: Allowance) -> None:
         self.part = part
@@ -127,7 +127,7 @@ class PartWriter(PartReader):
     """Writes the part that it reads. Subclasses change elements or leave them out."""
 
     packs_pieces = True
-    """Whether written pieces may be packed as UTF-8. Not in a subclass that edits written pieces."""
+    """Whether written pieces may be packed as UTF-8. False in a subclass that later edits written pieces."""
 
     def __init__(self, part: str, allowance: Allowance) -> None:
         super().__init__(part, allowance)

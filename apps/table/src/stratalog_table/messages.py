@@ -45,7 +45,7 @@ def file_already_exists(filename: str) -> str:
 
 
 def file_not_found(filename: str) -> str:
-    """Replace, split, delete: the table does not track the file."""
+    """Replace, split, delete, set aside: the table does not track the file."""
     return f"File not found: {filename}"
 
 
@@ -60,12 +60,12 @@ def file_tracked(filename: str) -> str:
 
 
 def reference_not_found(partition: str, filename: str) -> str:
-    """Assign, replace, split: the file is not referenced there."""
+    """Assign, replace, split, and a query of assignments: the partition has no reference to the file."""
     return f"File reference not found in partition {partition}, filename {filename}"
 
 
 def reference_already_assigned(job: str, partition: str, filename: str) -> str:
-    """Assign, split: a job has the reference already."""
+    """Assign, split: the reference has a job already. A query of assignments: it has another job."""
     return f"Reference to file is already assigned to job {job}, in partition {partition}, filename {filename}"
 
 
@@ -75,7 +75,7 @@ def reference_not_assigned(job: str, partition: str, filename: str) -> str:
 
 
 def reference_already_exists(partition: str, filename: str) -> str:
-    """Add, split: the file is referenced there already."""
+    """Add: a partition is named twice. Split: that too, or the partition already has a reference to the file."""
     return f"Reference to file already exists in partition {partition}, filename {filename}"
 
 
@@ -90,22 +90,22 @@ def same_filename(filename: str) -> str:
 
 
 def partition_not_found(partition: str) -> str:
-    """Add, split, and queries: the partition does not exist."""
+    """Transactions and queries that name a partition: it does not exist."""
     return f"Partition not found: {partition}"
 
 
 def source_content_differs(source: str, name: str) -> str:
-    """Add: the source brought another content under the name."""
+    """Add: the source brought other content under this name before."""
     return f"Source brought other content, source {source}, name {name}"
 
 
 def source_content_known(source: str, name: str, known: str) -> str:
-    """Add: the source brought the content under another name."""
+    """Add: the source brought this content under another name before."""
     return f"Source brought the same content before, source {source}, name {name}, before as {known}"
 
 
 def source_rows_present(source: str, name: str, count: int) -> str:
-    """Add: the rows are not the next ones of the file."""
+    """Add: the rows do not begin after the rows of the source's file that the table already has."""
     return f"Source rows are present up to {count}, source {source}, name {name}"
 
 
@@ -115,7 +115,7 @@ def columns_refused(reason: str) -> str:
 
 
 def job_not_found(job: str, partition: str) -> str:
-    """Claim, cancel: no reference of the partition waits for the job."""
+    """Claim, cancel: no reference of the partition is assigned to the job."""
     return f"Job not found: {job}, in partition {partition}"
 
 
@@ -179,6 +179,6 @@ _KINDS = (
 
 
 def failure_of(reason: str, request: int = 0) -> TransactionFailure:
-    """Return the failure for the reason of a rejected mutation. An unknown text is a failure of kind ``partitions``."""
+    """Return the failure for the reason of a rejected mutation. A reason of no other kind has kind ``partitions``."""
     kind = next((kind for text, kind in _KINDS if reason.startswith(text)), "partitions")
     return TransactionFailure(request, kind, reason)

@@ -114,7 +114,7 @@ class Committer:
         self._snapshot_when_due(sum(pending.weight for pending in batch))
 
     def _snapshot_when_due(self, weight: int) -> None:
-        """Write a snapshot once the weight since the last one is large: the number of versions does not bound memory.
+        """Write a snapshot once the weight since the last one is large: few versions can hold many changes in memory.
 
         Commits continue while the snapshot is written, until as much has changed again. Then they wait for it, so that
         memory is bounded. If the store cannot start a background task, the commit writes the snapshot itself.
@@ -166,7 +166,7 @@ class Committer:
                 self._commit([pending])
         except StratalogError as exc:
             for pending in batch:
-                pending.settle(exc.copy())  # each is raised by another thread
+                pending.settle(exc.copy())  # each caller raises its own copy in its own thread
         else:
             for pending in batch:
                 pending.settle(list(islice(answers, len(pending.requests))))
