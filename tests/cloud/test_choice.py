@@ -24,7 +24,7 @@ OTHER = Emulator("http://127.0.0.1:1", 0)
 
 
 def test_without_a_word_the_emulators_are_taken(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Credentials alone do not choose the account, so a user who has some pays nothing for a test run."""
+    """Credentials alone do not choose the account, so a test run costs a user with credentials nothing."""
     monkeypatch.setenv("AWS_ACCESS_KEY_ID", "somebody's")
     monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "own")
     assert account_prefix({}) == ""

@@ -103,7 +103,8 @@ class Service:
         self.spool = BodySpool()
         self.hub = Hub(store, limits, self.metrics, self.pools, poked)
         self.health = HealthCheck(store, self.pools.health)
-        # Multiples of the golden ratio modulo 1: any number of consecutive ones is spread evenly between 0 and 1.
+        # The part of its first wait that each live connection skips (`LiveRight`). These are multiples of the golden
+        # ratio modulo 1: any number of consecutive ones is spread evenly between 0 and 1.
         self.phases = (number * GOLDEN_RATIO % 1 for number in count())
 
     def document(self, organisation: str, document: str) -> Document:

@@ -61,8 +61,8 @@ class FolderRegister:
     def enter(self, *, is_owner: bool = False) -> Registration:
         """Return the table's entry, and write it if it is missing or names a store that no longer exists.
 
-        If the store of the entry no longer exists, this store is taken for the moved one. Raises DataFolderTaken if
-        that store exists: its table has the same incarnation and owns the files.
+        If the store of the entry no longer exists, this store counts as that store, moved. Raises DataFolderTaken if it
+        exists: its table has the same incarnation and owns the files.
         """
         known = self.registration(self._record.incarnation)
         if known is not None and self.is_ours(known):
