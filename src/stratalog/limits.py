@@ -199,7 +199,12 @@ SNAPSHOT_BODY_BYTES_MAX = 256 * 1024
 CONNECTIONS_MAX = 10_000
 # File descriptors that are reserved for the store's files, for engines and for other services.
 DESCRIPTORS_RESERVED = 256
-ACCEPTS_PER_TURN_MAX = 40
+# How many connections a turn of the event loop accepts and drops, and how many ready sockets it serves of one principal
+# and of all addresses together.
+ACCEPTS_PER_TURN_MAX = 8
+DROPS_PER_TURN_MAX = 4
+PRINCIPAL_SOCKETS_PER_TURN_MAX = 1
+ADDRESS_SOCKETS_PER_TURN_MAX = 4
 ACCEPT_RETRY_SECONDS = 1
 LOG_LINE_SECONDS_MIN = 1
 # The share of a process's connections, and of its live ones, that one holder may use. Applies only where tokens are

@@ -6,6 +6,7 @@ import asyncio
 import json
 import time
 from contextlib import suppress
+from itertools import compress
 from pathlib import Path
 
 import msgspec
@@ -22,6 +23,8 @@ DOCUMENTS = tuple(f"plan-{number}" for number in range(10))
 FOLDER = "/v1/organisations/acme/documents"
 JSON = {"Content_Type": "application/json"}
 LIVE_START_SECONDS_MAX = 60
+KEYS = 60
+"""The keys of each document. Their number stays, so that a pull costs the same at the end of a run as at its start."""
 
 
 class Honest(msgspec.Struct):
@@ -31,19 +34,20 @@ class Honest(msgspec.Struct):
     """How long each request took, from the time it was due."""
     health_seconds: list[float] = []
     errors: list[str] = []
-    acknowledged: dict[str, dict[str, int]] = {}
-    """Document → key → value of every write that the server acknowledged."""
+    acknowledged: dict[str, set[tuple[str, str]]] = {}
+    """Document → key and value of every write that the server acknowledged."""
     pokes: int = 0
     label: str = "run"
-    """The prefix of the client names. Each run has its own."""
+    """The prefix of the client names and of the written values. Each run has its own."""
 
     async def prepare(self, port: int) -> None:
-        """Create the documents."""
+        """Create the documents and their keys."""
         async with HttpCaller(port) as caller:
             for name in DOCUMENTS:
                 status, _ = await caller.call("PUT", f"{FOLDER}/{name}", token=HONEST_TOKENS[0])
                 assert status == 201, status
-                self.acknowledged[name] = {}
+                self.acknowledged[name] = set()
+                await self._write(caller, name, self.label, [(f"n/{number}", "new") for number in range(KEYS)])
 
     async def listen(self, port: int, number: int, ready: asyncio.Semaphore) -> None:
         """Keep one live connection until the task is cancelled. An earlier end counts as an error."""
@@ -92,7 +96,10 @@ class Honest(msgspec.Struct):
             if number % 10 == 7:
                 await self._expect(caller, "GET", "/health")
             elif number % 5 == 0:
-                await self._write(caller, path, name, number, token)
+                # Each write has its own client, so that no write waits for the response to another. A document has two
+                # writes of each hundred requests, and a minute between the writes of one key.
+                key, value = (number // 100 * 2 + number % 10 // 5) % KEYS, f"{self.label}-{number}"
+                await self._write(caller, name, value, [(f"n/{key}", value)], token)
             elif number % 5 == 1:
                 body = json.dumps({"group": f"reader-{number % 10}", "cookie": None}).encode()
                 await self._expect(caller, "POST", f"{path}/pull", body, token, **JSON)
@@ -103,15 +110,20 @@ class Honest(msgspec.Struct):
         took = time.monotonic() - due
         (self.health_seconds if number % 10 == 7 else self.seconds).append(took)
 
-    async def _write(self, caller: HttpCaller, path: str, name: str, number: int, token: str) -> None:
-        # Each write has its own client, so that no write waits for the response to another.
-        client = f"{self.label}-{number}"
-        mutation = {"client": client, "id": 1, "name": "put", "args": {"key": f"n/{client}", "value": number}}
-        body = json.dumps({"group": client, "mutations": [mutation]}).encode()
-        answer = await self._expect(caller, "POST", f"{path}/push", body, token, **JSON)
-        with suppress(KeyError, IndexError, ValueError):
-            if json.loads(answer)["outcomes"][0]["status"] == "applied":
-                self.acknowledged[name][f"n/{client}"] = number
+    async def _write(
+        self, caller: HttpCaller, name: str, client: str, values: list[tuple[str, str]], token: str = HONEST_TOKENS[0]
+    ) -> None:
+        """Push one mutation for each key and value, and note those that were applied."""
+        mutations = [
+            {"client": client, "id": id, "name": "put", "args": {"key": key, "value": value}}
+            for id, (key, value) in enumerate(values, 1)
+        ]
+        body = json.dumps({"group": client, "mutations": mutations}).encode()
+        answer = await self._expect(caller, "POST", f"{FOLDER}/{name}/push", body, token, **JSON)
+        with suppress(KeyError, ValueError):
+            outcomes = json.loads(answer)["outcomes"]
+            applied = [outcome["status"] == "applied" for outcome in outcomes]
+            self.acknowledged[name].update(compress(values, applied))
 
     async def _expect(
         self, caller: HttpCaller, method: str, path: str, body: bytes = b"", token: str = "", **headers: str
@@ -122,13 +134,14 @@ class Honest(msgspec.Struct):
         return answer
 
 
-def lost_writes(store: Path | stratalog.Store, acknowledged: dict[str, dict[str, int]]) -> list[str]:
-    """Return the acknowledged writes that the store does not have."""
+def lost_writes(store: Path | stratalog.Store, acknowledged: dict[str, set[tuple[str, str]]]) -> list[str]:
+    """Return the acknowledged writes that the store does not have in its history."""
     if isinstance(store, Path):
         with stratalog.open(store) as opened:
             return lost_writes(opened, acknowledged)
     lost = []
-    for name, values in acknowledged.items():
+    for name, writes in acknowledged.items():
         document = store.document("acme", name)
-        lost += [f"{name} {key}" for key, value in values.items() if document.get(key) != value]
+        stored = {(key, change.value) for key in {key for key, _ in writes} for change in document.history(key)}
+        lost += [f"{name} {key} {value}" for key, value in sorted(writes - stored)]
     return lost

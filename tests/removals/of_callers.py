@@ -25,6 +25,9 @@ OF_LIVE_RIGHT = "tests/server/test_live_right.py"
 OF_AUTHENTICATION = "tests/server/test_authentication.py"
 OF_CLIENT = "tests/client/test_live.py"
 
+TURNS = "src/stratalog/server/turns.py"
+OF_TURNS = "tests/server/test_turns.py"
+
 REMOVALS: tuple[Removal, ...] = (
     Removal(
         "B169",
@@ -203,5 +206,34 @@ REMOVALS: tuple[Removal, ...] = (
             ),
         ),
         ("tests/removals/test_removals.py::test_a_removal_that_breaks_the_code_is_told_from_a_test_that_fails",),
+    ),
+    Removal(
+        "B345",
+        (
+            Edit(
+                TURNS,
+                "            beyond.update(_rest(sockets, PRINCIPAL_SOCKETS_PER_TURN_MAX))\n",
+                "            pass\n",
+            ),
+        ),
+        (
+            f"{OF_TURNS}::test_many_sockets_of_one_principal_leave_each_turn_to_another",
+            f"{OF_TURNS}::test_the_event_loop_serves_another_caller_between_the_sockets_of_one",
+        ),
+    ),
+    Removal(
+        "B345",
+        (Edit(TURNS, "_rest(of_addresses, ADDRESS_SOCKETS_PER_TURN_MAX)", "()"),),
+        (f"{OF_TURNS}::test_all_addresses_together_have_a_few_sockets_and_take_turns",),
+    ),
+    Removal(
+        "B345",
+        (Edit(CONNECTIONS, 'self._socket.assign(("principal", principal))', "self._socket.assign()"),),
+        ("tests/server/test_web_server.py::test_a_known_callers_sockets_count_for_the_principal",),
+    ),
+    Removal(
+        "B345",
+        (Edit("src/stratalog/server/connections.py", "dropped % DROPS_PER_TURN_MAX == 0", "dropped < 0"),),
+        ("tests/server/test_connections.py::test_connections_that_are_overdue_together_are_dropped_a_few_in_a_turn",),
     ),
 )

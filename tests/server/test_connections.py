@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 import uvicorn
 from uvicorn.server import ServerState
 
-from stratalog.limits import ANSWER_PIECE_BYTES
+from stratalog.limits import ANSWER_PIECE_BYTES, DROPS_PER_TURN_MAX
 from stratalog.server.application import ServerLimits
 from stratalog.server.connections import HttpProtocol, OpenConnections, WebSocketProtocol, in_pieces
 from stratalog.server.metrics import Metrics
@@ -57,7 +58,8 @@ class Transport:
         return len(self.waiting)
 
     def get_extra_info(self, name: str) -> Any:
-        return None
+        none = SimpleNamespace(fileno=lambda: 0, getsockname=lambda: None, getpeername=lambda: None)
+        return none if name == "socket" else None
 
     def set_protocol(self, protocol: Any) -> None:
         self.protocol = protocol
@@ -104,7 +106,7 @@ class Caller:
         """Let time pass, and drop overdue connections every second, as the server does."""
         for _ in range(round(seconds)):
             await asyncio.sleep(1)
-            self.connections.drop_overdue(asyncio.get_running_loop().time())
+            await self.connections.drop_overdue(asyncio.get_running_loop().time())
         await asyncio.sleep(0.001)
 
     @property
@@ -355,3 +357,22 @@ def test_a_websocket_that_does_not_answer_a_close_is_closed() -> None:
         assert caller.connections.budget.used == 0
 
     tell(story, closing)
+
+
+def test_connections_that_are_overdue_together_are_dropped_a_few_in_a_turn() -> None:
+    async def story() -> tuple[list[int], int]:
+        connections = OpenConnections(LIMITS, 3 * DROPS_PER_TURN_MAX, Metrics(open_store("memory:").environment))
+        transports = [Transport(0) for _ in range(3 * DROPS_PER_TURN_MAX)]
+        for transport in transports:
+            transport.protocol = SimpleNamespace(connection_lost=bool)
+            connections.begin(transport, connections.budget.take(), 0)  # type: ignore[arg-type]
+        dropping = asyncio.ensure_future(connections.drop_overdue(LIMITS.request_head_seconds_max))
+        counts = []
+        while not dropping.done():
+            await asyncio.sleep(0)
+            counts.append(sum(transport.is_closed for transport in transports))
+        return counts, len(transports)
+
+    counts, count = asyncio.run(story())
+    assert counts[0] == DROPS_PER_TURN_MAX
+    assert counts[-1] == count

@@ -77,6 +77,18 @@ def test_sockets_of_one_address_on_which_nobody_is_known_leave_room_for_another(
         assert running.answer().startswith(b"HTTP/1.1 200")
 
 
+def test_a_known_callers_sockets_count_for_the_principal() -> None:
+    tokens = StaticTokens({"t": Principal(id="ada")})
+    asked = f"PUT {BUDGET} HTTP/1.1\r\nHost: a\r\nAuthorization: Bearer t\r\n\r\n".encode()
+    with web_server(authenticate=tokens) as running, connect(running.port) as ours, connect(running.port) as other:
+        other.sendall(HALF_HEAD)
+        ours.sendall(asked)
+        assert ours.recv(12) == b"HTTP/1.1 201"
+        budget = running.server.connections.budget
+        until(lambda: budget.used == 2)
+        assert budget.used_by(("principal", "ada")) == budget.used_by(("address", "127.0.0.1")) == 1
+
+
 def test_a_trusted_proxy_has_no_share_of_the_sockets_and_another_address_has() -> None:
     tokens = StaticTokens({"t": Principal(id="ada")})
     proxies = ("127.1.0.1",)

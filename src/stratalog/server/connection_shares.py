@@ -82,14 +82,14 @@ class CallerConnection:
         self._assign(("address", self.address))
 
     def count_for_principal(self, principal: str) -> None:
-        """Count it for the principal instead of the address, and its socket for no holder.
+        """Count it and its socket for the principal instead of the address.
 
         Raises Refused; its principal and holders stay then.
         """
         self._assign(("principal", principal))
         self.principal = principal
         if self._socket is not None:
-            self._socket.assign()
+            self._socket.assign(("principal", principal))
 
     def enter(self, organisation: str) -> None:
         """Count it also for the organisation that the principal was admitted to, in place of an earlier organisation.

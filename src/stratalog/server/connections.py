@@ -15,12 +15,13 @@ from litestar.types import ASGIApp, Message, Receive, Scope, Send
 from uvicorn.protocols.http.h11_impl import H11Protocol
 from uvicorn.protocols.websockets.websockets_sansio_impl import WebSocketsSansIOProtocol
 
-from stratalog.limits import ANSWER_PIECE_BYTES, LIVE_CLOSE_SECONDS_MAX
+from stratalog.limits import ANSWER_PIECE_BYTES, DROPS_PER_TURN_MAX, LIVE_CLOSE_SECONDS_MAX
 from stratalog.server.application import ServerLimits
 from stratalog.server.connection_shares import SOCKET
 from stratalog.server.deadlines import AnswerProgress
 from stratalog.server.metrics import Metrics
 from stratalog.server.shares import Allocation, Budget
+from stratalog.server.turns import TurnSelector
 
 __all__ = ["Connection", "HttpProtocol", "OpenConnections", "WebSocketProtocol", "in_pieces"]
 
@@ -29,16 +30,19 @@ class OpenConnections:
     """The sockets that callers hold open. Used from the event loop only.
 
     ``budget`` limits their number. A connection begins with an allocation of it, and releases that at its end. Where
-    callers have shares, the connection counts for its address until a request on it is authenticated. An idle socket,
-    or one that sent half a request head, names no other holder.
+    callers have shares, the connection counts for its address until a request on it is authenticated, and then for the
+    principal, without a share of its own. An idle socket, or one that sent half a request head, names no other holder.
+    ``turns`` is the selector of the event loop, which serves few sockets of one holder in a turn.
     """
 
     def __init__(
         self, limits: ServerLimits, connections_max: int, metrics: Metrics, *, is_shared: bool = False
     ) -> None:
         self.limits = limits
+        self.turns = TurnSelector()
         of_address = max(1, int(connections_max * limits.address_share_max))
-        self.budget = Budget("connections", connections_max, {"address": of_address} if is_shared else {})
+        shares = {"address": of_address, "principal": connections_max}
+        self.budget = Budget("connections", connections_max, shares if is_shared else {})  # type: ignore[arg-type]
         self._metrics = metrics
         self._open: set[Connection] = set()
 
@@ -46,22 +50,29 @@ class OpenConnections:
         """Register an accepted socket, and return its connection."""
         connection = Connection(self, transport, allocation, now)
         self._open.add(connection)
+        self.turns.watch(connection.descriptor, allocation)
         self._metrics.connections.inc()
         return connection
 
     def end(self, connection: Connection) -> None:
         """Unregister a closed socket, and release its allocation."""
         self._open.discard(connection)
+        self.turns.forget(connection.descriptor)
         self._metrics.connections.dec()
         connection.allocation.release()
 
-    def drop_overdue(self, now: float) -> None:
-        """Abort each connection whose caller has missed a deadline. The caller is sent no response."""
+    async def drop_overdue(self, now: float) -> None:
+        """Abort each connection whose caller has missed a deadline by ``now``. The caller is sent no response."""
+        dropped = 0
         for connection in list(self._open):
             reason = connection.missed_deadline(now)
             if reason is not None:
                 self._metrics.connections_dropped.labels(reason).inc()
                 connection.abort()
+                dropped += 1
+                # Connections that began together miss their deadlines together. Let other tasks run in between.
+                if dropped % DROPS_PER_TURN_MAX == 0:
+                    await asyncio.sleep(0)
 
 
 class Connection:
@@ -71,6 +82,7 @@ class Connection:
         self, connections: OpenConnections, transport: asyncio.Transport, allocation: Allocation, now: float
     ) -> None:
         self.allocation = allocation
+        self.descriptor: int = transport.get_extra_info("socket").fileno()
         self.head_began: float | None = now
         """The start of the wait for a request's head, on the event loop's clock in seconds; None outside of a wait."""
         self._connections = connections

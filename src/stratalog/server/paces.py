@@ -24,7 +24,7 @@ RECENT_SECONDS = 1.0
 """A caller counts as recent for this long after its last call."""
 
 LOAD_SECONDS = 0.25
-LOADED_SHARE_MIN = 0.7
+LOADED_SHARE_MIN = 0.5
 """The load is the process's computing time as a share of one core, measured at most once per `LOAD_SECONDS`.
 
 From `LOADED_SHARE_MIN` on, the process is loaded: the remaining time is too little for other callers."""

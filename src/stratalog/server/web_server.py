@@ -108,6 +108,11 @@ class WebServer(uvicorn.Server):
         self._check_seconds = min(DEADLINE_CHECK_SECONDS_MAX, shortest_seconds / 4)
         self._running: list[asyncio.Task[None]] = []
 
+    def run(self, sockets: Any = None) -> None:
+        """Serve until a signal or `should_exit`, on an event loop with the selector of the connections."""
+        with asyncio.Runner(loop_factory=lambda: asyncio.SelectorEventLoop(self.connections.turns)) as runner:
+            runner.run(self.serve())
+
     async def serve(self, sockets: Any = None) -> None:
         """Serve until a signal or `should_exit`."""
         with self._throttle.applied():
@@ -135,7 +140,7 @@ class WebServer(uvicorn.Server):
         loop = asyncio.get_running_loop()
         while True:
             await asyncio.sleep(self._check_seconds)
-            self.connections.drop_overdue(loop.time())
+            await self.connections.drop_overdue(loop.time())
             self._throttle.report()
 
     def _protocol(self, allocation: Allocation) -> HttpProtocol:

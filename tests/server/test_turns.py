@@ -1,0 +1,158 @@
+"""The selector that shares each turn of the event loop among callers: on socket pairs, without a server."""
+
+from __future__ import annotations
+
+import asyncio
+import selectors
+import socket
+from collections.abc import Iterator
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from stratalog.limits import ADDRESS_SOCKETS_PER_TURN_MAX, PRINCIPAL_SOCKETS_PER_TURN_MAX
+from stratalog.server.shares import Allocation, Budget, Holder
+from stratalog.server.turns import TURNS_MAX, TurnSelector
+
+ADA: Holder = ("principal", "ada")
+BEN: Holder = ("principal", "ben")
+
+
+class Sockets:
+    """A selector, and sockets that are ready to read once their caller has sent a byte."""
+
+    def __init__(self) -> None:
+        self.selector = TurnSelector()
+        self.budget = Budget("connections", 1000, {"address": 1000, "principal": 1000})
+        self.open: list[tuple[socket.socket, socket.socket]] = []
+
+    def pair(self, *holders: Holder) -> tuple[socket.socket, Allocation]:
+        """Open a socket of this holder that is ready to read, and return it with its allocation."""
+        ours, theirs = socket.socketpair()
+        self.open.append((ours, theirs))
+        allocation = self.budget.take(*holders)
+        self.selector.watch(ours.fileno(), allocation)
+        theirs.send(b"x")
+        return ours, allocation
+
+    def add(self, *holders: Holder) -> tuple[int, Allocation]:
+        """Open such a socket, have the selector report it, and return its descriptor and allocation."""
+        ours, allocation = self.pair(*holders)
+        self.selector.register(ours, selectors.EVENT_READ)
+        return ours.fileno(), allocation
+
+    def add_many(self, count: int, *holders: Holder) -> list[int]:
+        return [self.add(*holders)[0] for _ in range(count)]
+
+    def turn(self) -> set[int]:
+        """Return the descriptors of one turn, and read from each."""
+        descriptors = {key.fd for key, _ in self.selector.select(0)}
+        for ours, _ in self.open:
+            if ours.fileno() in descriptors:
+                ours.recv(10)
+        return descriptors
+
+    def close(self) -> None:
+        self.selector.close()
+        for pair in self.open:
+            for side in pair:
+                side.close()
+
+
+@pytest.fixture
+def sockets() -> Iterator[Sockets]:
+    made = Sockets()
+    yield made
+    made.close()
+
+
+def test_many_sockets_of_one_principal_leave_each_turn_to_another(sockets: Sockets) -> None:
+    of_ada = set(sockets.add_many(20, ADA))
+    assert len(sockets.turn()) == PRINCIPAL_SOCKETS_PER_TURN_MAX
+    of_ben, _ = sockets.add(BEN)
+    turn = sockets.turn()
+    assert of_ben in turn
+    assert len(turn & of_ada) == PRINCIPAL_SOCKETS_PER_TURN_MAX
+
+
+def test_all_addresses_together_have_a_few_sockets_and_take_turns(sockets: Sockets) -> None:
+    many = set(sockets.add_many(20, ("address", "10.0.0.1")))
+    others = {sockets.add(("address", f"10.0.0.{number}"))[0] for number in range(2, 2 + ADDRESS_SOCKETS_PER_TURN_MAX)}
+    first, second = sockets.turn(), sockets.turn()
+    assert len(first) == len(second) == ADDRESS_SOCKETS_PER_TURN_MAX
+    assert others <= first | second, "one address with many sockets does not delay an address with one"
+    assert len((first | second) & many) == ADDRESS_SOCKETS_PER_TURN_MAX
+
+
+def test_the_socket_that_waits_longest_comes_first(sockets: Sockets) -> None:
+    waiting = set(sockets.add_many(10, ADA))
+    while waiting:
+        turn = sockets.turn()
+        assert turn <= waiting, "a socket that became ready later waits behind those that wait"
+        waiting -= turn
+        sockets.add(ADA)
+
+
+def test_sockets_that_count_for_nobody_and_other_files_are_never_held_back(sockets: Sockets) -> None:
+    sockets.add_many(10, ADA)
+    of_nobody = set(sockets.add_many(10))
+    forgotten = sockets.add_many(2, ADA)
+    for descriptor in forgotten:
+        sockets.selector.forget(descriptor)
+    assert of_nobody | set(forgotten) <= sockets.turn()
+
+
+def test_a_socket_counts_for_the_principal_that_its_address_became(sockets: Sockets) -> None:
+    sockets.add_many(20, ("address", "10.0.0.1"))
+    descriptor, allocation = sockets.add(("address", "10.0.0.1"))
+    allocation.assign(ADA)
+    assert descriptor in sockets.turn()
+
+
+def test_a_descriptor_that_is_used_again_does_not_inherit_a_wait(sockets: Sockets) -> None:
+    sockets.add_many(10, ADA)
+    sockets.turn()
+    (held_back, *_) = sockets.selector._held_back
+    sockets.selector.forget(held_back)
+    assert held_back not in sockets.selector._held_back
+
+
+@given(st.lists(st.sampled_from([ADA, BEN, ("address", "a"), ("address", "b"), None]), max_size=100))
+def test_every_ready_socket_is_served_within_the_longest_wait(holders: list[Holder | None]) -> None:
+    sockets = Sockets()
+    try:
+        ready = {sockets.add(*([holder] if holder else []))[0] for holder in holders}
+        for _ in range(TURNS_MAX):
+            ready -= sockets.turn()
+        assert not ready
+    finally:
+        sockets.close()
+
+
+def test_the_event_loop_serves_another_caller_between_the_sockets_of_one(sockets: Sockets) -> None:
+    served: list[str] = []
+
+    async def story() -> None:
+        loop, done = asyncio.get_running_loop(), asyncio.Event()
+
+        def listen(name: str, holder: Holder) -> None:
+            ours, _ = sockets.pair(holder)
+            loop.add_reader(ours, read, name, ours)
+
+        def read(name: str, ours: socket.socket) -> None:
+            ours.recv(10)
+            served.append(name)
+            if len(served) == 1:
+                listen("ben", BEN)
+            if len(served) == 11:
+                done.set()
+
+        for _ in range(10):
+            listen("ada", ADA)
+        async with asyncio.timeout(10):
+            await done.wait()
+
+    with asyncio.Runner(loop_factory=lambda: asyncio.SelectorEventLoop(sockets.selector)) as runner:
+        runner.run(story())
+    assert served.index("ben") <= 1 + PRINCIPAL_SOCKETS_PER_TURN_MAX
