@@ -225,7 +225,9 @@ IDENTITY_THREADS_MAX = 16
 CALLER_COMPUTED_SHARE_MAX = 0.25
 CALLER_COMPUTED_BURST_SECONDS = 0.5
 CALLER_PAUSE_SECONDS_MAX = 5
-# The health response waits this long for the store. Then it repeats the last result, if that is recent enough.
+# The health response repeats a result of the last tenth of a second. Else it waits this long for the store. Then it
+# repeats the last result, if that is recent enough.
+HEALTH_REPEATED_SECONDS_MAX = 0.1
 HEALTH_ANSWER_SECONDS_MAX = 0.05
 HEALTH_AGE_SECONDS_MAX = 10
 RATE_REQUESTS_PER_SECOND = 200

@@ -11,7 +11,7 @@ import pytest
 from litestar import get
 
 from stratalog.errors import Unavailable
-from stratalog.limits import HEALTH_AGE_SECONDS_MAX
+from stratalog.limits import HEALTH_AGE_SECONDS_MAX, HEALTH_REPEATED_SECONDS_MAX
 from stratalog.server import reading
 from stratalog.server.application import Application, ServerLimits
 from stratalog.server.health_check import HealthCheck
@@ -190,6 +190,7 @@ def test_a_store_that_is_away_is_said_to_be_away_until_it_is_back() -> None:
     async def story(check: HealthCheck) -> None:
         await check.ask()
         slow.error = Unavailable("away")
+        slow.clock.sleep(HEALTH_REPEATED_SECONDS_MAX)
         with pytest.raises(Unavailable, match="away"):
             await check.ask()
         slow.gate.clear()
@@ -197,7 +198,28 @@ def test_a_store_that_is_away_is_said_to_be_away_until_it_is_back() -> None:
             await check.ask()
         slow.error = None
         slow.gate.set()
+        slow.clock.sleep(HEALTH_REPEATED_SECONDS_MAX)
         await is_well(check)
+
+    with checked(slow) as check:
+        run_in_time(story(check))
+
+
+def test_a_result_is_repeated_for_a_short_time() -> None:
+    slow = SlowStore()
+
+    async def story(check: HealthCheck) -> None:
+        await check.ask()
+        slow.error = Unavailable("away")
+        await check.ask()
+        slow.clock.sleep(HEALTH_REPEATED_SECONDS_MAX)
+        with pytest.raises(Unavailable, match="away"):
+            await check.ask()
+        slow.error = None
+        with pytest.raises(Unavailable, match="away"):
+            await check.ask()
+        slow.clock.sleep(HEALTH_REPEATED_SECONDS_MAX)
+        await check.ask()
 
     with checked(slow) as check:
         run_in_time(story(check))

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import math
 
 from stratalog.clock import Observation
 from stratalog.errors import StratalogError, Unavailable
-from stratalog.limits import HEALTH_AGE_SECONDS_MAX, HEALTH_ANSWER_SECONDS_MAX
+from stratalog.limits import HEALTH_AGE_SECONDS_MAX, HEALTH_ANSWER_SECONDS_MAX, HEALTH_REPEATED_SECONDS_MAX
 from stratalog.server.thread_pool import Pool
 from stratalog.store import Store
 
@@ -16,6 +17,7 @@ __all__ = ["HealthCheck"]
 class HealthCheck:
     """A check whether the store can be read. All callers share one check at a time, which runs on a thread of its own.
 
+    A result is repeated for `HEALTH_REPEATED_SECONDS_MAX`: anyone may ask, and each check costs a thread and a read.
     A caller waits for the current check for `HEALTH_ANSWER_SECONDS_MAX`. If the check takes longer, as under load, the
     caller gets the result of the previous check, as long as that is younger than `HEALTH_AGE_SECONDS_MAX`. Without such
     a result the caller waits for the current check, until `HEALTH_AGE_SECONDS_MAX` after the check began.
@@ -31,11 +33,14 @@ class HealthCheck:
 
     async def ask(self) -> None:
         """Return if the store can be read. Else raise the read's error, or Unavailable if the check takes too long."""
+        age_seconds = math.inf if self._seen is None else self._seen.age_seconds()
+        if age_seconds < HEALTH_REPEATED_SECONDS_MAX:
+            return self._answer()
         if self._look is None or self._look.done():
             self._began = Observation(self._store.environment.clock)
             self._look = asyncio.get_running_loop().create_task(self._run())
         look, age_max = self._look, HEALTH_AGE_SECONDS_MAX
-        is_recent = self._seen is not None and self._seen.age_seconds() < age_max
+        is_recent = age_seconds < age_max
         assert self._began is not None
         left = HEALTH_ANSWER_SECONDS_MAX if is_recent else max(0.0, age_max - self._began.age_seconds())
         # Not `wait_for`: a caller that stops waiting must not cancel the check, which others share.
@@ -44,10 +49,13 @@ class HealthCheck:
             # A fault that is no `StratalogError` is raised from the task itself.
             if look.done():
                 look.result()
-            if self._error is not None:
-                raise self._error
-            return
+            return self._answer()
         raise Unavailable("the store does not respond", limit=age_max)
+
+    def _answer(self) -> None:
+        """Return if the last check succeeded, else raise its error."""
+        if self._error is not None:
+            raise self._error
 
     async def _run(self) -> None:
         # A result is as old as the beginning of its read, not its end.
