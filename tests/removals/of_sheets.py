@@ -544,4 +544,15 @@ REMOVALS: tuple[Removal, ...] = (
         (Edit(f"{WEB}/workbook.js", "await this.#makeWithout(cached, loaded, error);", "throw error;"),),
         (story("aSheetOpensWithoutThePendingChangesThatTheEngineCannotTake"),),
     ),
+    Removal(
+        "B347",
+        (
+            Edit(
+                f"{WEB}/dom.js",
+                'Number.isFinite(value) ? `: ${value.toLocaleString("en")}` : "";',
+                '`: ${value.toLocaleString("en")}`;',
+            ),
+        ),
+        (story("aFileThatExceedsALimitIsRefusedWithTheLimit"),),
+    ),
 )

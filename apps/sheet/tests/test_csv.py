@@ -49,6 +49,29 @@ def test_another_encoding_and_what_no_cell_can_hold_are_named(sheets: Sheets) ->
     assert [found.code for found in sheet.files.import_report().findings] == ["encoding", "control-character"]
 
 
+@pytest.mark.parametrize(
+    ("body", "codes"),
+    [
+        (b'a,b\nc,"d\ne,f\n', ["open-quotation-mark"]),
+        (b'a,b\n"c"d,e\nf,g\n', ["quotation-mark"]),
+        (b'a,b\n"c"d,e\nf,"g\n', ["quotation-mark", "open-quotation-mark"]),
+    ],
+)
+def test_quotation_marks_that_hide_rows_or_vanish_are_named(sheets: Sheets, body: bytes, codes: list[str]) -> None:
+    sheet = sheets.import_file("acme", "list", body, file_name="list.csv")
+    findings = sheet.files.import_report().findings
+    assert [found.code for found in findings] == codes
+    assert findings[0].where == ["A2"]
+    assert sheet.get("A1").value == "a"
+
+
+def test_marks_within_a_cell_are_only_a_text(sheets: Sheets) -> None:
+    body = b'5" pipe,"a ""b"" c",x"y"z\n'
+    sheet = sheets.import_file("acme", "list", body, file_name="list.csv")
+    assert [sheet.get(cell).value for cell in ("A1", "B1", "C1")] == ['5" pipe', 'a "b" c', 'x"y"z']
+    assert sheet.files.import_report().findings == ()
+
+
 @pytest.mark.parametrize("body", [b"a,b\0c\xff", b"\xff\xfea\xd8"], ids=["zero", "utf-16"])
 def test_what_is_no_text_is_refused(sheets: Sheets, body: bytes) -> None:
     with pytest.raises(Invalid, match="not text"):

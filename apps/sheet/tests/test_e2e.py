@@ -19,6 +19,7 @@ HERE = Path(__file__).parent / "e2e"
 STORIES = [
     "aWorkbookIsImportedAndKept",
     "theOriginalIsSavedUnderItsOwnName",
+    "aFileThatExceedsALimitIsRefusedWithTheLimit",
     "twoWindowsShowWhatTheOtherDoes",
     "aFormulaTypedOfflineMovesWithARowOfAnother",
     "aReloadKeepsWhatWaits",

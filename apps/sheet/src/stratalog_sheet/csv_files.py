@@ -49,7 +49,9 @@ def read_csv(body: bytes) -> Workbook:
     # The csv module has one limit of a field's size for the process. Its default is lower than what a cell may hold.
     if csv.field_size_limit() < SHEET_XLSX_BYTES_MAX:
         csv.field_size_limit(SHEET_XLSX_BYTES_MAX)
-    reader = csv.reader(io.StringIO(text, newline=""), delimiter=_delimiter(text))
+    delimiter = _delimiter(text)
+    _check_quotes(text, delimiter, findings)
+    reader = csv.reader(io.StringIO(text, newline=""), delimiter=delimiter)
     del text  # the reader has its own copy
     head, tail = f'<worksheet xmlns="{MAIN}"><sheetData>', "</sheetData></worksheet>"
     sheet = "".join(chain((head,), counted.rows(reader), (tail,)))
@@ -119,6 +121,26 @@ def _text(body: bytes, findings: Findings) -> str:
             raise Invalid("the file is not text in UTF-8 or UTF-16") from None
         findings.add("encoding", "the file is not in UTF-8; it was read as Windows-1252")
         return body.decode("cp1252", errors="replace")
+
+
+def _check_quotes(text: str, delimiter: str, findings: Findings) -> None:
+    """Name the rows whose quotation marks RFC 4180 does not allow. Python's reader accepts them without a word."""
+    reader = csv.reader(io.StringIO(text, newline=""), delimiter=delimiter, strict=True)
+    rows = 0
+    while True:
+        try:
+            next(reader)
+        except StopIteration:
+            return
+        except csv.Error as exc:
+            where = cell_name(0, rows)
+            if "end of data" in str(exc):
+                said = "a quotation mark is never closed; the rest of the file is in the last cell of its row"
+                findings.add("open-quotation-mark", said, where)
+                return
+            said = "text follows a closing quotation mark; the cell has the text without the marks"
+            findings.add("quotation-mark", said, where)
+        rows += 1
 
 
 def _delimiter(text: str) -> str:

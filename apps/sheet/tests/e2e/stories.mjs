@@ -73,6 +73,20 @@ const stories = {
     assert.equal(await readFile(await download.path(), "utf8"), "Nails,42\r\n");
   },
 
+  async aFileThatExceedsALimitIsRefusedWithTheLimit(browser) {
+    const page = await person(browser, "Ada Lace");
+    await page.goto(`${url}/web/sheet/`);
+    const refused = {
+      "rows.csv": ["1\n".repeat(200_001), "The file has too many rows (the limit is 200,000)."],
+      "columns.csv": [",".repeat(20_000), "The file has too many columns: 20,001 (the limit is 18,278)."],
+    };
+    for (const [name, [text, said]] of Object.entries(refused)) {
+      await writeFile(join(folder, name), text);
+      await page.setInputFiles("#file", join(folder, name));
+      await page.getByText(said).waitFor();
+    }
+  },
+
   async twoWindowsShowWhatTheOtherDoes(browser) {
     const [ada, bob] = await two(browser);
     await type(ada, "B2", "4711");

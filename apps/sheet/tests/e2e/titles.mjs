@@ -73,7 +73,7 @@ export const titles = ({ url, story, two, folder }) => ({
     await page.click("#title");
     await page.fill(".retitle", long);
     await page.keyboard.press("Enter");
-    await page.waitForFunction(() => globalThis.toasts.includes("A title is too long."));
+    await page.waitForFunction(() => globalThis.toasts.includes("A title is too long: 300 (the limit is 200)."));
     assert.equal(await page.inputValue(".retitle"), long);
     await page.fill(".retitle", "Short");
     await page.keyboard.press("Enter");

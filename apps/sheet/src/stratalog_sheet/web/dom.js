@@ -57,12 +57,21 @@ export function save(blob, name) {
   setTimeout(() => URL.revokeObjectURL(url), 60_000);
 }
 
-/** Return an error as a sentence: its message without the details at its end. */
-export function sentence({ code, message }) {
+/** Return an error as a sentence: its message without the details at its end, but with the limit and the excess. */
+export function sentence({ code, message, details }) {
   if (code === "not-found") return "Not found.";
   if (code === "outcome-unknown") return "The server cannot be reached.";
   const [text] = message.split(/ \w+=/);
-  return `${text.charAt(0).toUpperCase()}${text.slice(1)}${/[.?!…]$/.test(text) ? "" : "."}`;
+  if (code === "limit-exceeded" && Number.isFinite(details?.limit)) return `${capital(text)}${excess(details)}.`;
+  return `${capital(text)}${/[.?!…]$/.test(text) ? "" : "."}`;
+}
+
+const capital = (text) => `${text.charAt(0).toUpperCase()}${text.slice(1)}`;
+
+// The server does not always count beyond the limit.
+function excess({ value, limit }) {
+  const counted = Number.isFinite(value) ? `: ${value.toLocaleString("en")}` : "";
+  return `${counted} (the limit is ${limit.toLocaleString("en")})`;
 }
 
 /** Show a message at the lower edge for a while. */

@@ -152,13 +152,8 @@ function hint(text, isBad = false) {
 
 function complain(error) {
   hint("");
-  toast(error.code === "limit-exceeded" && error.details?.limit ? tooMany(error) : sentence(error), true);
+  toast(sentence(error), true);
   show();
-}
-
-function tooMany({ details: { value, limit } }) {
-  const [size, maximum] = [value, limit].map((count) => count.toLocaleString("en"));
-  return `This workbook is too large for a browser: ${size}, and the limit is ${maximum}.`;
 }
 
 /** @returns {HTMLElement[]} */
