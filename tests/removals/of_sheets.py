@@ -555,4 +555,14 @@ REMOVALS: tuple[Removal, ...] = (
         ),
         (story("aFileThatExceedsALimitIsRefusedWithTheLimit"),),
     ),
+    Removal(
+        "B348",
+        (Edit(f"{SHEET}/blame.py", "list(log.read(log.floor(), at))", "list(log.read(log.floor()))"),),
+        (f"{TESTS}/test_blame.py::test_the_cell_of_an_earlier_version_is_followed_from_its_position_there",),
+    ),
+    Removal(
+        "B348",
+        (Edit(f"{WEB}/edit.js", "at: timeline.at,", "at: null,"),),
+        (story("blameOfAnEarlierVersionFollowsTheCellThatWasThere"),),
+    ),
 )

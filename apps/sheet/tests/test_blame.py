@@ -39,6 +39,21 @@ def test_a_cell_is_followed_through_rows_and_columns(sheet: Sheet) -> None:
     assert told(sheet, "A8") == [(5, "A8", "1", "2", "wrote"), (2, "B5", "", "1", "wrote")]
 
 
+def test_the_cell_of_an_earlier_version_is_followed_from_its_position_there(sheet: Sheet) -> None:
+    sheet.set("B2", "1", author="ada")
+    sheet.set("B2", "2", author="bob")
+    sheet.insert_rows(1)
+    assert sheet.blame("B2") == []
+    assert [(one.version, one.author, one.cell) for one in sheet.blame("B2", at=3)] == [
+        (3, "bob", "B2"),
+        (2, "ada", "B2"),
+    ]
+    assert [one.version for one in sheet.blame("B2", at=2)] == [2]
+    assert sheet.blame("B2", at=1) == []
+    with pytest.raises(NotFound):
+        sheet.blame("B2", at=5)
+
+
 def test_a_row_that_was_not_there_has_no_past(sheet: Sheet) -> None:
     sheet.set("A1", "old")
     sheet.insert_rows(1)

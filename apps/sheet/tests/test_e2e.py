@@ -41,6 +41,7 @@ STORIES = [
     "theTabThatIsShownIsDownloaded",
     "playRunsToNow",
     "blameTellsWhoWhenAndFromWhat",
+    "blameOfAnEarlierVersionFollowsTheCellThatWasThere",
     "aVersionIsRestoredAsANewOne",
     "aCopyBeginsAtAnyVersion",
     "aVersionIsNamedAndFoundAgain",

@@ -1,9 +1,10 @@
 """Blame: the author, time and contents of each change of a cell, traced through inserted and removed rows and columns.
 
-`Blame` reads the entries once and traces them backwards from the cell's present position. Each message states the
-cells that it writes and moves. An undone message moves no cell, and its writes count until the undo. As in the engine,
-a cell's content is its newest write that is not undone. If an insertion or removal of rows or columns was undone, only
-the engine knows the positions at which the messages around it took effect. A formula is shown as its author wrote it.
+`Blame` reads the entries once and traces them backwards from the cell's position after the last of them. Each message
+states the cells that it writes and moves. An undone message moves no cell, and its writes count until the undo. As in
+the engine, a cell's content is its newest write that is not undone. If an insertion or removal of rows or columns was
+undone, only the engine knows the positions at which the messages around it took effect. A formula is shown as its
+author wrote it.
 """
 
 from __future__ import annotations
@@ -73,16 +74,16 @@ class _Write(msgspec.Struct, frozen=True):
 
 
 class Blame:
-    """Derives the histories of cells from the entries, which are read once."""
+    """Derives the histories of cells from the entries up to version ``at`` (None: the head), which are read once."""
 
-    def __init__(self, log: Log, executed: Executed) -> None:
-        self._entries = list(log.read(log.floor()))
+    def __init__(self, log: Log, executed: Executed, at: int | None = None) -> None:
+        self._entries = list(log.read(log.floor(), at))
         self._facts = [fact_of(entry) for entry in self._entries]
         self._executed = executed
         self._known: dict[tuple[Spot, int], list[CellHistory]] = {}
 
     def of(self, spot: Spot) -> list[CellHistory]:
-        """Return the changes of the cell that is now at ``spot``, newest first."""
+        """Return the changes of the cell that is at ``spot`` after the last of the entries, newest first."""
         return self._changes(spot, len(self._entries)) if self._entries else []
 
     def _changes(self, spot: Spot, upto: int) -> list[CellHistory]:

@@ -165,20 +165,24 @@ def insert_row(session: Session, name: str, row: int, count: int, tab: str | Non
 @click.argument("name", metavar=NAME)
 @click.argument("cell", required=False)
 @in_tab
+@at_version
 @click.option("--limit", type=click.IntRange(min=1), default=50, show_default=True, help="How many lines to print.")
-def history(session: Session, name: str, cell: str | None, tab: str | None, limit: int) -> None:
+def history(session: Session, name: str, cell: str | None, tab: str | None, at: str | None, limit: int) -> None:
     """List the changes of a sheet and their authors, newest first; with CELL the changes of that cell.
 
-    The cell is followed through inserted and removed rows and columns.
+    The cell is followed through inserted and removed rows and columns. With --at, CELL is the cell of that name in that
+    version, and the list ends with it.
     """
     if cell is None and tab is not None:
         raise click.UsageError("--tab needs a cell: the history of a sheet has the changes of all its tabs")
+    if cell is None and at is not None:
+        raise click.UsageError("--at needs a cell: the history of a sheet has the changes of all its versions")
     opened = _opened(session, name)
     if cell is None:
         done = opened.activity(None, limit)
         session.answer_list(((change, _activity_row(change)) for change in done), "no changes")
         return
-    changes = opened.blame(cell, sheet=tab, limit=limit)
+    changes = opened.blame(cell, sheet=tab, limit=limit, at=version_of(opened.log, at))
     session.answer_list(((change, _change_row(change)) for change in changes), "the cell was never changed")
 
 

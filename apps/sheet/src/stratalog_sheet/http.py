@@ -269,11 +269,11 @@ async def moves(turns: Turns, sheet: Opened, source: Version, target: Version, h
 
 
 @computing("/blame", summary="The changes of one cell")
-async def blame(turns: Turns, sheet: Opened, cell: Key, tab: Text = "", limit: Count = 100) -> Any:
+async def blame(turns: Turns, sheet: Opened, cell: Key, tab: Text = "", limit: Count = 100, at: At = None) -> Any:
     """Newest first: author, time, old and new content. The cell is followed through inserted and removed rows and
-    columns.
+    columns. With ``at``, the cell of that name in that version, and its changes up to it.
     """
-    return await compute(turns, sheet, lambda: sheet.blame(cell, sheet=tab or None, limit=limit))
+    return await compute(turns, sheet, lambda: sheet.blame(cell, sheet=tab or None, limit=limit, at=at))
 
 
 @reading("/activity", opt={"action": "read"}, summary="The changes of a sheet and their authors")

@@ -255,12 +255,17 @@ class Sheet:
         """The comparison of existing versions: the cells that differ, and how rows and columns moved."""
         return Comparison(self.log, self._load_plans, self._executed, self.state)
 
-    def blame(self, cell: str, *, sheet: str | None = None, limit: int = 100) -> list[CellHistory]:
-        """Return the changes of one cell, newest first, followed through inserted and removed rows and columns."""
-        wanted = next((tab for tab in self.sheets() if sheet in (None, tab["id"], tab["name"])), None)
+    def blame(
+        self, cell: str, *, sheet: str | None = None, limit: int = 100, at: int | None = None
+    ) -> list[CellHistory]:
+        """Return the changes of one cell, newest first, followed through inserted and removed rows and columns.
+
+        With ``at``, the cell of that name in version ``at``, and its changes up to that version.
+        """
+        wanted = next((tab for tab in self.sheets(at) if sheet in (None, tab["id"], tab["name"])), None)
         if wanted is None:
             raise NotFound("sheet not found in the workbook", sheet=sheet)
-        return Blame(self.log, self._executed).of(Spot(wanted["id"], parse_cell(cell)))[:limit]
+        return Blame(self.log, self._executed, at).of(Spot(wanted["id"], parse_cell(cell)))[:limit]
 
     def activity(self, before: int | None = None, limit: int = 50) -> list[history.Activity]:
         """Return descriptions of at most ``limit`` entries below the version ``before``, newest first."""

@@ -145,6 +145,24 @@ export const versionViewer = ({ url, story, two }) => ({
     await until(page, ([{ versionViewer }]) => versionViewer.version === 2);
   },
 
+  async blameOfAnEarlierVersionFollowsTheCellThatWasThere(browser) {
+    await make(url, story);
+    await write(url, story, "B2", "10", "Ann Lee");
+    await write(url, story, "B2", "20", "Cleo");
+    await send(url, story, "POST", "/rows", { row: 1 });
+    const page = await person(browser, "Ada Lace");
+    await open(page, url, story);
+    await page.click("#history");
+    await page.click("#tab-cell");
+    await showVersion(page, 2);
+    await evaluate(page, ([{ versionViewer }]) => versionViewer.model.selection.selectCell(1, 1));
+    await page.waitForFunction(() => document.querySelector("#panel h2")?.textContent === "B2Sheet1, version 2");
+    assert.match(await page.innerText("#panel .entries"), /^Ann Lee[\s\S]*empty → 10/);
+    await page.click('[data-do="now"]');
+    await choose(page, "B2");
+    await page.getByText("This cell was never changed.").waitFor();
+  },
+
   async aVersionIsRestoredAsANewOne(browser) {
     const [ada, bob] = await two(browser, { A1: "first" });
     await type(bob, "A1", "second");

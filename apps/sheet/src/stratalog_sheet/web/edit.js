@@ -72,7 +72,7 @@ async function begin() {
     timeline.addEventListener(type, ({ detail }) => does[type](detail).catch(complain));
   }
   panel = new Panel(find("#panel"), {
-    blame: (cell) => server.get(server.path(name, "/blame"), { cell: cell.name, tab: cell.tab }),
+    blame: (cell) => server.get(server.path(name, "/blame"), { cell: cell.name, tab: cell.tab, at: cell.at }),
     activity: (before) => server.get(server.path(name, "/activity"), { before }),
     versions: () => server.get(server.path(name, "/versions")),
     away: () => drawConflicts(workbook.conflicts.items, { restore, dismiss, isReadOnly: workbook.isReadOnly }),
@@ -238,7 +238,7 @@ function chooseCell() {
   const model = shownModel();
   if (!model || !panel) return;
   const { sheetId, col, row } = model.getters.getActivePosition();
-  panel.cell = { name: nameOf(col, row), tab: sheetId, label: model.getters.getSheetName(sheetId) };
+  panel.cell = { name: nameOf(col, row), tab: sheetId, at: timeline.at, label: model.getters.getSheetName(sheetId) };
 }
 
 async function showNames() {

@@ -41,10 +41,14 @@ export class Panel extends EventTarget {
     if (isOpen) this.refresh();
   }
 
-  /** The selected cell: `{name, tab, label, content}`. */
+  /**
+   * The selected cell: `{name, tab, at, label}`. `at` is the version in which it was selected, or null for the newest.
+   * While the user goes through the versions of a cell's history, the panel keeps the cell as it was selected.
+   */
   set cell(cell) {
-    const isSame = cell.name === this.#cell?.name && cell.tab === this.#cell?.tab;
-    this.#cell = cell;
+    const { name, tab, at } = this.#cell ?? {};
+    const isSame = cell.name === name && cell.tab === tab && (cell.at !== null || at === null);
+    this.#cell = isSame ? { ...cell, at } : cell;
     if (!isSame && this.#tab === "cell") this.refresh();
   }
 
@@ -138,10 +142,10 @@ export class Panel extends EventTarget {
   }
 
   async #drawCell() {
-    const { name, label, tab } = this.#cell ?? {};
+    const { name, label, tab, at } = this.#cell ?? {};
     if (!name) return [make("p", { class: "hint" }, "Choose a cell to see who changed it, when, and from what.")];
-    const entries = await this.#queries.blame({ name, tab });
-    const head = make("h2", {}, name, make("small", {}, label));
+    const entries = await this.#queries.blame({ name, tab, at });
+    const head = make("h2", {}, name, make("small", {}, at === null ? label : `${label}, version ${at}`));
     if (!entries.length) return [head, make("p", { class: "hint" }, "This cell was never changed.")];
     return [head, make("ol", { class: "entries" }, ...entries.map((entry) => this.#entry(entry, this.#change(entry))))];
   }
