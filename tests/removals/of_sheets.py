@@ -565,4 +565,15 @@ REMOVALS: tuple[Removal, ...] = (
         (Edit(f"{WEB}/edit.js", "at: timeline.at,", "at: null,"),),
         (story("blameOfAnEarlierVersionFollowsTheCellThatWasThere"),),
     ),
+    Removal(
+        "B349",
+        (
+            Edit(
+                f"{WEB}/rebase.js",
+                '  registries.statefulUIPluginRegistry.add("stratalog_subtotals", Subtotals);\n',
+                "",
+            ),
+        ),
+        (f"{TESTS}/test_sheet.py::test_a_subtotal_is_evaluated_when_a_user_hides_rows[HIDE_COLUMNS_ROWS-5]",),
+    ),
 )

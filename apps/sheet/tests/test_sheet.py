@@ -42,6 +42,30 @@ def test_rows_are_inserted_and_formulas_move(sheet: Sheet) -> None:
     assert (sheet.get("A4").content, sheet.get("A4").value) == ("=A3", 5)
 
 
+@pytest.mark.parametrize(
+    ("command", "value"),
+    [
+        ({"type": "HIDE_COLUMNS_ROWS", "elements": [1]}, 5),
+        ({"type": "GROUP_HEADERS", "start": 0, "end": 1}, 7),
+        ({"type": "FOLD_HEADER_GROUP", "start": 0, "end": 1}, 4),
+        ({"type": "UNFOLD_HEADER_GROUP", "start": 0, "end": 1}, 7),
+    ],
+    ids=lambda command: command["type"] if isinstance(command, dict) else "",
+)
+def test_a_subtotal_is_evaluated_when_a_user_hides_rows(sheet: Sheet, command: dict[str, object], value: int) -> None:
+    for cell, content in {"A1": "1", "A2": "2", "A3": "4", "A5": "=SUBTOTAL(109,A1:A3)"}.items():
+        sheet.set(cell, content)
+    where = {"sheetId": "sheet1", "dimension": "ROW"}
+    if "FOLD" in str(command["type"]):
+        sheet.append(revision(sheet, {"type": "GROUP_HEADERS", "start": 0, "end": 1, **where}))
+    if "UNFOLD" in str(command["type"]):
+        sheet.append(revision(sheet, {"type": "FOLD_HEADER_GROUP", "start": 0, "end": 1, **where}))
+        assert sheet.get("A5").value == 4
+    assert sheet.get("A5").value in (4, 7), "the model is open, so that the command changes it"
+    sheet.append(revision(sheet, {**command, **where}))
+    assert sheet.get("A5").value == value
+
+
 def test_what_the_engine_refuses_is_not_written(sheet: Sheet) -> None:
     with pytest.raises(Invalid, match="TargetOutOfSheet"):
         sheet.set("ZZZ1", "x")

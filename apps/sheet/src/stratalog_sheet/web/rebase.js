@@ -237,6 +237,18 @@
     }
   }
 
+  const HIDING = /^(UN)?(HIDE_COLUMNS_ROWS|GROUP_HEADERS|FOLD_(ALL_)?HEADER_GROUPS?(_IN_ZONE)?)$|^UPDATE_(TABLE|FILTER)$/;
+
+  /** Evaluates each SUBTOTAL after a command that hides rows. The engine does this only for the user's own commands. */
+  class Subtotals extends globalThis.o_spreadsheet.UIPlugin {
+    handle({ type }) {
+      if (!HIDING.test(type)) return;
+      this.dispatch("EVALUATE_CELLS", { cellIds: this.getters.getCellsWithTrackedFormula("SUBTOTAL") });
+    }
+  }
+
+  registries.featurePluginRegistry.remove("subtotal_evaluation");
+  registries.statefulUIPluginRegistry.add("stratalog_subtotals", Subtotals);
   views.replace("row_size", RowSizes);
   views.replace("formula_tracker", FormulaTracker);
 }
