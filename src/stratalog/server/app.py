@@ -98,7 +98,8 @@ def create_app(
         request_max_body_size=application.limits.request_bytes_max,
         response_class=Answer,
     )
-    # Count bodies and responses inside the middleware: it authenticates, so the holders of a budget are known there.
+    # Count bodies and responses inside the middleware. The middleware authenticates, so the holders of a budget are
+    # known there.
     app.state.service = service
     app.asgi_handler = Middleware(
         bounded(app.asgi_handler, service.byte_budgets),
@@ -148,7 +149,7 @@ def _openapi() -> OpenAPIConfig:
 
 
 def _running(service: Service) -> Callable[[Litestar], AbstractAsyncContextManager[None]]:
-    """Return the lifespan of the server: its threads, the application's contexts, and the watch for other processes."""
+    """Return the lifespan of the server: its threads, the application's contexts, and the hub's watch of commits."""
 
     @asynccontextmanager
     async def running(app: Litestar) -> AsyncIterator[None]:

@@ -93,9 +93,9 @@ class Audit:
 
 
 def note_refusal(scope: Scope, error: StratalogError, status: int, event: AuditEvent | None = None) -> None:
-    """Mark a connection so that `Audit.note` logs its end as a security event.
+    """Store a refusal in ``scope``. `Audit.note` logs it as a security event when the request or connection ends.
 
-    ``event`` is by default the event of ``status``. A status that has no security event marks nothing.
+    Without ``event`` the status determines the event. A status that has no security event stores nothing.
     """
     event = event or _EVENTS.get(status)
     if event is not None:

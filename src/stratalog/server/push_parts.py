@@ -1,7 +1,7 @@
 """Push parts: decode and apply a large push a few mutations at a time.
 
-Decoded values may take many times the memory of the push's bytes. Of a large push only names and numbers are therefore
-decoded at once, and its arguments one part at a time. The whole push is checked before its first part is applied.
+Decoded values may take many times the memory of the push's bytes. So the server decodes only the names and numbers of a
+large push at once, and the arguments one part at a time. It checks the whole push before it applies the first part.
 """
 
 from __future__ import annotations

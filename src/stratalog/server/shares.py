@@ -34,7 +34,7 @@ class Budget:
         self.shares = dict(shares)
         self.used = 0
         self._used_by: Counter[Holder] = Counter()
-        # Responses are made on worker threads, which take their bytes there.
+        # Worker threads make responses, and take the bytes for them.
         self._lock = threading.Lock()
         close_in_child(self, "_lock")
 
@@ -92,7 +92,7 @@ class Budget:
             self._used_by[holder] += amount
             assert self._used_by[holder] >= 0, "no holder releases more than it took"
             if not self._used_by[holder]:
-                # Forget a holder without an amount, or names that callers make up would fill the memory.
+                # Forget a holder without an amount. Otherwise names that callers make up would fill the memory.
                 del self._used_by[holder]
 
 
@@ -127,7 +127,7 @@ class Allocation:
         return min([self._budget.limit, *(self._budget.shares[kind] for kind, _ in self._holders)])
 
     def assign(self, *holders: Holder) -> None:
-        """Count the amount for these holders from now on. Raises Refused; it then still counts for the earlier ones."""
+        """Count the amount for these holders from now on. If refused, it stays as it was."""
         wanted = tuple(holder for holder in holders if holder[0] in self._budget.shares)
         self._budget._move(self._holders, wanted, self.amount)
         self._holders = wanted

@@ -26,7 +26,7 @@ class TurnSelector(selectors.DefaultSelector):
     """A selector that reports a few ready sockets of each caller, and holds back the others for later turns.
 
     A turn has `PRINCIPAL_SOCKETS_PER_TURN_MAX` sockets of each principal. Callers who are not authenticated share
-    `ADDRESS_SOCKETS_PER_TURN_MAX` sockets, because one attacker may have many addresses; addresses take turns at them.
+    `ADDRESS_SOCKETS_PER_TURN_MAX` sockets, because one attacker may have many addresses. These addresses take turns.
     Both numbers grow with the number of ready sockets, see `TURNS_MAX`. Sockets that were held back longest come first;
     their bytes stay in the system's buffers. Sockets that count for nobody, and all other files, are always reported.
 
@@ -43,7 +43,7 @@ class TurnSelector(selectors.DefaultSelector):
         self._allocations[descriptor] = allocation
 
     def forget(self, descriptor: int) -> None:
-        """End `watch`. Call it before the socket is closed: the system gives the descriptor to another file."""
+        """End `watch`. Call this before the socket is closed: then the system gives its descriptor to another file."""
         self._allocations.pop(descriptor, None)
         self._held_back.pop(descriptor, None)
 
