@@ -121,9 +121,7 @@ def _handle_core(request: Request[Any, Any, Any], error: StratalogError) -> Resp
 
 
 def _push_path(store: Store, application: Application, direct: Pushing) -> Pushing:
-    """Return a function that queues pushes to documents that the application wants queued, and passes others to
-    ``direct``.
-    """
+    """Return a function that queues a push where the application wants that, and else passes the push to ``direct``."""
     is_queued = application.queued
     if is_queued is None:
         return direct
@@ -141,7 +139,7 @@ def _openapi() -> OpenAPIConfig:
         "Stratalog",
         version("stratalog"),
         components=Components(security_schemes={"bearer": SecurityScheme(type="http", scheme="bearer")}),
-        description="Bodies are JSON or MessagePack, chosen by Content-Type and Accept: application/msgpack.",
+        description="Bodies are JSON, or MessagePack where Content-Type or Accept is application/msgpack.",
         render_plugins=(SchemaPage(), SchemaDocument()),
         openapi_router=schema_router(),
         security=[{}, {"bearer": []}],

@@ -47,8 +47,8 @@ class BodySpool:
         """Yield the bytes of ``parts`` in pieces of at most `BODY_PIECE_BYTES`. A larger part waits in the file.
 
         Meanwhile the request holds the memory of one piece and the file's room for one part. It releases the memory
-        that it took to make ``parts``. Raises Refused: 507 where the disk is full, 503 where the file cannot be
-        written. Raises the errors of ``parts`` too.
+        that it took to make ``parts``. Raises Refused: 507 where the disk is full, 503 for another error
+        of the file. Raises the errors of ``parts`` too.
         """
         for part in parts:
             # The list passes the only reference on. So this frame keeps no part in memory while its pieces are sent.

@@ -142,7 +142,7 @@ class RequestBytes:
 
 
 def bounded(app: ASGIApp, budgets: ByteBudgets) -> ASGIApp:
-    """Wrap an application: the bodies and responses of a request count against ``budgets`` until it is answered."""
+    """Wrap an application: the body and the response of a request count against ``budgets`` until the request ends."""
 
     async def call(scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != ScopeType.HTTP:
@@ -202,6 +202,6 @@ class _CountedAnswer:
 
 
 def _holders(scope: Scope) -> tuple[Holder, ...]:
-    """Return the holders of the connection: the organisation too, once the principal was admitted to it."""
+    """Return the holders of the connection, with the organisation once the principal was admitted to it."""
     connection = connection_of(scope)
     return (("address", address_of(scope)),) if connection is None else connection.holders

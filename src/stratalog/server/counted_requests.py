@@ -58,8 +58,8 @@ class CountedRequest:
         return self
 
     def __exit__(self, kind: type[BaseException] | None, exc: BaseException | None, tb: TracebackType | None) -> None:
-        # An inner layer may have answered an error: then only the status shows it. An error that arrives here as an
-        # exception is answered by an outer layer.
+        # An inner layer may have answered an error: then only the status shows the error. An outer layer answers an
+        # error that arrives here as an exception.
         refused = 400 <= self._status < 600 and self._status != OUTCOME_UNKNOWN
         if refused or (isinstance(exc, Exception) and not isinstance(exc, OutcomeUnknown)):
             self._reservation.release()

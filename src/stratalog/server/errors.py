@@ -53,9 +53,9 @@ _log = logging.getLogger("stratalog.server")
 
 
 class Problem(msgspec.Struct, frozen=True):
-    """Why a request failed. ``limit`` and ``value`` name the limit and the value that caused the failure, if any.
+    """The reason why a request failed. ``limit`` and ``value`` are the limit and the value that caused it, if any.
 
-    ``scope`` names the holder of a shared limit: process, organisation, principal, address or document.
+    ``scope`` names the kind of holder of a shared limit: process, organisation, principal, address or document.
     ``code`` is the code of an error in `stratalog.errors`, or one of the server's own. No code is ever removed.
     """
 
@@ -67,7 +67,7 @@ class Problem(msgspec.Struct, frozen=True):
 
 
 class Refused(StratalogError):
-    """The server refused a request before the core handled it: nothing was written."""
+    """The server refused a request, or the rest of a large push. It wrote nothing of the refused part."""
 
     def __init__(self, status: int, code: str, message: str, **details: Any) -> None:
         super().__init__(message, **details)

@@ -18,7 +18,7 @@ from stratalog.server.service import Served
 __all__ = ["HOME", "OPEN_PATHS", "SchemaDocument", "SchemaPage", "schema_router"]
 
 OPEN_PATHS = frozenset({"/", "/favicon.ico", "/health", "/schema", "/schema/openapi.json"})
-"""Paths that need no token, like every path below `/web/`."""
+"""Paths that need no token. Paths below `/web/` need none either."""
 
 ICON = CLIENT.with_name("home") / "icon.svg"
 INDEX = "/index.html"

@@ -95,7 +95,7 @@ class Listener:
 class Hub:
     """The live connections of one process, by document. Used from the event loop only.
 
-    It passes each commit of this process to ``poked``, which may serve connections that other processes hold.
+    It passes each commit of this process to ``poked``, which may notify connections that other processes hold.
     """
 
     def __init__(
@@ -165,7 +165,7 @@ class Hub:
             self.move(room)
 
     def move(self, room: _Room) -> None:
-        """Schedule a message of presence for the listeners of a document, at the time that its rate allows."""
+        """Schedule a message of presence for the listeners of a document, as soon as its pause is over."""
         self._moved[room] = None
         if self._moved_event is not None:
             self._moved_event.set()

@@ -31,7 +31,7 @@ _fault = logging.getLogger("stratalog.server")
 
 
 class Omitted(msgspec.Struct, frozen=True, tag="omitted", tag_field="event", omit_defaults=True):
-    """A line in place of omitted lines: their number since the last line of this kind."""
+    """A line in place of omitted lines. ``count`` is the number of lines omitted since the last `Omitted` line."""
 
     time_ms: int
     count: int

@@ -40,11 +40,11 @@ class LiveRight:
         return self.principal
 
     def due_seconds(self) -> float:
-        """Return the seconds until the next check is due; 0 when it is."""
+        """Return the seconds until the next check is due; 0 when a check is due now."""
         return max(0.0, self._wait_ms - (self._clock.boot_ms() - self._asked_ms)) / 1000
 
     async def ask_again(self) -> StratalogError | None:
-        """Check the right again if that is due. Return the error for which the connection must end, or else None.
+        """Check the right again if a check is due. Return the error for which the connection must end, or else None.
 
         If the check fails for another reason, for example because the issuer's keys cannot be fetched, the connection
         stays until the next heartbeat. A connection carries only hints and presence, and each pull is authorised by

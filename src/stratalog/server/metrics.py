@@ -94,7 +94,7 @@ class Metrics:
         self.registry.register(_AuditCounters(audit))
 
     def watch_rates(self, **rates: Iterable[Rates]) -> None:
-        """Add a metric of refusals for a rate, by the rate's name."""
+        """Add a metric of the requests that each rate refused. The keywords are the rates' names."""
         self.registry.register(_RateCounters(rates))
 
     def note(self, scope: Scope, status: int, seconds: float) -> None:
@@ -204,7 +204,7 @@ class _UsageGauges(Collector):
 
 
 class _RateCounters(Collector):
-    """Refusals for a rate, by its name and the kind of caller that it is counted for."""
+    """Requests that a rate refused, by the name of the rate and the kind of holder."""
 
     def __init__(self, rates: Mapping[str, Iterable[Rates]]) -> None:
         self._rates = rates

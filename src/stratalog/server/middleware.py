@@ -118,7 +118,7 @@ class Middleware:
         return receive
 
     async def _recognise(self, scope: Scope, headers: Headers, connection: CallerConnection) -> None:
-        """Set the request's principal, and count the request for it or else for the address. Raises Refused."""
+        """Set the request's principal. Count the request for the principal, or else for the address. Raises Refused."""
         try:
             principal = scope["user"] = await self._principal(scope, headers, connection.address)
         except StratalogError:
@@ -189,8 +189,8 @@ class _Passing:
     def _check_site(self) -> None:
         """Raise Refused for a request of another site's page. Called only without authentication.
 
-        Some requests of pages carry no Origin, so this reads Sec-Fetch-Site, in which a browser sends the relation of
-        the calling page's site to ours. A link on any site may lead to our own pages.
+        Some requests of pages carry no Origin. So this check reads Sec-Fetch-Site, in which a browser states how the
+        calling page's site relates to this server's site. A link on any site may lead to the server's own pages.
         """
         site = self.headers.get("sec-fetch-site", "none")
         if site in ("none", "same-origin") or self._cors or self._scope["type"] != ScopeType.HTTP:
@@ -205,7 +205,7 @@ class _Passing:
             raise Refused(403, "forbidden", "pages of other sites may not call the server", value=site)
 
     def _is_own(self, origin: str) -> bool:
-        """Whether this server served the page. Ignores the scheme: behind a TLS proxy ours differs from the page's."""
+        """Whether this server served the page. Ignores the scheme: behind a TLS proxy this server's scheme differs."""
         scheme, _, host = origin.partition("://")
         return scheme in ("http", "https") and host == self.headers.get("host")
 

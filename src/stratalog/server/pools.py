@@ -28,7 +28,7 @@ from stratalog.server.thread_pool import Pool, PoolSettings
 __all__ = ["LoopThreads", "PoolName", "Pools", "PresentWork", "present_work"]
 
 PoolName = Literal["reads", "writes", "applications", "bodies", "identity", "health", "pages", "polling"]
-"""The values of ``pool`` in a handler's ``opt``. A handler without one runs in the pool of applications."""
+"""The values of ``pool`` in a handler's ``opt``. A handler without ``pool`` runs in the pool of applications."""
 
 T = TypeVar("T")
 

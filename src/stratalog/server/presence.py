@@ -96,7 +96,7 @@ class PresenceBoard:
         return True
 
     def tell(self, listeners: Collection[PresenceListener], now_ms: float) -> int:
-        """Send changes to listeners for which they suffice, full presence to the others. Return the bytes sent."""
+        """Send changes to the listeners that know the rest, and full presence to the others. Return the bytes sent."""
         all_of_it, changes, size = Frame(self._everybody()), Frame(self._changes()), 0
         for listener in listeners:
             needs_all = listener.needs_all or not listener.takes_changes
@@ -130,6 +130,6 @@ class PresenceBoard:
 
 
 def _pause_seconds(listeners: int) -> float:
-    """Return a pause that grows with the listeners: with more of them, each message not sent saves more."""
+    """Return a pause that grows with the number of listeners: with more listeners each avoided message saves more."""
     share = min(1.0, listeners / PRESENCE_CONNECTIONS_MAX)
     return PRESENCE_PAUSE_SECONDS_MIN + share * (PRESENCE_PAUSE_SECONDS_MAX - PRESENCE_PAUSE_SECONDS_MIN)

@@ -105,8 +105,8 @@ def parts_of(push: Push, read: Callable[[Any], Any] = lambda value: value) -> It
 
     A part has at most `MUTATIONS_PER_BATCH_MAX` mutations. It decodes to at most `PUSH_PART_DECODED_BYTES`, unless it
     is a single mutation. A push without `RawArguments` is one part and is not checked here. ``read`` converts decoded
-    arguments to those of the mutation. Raises Invalid for a wrong name or number anywhere in the push, before the first
-    part.
+    arguments to the mutation's arguments. Raises Invalid for a wrong name or number anywhere in the push, before the
+    first part.
     """
     if not any(isinstance(mutation.args, RawArguments) for mutation in push.mutations):
         yield push

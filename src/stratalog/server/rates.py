@@ -16,7 +16,9 @@ __all__ = ["Rates"]
 
 
 class Rates:
-    """Limits each holder to ``per_second`` units and a ``burst`` at once. ``message`` is the text of the refusal.
+    """Limits each holder to ``per_second`` units on average and ``burst`` units at once.
+
+    ``message`` is the text of the refusal.
 
     Each kind of holder has its own table of at most `RATE_HOLDERS_MAX` buckets. So a caller that makes up addresses
     cannot displace the buckets of principals, nor the reverse. Safe to use from many threads.

@@ -40,7 +40,7 @@ Metadata = Annotated[str | None, HeaderParameter(name="Stratalog-Metadata")]
 class RecordInfo(msgspec.Struct, frozen=True):
     """One version of a record without its body. ``digest`` is the SHA-256 of the body; empty for a deletion.
 
-    ``principal`` is an id; ``hash`` names the history up to the version. Digests are hexadecimal. The body
+    ``principal`` is an id; ``hash`` identifies the history up to the version. Digests are hexadecimal. The body
     of a ``redacted`` version was erased.
     """
 

@@ -22,7 +22,7 @@ class Rotation(Generic[T]):
         self._groups.setdefault(group, deque()).append(item)
 
     def take(self, may: Callable[[T], bool] = lambda item: True) -> T | None:
-        """Remove and return the next item for which ``may`` is true, or None. Only the first item of a group may be next."""
+        """Remove and return the next item for which ``may`` is true, or None. It is the first item of its group."""
         for group, items in self._groups.items():
             if may(items[0]):
                 item = items.popleft()

@@ -55,7 +55,7 @@ def page_of(
     ``shape`` converts a row to its form in the response. ``size``, if given, returns the bytes that ``shape`` will
     read: then a row that exceeds the page is not read. The function takes at most one row beyond the page from
     ``rows``. Raises Refused when the budget of responses is full, and LimitExceeded for a single row larger than the
-    caller's share of it.
+    caller's share of the budget.
     """
     kind = accepted(request.headers.get("accept", ""))
     taken, left = bytes_of(request.scope), page_bytes_max(request)

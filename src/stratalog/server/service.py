@@ -114,7 +114,8 @@ class Service:
     def held_document(self, organisation: str, document: str) -> Document | None:
         """Return the document as this process last opened it, without a read of the store, or None.
 
-        Returns None whenever pushes are queued: only the commit of a push applied here detects a deleted document.
+        Returns None whenever pushes are queued: only the commit of a push that this process applies detects that the
+        document was deleted.
         """
         return self.store.held_document(organisation, document) if self._applies_pushes else None
 
@@ -150,7 +151,7 @@ class Service:
         return await self.pools.run(function)
 
     async def in_turn(self, organisation: str, name: str, function: Callable[[], T]) -> T:
-        """Run a change of a document or log after its earlier changes. Raises Refused as `Pools.in_turn` does."""
+        """Run a change of a document or log after its earlier changes. Raises Refused when too many calls wait."""
         return await self.pools.in_turn(organisation, name, function)
 
     def may(self, principal: Principal, action: Action, organisation: str, name: str) -> bool:
@@ -217,7 +218,7 @@ async def _admit(scope: Scope) -> tuple[Action | None, str]:
     organisation = names.get("organisation", "")
     name = next((names[kind] for kind in ("document", "log", "record") if kind in names), "")
     key = (organisation, name, "record" in names) if name else None
-    # A WebSocket has no principal before its first message.
+    # A WebSocket has no principal before the server has checked its token.
     principal: Principal | None = scope.get("user")
     caller: Holder | None = ("principal", principal.id) if principal is not None and principal.id else None
     service.pools.begin(handler.opt.get("pool"), key, caller)

@@ -112,7 +112,7 @@ async def replicache_push(
 async def replicache_pull(
     service: Served, request: Asked, organisation: Name, document: Name, data: JSONBody[dict[str, Any]]
 ) -> Response[dict[str, Any]]:
-    """The patch since the request's cookie. A large one is streamed."""
+    """The patch since the request's cookie. A large patch is streamed."""
     who = request.user
 
     def run() -> Response[dict[str, Any]]:

@@ -17,9 +17,9 @@ NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 
 @contextmanager
 def temporary_folder_errors(body: str) -> Iterator[None]:
-    """Raise an OSError of the block as Refused: 507 where the folder is full, 503 where it is not writable.
+    """Raise an OSError of the block as Refused: 507 where the folder is full, 503 for another error.
 
-    In the error's message ``body`` names the bytes that were to be written, as in "the body that it sends".
+    In the error's message ``body`` names the bytes that the server had to store, as in "the body that it sends".
     """
     try:
         yield

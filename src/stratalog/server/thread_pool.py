@@ -1,8 +1,8 @@
 """Thread pool: threads on which synchronous functions run for the event loop, shared fairly by its callers.
 
 A waiting call occupies no thread. Callers take turns for threads, so a caller with many calls delays a caller with few
-by one call per turn. No caller and no document gets all threads. While other callers are active, no caller gets all the
-computing time.
+calls by one call per turn. No caller and no document gets all threads. While other callers are active, no caller gets
+all the computing time.
 """
 
 from __future__ import annotations
@@ -183,7 +183,7 @@ class Pool:
         return begins_at <= now
 
     def _threads_of_caller(self, now: float) -> int:
-        """Return how many threads one caller may have now. In a loaded process a second thread saves it no time."""
+        """Return how many threads one caller may have now. In a loaded process a second thread saves no time."""
         if self._callers.count(now) < 2:
             return self._threads_of_caller_max
         return 1 if self._paces.is_loaded(now) else self._threads_when_shared_max
@@ -331,7 +331,7 @@ class Call:
 
     @property
     def group(self) -> Hashable:
-        """The party that takes turns: the caller, or the key of a call without one."""
+        """The group that takes turns: the caller, or the key of a call without a caller."""
         return self.key if self.caller is None else self.caller
 
     def answer(self) -> tuple[Any, BaseException | None]:
@@ -364,7 +364,7 @@ class Call:
         if self._has_ended:
             return
         self._ended = self.loop.create_future()
-        # The shield holds off anyio's cancellation. asyncio's own may come again and again, hence the loop.
+        # The shield blocks anyio's cancellation. asyncio's own cancellation may come repeatedly, hence the loop.
         with anyio.CancelScope(shield=True):
             while not self._ended.done():
                 with suppress(asyncio.CancelledError):
@@ -378,7 +378,7 @@ class Call:
 
 
 class _Line:
-    """The calls of one key: how many may have a thread now, and the calls that wait until one of those ends."""
+    """The calls of one key: how many may have a thread now, and the calls that wait until one of these ends."""
 
     def __init__(self) -> None:
         self.granted = 0

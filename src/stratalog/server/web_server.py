@@ -34,8 +34,8 @@ THREAD_SWITCH_SECONDS = 0.0005
 every computing thread. With Python's default of 5 ms a few computing threads delay it by a quarter of a second."""
 
 COLLECTION_THRESHOLDS = (2000, 10, 50)
-"""Python's garbage collector examines young objects after 2000 net allocations, and all objects after 500 of these
-runs. With its default thresholds it repeatedly stopped a server under load for a tenth of a second."""
+"""Python's garbage collector examines young objects after 2000 net allocations, and all objects after at least 500
+of these runs. With the default thresholds it repeatedly stopped a server under load for a tenth of a second."""
 
 _log = logging.getLogger("stratalog.server")
 
