@@ -155,7 +155,7 @@ class Service:
         return await self.pools.in_turn(organisation, name, function)
 
     def may(self, principal: Principal, action: Action, organisation: str, name: str) -> bool:
-        """Whether the principal may do this. For code that `run` runs on a thread: blocks this thread meanwhile."""
+        """Whether the principal may do this. For code that `run` runs on a thread: blocks that thread meanwhile."""
         work = present_work()
         assert work is not None
         try:

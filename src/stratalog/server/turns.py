@@ -16,7 +16,7 @@ from stratalog.server.shares import Allocation, Holder
 __all__ = ["TurnSelector"]
 
 TURNS_MAX = 64
-"""A turn serves at least the ready sockets of a principal, or of all addresses, divided by this number.
+"""A turn serves at least one in this many of the ready sockets of a principal, and of all addresses together.
 
 Each turn looks at all ready sockets, so too many turns would cost too much time."""
 
