@@ -21,25 +21,26 @@ decoded_sizes   the memory that a body may take once decoded
 byte_budgets    memory and temporary files that requests hold
 budget_queue    the queue for room in a budget
 push_parts      a large push, decoded and applied some mutations at a time
-allocator       the return of freed memory to the system
+allocator       settings of the C library that return freed memory to the system
 bodies          JSON and MessagePack
 row_pages       responses with rows, page by page
 patch_streams   large responses to a pull, sent as they are read
 parameters      parameters of a path or a query
 errors          one shape for every error
 body_spool      a file for bodies while they are sent
-temporary_files  the errors of the temporary folder as refusals, and a file for one body
+temporary_files  a file for one body, and refusals for errors of the temporary folder
 ranges          entity tags, ranges and caching of immutable bodies
 security        principals and their rights
 web_tokens      JSON Web Tokens
 shares          the amount of a process that one caller may hold at once
-paces           the share of time that each principal's threads compute
-rotation        a queue of groups, taken in turn
+paces           limits on the computing time of each principal's calls
+rotation        a queue whose groups take turns
 thread_pool     threads for synchronous functions, shared fairly by their callers
 pools           a bounded pool of threads for each kind of work
-connection_shares  the amounts that each connection holds, and its holders
+connection_shares  limits on the requests and live connections of one caller
+turns           limits on the ready sockets that one turn of the event loop serves
 rates           token buckets, one for each caller
-authentication  the principal behind a token, and the cost of guesses
+authentication  the principal of a token, and a limit on invalid tokens
 trusted_proxies  the caller's address behind proxies
 audit           the access log and the security log
 line_log        a file of JSON lines, written outside the event loop
@@ -50,7 +51,7 @@ live_right      the right to listen, checked with each heartbeat
 metrics         metrics in Prometheus's format
 home            the server's own pages: an overview, and its API
 pages           the browser client, and an application's pages
-names           the route from a name to its organisations
+names           the route that lists the organisations with a name
 documents       routes of documents
 history         routes of versions, differences and queries
 sync            routes of push and pull
@@ -123,8 +124,8 @@ __all__ = [
     "serve_files",
 ]
 
-# A function that only needs an Application does not import routes and cryptography: 220 instead of 290 ms of CPU time
-# at a cold start.
+# Names are imported at their first use. A Lambda function that only needs an Application then imports no routes and no
+# cryptography: its cold start takes 220 instead of 290 ms of CPU time.
 _HOMES = {
     "app": ("create_app",),
     "application": (

@@ -29,8 +29,8 @@ Protocol = Callable[[Allocation], asyncio.Protocol]
 class Acceptor:
     """The accept loop of one listening socket.
 
-    It replaces asyncio's own server, which accepts every pending connection before a protocol can refuse one, and logs
-    a traceback for each when descriptors run out.
+    It replaces asyncio's own server. That server accepts every pending connection before a protocol can refuse one.
+    When descriptors run out, it logs a traceback for each failed accept.
     """
 
     def __init__(
@@ -83,7 +83,8 @@ class Acceptor:
 
     def _holders(self, address: Any) -> tuple[Holder, ...]:
         peer = address[0] if isinstance(address, tuple) else ""
-        # All callers of a trusted proxy share its address, so it has no share. The proxy limits their sockets itself.
+        # All callers of a trusted proxy share its address, so that address has no share. The proxy must limit its
+        # callers' sockets.
         return () if self._proxies.trusts(peer) else (("address", network_of(peer)),)
 
     async def _connect(self, connection: socket.socket, allocation: Allocation) -> None:
@@ -96,14 +97,15 @@ class Acceptor:
             _log.warning("an accepted connection could not be served: %s", exc.strerror)
 
     def _refuse(self, connection: socket.socket, refused: Refused) -> None:
-        """Send the error as a response, as far as that needs no waiting, and close the socket."""
+        """Send as much of the error response as the socket takes without waiting, and close the socket."""
         self._metrics.connections_refused.inc()
         _log.warning("a connection was refused: %s", refused)
         with connection, suppress(OSError):
             connection.setblocking(False)
             connection.send(_answer(refused))
             connection.shutdown(socket.SHUT_WR)
-            # Closing a socket with unread bytes makes the system reset it, and the caller would lose the response.
+            # Read the request. If its bytes stayed unread, closing the socket would reset the connection, and the
+            # caller would lose the response.
             connection.recv(_REQUEST_BYTES_READ)
 
 

@@ -98,7 +98,8 @@ def create_app(
         request_max_body_size=application.limits.request_bytes_max,
         response_class=Answer,
     )
-    # Count bodies and responses inside the middleware: it authenticates, so the holders of a budget are known there.
+    # Count bodies and responses inside the middleware. The middleware authenticates, so the holders of a budget are
+    # known there.
     app.state.service = service
     app.asgi_handler = Middleware(
         bounded(app.asgi_handler, service.byte_budgets),
@@ -120,9 +121,7 @@ def _handle_core(request: Request[Any, Any, Any], error: StratalogError) -> Resp
 
 
 def _push_path(store: Store, application: Application, direct: Pushing) -> Pushing:
-    """Return a function that queues pushes to documents that the application wants queued, and passes others to
-    ``direct``.
-    """
+    """Return a function that queues a push where the application wants that, and else passes the push to ``direct``."""
     is_queued = application.queued
     if is_queued is None:
         return direct
@@ -140,7 +139,7 @@ def _openapi() -> OpenAPIConfig:
         "Stratalog",
         version("stratalog"),
         components=Components(security_schemes={"bearer": SecurityScheme(type="http", scheme="bearer")}),
-        description="Bodies are JSON or MessagePack, chosen by Content-Type and Accept: application/msgpack.",
+        description="Bodies are JSON, or MessagePack where Content-Type or Accept is application/msgpack.",
         render_plugins=(SchemaPage(), SchemaDocument()),
         openapi_router=schema_router(),
         security=[{}, {"bearer": []}],
@@ -148,7 +147,7 @@ def _openapi() -> OpenAPIConfig:
 
 
 def _running(service: Service) -> Callable[[Litestar], AbstractAsyncContextManager[None]]:
-    """Return the lifespan of the server: its threads, the application's contexts, and the watch for other processes."""
+    """Return the lifespan of the server: its threads, the application's contexts, and the hub's watch of commits."""
 
     @asynccontextmanager
     async def running(app: Litestar) -> AsyncIterator[None]:

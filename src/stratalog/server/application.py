@@ -62,7 +62,7 @@ __all__ = ["Application", "ServerLimits"]
 
 
 class ServerLimits(msgspec.Struct, frozen=True, kw_only=True):
-    """Limits of one server process. Each may be lowered; `limits.py` has the defaults."""
+    """Limits of one server process. Each may be lowered. `limits.py` has most of the defaults."""
 
     threads: int = 16
     """The number of threads in each of three pools: reads, writes, and an application's own routes."""
@@ -87,21 +87,23 @@ class ServerLimits(msgspec.Struct, frozen=True, kw_only=True):
     request_decoded_bytes_max: int = REQUEST_DECODED_BYTES_MAX
     body_bytes_in_flight_max: int = BODY_BYTES_IN_FLIGHT_MAX
     body_bytes_of_principal_max: int = BODY_BYTES_OF_PRINCIPAL_MAX
-    """Bodies of requests that are being received."""
+    """The memory of request bodies, from their arrival to the end of their requests."""
 
     decoded_bytes_in_flight_max: int = DECODED_BYTES_IN_FLIGHT_MAX
     decoded_bytes_of_principal_max: int = DECODED_BYTES_OF_PRINCIPAL_MAX
-    """Memory of bodies that are decoded and applied. A body that needs more than either limit is always refused."""
+    """The memory of bodies while they are decoded and applied. The server refuses a body that needs more than either
+    limit. A push may need more, because the server decodes a large push in parts."""
 
     decoded_wait_seconds_max: float = DECODED_WAIT_SECONDS_MAX
-    """The longest wait of a body for that memory before it is refused, until the caller tries again."""
+    """The longest wait of a body for that memory. Then the server refuses it, and the caller may retry."""
 
     file_bytes_max: int = FILE_BYTES_MAX
     file_bytes_of_principal_max: int = FILE_BYTES_OF_PRINCIPAL_MAX
     answer_bytes_in_flight_max: int = ANSWER_BYTES_IN_FLIGHT_MAX
     answer_bytes_of_principal_max: int = ANSWER_BYTES_OF_PRINCIPAL_MAX
     page_bytes_max: int = PAGE_BYTES_MAX
-    """A page of rows ends at this size, if not earlier at its ``limit``. It has at least one row, whatever its size."""
+    """A page of rows ends at this size, or earlier at the request's ``limit``. A page has at least one row, even if
+    that row is larger."""
 
     connections_max: int = CONNECTIONS_MAX
     live_connections_max: int = LIVE_CONNECTIONS_MAX
@@ -120,11 +122,11 @@ class ServerLimits(msgspec.Struct, frozen=True, kw_only=True):
 
     rate_organisation_requests_per_second: float = RATE_ORGANISATION_REQUESTS_PER_SECOND
     rate_organisation_requests_burst: int = RATE_ORGANISATION_REQUESTS_BURST
-    """The rate of requests to one organisation, of all principals that may enter it. None without ``authenticate``."""
+    """The rate of requests to one organisation by all principals together. Not applied without ``authenticate``."""
 
     invalid_tokens_per_second: float = INVALID_TOKENS_PER_SECOND
     invalid_tokens_burst: int = INVALID_TOKENS_BURST
-    """The rate of invalid tokens of one address. Above it only tokens that were valid recently are checked."""
+    """The rate of invalid tokens of one address. Above it the server checks only tokens that were valid recently."""
 
     creations_per_second: float = CREATIONS_PER_SECOND
     creations_burst: int = CREATIONS_BURST
@@ -152,31 +154,31 @@ class Application(msgspec.Struct, frozen=True, kw_only=True):
     authorize: Authorize | None = None
 
     origins: tuple[str, ...] = ()
-    """Web origins, as in ``https://app.example``: their pages may call the server, as pages of its own origin may."""
+    """Web origins, such as ``https://app.example``. Their pages may call the server, like pages of its own origin."""
 
     hosts: tuple[str, ...] = ()
-    """The host names that a request may have in its Host header. Empty: any name with authentication, else the loopback
-    names. Without authentication the loopback names are always allowed."""
+    """The host names that a request may have in its Host header. If there are none, a server with authentication
+    accepts every name. A server without authentication accepts the loopback names too."""
 
     trusted_proxies: tuple[str, ...] = ()
-    """Addresses and networks, as in ``10.0.0.0/8``, of proxies whose `X-Forwarded-For` names the caller. Of any other
-    peer the header is ignored."""
+    """Addresses and networks, such as ``10.0.0.0/8``, of proxies whose `X-Forwarded-For` names the caller. The server
+    ignores this header of any other peer."""
 
     pages: Mapping[str, str | Path] = {}
     """Folders of web pages, by their names below `/web/`. They are public. The browser client is
     `/web/client/stratalog.js`; the colours, type and dark scheme of the server's own pages are in `/web/theme/`."""
 
     routes: Sequence[ControllerRouterHandler] = ()
-    """Handlers of the application, in addition to the server's. They pass the same middleware, the ``action`` in their
-    ``opt`` guards them, and they may take the ``service`` as a parameter."""
+    """Handlers of the application, in addition to the server's. Their requests pass the same middleware. A caller needs
+    the right to the ``action`` in the handler's ``opt``. A handler may take the ``service`` as a parameter."""
 
     maintenance: Sequence[Callable[[Store], None]] = ()
-    """The application's own steps of maintenance, each run once in a pass: snapshots of another model, for example. A
-    step may be interrupted, and may run concurrently with itself in another process."""
+    """The application's own steps of maintenance, for example snapshots of another model. Each pass runs each step
+    once. A step may be interrupted, and may run concurrently with itself in another process."""
 
     running: Sequence[Callable[[Store], AbstractContextManager[None]]] = ()
-    """Context managers for work that the application runs with the server. Each is made with the store and entered when
-    a server starts, and left when it ends. AWS Lambda enters none."""
+    """Functions that return context managers, for work that the application runs with the server. A server calls each
+    with its store and enters the context when it starts, and leaves the context when it ends. AWS Lambda calls none."""
 
     queued: Callable[[str, str], bool] | None = None
     """Whether pushes to a document, given its organisation and id, wait in the queue for `stratalog work`."""
@@ -191,8 +193,8 @@ class Application(msgspec.Struct, frozen=True, kw_only=True):
     """The quotas of each organisation's storage. Values in `STRATALOG_SETTINGS` or `--settings` override these."""
 
     organisation_quotas: Callable[[str], Quotas | None] | None = None
-    """Return the quotas of one organisation that replace ``quotas``, or None where ``quotas`` apply. It is called for
-    each write, and must not block."""
+    """Returns one organisation's own quotas, which replace ``quotas``, or None where ``quotas`` apply. The server calls
+    this function for each write, so it must not block."""
 
     @property
     def has_quotas(self) -> bool:
@@ -212,7 +214,8 @@ class Application(msgspec.Struct, frozen=True, kw_only=True):
     def including(self, other: Application) -> Application:
         """Return this application with the routes, pages, maintenance steps and running contexts of ``other`` added.
 
-        The other fields are this application's. Its page replaces a page of ``other`` with the same name.
+        All other fields keep this application's values. Where both applications have pages of the same name, this
+        application's pages remain.
         """
         return msgspec.structs.replace(
             self,

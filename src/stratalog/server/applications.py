@@ -18,10 +18,11 @@ GROUP = "stratalog.applications"
 def find_application(text: str, folder: str) -> Application:
     """Return the application called ``text``.
 
-    A short name as ``sheet`` is that of an installed application; ``myapp:app`` is the variable ``app`` of the module
-    ``myapp``. ``folder`` is inserted at the front of `sys.path`, where it stays, so that modules in it are found.
+    A short name such as ``sheet`` names an installed application. ``myapp:app`` names the variable ``app`` of the
+    module ``myapp``. The function inserts ``folder`` at the front of `sys.path`, so that Python finds modules in it,
+    and does not remove it again.
 
-    Raises Invalid for a name that leads to no Application.
+    Raises Invalid where ``text`` names no Application.
     """
     if folder not in sys.path:
         sys.path.insert(0, folder)

@@ -1,6 +1,7 @@
 """Audit: an access log and a security log, as JSON lines. Neither contains a token, a query or a body.
 
-The access log has one line for each response. The security log has the events that an operator needs after an attack:
+The access log has one line for each response, except responses to CORS preflights and to requests with two lengths. The
+security log has the events that an operator needs after an attack:
 sign-ins, invalid tokens, forbidden actions, refused hosts and origins, exhausted shares and quotas, and live
 connections that ended because a right was withdrawn.
 """
@@ -86,16 +87,16 @@ class Audit:
             self._security.write(_holder(principal, address), own)
 
     def note_sign_in(self, principal: Principal, address: str) -> None:
-        """Log the first use of a valid token in this process."""
+        """Log the use of a valid token that this process does not remember."""
         if self._security is not None:
             event = SecurityEvent("signed-in", self._clock.wall_ms(), address, principal.id)
             self._security.write(_holder(principal.id, address), event)
 
 
 def note_refusal(scope: Scope, error: StratalogError, status: int, event: AuditEvent | None = None) -> None:
-    """Mark a connection so that `Audit.note` logs its end as a security event.
+    """Store a refusal in ``scope``. `Audit.note` logs it as a security event when the request or connection ends.
 
-    ``event`` is by default the event of ``status``. A status that has no security event marks nothing.
+    Without ``event`` the status determines the event. A status that has no security event stores nothing.
     """
     event = event or _EVENTS.get(status)
     if event is not None:

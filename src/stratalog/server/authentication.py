@@ -1,8 +1,8 @@
-"""Authentication: find the principal behind a token, so that guessed tokens cost only the guesser.
+"""Authentication: find the principal of a token, and limit the invalid tokens of each address.
 
-Each invalid token counts against its address. An address that sent too many has its unknown tokens refused unchecked
-until its bucket fills again. A token that was valid recently is still checked, so a neighbour at that address is
-served.
+Each invalid token counts against the address that sent it. When an address has sent too many, the server refuses its
+unknown tokens without a check, until the address's bucket fills again. The server still checks a token that was valid
+recently. So other callers at that address are served.
 """
 
 from __future__ import annotations
@@ -29,9 +29,10 @@ def _unheard(principal: Principal, address: str) -> None:
 
 
 class Authentication:
-    """The caller of an application's ``authenticate``. Used from the event loop only.
+    """Calls an application's ``authenticate``. Used from the event loop only.
 
-    It calls ``signed_in`` with the principal and the address when this process first sees a valid token.
+    It calls ``signed_in`` with the principal and the address for each valid token that it does not remember. It
+    remembers the `TOKENS_REMEMBERED_MAX` most recent ones.
     """
 
     def __init__(
@@ -49,7 +50,7 @@ class Authentication:
         self.invalid_tokens = Rates(clock, per_second, burst, "too many invalid tokens come from this address")
         """The rate of invalid tokens of each address."""
 
-        # Digests of valid tokens, the most recent last. The tokens themselves must not stay in memory.
+        # Digests of valid tokens, the most recently used last. The tokens themselves must not stay in memory.
         self._known: OrderedDict[bytes, None] = OrderedDict()
 
     @property
@@ -84,7 +85,7 @@ class Authentication:
 
     def _note_refusal(self, error: StratalogError, digest: bytes, holder: Holder) -> None:
         if isinstance(error, Refused) and error.status == 401:
-            # A token may have expired or been revoked since: the next try counts like a guess.
+            # A known token may have expired or been revoked. From now on the server treats it like a guessed token.
             self._known.pop(digest, None)
             self.invalid_tokens.take(holder)
 

@@ -43,7 +43,10 @@ def document_blob(
     wanted: RangeHeader = None,
     known: IfNoneMatch = None,
 ) -> Response[bytes] | Stream:
-    """The bytes are canonical MessagePack. `items` returns the hash. ``collection`` is the key's; a field has none."""
+    """The bytes are canonical MessagePack. The route `items` returns the hash as ``blob``.
+
+    ``collection`` is the collection of the key; it is empty for a field.
+    """
     owner = service.document(organisation, document).log.record.owner
     folder = f"items/{escape(collection, 'collection')}" if collection else "fields"
     return _blob(service, request, f"{owner}/{folder}/{digest}", wanted, known)
@@ -66,7 +69,7 @@ def record_blob(
     wanted: RangeHeader = None,
     known: IfNoneMatch = None,
 ) -> Response[bytes] | Stream:
-    """``digest`` is that of a version. Its body must be one blob: not stored in the index, and not in parts."""
+    """``digest`` is the digest of a version. Its body must be stored as one blob, not in the index and not in parts."""
     return _blob(service, request, f"{record_owner(organisation, record_key(record))}/bodies/{digest}", wanted, known)
 
 
@@ -74,7 +77,7 @@ def _blob(
     service: Service, request: Asked, key: str, wanted: str | None, known: str | None
 ) -> Response[bytes] | Stream:
     body = [service.store.environment.blobs.get(key)]
-    # Reading empties the list, so that no reference here keeps a body in memory while it waits in the spool.
+    # Reading ``parts`` empties the list. So no reference here keeps the body in memory while the spool sends it.
     parts, size = (body.pop() for _ in range(1)), len(body[0])
     return answer_body(request, parts, size, key.rpartition("/")[2], wanted, known, {}, immutable=True)
 

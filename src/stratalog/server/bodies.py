@@ -1,7 +1,7 @@
 """Request and response bodies: JSON for every client, MessagePack for clients that need bytes and speed.
 
 Both forms carry the same values. JSON writes bytes as ``{"$bytes": base64}``; `stratalog.protocol.readable` describes
-how that mapping loses nothing.
+this lossless mapping.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ T = TypeVar("T")
 class Question(Request[Any, Any, Any]):
     """A request whose body is decoded by its content type, strictly, straight into the handler's type.
 
-    The body is read and unpacked only when a handler that the caller may call reads it.
+    The server reads and unpacks the body only when the handler asks for it, after the caller's right was checked.
     """
 
     async def stream(self) -> AsyncGenerator[bytes, None]:
@@ -108,7 +108,8 @@ class Question(Request[Any, Any, Any]):
         field = handler.parsed_data_field
         shape = Any if field is None else field.annotation
         decoded = await _run_sized(len(body), lambda: decode_body(body, kind, shape, plain=is_plain))
-        # The request object lives until it is answered. A body kept in it would be one more copy than is counted.
+        # The request object lives until the response is sent. If it kept the body, memory would hold one more copy than
+        # the budget counts.
         self._body = Empty
         return decoded
 
@@ -160,7 +161,7 @@ class ArgumentsCheck:
         self._is_plain = plain
 
     def open(self, raw: msgspec.Raw) -> RawArguments | None:
-        """Return the arguments once they are known to decode; None for no arguments.
+        """Check that the arguments decode, and return them still encoded; None for no arguments.
 
         Raises Invalid for arguments that do not decode, LimitExceeded for arguments that are too large.
         """
@@ -171,7 +172,8 @@ class ArgumentsCheck:
         if size > self._limit:
             text = "the arguments of a mutation take too much memory once decoded"
             raise LimitExceeded(text, limit=self._limit, value=size)
-        # Decode and discard: later, an argument that does not decode would fail after earlier parts were applied.
+        # Decode the arguments and discard the result. Otherwise arguments that do not decode would fail later, after
+        # earlier parts were applied.
         self._decode(raw)
         return RawArguments(raw, size, self._decode)
 
@@ -209,7 +211,7 @@ class Answer(Response[T]):
 
 
 _ADDITIONS = ("headers", "cookies", "background", "is_head_response")
-"""The options by which a handler's declaration adds to its responses. Litestar builds a response with any of them."""
+"""The options by which a handler's declaration adds to its responses. If one is set, Litestar builds the response."""
 
 
 class _EncodedAnswer(ASGIResponse):
@@ -228,9 +230,9 @@ class _EncodedAnswer(ASGIResponse):
 
 
 def encoded(request: Request[Any, Any, Any], content: T) -> Response[T]:
-    """Return a response that may be large, encoded now: on the calling worker thread, not on the event loop.
+    """Encode a response that may be large on the calling worker thread, not on the event loop, and return it.
 
-    The request then holds only the encoded size of its budget of answers.
+    After that the request holds only the encoded size in the budget of answers.
     """
     kind = accepted(headers_of(request.scope).get("accept", ""))
     body: Any = encode_body(content, kind)
@@ -282,7 +284,10 @@ def _brackets_max(body: bytes, kind: str) -> int:
 
 
 def check_depth(value: Any) -> None:
-    """Raise LimitExceeded where lists and objects are nested too deeply. It walks by level, so depth uses no stack."""
+    """Raise LimitExceeded where lists and objects are nested too deeply.
+
+    The function visits one level after the other, so that deep nesting cannot exhaust the stack.
+    """
     level = [value]
     for _ in range(REQUEST_DEPTH_MAX):
         level = [

@@ -1,4 +1,4 @@
-"""Body spool: a temporary file for bodies in transit, so that a caller who reads slowly holds no memory.
+"""Body spool: a temporary file for bodies in transit, so that a slow caller holds only a small piece in memory.
 
 A store yields a body in parts of several megabytes, each verified as a whole. One unnamed file holds the parts for all
 callers: a file for each caller would take one descriptor for each connection.
@@ -46,12 +46,12 @@ class BodySpool:
     def pieces(self, parts: Iterator[bytes], taken: RequestBytes) -> Generator[bytes, None, None]:
         """Yield the bytes of ``parts`` in pieces of at most `BODY_PIECE_BYTES`. A larger part waits in the file.
 
-        The request then holds one piece of its budget of answers, and the room in the file; memory that it took to
-        make ``parts`` is released. Raises Refused (507 where the disk is full, 503 where it
-        cannot be written), and the errors of ``parts``.
+        Meanwhile the request holds the memory of one piece and the file's room for one part. It releases the memory
+        that it took to make ``parts``. Raises Refused: 507 where the disk is full, 503 for another error
+        of the file. Raises the errors of ``parts`` too.
         """
         for part in parts:
-            # The list passes the only reference on, so that this frame keeps no part while its pieces are sent.
+            # The list passes the only reference on. So this frame keeps no part in memory while its pieces are sent.
             given = [part]
             del part
             taken.settle_answer(BODY_PIECE_BYTES)
@@ -106,7 +106,7 @@ class BodySpool:
         try:
             file.truncate(0)
         except OSError:
-            # The disk became read-only. Close the file: the next body tries to open another one.
+            # The disk may have become read-only. Close the file: the next body tries to open another one.
             self._file = None
             with suppress(OSError):
                 file.close()
@@ -122,5 +122,5 @@ class BodySpool:
         assert self._file is not None, "a slot has a file"
         with temporary_folder_errors(SENT):
             piece = os.pread(self._file.fileno(), size, position)
-        assert len(piece) == size, "what was written is there"
+        assert len(piece) == size, "the file holds all bytes of the slot"
         return piece

@@ -15,8 +15,9 @@ class BudgetQueue:
     """The callers that wait for room in one budget, in order of arrival. Used on one event loop.
 
     An amount of up to ``small_max`` bypasses the queue where the budget has room. A caller that waits only for its own
-    share does not block the callers behind it. Each caller waits for ``seconds_max``. At most ``waits_of_holder_max``
-    callers of one holder wait at once; the next one is refused. Without shares a queue has no such limit.
+    share does not block the callers behind it. Each caller waits for at most ``seconds_max``. At most
+    ``waits_of_holder_max`` callers of one holder wait at once; the queue refuses the next one. Without shares this
+    limit does not apply.
     """
 
     def __init__(self, *, seconds_max: float, waits_of_holder_max: int, small_max: int) -> None:
@@ -75,7 +76,8 @@ class BudgetQueue:
             if not waiting.admitted.is_set():
                 raise waiting.refused from None
         finally:
-            # Still queued after a timeout or a cancellation. Callers behind it may fit into its reserved room.
+            # After a timeout or a cancellation the caller is still queued. Remove it: callers behind it may fit into
+            # the room that was reserved for it.
             if waiting in self._waiting:
                 self._waiting.remove(waiting)
                 self.wake()

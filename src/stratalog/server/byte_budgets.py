@@ -38,7 +38,8 @@ class ByteBudgets:
         has_shares = application.authenticate is not None
 
         def budget(resource: str, limit: int, principal: int) -> Budget:
-            # The rest stays free for other organisations, however many principals one organisation has.
+            # One organisation gets at most three quarters, or the share of a principal if that is larger. The rest
+            # stays free for other organisations, however many principals one organisation has.
             organisation = max(principal, limit * 3 // 4)
             shares: dict[HolderKind, int] = {"principal": principal, "organisation": organisation}
             return Budget(resource, limit, {**shares, "address": principal} if has_shares else {})
@@ -106,9 +107,9 @@ class RequestBytes:
     def room_for_row(self, row_bytes: int) -> AbstractContextManager[object]:
         """Return a context to enter while a row of ``row_bytes`` is decoded and encoded.
 
-        A row takes many times its size in memory then, so at most `LARGE_ROWS_MAX` large rows are processed at once:
-        entering blocks the thread until one has ended. That costs little: the work is computation, and the interpreter
-        runs one thread at a time.
+        Meanwhile a row takes many times its size in memory, so at most `LARGE_ROWS_MAX` large rows are processed at
+        once. Entering blocks the thread until another large row is done. That costs little: the work is mostly
+        computation, and the interpreter runs one thread at a time.
         """
         return self._budgets.large_rows if row_bytes > LARGE_ROW_BYTES_MIN else nullcontext()
 
@@ -135,13 +136,13 @@ class RequestBytes:
     def _allocation(self, budget: Budget) -> Allocation:
         allocation = self._allocations.get(budget)
         if allocation is None:
-            # Bind the holders at the first use, not earlier: only then is the organisation among them.
+            # Bind the holders at the first use, not earlier: before that, the request has not entered its organisation.
             allocation = self._allocations[budget] = budget.take(*_holders(self._scope), amount=0)
         return allocation
 
 
 def bounded(app: ASGIApp, budgets: ByteBudgets) -> ASGIApp:
-    """Wrap an application: the bodies and responses of a request count against ``budgets`` until it is answered."""
+    """Wrap an application: the body and the response of a request count against ``budgets`` until the request ends."""
 
     async def call(scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != ScopeType.HTTP:
@@ -181,8 +182,8 @@ class _CountedAnswer:
             start, self._start = self._start, None
             size = len(message.get("body", b""))
             try:
-                # Most responses are small, and not counted. The pieces of a stream are held one after the other, so
-                # its first piece is counted for all.
+                # Most responses are small, and not counted. A stream holds one piece at a time, so its first piece is
+                # counted for all its pieces.
                 if size >= ANSWER_BYTES_COUNTED_MIN:
                     self._bytes.cover_answer(size)
             except (Refused, LimitExceeded) as exc:
@@ -201,6 +202,6 @@ class _CountedAnswer:
 
 
 def _holders(scope: Scope) -> tuple[Holder, ...]:
-    """Return the holders of the connection: the organisation too, once the principal was admitted to it."""
+    """Return the holders of the connection, with the organisation once the principal was admitted to it."""
     connection = connection_of(scope)
     return (("address", address_of(scope)),) if connection is None else connection.holders

@@ -1,8 +1,9 @@
-"""Shares of connections: the amount that each request or live connection holds of the process, and its holders.
+"""Shares of connections: limits on the requests and live connections that one caller may have at once.
 
-A connection begins without a holder. It counts for its address while no principal is known, for its principal once
-authentication succeeds, and also for an organisation once the principal is admitted to it. So no caller can use up the
-share of an organisation that it may not enter. A connection releases its amounts when it ends, whatever ended it.
+Here a *connection* is one request or one live connection. It begins without a holder. While no principal is known, the
+connection counts for its address. Once authentication succeeds, it counts for its principal. Once the principal is
+admitted to an organisation, it counts for the organisation too. So no caller can use up the share of an organisation
+that it may not enter. A connection releases its amounts when it ends, whatever ended it.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ __all__ = ["SOCKET", "CallerConnection", "ConnectionBudgets", "address_of", "con
 
 _KEY = "stratalog.connection"
 SOCKET = "stratalog.socket"
-"""The key of a scope under which it has the `Allocation` of its socket. It is missing where no socket is counted."""
+"""The key under which a scope has the `Allocation` of its socket. Scopes lack this key if sockets are not counted."""
 
 ADDRESSES_REMEMBERED_MAX = 1024
 
@@ -37,7 +38,7 @@ class ConnectionBudgets:
         self.bound(limits.connections_max)
 
     def bound(self, connections_max: int) -> None:
-        """Set the limit of connections. Call it before any is open: it replaces the budgets and their shares.
+        """Set the limit of connections. Call this before any connection is open: it replaces the budgets.
 
         Live connections last long, so `REQUESTS_RESERVED_SHARE` of the connections is reserved for requests.
         """
@@ -64,27 +65,30 @@ class CallerConnection:
         self._budgets = budgets
         self._holders: tuple[Holder, ...] = ()
         self._live: Allocation | None = None
-        # Without holders: the process's limit applies before the caller is known, its share after that.
+        # Without holders: the process's limit applies now, and the caller's share once the caller is known.
         self._own = budgets.connections.take()
 
     @property
     def holders(self) -> tuple[Holder, ...]:
-        """The holders whose shares it counts for: none until `count_for_address` or `count_for_principal` is called."""
+        """The holders for whose shares the connection counts; none before the first call of a `count_for_` method."""
         return self._holders
 
     @property
     def holder(self) -> Holder:
-        """Its principal, or its address where no principal is known."""
+        """The connection's principal, or its address where no principal is known."""
         return ("principal", self.principal) if self.principal else ("address", self.address)
 
     def count_for_address(self) -> None:
-        """Count it for its address, because no principal is known. Raises Refused; its holders stay then."""
+        """Count the connection for its address, because no principal is known.
+
+        Raises Refused; the holders stay then.
+        """
         self._assign(("address", self.address))
 
     def count_for_principal(self, principal: str) -> None:
-        """Count it and its socket for the principal instead of the address.
+        """Count the connection and its socket for the principal instead of the address.
 
-        Raises Refused; its principal and holders stay then.
+        Raises Refused; the principal and the holders stay then.
         """
         self._assign(("principal", principal))
         self.principal = principal
@@ -92,19 +96,19 @@ class CallerConnection:
             self._socket.assign(("principal", principal))
 
     def enter(self, organisation: str) -> None:
-        """Count it also for the organisation that the principal was admitted to, in place of an earlier organisation.
+        """Count the connection also for an organisation to which the principal was admitted.
 
-        Raises Refused; its holders stay then.
+        The organisation replaces an earlier one. Raises Refused; the holders stay then.
         """
         others = tuple(holder for holder in self._holders if holder[0] != "organisation")
         self._assign(*others, ("organisation", organisation))
 
     def become_live(self) -> None:
-        """Count it also as a live connection, until it ends. A second call does nothing. Raises Refused."""
+        """Count the connection also as a live one, until it ends. A second call does nothing. Raises Refused."""
         self._live = self._live or self._budgets.live.take(*self._holders)
 
     def close(self) -> None:
-        """Release its amounts. The socket's allocation stays: one socket serves many requests."""
+        """Release the connection's amounts. The socket keeps its allocation, since one socket serves many requests."""
         self._own.release()
         if self._live is not None:
             self._live.release()

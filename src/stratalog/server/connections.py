@@ -29,10 +29,12 @@ __all__ = ["Connection", "HttpProtocol", "OpenConnections", "WebSocketProtocol",
 class OpenConnections:
     """The sockets that callers hold open. Used from the event loop only.
 
-    ``budget`` limits their number. A connection begins with an allocation of it, and releases that at its end. Where
-    callers have shares, the connection counts for its address until a request on it is authenticated, and then for the
-    principal, without a share of its own. An idle socket, or one that sent half a request head, names no other holder.
-    ``turns`` is the selector of the event loop, which serves few sockets of one holder in a turn.
+    ``budget`` limits their number. A connection begins with an allocation of this budget, and releases it at its end.
+    Where callers have shares, the connection first counts for its address. Once a request on it is authenticated, it
+    counts for the principal, whose share is all connections. So the share of an address limits idle sockets, and
+    sockets that sent half a request head.
+
+    ``turns`` is the selector of the event loop. It reports few sockets of one holder in a turn.
     """
 
     def __init__(
@@ -62,7 +64,7 @@ class OpenConnections:
         connection.allocation.release()
 
     async def drop_overdue(self, now: float) -> None:
-        """Abort each connection whose caller has missed a deadline by ``now``. The caller is sent no response."""
+        """Abort each connection whose caller has missed a deadline by ``now``. The caller gets no response."""
         dropped = 0
         for connection in list(self._open):
             reason = connection.missed_deadline(now)
@@ -104,7 +106,7 @@ class Connection:
 
     def abort(self) -> None:
         """Close the socket at once. Bytes in the write buffer are lost."""
-        # The transport reports its end only later. Without a deadline `drop_overdue` does not count it again.
+        # The transport reports its end only later. Clear the deadline, or `drop_overdue` would count it twice.
         self.head_began = None
         self._transport.abort()
 
@@ -148,7 +150,7 @@ class HttpProtocol(H11Protocol):
         if self.flow.write_paused and not self.transport.is_closing():
             self._is_unread = True
             return
-        # The response ended before its request did. The rest of the request gets the deadline of a head.
+        # If the response ended before the body of the request did, the rest of the body gets the deadline of a head.
         is_cut = self.conn.their_state is h11.SEND_BODY
         self._connection.head_began = self.loop.time() if is_cut else None
         super().on_response_complete()
@@ -184,20 +186,20 @@ class WebSocketProtocol(WebSocketsSansIOProtocol):
 
     def data_received(self, data: bytes) -> None:
         super().data_received(data)
-        # Each ping is answered by a pong. The pongs of a caller that pings and does not read would fill the memory, so
-        # stop reading from it.
+        # The protocol answers each ping with a pong. The pongs for a caller that pings and does not read would fill the
+        # memory, so stop reading from that caller.
         if not self.writable.is_set():
             self.transport.pause_reading()
 
     def resume_writing(self) -> None:
         super().resume_writing()
-        # The protocol itself pauses while the application has not taken a message: only it may resume then.
+        # The protocol also pauses until the application has taken a message. Then only the protocol may resume.
         if not self.read_paused:
             self.transport.resume_reading()
 
 
 def _on_socket(app: Any, allocation: Allocation) -> Any:
-    """Wrap an application so that each scope has the allocation of its socket, under `SOCKET`."""
+    """Wrap an application so that each scope has the allocation of its socket under the key `SOCKET`."""
 
     async def call(scope: Any, receive: Any, send: Any) -> None:
         scope[SOCKET] = allocation
@@ -209,7 +211,7 @@ def _on_socket(app: Any, allocation: Allocation) -> Any:
 def in_pieces(app: ASGIApp) -> ASGIApp:
     """Wrap an application so that large bodies are sent in pieces of `ANSWER_PIECE_BYTES`.
 
-    uvicorn waits for a slow reader before it writes a message, never within one.
+    uvicorn waits for a slow reader only between messages. So one large message would stay in memory as a whole.
     """
 
     async def call(scope: Scope, receive: Receive, send: Send) -> None:

@@ -1,7 +1,7 @@
 """Counted requests: the bytes of a request's body, counted against its organisation's quota as they arrive.
 
-The number of bytes stored differs in the end: bodies are compressed, equal values are stored once, and snapshots repeat
-them. The next measurement corrects the count.
+The number of stored bytes differs from this count: the store compresses bodies, stores equal values once, and repeats
+values in snapshots. The next measurement corrects the count.
 """
 
 from __future__ import annotations
@@ -24,8 +24,8 @@ OUTCOME_UNKNOWN = 504
 class CountedRequest:
     """One request and the reservation of its bytes.
 
-    As a context manager it confirms the reservation at the end, unless the request was refused for certain: then it
-    releases it. An unknown outcome confirms, because the bytes may have been stored.
+    As a context manager it releases the reservation at the end if the request failed, and otherwise confirms it. An
+    unknown outcome confirms the reservation too, because the store may have the bytes.
     """
 
     def __init__(self, reservation: Reservation, scope: Scope, receive: Receive, send: Send) -> None:
@@ -58,7 +58,8 @@ class CountedRequest:
         return self
 
     def __exit__(self, kind: type[BaseException] | None, exc: BaseException | None, tb: TracebackType | None) -> None:
-        # An inner layer may have answered an error with a status. An outer layer answers an error that is raised.
+        # An inner layer may have answered an error: then only the status shows the error. An outer layer answers an
+        # error that arrives here as an exception.
         refused = 400 <= self._status < 600 and self._status != OUTCOME_UNKNOWN
         if refused or (isinstance(exc, Exception) and not isinstance(exc, OutcomeUnknown)):
             self._reservation.release()

@@ -1,6 +1,6 @@
-"""Deadlines of callers: the slowest allowed rate of a request's body and of reading a response.
+"""Deadlines of callers: the slowest allowed rates of sending a request's body and of reading a response.
 
-The time is an argument or the event loop's. Only time in which the server waits for the caller counts.
+Times are arguments or come from the event loop's clock. Only time in which the server waits for the caller counts.
 """
 
 from __future__ import annotations
@@ -23,9 +23,9 @@ def within_deadline(receive: Receive, limits: ServerLimits) -> Receive:
     """Wrap the ``receive`` of a request with a body so that it enforces the deadlines of the body.
 
     It raises Refused: 400 where the caller disconnects, 408 where the caller is silent for
-    `REQUEST_SILENCE_SECONDS_MAX` or too slow. The server waits for the whole body for `request_body_seconds_max`, and
-    one second longer for each `request_body_bytes_per_second_min` bytes received. Time in which the handler does not
-    read the body does not count.
+    `REQUEST_SILENCE_SECONDS_MAX` or too slow. For the whole body the server waits for `request_body_seconds_max`, plus
+    one second for each `request_body_bytes_per_second_min` bytes received. Time in which the handler does not read the
+    body does not count.
     """
     complete = False
     loop = asyncio.get_running_loop()

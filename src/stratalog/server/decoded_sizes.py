@@ -1,8 +1,8 @@
 """Decoded sizes: an upper bound of the memory that a body takes once decoded, computed before decoding.
 
-A body of empty objects takes 24 times its size, a text its size once. So the values in a body are counted from its
-encoded bytes: JSON as it arrives, MessagePack at its end. Each weight is the size in bytes of a CPython object and of
-the pointer to it.
+A body of empty objects takes 24 times its size once decoded, a text takes its size once. So this module counts the
+values in the encoded bytes: of JSON as it arrives, of MessagePack once the body is complete. Each weight bounds the
+size in bytes of a CPython object and of the pointer to the object.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ TEXT_BYTES = 44
 OPENING = ord("{")
 SLICE_BYTES = 128 * 1024
 CHARACTER_BYTES_MAX = 4
-"""The bytes that CPython takes for each character of a text with any character beyond the basic plane."""
+"""The bytes of each character in CPython, if a text has any character beyond Unicode's Basic Multilingual Plane."""
 
 _NOT_STRUCTURAL = bytes(byte for byte in range(256) if byte not in b'[]{}:,"')
 _NOT_BRACKETS = bytes(byte for byte in range(256) if byte not in b"[]{}")
@@ -65,7 +65,8 @@ class JsonSize:
         self._text_bytes += len(piece)
         self._is_ascii = self._is_ascii and piece.isascii() and b"\\u" not in piece
         piece = self._carried + piece
-        # An odd backslash at the end escapes the first character of the next piece, so count it with that piece.
+        # After an odd number of backslashes at the end, the last one escapes the first character of the next piece. So
+        # count that backslash with the next piece.
         carried = (len(piece) - len(piece.rstrip(b"\\"))) % 2
         self._carried = piece[-1:] if carried else b""
         if carried:
@@ -88,7 +89,7 @@ class JsonSize:
         self._add_level(outside, sum(opened))
 
     def _add_level(self, outside: bytes, opened: int) -> None:
-        # Three bounds, from cheap to exact. The first assumes that every bracket opens before any closes.
+        # Three bounds, from cheap to exact. The first assumes that all opening brackets come before all closing ones.
         highest = self._level + opened
         if highest <= REQUEST_DEPTH_MAX:
             self._level = highest - outside.count(b"]") - outside.count(b"}")
@@ -174,7 +175,7 @@ _OTHERS = {weight: bytes(first for first in range(256) if _WEIGHTS[first] != wei
 
 
 def _upper_size(body: bytes) -> int:
-    """Return the size as if each byte began a value: far faster than to walk the values, and never too small."""
+    """Return the size as if each byte began a value. Far faster than a walk of the values, and never too small."""
     heavy = sum(len(body.translate(None, others)) * weight for weight, others in _OTHERS.items())
     return heavy + len(body) * (_POINTER + _characters(body) + FIELD_BYTES // 2)
 
@@ -195,6 +196,6 @@ def _exact_size(body: bytes, limit: int) -> int:
 
 
 def _characters(body: bytes) -> int:
-    # Texts and binary values are not distinguished here. Binary bytes take their size only once: the bound is too high
-    # for them, never too low.
+    # This does not distinguish texts from binary values. A binary value takes its size only once, so for binary values
+    # the bound may be too high, and is never too low.
     return 1 if body.isascii() else CHARACTER_BYTES_MAX

@@ -25,7 +25,11 @@ __all__ = ["DOCUMENTS", "ORGANISATIONS"]
 
 
 class DocumentInfo(msgspec.Struct, frozen=True):
-    """The present state of a document. ``first`` is the version of its fork, or 0; ``floor`` its oldest version."""
+    """The present state of a document.
+
+    ``first`` is the version at which the document was forked from another one; 0 if it is no fork. ``floor`` is the
+    oldest version that is kept; 0 if all are kept.
+    """
 
     organisation: str
     document: str
@@ -69,7 +73,7 @@ def list_all(
     after: Text = "",
     limit: Count = 100,
 ) -> Response[Listed]:
-    """Ordered by the UTF-8 of the ids."""
+    """The items are ordered by the UTF-8 bytes of their ids."""
     page = page_of(request, service.store.list(organisation, after=after), limit, lambda listing: listing)
     following = page.last.id if page.last and page.has_more else None
     return answer_page(request, Listed, items=page.rows, next=following)
@@ -91,13 +95,13 @@ def create(service: Served, organisation: Name, document: Name) -> Response[Docu
 
 @reading("/", opt={"action": "read"}, summary="Show a document")
 def show(service: Served, organisation: Name, document: Name) -> DocumentInfo:
-    """Its newest version, and the versions that are kept."""
+    """The response has the newest version and the oldest version that is kept."""
     return _info(service.document(organisation, document))
 
 
 @deleting("/", opt={"action": "delete"}, summary="Delete a document")
 def remove(service: Served, organisation: Name, document: Name) -> None:
-    """The name may be used again, for a new incarnation. Forks keep the versions that they need."""
+    """The name may be used again for a new incarnation. Versions that forks need are kept."""
     service.store.delete(service.document(organisation, document))
 
 
@@ -112,7 +116,7 @@ def remove(service: Served, organisation: Name, document: Name) -> None:
 async def fork(
     service: Served, request: Request[Principal, Any, Any], organisation: Name, document: Name, data: JSONBody[Fork]
 ) -> DocumentInfo:
-    """The fork is in the same organisation, and shares the history up to the version; nothing is copied."""
+    """The fork is in the same organisation. It shares the history up to the version, so nothing is copied."""
     await service.permit(request.user, "create", organisation, data.name)
     return await service.run(lambda: _info(service.document(organisation, document).fork(data.name, at=data.at)))
 
@@ -144,7 +148,7 @@ async def replay_fork(
 async def merge_fork(
     service: Served, request: Request[Principal, Any, Any], organisation: Name, document: Name, data: JSONBody[Target]
 ) -> Report:
-    """A repeated merge changes nothing."""
+    """A merge may be repeated: no mutation is merged twice."""
     await service.permit(request.user, "write", organisation, data.document)
     with await service.reserve_bytes(organisation):
         report = await service.in_turn(

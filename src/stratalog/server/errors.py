@@ -53,10 +53,10 @@ _log = logging.getLogger("stratalog.server")
 
 
 class Problem(msgspec.Struct, frozen=True):
-    """Why a request failed. ``limit`` and ``value`` name the limit and the value that caused the failure, if any.
+    """The reason why a request failed. ``limit`` and ``value`` are the limit and the value that caused it, if any.
 
-    ``scope`` names the holder of a shared limit: process, organisation, principal, address or document.
-    ``code`` is that of an error in `stratalog.errors`, or one of the server's own. Codes are only ever added.
+    ``scope`` names the kind of holder of a shared limit: process, organisation, principal, address or document.
+    ``code`` is the code of an error in `stratalog.errors`, or one of the server's own. No code is ever removed.
     """
 
     code: Annotated[str, msgspec.Meta(extra_json_schema={"examples": sorted(BY_CODE)})]
@@ -67,7 +67,7 @@ class Problem(msgspec.Struct, frozen=True):
 
 
 class Refused(StratalogError):
-    """The server refused a request before the core handled it: nothing was written."""
+    """The server refused a request, or the rest of a large push. It wrote nothing of the refused part."""
 
     def __init__(self, status: int, code: str, message: str, **details: Any) -> None:
         super().__init__(message, **details)
@@ -158,7 +158,10 @@ def retry_headers(status: int, details: Mapping[str, Any]) -> dict[str, str]:
 
 
 def handle_core(request: Request[Any, Any, Any], error: StratalogError) -> Response[Problem]:
-    """Return the response to an error of the core or the middleware. Log a status from 500, but no exceeded quota."""
+    """Return the response to an error of the core or the middleware.
+
+    The function logs a status of 500 or above, except for an exceeded quota.
+    """
     status = status_of(error)
     if status >= 500 and not isinstance(error, QuotaExceeded):
         _log.error("%s %s: %s %s", request.method, request.scope.get("path_template", "?"), error.code, error.message)
@@ -181,7 +184,7 @@ def handle_http(request: Request[Any, Any, Any], error: HTTPException) -> Respon
 
 
 def handle_unexpected(request: Request[Any, Any, Any], error: Exception) -> Response[Problem]:
-    """Return the response to a fault of the server: the log has the traceback, the response only reports a fault."""
+    """Return the response to a fault of the server. The log has the traceback; the response only reports a fault."""
     _log.error("%s %s failed", request.method, request.scope.get("path_template", "?"), exc_info=error)
     return Response(Problem("error", "the server failed; its log has the reason"), status_code=500)
 

@@ -17,9 +17,9 @@ __all__ = ["HealthCheck"]
 class HealthCheck:
     """A check whether the store can be read. All callers share one check at a time, which runs on a thread of its own.
 
-    A result is repeated for `HEALTH_REPEATED_SECONDS_MAX`: anyone may ask, and each check costs a thread and a read.
+    A result answers all callers for `HEALTH_REPEATED_SECONDS_MAX`, because anyone may ask, and a check costs a read.
     A caller waits for the current check for `HEALTH_ANSWER_SECONDS_MAX`. If the check takes longer, as under load, the
-    caller gets the result of the previous check, as long as that is younger than `HEALTH_AGE_SECONDS_MAX`. Without such
+    caller gets the result of the previous check, if that result is younger than `HEALTH_AGE_SECONDS_MAX`. Without such
     a result the caller waits for the current check, until `HEALTH_AGE_SECONDS_MAX` after the check began.
     """
 
@@ -43,10 +43,10 @@ class HealthCheck:
         is_recent = age_seconds < age_max
         assert self._began is not None
         left = HEALTH_ANSWER_SECONDS_MAX if is_recent else max(0.0, age_max - self._began.age_seconds())
-        # Not `wait_for`: a caller that stops waiting must not cancel the check, which others share.
+        # Not `wait_for`: a caller that stops waiting must not cancel the check, which other callers share.
         await asyncio.wait([look], timeout=left)
         if look.done() or is_recent:
-            # A fault that is no `StratalogError` is raised from the task itself.
+            # `result` raises a fault that is no `StratalogError`.
             if look.done():
                 look.result()
             return self._answer()

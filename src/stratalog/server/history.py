@@ -150,7 +150,7 @@ def items(
     after: After = None,
     limit: Count = 1000,
 ) -> Response[ItemPage]:
-    """Ordered by key. No body is read."""
+    """The items are ordered by key. No body is read."""
     opened = service.document(organisation, document)
     current = opened.state(at)
 
@@ -191,7 +191,7 @@ def versions(
     states: Flag = False,
     limit: Count = 100,
 ) -> Response[VersionPage]:
-    """Versions that are kept, in order. With ``states`` each has the whole state after it, and pages are small."""
+    """Kept versions in order. With ``states`` each version comes with its whole state, and pages are smaller."""
     opened = service.document(organisation, document)
     versions_max = min(limit, PAGE_STATES_MAX) if states else limit
     bytes_max = page_bytes_max(request)
@@ -244,7 +244,7 @@ def diff(
     after: Text = "",
     limit: Count = 1000,
 ) -> Response[DifferencePage]:
-    """Ordered by key. The cost is proportional to the differences."""
+    """The differences are ordered by key. The cost is proportional to their number."""
     differences = service.document(organisation, document).unread_diff(source, target, after=after)
     page = page_of(request, differences, limit, _loaded, _unread_bytes)
     following = page.last.position if page.last and page.has_more else None
@@ -261,7 +261,7 @@ def history(
     at: At = None,
     limit: Count = 100,
 ) -> Response[ChangePage]:
-    """Newest first, each with the mutations that made it."""
+    """The newest change comes first. Each has the mutations that made it."""
     changes = service.document(organisation, document).unread_history(key, at=at)
     page = page_of(request, changes, limit, _loaded, _unread_bytes)
     following = page.following.position if page.following else None

@@ -1,4 +1,4 @@
-"""The server's own pages: overview at `/`, the API at `/schema`, and their icon. They load nothing from other hosts."""
+"""The server's own pages: an overview at `/`, the API at `/schema`, and an icon. They load nothing from other hosts."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from stratalog.server.service import Served
 __all__ = ["HOME", "OPEN_PATHS", "SchemaDocument", "SchemaPage", "schema_router"]
 
 OPEN_PATHS = frozenset({"/", "/favicon.ico", "/health", "/schema", "/schema/openapi.json"})
-"""Paths that need no token, like every path below `/web/`."""
+"""Paths that need no token. Paths below `/web/` need none either."""
 
 ICON = CLIENT.with_name("home") / "icon.svg"
 INDEX = "/index.html"
@@ -81,7 +81,7 @@ class SchemaPage(OpenAPIRenderPlugin):
         self._page: bytes | None = None
 
     def render(self, request: Request[Any, Any, Any], openapi_schema: Mapping[str, Any]) -> bytes:
-        """Return the page, which is made at its first request and then kept."""
+        """Return the page. The first request makes the page; later requests get the same bytes."""
         if self._page is None:
             self._page = _page("API · Stratalog", '<a href="/">Stratalog</a> API', [_calls(openapi_schema)]).encode()
         return self._page
@@ -95,7 +95,7 @@ class SchemaDocument(JsonRenderPlugin):
         self._encoded: bytes | None = None
 
     def render(self, request: Request[Any, Any, Any], openapi_schema: Mapping[str, Any]) -> bytes:
-        """Return the document, which is encoded at its first request and then kept."""
+        """Return the document. The first request encodes it; later requests get the same bytes."""
         if self._encoded is None:
             self._encoded = super().render(request, dict(openapi_schema))
         return self._encoded

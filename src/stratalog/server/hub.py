@@ -1,8 +1,8 @@
 """Hub: the listeners of each document in this process, and the messages that report news to them.
 
-Commits of this process poke at once. Commits of other processes are found by polling the heads of the documents that
-have listeners, one small read each. The messages that wait for a listener are bounded: a newer one replaces an older
-one of its kind.
+A commit of this process pokes the listeners at once. The hub finds commits of other processes by polling: it reads the
+head of each document that has listeners, one small read each. At most one message of each kind waits for a listener: a
+newer message replaces an older one.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ Poked = Callable[[str, str, int], None]
 
 _log = logging.getLogger("stratalog.server")
 WATCH_SHARE_MAX = 0.25
-"""The greatest share of the time spent on polling heads. With very many documents the pauses between polls grow."""
+"""Polling heads takes at most this share of the time: with very many documents the pauses between polls grow."""
 
 
 class Listener:
@@ -69,21 +69,21 @@ class Listener:
         return True
 
     def end(self) -> None:
-        """End the listener, because the server stops: `next` returns nothing more."""
+        """End the listener, because the server stops. From then on `next` returns an empty list."""
         self._ended = True
         self._wake.set()
 
     async def next(self, seconds: float | None = None) -> list[Frame]:
         """Wait for messages and return them; a heartbeat if none arrives in time; an empty list after `end`.
 
-        ``seconds`` is for a wait that is shorter than the time of a heartbeat.
+        ``seconds`` limits the wait; the default is the interval of heartbeats.
         """
         with anyio.move_on_after(self._heartbeat_seconds if seconds is None else seconds):
             await self._wake.wait()
         self._wake = anyio.Event()
         frames, self._waiting = list(self._waiting.values()), {}
         if self.needs_all:
-            # An offer of presence was declined while one was unsent. Schedule the whole presence now.
+            # The listener lacks presence: it has just joined, or missed a message while an earlier one was unsent.
             self._hub.move(self._room)
         return [] if self._ended else frames or [Frame(Heartbeat())]
 
@@ -95,7 +95,7 @@ class Listener:
 class Hub:
     """The live connections of one process, by document. Used from the event loop only.
 
-    It passes each commit of this process to ``poked``, which may serve connections that other processes hold.
+    It passes each commit of this process to ``poked``, which may notify connections that other processes hold.
     """
 
     def __init__(
@@ -141,7 +141,7 @@ class Hub:
                 continue
             if room is not None:
                 room.give(Gone())
-            # The watch finds any commit between the read and this.
+            # `watch` finds any commit since the read.
             room = self._rooms[organisation, name] = _Room(log, version)
             return room
 
@@ -165,7 +165,7 @@ class Hub:
             self.move(room)
 
     def move(self, room: _Room) -> None:
-        """Schedule a message of presence for the listeners of a document, at the time that its rate allows."""
+        """Schedule a message of presence for the listeners of a document, as soon as its pause is over."""
         self._moved[room] = None
         if self._moved_event is not None:
             self._moved_event.set()
@@ -184,7 +184,7 @@ class Hub:
             self._metrics.pokes.inc(len(room.listeners))
 
     def close(self) -> None:
-        """End every live connection: a server that stops waits for them."""
+        """End every live connection, because a server that stops waits until all have ended."""
         for room in self._rooms.values():
             for listener in room.listeners:
                 listener.end()
@@ -213,9 +213,9 @@ class Hub:
             await self._moved_event.wait()
 
     def tell_presence(self) -> float | None:
-        """Send presence for each document where it changed and is due.
+        """Send presence to the listeners of each document whose presence changed and whose pause is over.
 
-        Returns the seconds until the next document is due, or None where none is waiting.
+        Returns the seconds until the next document is due, or None where no document waits.
         """
         now_ms = self._clock.boot_ms()
         for room in sorted(self._moved, key=lambda moved: moved.presence.due_ms):
@@ -236,7 +236,10 @@ class Hub:
                 self._note(name, *rooms[name], version)
 
     def _note(self, name: Name, room: _Room, announced: int, version: int | None) -> None:
-        """Act on the newest version of a room's log, None if deleted. It was read after ``announced`` became known."""
+        """Act on ``version``, the newest of a room's log, or None for a deleted log.
+
+        The version was read after the room knew the version ``announced``.
+        """
         # Another incarnation of the document may have replaced the room during the read.
         is_present = self._rooms.get(name) is room
         if version is None:
@@ -245,7 +248,7 @@ class Hub:
                 del self._rooms[name]
         elif is_present:
             if version < announced:
-                # A commit of an earlier incarnation was announced late: its version says nothing about this one.
+                # A commit of an earlier incarnation was announced late: its version does not apply to this one.
                 room.version = 0
             self._announce(*name, version)
 

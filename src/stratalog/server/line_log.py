@@ -1,7 +1,7 @@
 """Line logs: append-only files of JSON lines, each log written by its own thread.
 
-The event loop never waits for the disk: lines wait in a bounded queue. Lines that come too fast, for one holder or in
-all, are omitted and counted. So no caller can fill the disk, or displace the lines of other callers by its own.
+The event loop never waits for the disk: lines wait in a bounded queue. The log omits and counts lines that come too
+fast, from one holder or from all together. So no caller can fill the disk, or displace the lines of other callers.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ _fault = logging.getLogger("stratalog.server")
 
 
 class Omitted(msgspec.Struct, frozen=True, tag="omitted", tag_field="event", omit_defaults=True):
-    """A line in place of omitted lines: their number since the last line of this kind."""
+    """A line in place of omitted lines. ``count`` is the number of lines omitted since the last `Omitted` line."""
 
     time_ms: int
     count: int
@@ -40,9 +40,9 @@ class Omitted(msgspec.Struct, frozen=True, tag="omitted", tag_field="event", omi
 class LineLog:
     """One log. ``target`` is a path, or ``-`` for standard output. `write` is called from one thread.
 
-    A file that was moved or removed is opened anew under its name, so log rotation needs no signal. An existing file
-    keeps its mode and contents. At most ``per_second`` lines are written for all holders, and a tenth of them for one;
-    a burst may be ten seconds' worth.
+    After the file was moved or removed, the log opens a new file of that name, so log rotation needs no signal. An
+    existing file keeps its mode and contents. The log writes at most ``per_second`` lines for all holders, and a tenth
+    of them for one holder; a burst may be ten seconds' worth.
     """
 
     def __init__(self, target: str, clock: Clock, per_second: int) -> None:
@@ -95,7 +95,7 @@ class LineLog:
             try:
                 self._file.write(line)
             except OSError as exc:
-                # The next `Omitted` line counts it, if that can be written.
+                # The next `Omitted` line that can be written counts this line.
                 self.omitted += 1
                 self._file.note_failure(exc)
 
@@ -134,7 +134,7 @@ class _File:
         if self._target == "-":
             self._file = io.FileIO(sys.stdout.fileno(), "ab", closefd=False)
         else:
-            # Only the server's own user may read it: it records which callers were refused.
+            # Only the server's own user may read the file: it records which callers were refused.
             self._file = io.FileIO(self._target, "ab", opener=lambda path, flags: os.open(path, flags, 0o600))
 
     def _is_current(self, file: io.FileIO) -> bool:

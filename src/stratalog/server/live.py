@@ -38,7 +38,7 @@ BEARER = "bearer."
 EVENT_STREAM = "text/event-stream"
 SERVICE_RESTART = 1012
 CLOSE_CODES = 4000
-"""Added to the HTTP status of the same meaning: 4401 asks for a token, 4404 reports an unknown document."""
+"""A close code is this number plus the HTTP status of the same meaning: 4401 asks for a token."""
 
 
 @websocket("/live", pool="reads")
@@ -110,7 +110,7 @@ async def _token(service: Service, socket: Socket, offered: list[str]) -> str:
 def _enter(service: Service, scope: Scope, organisation: str) -> None:
     """Count a WebSocket, and its one request, for its principal and organisation. Raises Refused.
 
-    Until its hello it counted for its address.
+    Until then the WebSocket counted for its address.
     """
     opened = connection_of(scope)
     user: Principal = scope["user"]
@@ -170,7 +170,7 @@ async def _hear(socket: Socket, listener: Listener) -> None:
         message = message_of(await socket.receive_data(mode="text"))
         if isinstance(message, Presence):
             listener.show(message.state)
-        # Listeners get presence no faster than this, so a client that sends faster waits here.
+        # Listeners get presence no faster than this. So do not read the next message of a faster client earlier.
         await anyio.sleep(PRESENCE_SECONDS_MIN)
 
 
@@ -191,7 +191,7 @@ async def _stream(service: Service, request: Asked, organisation: str, name: str
     `_events` joins the hub only when the stream is first read: a stream that is never read would stay joined for ever.
     """
     _become_live(request.scope)
-    # Open the log only to raise NotFound here: once the stream has begun its status is 200.
+    # Open the log only to raise NotFound here: once the stream has begun, the status of the response is 200.
     await service.run(lambda: service.store.log(organisation, name))
     token = bearer_token(request.headers["authorization"]) if service.authentication.is_asked else ""
     right = LiveRight(service, token, address_of(request.scope), organisation, name)
@@ -205,7 +205,7 @@ async def _events(
     try:
         listener = await service.hub.join(organisation, name, await right.ask())
     except StratalogError:
-        # The document was deleted, or the right withdrawn, since the response began. A new request gets the error.
+        # Since the response began, the document was deleted or the right withdrawn. A new request gets the error.
         return
     try:
         while frames := await listener.next(right.due_seconds()):

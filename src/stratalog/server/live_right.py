@@ -33,22 +33,22 @@ class LiveRight:
 
         Raises Refused, Forbidden, and every error of the application's functions.
         """
-        # Before the calls, so that a failed check too is repeated only with the next heartbeat.
+        # Set the time before the calls. Then a failed check too is repeated only with the next heartbeat.
         self._asked_ms = self._clock.boot_ms()
         self.principal = await self._service.authentication.identify(self._token, self._address)
         await self._service.permit(self.principal, "read", *self._name)
         return self.principal
 
     def due_seconds(self) -> float:
-        """Return the seconds until the next check is due; 0 when it is."""
+        """Return the seconds until the next check is due; 0 when a check is due now."""
         return max(0.0, self._wait_ms - (self._clock.boot_ms() - self._asked_ms)) / 1000
 
     async def ask_again(self) -> StratalogError | None:
-        """Check the right again if that is due. Return the error for which the connection must end, or else None.
+        """Check the right again if a check is due. Return the error for which the connection must end, or else None.
 
-        A check that fails for another reason, as when the issuer's keys cannot be fetched, keeps the connection until
-        the next heartbeat: it carries only hints, and each pull is authorised by itself. An expired token ends the
-        connection at once.
+        If the check fails for another reason, for example because the issuer's keys cannot be fetched, the connection
+        stays until the next heartbeat. A connection carries only hints and presence, and each pull is authorised by
+        itself. An expired token ends the connection at once.
         """
         if is_expired(self.principal, self._clock.wall_ms()):
             return Refused(401, "unauthenticated", "the token has expired")

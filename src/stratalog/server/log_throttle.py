@@ -20,8 +20,8 @@ _Kind = tuple[str, str, int, str]
 class LogThrottle(logging.Filter):
     """Passes a line of a kind, then omits lines of that kind for `LOG_LINE_SECONDS_MIN`; reports their number later.
 
-    A kind is a line of source code together with the type of the exception, if any. The source code bounds the number
-    of kinds.
+    A kind is the line of source code that logs, together with the type of the exception, if any. So the source code
+    bounds the number of kinds.
     """
 
     def __init__(self, clock: Clock) -> None:
@@ -34,7 +34,7 @@ class LogThrottle(logging.Filter):
 
     def filter(self, record: logging.LogRecord) -> bool:
         """Whether the line is written."""
-        # Our own report, which must not be throttled in turn.
+        # This line is our own report. The throttle must not omit it.
         if hasattr(record, "left_out"):
             return True
         kind, now_ms = _kind(record), self._clock.boot_ms()
@@ -49,7 +49,7 @@ class LogThrottle(logging.Filter):
         return True
 
     def report(self) -> None:
-        """Report the number of omitted lines of each kind that may be logged again. To be called periodically."""
+        """Report the number of omitted lines of each kind that may be logged again. Call it periodically."""
         now_ms = self._clock.boot_ms()
         with self._lock:
             due = [kind for kind in self._left_out if not self._is_silenced(kind, now_ms)]

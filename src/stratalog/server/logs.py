@@ -28,7 +28,11 @@ Bound = Annotated[int, msgspec.Meta(ge=0, le=VERSION_MAX)]
 
 
 class LogInfo(msgspec.Struct, frozen=True):
-    """The present state of a log. ``first`` is the version of its fork, or 0; ``floor`` its oldest version."""
+    """The present state of a log.
+
+    ``first`` is the version at which the log was forked from another one; 0 if it is no fork. ``floor`` is the oldest
+    version that is kept; 0 if all are kept.
+    """
 
     organisation: str
     log: str
@@ -49,7 +53,7 @@ class Fact(msgspec.Struct, frozen=True):
 class AppendRequest(msgspec.Struct, frozen=True):
     """Events to commit as one entry. With ``expected`` the append fails unless the log is at that version.
 
-    An append repeated with the same ``write_id`` and ``expected`` returns the entry that the first one wrote.
+    An append repeated with the same ``write_id`` and ``expected`` returns the entry that the first append wrote.
     """
 
     events: list[Fact]
@@ -132,7 +136,7 @@ def create(service: Served, organisation: Name, log: Name) -> Response[LogInfo]:
 
 @reading("/", opt={"action": "read"}, summary="Show a log")
 def show(service: Served, organisation: Name, log: Name) -> LogInfo:
-    """Its newest version, and the versions that are kept."""
+    """The response has the newest version and the oldest version that is kept."""
     return _info(service.log(organisation, log))
 
 
@@ -189,7 +193,7 @@ def entries(
 def snapshots(
     service: Served, request: Asked, organisation: Name, log: Name, before: At = None, limit: Count = 100
 ) -> Response[SnapshotPage]:
-    """The newest snapshots, or with ``before`` the newest below that version."""
+    """The newest snapshots, or with ``before`` the newest snapshots below that version."""
     stored = latest_snapshots(service.store.environment.index, service.log(organisation, log).record.prefix, before)
     page = page_of(request, stored, limit, _described, lambda snapshot: len(snapshot.body))
     following = page.last.version if page.last and page.has_more else None
@@ -198,7 +202,7 @@ def snapshots(
 
 @reading("/snapshot", opt={"action": "read"}, summary="The newest saved state at or below a version")
 def snapshot(service: Served, organisation: Name, log: Name, at: At = None) -> SnapshotState:
-    """Apply the entries after it to get the state of the requested version."""
+    """Apply the entries after the snapshot to get the state of the requested version."""
     opened = service.log(organisation, log)
     stored = opened.snapshot_at(opened.head().version if at is None else at)
     if stored is None:
@@ -232,7 +236,7 @@ def save_snapshot(
     summary="Fork a log at a version",
 )
 async def fork(service: Served, request: Asked, organisation: Name, log: Name, data: JSONBody[ForkLog]) -> LogInfo:
-    """The fork is in the same organisation, and shares the history up to the version; nothing is copied."""
+    """The fork is in the same organisation. It shares the history up to the version, so nothing is copied."""
     await service.permit(request.user, "create", organisation, data.name)
 
     def run() -> LogInfo:

@@ -28,10 +28,10 @@ from stratalog.worker.settlement import DEAD_MESSAGE
 __all__ = ["ALARMED", "METRIC_PATH", "Metrics", "core_counters"]
 
 ALARMED = (UNEXPECTED, LAST_ATTEMPT, DEAD_MESSAGE, DEAD_RECORD, LOST_BRANCH)
-"""Counters that need an operator's alarm. They begin at 0, or an alarm on their increase would miss the first."""
+"""Counters that need an operator's alarm. Each begins at 0, so that an alarm on an increase sees the first event."""
 
 METRIC_PATH = "metric_path"
-"""The handler option with one label for all its paths. Files share one: a folder may hold any number of them."""
+"""The handler option with one label for all paths of the handler. Page files use it, since a folder may have many."""
 
 OTHER = "other"
 _STATUSES = range(100, 600)
@@ -94,7 +94,7 @@ class Metrics:
         self.registry.register(_AuditCounters(audit))
 
     def watch_rates(self, **rates: Iterable[Rates]) -> None:
-        """Add a metric of refusals for a rate, by the rate's name."""
+        """Add a metric of the requests that each rate refused. The keywords are the rates' names."""
         self.registry.register(_RateCounters(rates))
 
     def note(self, scope: Scope, status: int, seconds: float) -> None:
@@ -204,7 +204,7 @@ class _UsageGauges(Collector):
 
 
 class _RateCounters(Collector):
-    """Refusals for a rate, by its name and the kind of caller that it is counted for."""
+    """Requests that a rate refused, by the name of the rate and the kind of holder."""
 
     def __init__(self, rates: Mapping[str, Iterable[Rates]]) -> None:
         self._rates = rates

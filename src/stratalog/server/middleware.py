@@ -1,4 +1,4 @@
-"""Middleware: the checks that every request passes before a handler runs. A request in doubt is refused.
+"""Middleware: the checks that every request passes before a handler runs. If a check cannot decide, it refuses.
 
 The checks run in this order: framing, CORS preflight, room for the connection, source (address, site, host, origin),
 principal, shares and rates.
@@ -40,9 +40,9 @@ _CORS_HEADERS = (
 )
 _CORS_EXPOSED = "etag, retry-after, content-range, stratalog-version, stratalog-live"
 _CORS_SECONDS = "600"
-# Defaults of every response. A response is current only now, and no browser may guess another media type.
+# Default headers of every response: no cache may store it, and no browser may guess another media type.
 _ALWAYS = ((b"cache-control", b"no-store"), (b"x-content-type-options", b"nosniff"))
-# Added when no page of another origin may read a response: no such page may embed it either.
+# Added when pages of other origins may not read a response. Then they may not embed it either.
 _OWN_PAGES_ONLY = ((b"cross-origin-resource-policy", b"same-origin"),)
 
 
@@ -77,10 +77,10 @@ class Middleware:
         """Check a request or WebSocket, pass it to the application, then record it in metrics and audit."""
         if scope["type"] not in ("http", "websocket"):
             return await self._inner(scope, receive, send)
-        # First: shares, logs and the check for a local caller must all see the caller's address, not a proxy's.
+        # Do this first: shares, logs and the check for a local caller must see the caller's address, not a proxy's.
         self._proxies.restore_caller(scope)
         passing = _Passing(scope, send, self._application)
-        # Before anything reads the body: its end is in doubt.
+        # Check this before anything reads the body: with both headers its end is ambiguous.
         if {"transfer-encoding", "content-length"} <= passing.headers.keys():
             return await passing.refuse_framing()
         if passing.is_preflight:
@@ -103,7 +103,7 @@ class Middleware:
     async def _admit(self, scope: Scope, receive: Receive, passing: _Passing, connection: CallerConnection) -> Receive:
         """Check the request and return the function that receives its body. Raises Refused.
 
-        A WebSocket is counted for its address here; its principal and organisation become known with its first message.
+        A WebSocket counts for its address here. Its principal and organisation are counted once its token is checked.
         """
         passing.check_source()
         # Route by the escaped path, so that an escaped slash stays within its name; `decoded_names` unescapes later.
@@ -118,7 +118,7 @@ class Middleware:
         return receive
 
     async def _recognise(self, scope: Scope, headers: Headers, connection: CallerConnection) -> None:
-        """Set the request's principal, and count the request for it or else for the address. Raises Refused."""
+        """Set the request's principal. Count the request for the principal, or else for the address. Raises Refused."""
         try:
             principal = scope["user"] = await self._principal(scope, headers, connection.address)
         except StratalogError:
@@ -189,8 +189,8 @@ class _Passing:
     def _check_site(self) -> None:
         """Raise Refused for a request of another site's page. Called only without authentication.
 
-        Some requests of pages carry no Origin, so this reads Sec-Fetch-Site, in which a browser sends the relation of
-        the calling page's site to ours. A link on any site may lead to our own pages.
+        Some requests of pages carry no Origin. So this check reads Sec-Fetch-Site, in which a browser states how the
+        calling page's site relates to this server's site. A link on any site may lead to the server's own pages.
         """
         site = self.headers.get("sec-fetch-site", "none")
         if site in ("none", "same-origin") or self._cors or self._scope["type"] != ScopeType.HTTP:
@@ -205,7 +205,7 @@ class _Passing:
             raise Refused(403, "forbidden", "pages of other sites may not call the server", value=site)
 
     def _is_own(self, origin: str) -> bool:
-        """Whether this server served the page. Ignores the scheme: behind a TLS proxy ours differs from the page's."""
+        """Whether this server served the page. Ignores the scheme: behind a TLS proxy this server's scheme differs."""
         scheme, _, host = origin.partition("://")
         return scheme in ("http", "https") and host == self.headers.get("host")
 
@@ -237,7 +237,7 @@ class _Passing:
         await self.refuse(Invalid("a request may not have both Transfer-Encoding and Content-Length"))
 
     async def answer_preflight(self) -> None:
-        """Answer a preflight request. Without CORS headers, as for an origin not allowed, the browser refuses."""
+        """Answer a preflight request. An origin that is not allowed gets no CORS headers, so the browser refuses."""
         allowed = {
             "access-control-allow-methods": _CORS_METHODS,
             "access-control-allow-headers": _CORS_HEADERS,

@@ -35,7 +35,7 @@ class NameHolders(msgspec.Struct, frozen=True):
     summary="The organisations that have a name",
 )
 async def list_holders(service: Served, request: Request[Principal, Any, Any], name: Name) -> NameHolders:
-    """Organisations whose document or log of this name the caller may read, ordered by the UTF-8 of the ids.
+    """Organisations whose document or log of this name the caller may read, ordered by the UTF-8 bytes of the ids.
 
     The caller needs the right to `list` without an organisation, and the right to `read` each document or log.
     """

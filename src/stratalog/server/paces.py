@@ -1,7 +1,7 @@
 """Paces: limit the share of a busy process's computing time that one principal's calls may use.
 
-All threads of a process and its event loop share one interpreter. A caller that computes all the time delays the
-others.
+All threads of a process and its event loop share one interpreter. A caller whose calls compute all the time delays all
+other callers.
 """
 
 from __future__ import annotations
@@ -80,7 +80,7 @@ class Paces:
             return
         self._buckets[caller] = (max(self._left(caller, now) - seconds, -DEBT_SECONDS_MAX), now)
         self._buckets.move_to_end(caller)
-        # Forget the bucket that had the longest time to fill since its last charge.
+        # Forget the bucket with the oldest charge: it had the longest time to fill.
         if len(self._buckets) > RATE_HOLDERS_MAX:
             self._buckets.popitem(last=False)
 
@@ -98,7 +98,7 @@ class Paces:
         return max(CALLER_COMPUTED_SHARE_MAX, 1 / max(1, self._recent.count(now)))
 
     def is_loaded(self, now: float) -> bool:
-        """Return whether the process computes most of the time. In an idle one a pause would help no other caller."""
+        """Return whether the process computes most of the time. In an idle process a pause helps nobody."""
         then, computed = self._looked
         if now - then >= LOAD_SECONDS:
             self._looked = now, self._process_seconds()

@@ -59,7 +59,7 @@ class PackedBody:
 
     def _next_part(self) -> Any:
         self._parts += 1
-        # Each part costs an unpacker: many empty ones would take long, although they unpack to nothing.
+        # Each part costs an unpacker: many empty parts would take long, although they unpack to nothing.
         if self._parts > PACKED_PARTS_MAX:
             raise LimitExceeded("a compressed body has too many members or frames", limit=PACKED_PARTS_MAX)
         return self._begin()

@@ -2,7 +2,7 @@
 
 Client and theme are files of the package, so a wheel contains them; they have no build step. Only files that exist when
 the server starts have a path, so no path leads to any other file. An application whose pages need another policy serves
-them by its own route: `serve_files`.
+them by a route of its own, made by `serve_files`.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from stratalog.server.service import Served, Service
 __all__ = ["CLIENT", "OWN_CONNECTIONS", "POLICY", "WEB", "FileVersion", "PageFile", "files_in", "pages", "serve_files"]
 
 WEB = "/web/"
-"""The prefix of pages, open without a token: a page is no secret, and requests its data with a token."""
+"""The prefix of pages, which need no token: a page is no secret, and requests its data with a token."""
 
 CLIENT = Path(__file__).parents[1] / "web" / "client"
 THEME = CLIENT.with_name("theme")

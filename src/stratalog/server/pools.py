@@ -28,7 +28,7 @@ from stratalog.server.thread_pool import Pool, PoolSettings
 __all__ = ["LoopThreads", "PoolName", "Pools", "PresentWork", "present_work"]
 
 PoolName = Literal["reads", "writes", "applications", "bodies", "identity", "health", "pages", "polling"]
-"""The values of ``pool`` in a handler's ``opt``. A handler without one runs in the pool of applications."""
+"""The values of ``pool`` in a handler's ``opt``. A handler without ``pool`` runs in the pool of applications."""
 
 T = TypeVar("T")
 
@@ -69,7 +69,7 @@ class Pools:
         # One thread per document: its changes are serial, so a second thread would only wait for the first.
         pushes = {"threads_of_key_max": 1, "calls_of_key_max": pushes_waiting_max}
         self.reads = pool("reads", settings(threads))
-        # One caller has fewer calls in all documents than one document allows: each keeps room for other callers.
+        # One caller may queue half as many calls as one document allows: every document keeps room for other callers.
         self.writes = pool("writes", settings(threads, calls_of_caller_max=max(1, pushes_waiting_max // 2), **pushes))
         self.bodies = pool("bodies", settings(min(threads, BODY_THREADS_MAX)))
         self.applications = pool("applications", settings(threads))
@@ -96,7 +96,7 @@ class Pools:
         return await work.pool.run(function, key=work.key, caller=work.caller)
 
     async def in_turn(self, organisation: str, name: str, function: Callable[[], T]) -> T:
-        """Run a change of a document or log after the earlier changes of it. Raises Refused as `Pool.run` does."""
+        """Run a change of a document or log after its earlier changes. Raises Refused as `Pool.run` does."""
         work = _present.get()
         return await self.writes.run(function, key=(organisation, name, False), caller=work.caller if work else None)
 
@@ -109,8 +109,9 @@ class Pools:
 class LoopThreads(ThreadPoolExecutor):
     """The default executor of the server's event loop: submits each call to the pool of the request that makes it.
 
-    Litestar runs synchronous handlers, dependencies and iterators on it, also an application's. asyncio calls `submit`
-    on the loop and accepts the asyncio future that it returns, although the base class returns a concurrent one.
+    Litestar runs synchronous handlers, dependencies and iterators on this executor, also those of an application.
+    asyncio calls `submit` on the loop. It accepts the asyncio future that `submit` returns here, although the base
+    class returns a concurrent one.
     """
 
     def __init__(self, pools: Pools) -> None:

@@ -1,9 +1,9 @@
 """Presence: the connections that show themselves in one document, sent to its listeners as changes.
 
-Changes are gathered for a pause that grows with the number of listeners and with the bytes of the last message, which
-bounds the traffic. Each message is encoded once for all its receivers. At most one presence message waits for a
-listener. A listener that still has one waiting misses the next; it gets the full presence after it has taken the
-first.
+The board gathers changes during a pause between two messages. The pause grows with the number of listeners and with the
+bytes of the last message. This bounds the traffic. Each message is encoded once for all its receivers. At most one
+presence message waits for a listener. While a message waits, the listener misses the next ones. After it has taken the
+waiting message, it gets the full presence.
 """
 
 from __future__ import annotations
@@ -48,10 +48,10 @@ class PresenceListener(Protocol):
     """A receiver of presence."""
 
     takes_changes: bool
-    """Whether it understands `HereChanged`. If not, it gets the full presence each time."""
+    """Whether the listener understands `HereChanged`. If not, it gets the full presence each time."""
 
     needs_all: bool
-    """Whether it missed a message and so needs the full presence instead of changes."""
+    """Whether the listener has missed a message, or is new, and so needs the full presence instead of changes."""
 
     def offer(self, frame: Frame) -> bool:
         """Queue the presence message. Return False, and queue nothing, while the last one still waits."""
@@ -77,7 +77,7 @@ class PresenceBoard:
     def show(self, id: str, principal: Principal, state: Value) -> bool:
         """Show the state of a connection, or hide the connection for None. Return whether anything changed.
 
-        When too many connections are shown, or too many of the principal, a new one is silently not shown: its
+        When too many connections are shown, or too many of the principal, the board ignores a new one silently. That
         connection continues. Raises LimitExceeded for a state that is too large; the earlier state stays.
         """
         if state is None:
@@ -96,12 +96,12 @@ class PresenceBoard:
         return True
 
     def tell(self, listeners: Collection[PresenceListener], now_ms: float) -> int:
-        """Send changes to listeners for which they suffice, full presence to the others. Return the bytes sent."""
+        """Send changes to the listeners that know the rest, and full presence to the others. Return the bytes sent."""
         all_of_it, changes, size = Frame(self._everybody()), Frame(self._changes()), 0
         for listener in listeners:
             needs_all = listener.needs_all or not listener.takes_changes
             frame = all_of_it if needs_all else changes
-            # A listener that does not take this frame lacks its changes, which are cleared below.
+            # A listener that does not take this frame lacks the changes that are cleared below.
             is_taken = listener.offer(frame)
             listener.needs_all = not is_taken
             size += len(frame.json) if is_taken else 0
@@ -130,6 +130,6 @@ class PresenceBoard:
 
 
 def _pause_seconds(listeners: int) -> float:
-    """Return a pause that grows with the listeners: with more of them, each message not sent saves more."""
+    """Return a pause that grows with the number of listeners: with more listeners each avoided message saves more."""
     share = min(1.0, listeners / PRESENCE_CONNECTIONS_MAX)
     return PRESENCE_PAUSE_SECONDS_MIN + share * (PRESENCE_PAUSE_SECONDS_MAX - PRESENCE_PAUSE_SECONDS_MIN)

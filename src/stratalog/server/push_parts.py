@@ -1,7 +1,7 @@
 """Push parts: decode and apply a large push a few mutations at a time.
 
-Decoded values may take many times the memory of the push's bytes. Of a large push only names and numbers are therefore
-decoded at once, and its arguments one part at a time. The whole push is checked before its first part is applied.
+Decoded values may take many times the memory of the push's bytes. So the server decodes only the names and numbers of a
+large push at once, and the arguments one part at a time. It checks the whole push before it applies the first part.
 """
 
 from __future__ import annotations
@@ -105,8 +105,8 @@ def parts_of(push: Push, read: Callable[[Any], Any] = lambda value: value) -> It
 
     A part has at most `MUTATIONS_PER_BATCH_MAX` mutations. It decodes to at most `PUSH_PART_DECODED_BYTES`, unless it
     is a single mutation. A push without `RawArguments` is one part and is not checked here. ``read`` converts decoded
-    arguments to those of the mutation. Raises Invalid for a wrong name or number anywhere in the push, before the first
-    part.
+    arguments to the mutation's arguments. Raises Invalid for a wrong name or number anywhere in the push, before the
+    first part.
     """
     if not any(isinstance(mutation.args, RawArguments) for mutation in push.mutations):
         yield push

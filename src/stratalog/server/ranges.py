@@ -41,9 +41,11 @@ def answer_body(
     """Return a streamed body or its ``wanted`` range, or 304 if ``known`` names its ``digest``.
 
     ``wanted`` and ``known`` are the headers Range and If-None-Match. ``immutable`` means that the path always names
-    these bytes. ``parts`` are read one by one and should keep no reference to a yielded part: while a part is sent, the
-    spool file holds it and memory only a piece of it. Raises Refused for a range outside the body. Damage in the first
-    part raises an error; later damage ends the response early, which its Content-Length reveals.
+    these bytes. ``parts`` are read one by one. The iterator should keep no reference to a yielded part: while a part is
+    sent, the spool file holds the part, and memory only a piece of it.
+
+    Raises Refused for a range outside the body. Damage in the first part raises an error. Later damage ends the
+    response early, which its Content-Length reveals.
     """
     etag = f'"{digest}"'
     common = {

@@ -16,7 +16,9 @@ __all__ = ["Rates"]
 
 
 class Rates:
-    """Limits each holder to ``per_second`` units and ``burst`` at once. ``message`` is the text of the refusal.
+    """Limits each holder to ``per_second`` units on average and ``burst`` units at once.
+
+    ``message`` is the text of the refusal.
 
     Each kind of holder has its own table of at most `RATE_HOLDERS_MAX` buckets. So a caller that makes up addresses
     cannot displace the buckets of principals, nor the reverse. Safe to use from many threads.
@@ -39,7 +41,8 @@ class Rates:
     def take(self, holder: Holder, amount: int = 1) -> None:
         """Take ``amount`` units. Raises Refused when the bucket has less; the bucket then keeps its content.
 
-        A larger amount than ``burst`` needs only a full bucket, and leaves it below zero, so it takes longer to fill.
+        An amount larger than ``burst`` needs only a full bucket. It leaves the bucket below zero, so the bucket takes
+        longer to fill.
         """
         needed = min(amount, self._burst)
         with self._lock:

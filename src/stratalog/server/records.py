@@ -40,7 +40,7 @@ Metadata = Annotated[str | None, HeaderParameter(name="Stratalog-Metadata")]
 class RecordInfo(msgspec.Struct, frozen=True):
     """One version of a record without its body. ``digest`` is the SHA-256 of the body; empty for a deletion.
 
-    ``principal`` is an id; ``hash`` names the history up to the version. Digests are hexadecimal. The body
+    ``principal`` is an id; ``hash`` identifies the history up to the version. Digests are hexadecimal. The body
     of a ``redacted`` version was erased.
     """
 
@@ -59,7 +59,7 @@ class RecordInfo(msgspec.Struct, frozen=True):
 
 
 class RecordPage(msgspec.Struct, frozen=True):
-    """Records, ordered by the UTF-8 of the ids. ``next`` is the ``after`` of the next page, None at the end."""
+    """Records, ordered by the UTF-8 bytes of the ids. ``next`` is the ``after`` of the next page, None at the end."""
 
     records: list[Listing]
     next: str | None
@@ -103,12 +103,13 @@ async def put_record(
     write_id: WriteId = None,
     metadata: Metadata = None,
 ) -> RecordInfo:
-    """With ``expected`` the write fails unless that is the latest version.
+    """With ``expected`` the write fails unless the latest version is the expected one.
 
     With ``if_newer`` a body is discarded unless its source time is later than that of the latest version.
 
-    Unchanged bytes make no version. The response is the version that holds the body, or the latest version if the body
-    was discarded. Metadata is a JSON object.
+    A body that equals the latest one makes no new version, unless other metadata or another source time is given. The
+    response is the version that holds the body, or the latest version if the body was discarded. Metadata is a JSON
+    object.
     """
     decoded = _metadata(metadata)
     own: dict[str, Any] = {"write_id": write_id, "principal": request.user.id}
@@ -169,7 +170,7 @@ def get_record(
 def versions(
     service: Served, request: Asked, organisation: Name, record: Name, before: At = None, limit: Count = 100
 ) -> Response[RecordVersionPage]:
-    """Newest first, including deletions; with ``before`` only versions below that one. No body is read."""
+    """Newest first, including deletions. With ``before`` only versions below that version. No body is read."""
     stored = service.store.records(organisation).versions(record, reverse=True, before=before)
     page = page_of(request, stored, limit, _info)
     following = page.last.version if page.last and page.has_more else None

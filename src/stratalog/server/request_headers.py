@@ -13,7 +13,7 @@ _KEY = "stratalog.headers"
 
 
 def headers_of(scope: Scope) -> Headers:
-    """Return the headers by lower-case name. Of several headers with one name all readers get the last.
+    """Return the headers by lower-case name. If a name occurs more than once, all readers get its last header.
 
     So no two checks of a request can read different values.
     """

@@ -22,11 +22,11 @@ class Rotation(Generic[T]):
         self._groups.setdefault(group, deque()).append(item)
 
     def take(self, may: Callable[[T], bool] = lambda item: True) -> T | None:
-        """Remove and return the next item that ``may`` be taken, or None. Considers only the first item of a group."""
+        """Remove and return the next item for which ``may`` is true, or None. It is the first item of its group."""
         for group, items in self._groups.items():
             if may(items[0]):
                 item = items.popleft()
-                # The group goes to the end of the turns; groups passed over keep their place.
+                # The group goes to the end of the order; groups that were passed over keep their position.
                 if items:
                     self._groups.move_to_end(group)
                 else:

@@ -53,9 +53,9 @@ def page_of(
     """Return the first page of ``rows``: at most ``limit`` rows and `page_bytes_max` bytes, but one row if any exists.
 
     ``shape`` converts a row to its form in the response. ``size``, if given, returns the bytes that ``shape`` will
-    read: a row that exceeds the page is then not read. The function takes at most one row beyond the page from
+    read: then a row that exceeds the page is not read. The function takes at most one row beyond the page from
     ``rows``. Raises Refused when the budget of responses is full, and LimitExceeded for a single row larger than the
-    caller's share of it.
+    caller's share of the budget.
     """
     kind = accepted(request.headers.get("accept", ""))
     taken, left = bytes_of(request.scope), page_bytes_max(request)
@@ -66,7 +66,7 @@ def page_of(
         if len(page.rows) == limit or (page.rows and row_bytes > left):
             page.following = row
             break
-        # Return the first row whatever its size, if the budget has room, or no listing could get past it.
+        # Return the first row whatever its size, if the budget has room. Otherwise no listing could get past this row.
         taken.cover_answer(row_bytes)
         with taken.room_for_row(row_bytes):
             body = encode_body(shape(row), kind)

@@ -39,7 +39,10 @@ T = TypeVar("T")
 
 
 class Principal(msgspec.Struct, frozen=True, kw_only=True):
-    """The party that makes a request. A client's first request binds it to ``id``; ``name`` is the history's author."""
+    """The party that makes a request.
+
+    The first request of a client binds the client to ``id``. ``name`` is the author in the history.
+    """
 
     id: str
     name: str = ""
@@ -68,8 +71,8 @@ A synchronous function is called on a thread, since it may block, unless its att
 Authorize = Callable[[Principal, Action, str, str], bool | Awaitable[bool]]
 """Returns whether a principal may do an action on (organisation, name). The name is empty for lists.
 
-Both are empty for the list of organisations that have a name: it then contains only those that the principal may
-``read``.
+Organisation and name are empty for the list of organisations that have a name. That list then contains only the
+organisations where the principal may ``read`` the document or log of that name.
 """
 
 
@@ -97,7 +100,7 @@ def bearer_token(header: str) -> str:
 async def identify(
     authenticate: Authenticate | None, token: Callable[[], str], pool: Pool, caller: Holder | None = None
 ) -> Principal:
-    """Return the principal of the token that ``token`` returns. Raises Refused for an invalid one, or a full ``pool``.
+    """Return the principal of the token that ``token`` returns. Raises Refused for an invalid token or a full ``pool``.
 
     A synchronous ``authenticate`` runs on ``pool``, for ``caller``. Without ``authenticate`` every caller is anonymous.
     """
@@ -122,7 +125,7 @@ async def permit(
 ) -> None:
     """Raise Forbidden unless the principal may do this.
 
-    A synchronous ``authorize`` runs on ``pool``. Raises Refused when that is full.
+    A synchronous ``authorize`` runs on ``pool``. Raises Refused when the pool is full.
     """
     if principal.read_only and action not in READING:
         raise Forbidden("the token is read-only", action=action)

@@ -103,8 +103,8 @@ class Service:
         self.spool = BodySpool()
         self.hub = Hub(store, limits, self.metrics, self.pools, poked)
         self.health = HealthCheck(store, self.pools.health)
-        # The part of its first wait that each live connection skips (`LiveRight`). These are multiples of the golden
-        # ratio modulo 1: any number of consecutive ones is spread evenly between 0 and 1.
+        # The part of its first wait that each live connection skips (`LiveRight`). The parts are multiples of the
+        # golden ratio modulo 1: any number of consecutive multiples is spread evenly between 0 and 1.
         self.phases = (number * GOLDEN_RATIO % 1 for number in count())
 
     def document(self, organisation: str, document: str) -> Document:
@@ -114,7 +114,8 @@ class Service:
     def held_document(self, organisation: str, document: str) -> Document | None:
         """Return the document as this process last opened it, without a read of the store, or None.
 
-        Returns None whenever pushes are queued: only the commit of a push applied here detects a deleted document.
+        Returns None whenever pushes are queued: only the commit of a push that this process applies detects that the
+        document was deleted.
         """
         return self.store.held_document(organisation, document) if self._applies_pushes else None
 
@@ -146,15 +147,15 @@ class Service:
             self._organisation_rates.take(("organisation", organisation))
 
     async def run(self, function: Callable[[], T]) -> T:
-        """Run synchronous code on a thread of the handler's pool. Raises Refused when none is free in time."""
+        """Run synchronous code on a thread of the handler's pool. Raises Refused when no thread is free in time."""
         return await self.pools.run(function)
 
     async def in_turn(self, organisation: str, name: str, function: Callable[[], T]) -> T:
-        """Run a change of a document or log after the earlier ones. Raises Refused when too many wait, or too long."""
+        """Run a change of a document or log after its earlier changes. Raises Refused when too many calls wait."""
         return await self.pools.in_turn(organisation, name, function)
 
     def may(self, principal: Principal, action: Action, organisation: str, name: str) -> bool:
-        """Whether the principal may do this. For code that `run` runs on a thread: blocks it while the loop decides."""
+        """Whether the principal may do this. For code that `run` runs on a thread: blocks that thread meanwhile."""
         work = present_work()
         assert work is not None
         try:
@@ -168,7 +169,7 @@ class Service:
         if self.admission.quotas(organisation).stored_bytes_max is None:
             return UNBOUND
         reserve = partial(self.admission.reserve, organisation, Amounts(stored_bytes=amount))
-        # A reservation whose measurement is due reads the store, which must not block the loop.
+        # When a measurement is due, a reservation reads the store. That must not block the event loop.
         return await self.run(reserve) if self.admission.is_due(organisation) else reserve()
 
     def _note_creation(self, principal: str, amounts: Amounts) -> None:
@@ -197,7 +198,7 @@ def allowed(app: ASGIApp) -> ASGIApp:
         if action not in STORING or not organisation or scope["type"] != ScopeType.HTTP or scope["method"] == "DELETE":
             return await app(scope, receive, send)
         service: Service = scope["litestar_app"].state.service
-        # A create request may find an existing document and then stores only its body: reserve nothing up front.
+        # A create request may find an existing document, and then stores at most its own body. Reserve nothing now.
         amount = 0 if action == "create" else REQUEST_STORED_BYTES
         reservation = await service.reserve_bytes(organisation, amount)
         if reservation is UNBOUND:
@@ -217,7 +218,7 @@ async def _admit(scope: Scope) -> tuple[Action | None, str]:
     organisation = names.get("organisation", "")
     name = next((names[kind] for kind in ("document", "log", "record") if kind in names), "")
     key = (organisation, name, "record" in names) if name else None
-    # A WebSocket has no principal before its first message.
+    # A WebSocket has no principal before the server has checked its token.
     principal: Principal | None = scope.get("user")
     caller: Holder | None = ("principal", principal.id) if principal is not None and principal.id else None
     service.pools.begin(handler.opt.get("pool"), key, caller)
@@ -231,7 +232,7 @@ async def _admit(scope: Scope) -> tuple[Action | None, str]:
 Served = NamedDependency[Service]
 """The type of a handler's parameter that receives the service."""
 
-# Decorators of handlers, each with its pool. A route of an application may name another by ``pool=``.
+# Decorators of handlers, each with its pool. A route of an application may name another pool by ``pool=``.
 reading = partial(get, pool="reads", sync_to_thread=True, responses=PROBLEMS)
 posting = partial(post, pool="writes", sync_to_thread=True, status_code=200, responses=PROBLEMS)
 putting = partial(put, pool="writes", sync_to_thread=True, responses=PROBLEMS)

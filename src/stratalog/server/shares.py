@@ -1,7 +1,7 @@
 """Shares: limits on how much of a server process one caller holds at once.
 
 A process has a limited number of connections, requests and bytes in flight. Without shares one principal or
-organisation could take them all and lock out every other. Each of these resources is a `Budget`.
+organisation could take all of them and lock out all others. Each of these resources is a `Budget`.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ __all__ = ["Allocation", "Budget", "Holder", "HolderKind"]
 
 HolderKind = Literal["organisation", "principal", "address", "document"]
 Holder = tuple[HolderKind, str]
-"""A party that allocations count for, as ``("principal", "ada")``."""
+"""A party that allocations count for, for example ``("principal", "ada")``."""
 
 
 class Budget:
@@ -34,7 +34,7 @@ class Budget:
         self.shares = dict(shares)
         self.used = 0
         self._used_by: Counter[Holder] = Counter()
-        # Responses are made on worker threads, which take their bytes there.
+        # Worker threads make responses, and take the bytes for them.
         self._lock = threading.Lock()
         close_in_child(self, "_lock")
 
@@ -92,7 +92,7 @@ class Budget:
             self._used_by[holder] += amount
             assert self._used_by[holder] >= 0, "no holder releases more than it took"
             if not self._used_by[holder]:
-                # Forget a holder without an amount, or names that callers make up would fill the memory.
+                # Forget a holder without an amount. Otherwise names that callers make up would fill the memory.
                 del self._used_by[holder]
 
 
@@ -127,7 +127,7 @@ class Allocation:
         return min([self._budget.limit, *(self._budget.shares[kind] for kind, _ in self._holders)])
 
     def assign(self, *holders: Holder) -> None:
-        """Count the amount for these holders from now on. Raises Refused; it then still counts for the earlier ones."""
+        """Count the amount for these holders from now on. Raises Refused; the holders stay then."""
         wanted = tuple(holder for holder in holders if holder[0] in self._budget.shares)
         self._budget._move(self._holders, wanted, self.amount)
         self._holders = wanted

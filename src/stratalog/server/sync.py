@@ -94,7 +94,7 @@ async def pull_news(
 async def replicache_push(
     service: Served, request: Asked, organisation: Name, document: Name, data: JSONBody[dict[str, Any]]
 ) -> Response[dict[str, Any]]:
-    """Answers 200 if all mutations are applied, by this push or an earlier one."""
+    """Answers 200 if every mutation is applied, rejected or queued, by this push or an earlier one."""
     wanted = read_push(data)
     if isinstance(wanted, ReplicacheAnswer):
         return _answer(wanted)
@@ -112,7 +112,7 @@ async def replicache_push(
 async def replicache_pull(
     service: Served, request: Asked, organisation: Name, document: Name, data: JSONBody[dict[str, Any]]
 ) -> Response[dict[str, Any]]:
-    """The patch since the request's cookie. A large one is streamed."""
+    """The patch since the request's cookie. A large patch is streamed."""
     who = request.user
 
     def run() -> Response[dict[str, Any]]:
@@ -145,14 +145,14 @@ async def _pushed(
         def apply(part: Push) -> Pushed:
             return service.push(opened, part, who.id, author)
 
-        # `map`, since a loop variable would keep one part in memory while the next is decoded.
+        # Not a loop: its variable would keep one part in memory while the next part is decoded.
         return _joined(map(apply, parts_of(data, read)))
 
     def run() -> Pushed:
         held = service.held_document(organisation, document) if data.mutations else None
         if held is not None and data.origin in ("", held.origin):
-            # No check for a deletion here, which would cost a read for each push: the commit raises NotFound, and then
-            # the document of that name is opened anew below.
+            # Do not check for a deletion here: a check would cost a read for each push. If the document was deleted,
+            # the commit raises NotFound, and the code below opens the document of that name anew.
             with suppress(NotFound):
                 return push_to(held)
         return push_to(service.document(organisation, document))

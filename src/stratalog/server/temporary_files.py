@@ -1,4 +1,4 @@
-"""Temporary files: the errors of the temporary folder as refusals, and a file for the body of one request."""
+"""Temporary files: a file for the body of one request, and refusals for errors of the temporary folder."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 
 @contextmanager
 def temporary_folder_errors(body: str) -> Iterator[None]:
-    """Raise an OSError of the block as Refused: 507 where the folder is full, 503 where it cannot be written.
+    """Raise an OSError of the block as Refused: 507 where the folder is full, 503 for another error.
 
-    In the error's message ``body`` names the bytes that were to be written, as in "the body that it sends".
+    In the error's message ``body`` names the bytes that the server had to store, as in "the body that it sends".
     """
     try:
         yield
@@ -33,11 +33,11 @@ def temporary_folder_errors(body: str) -> Iterator[None]:
 
 @contextmanager
 def spooled_body(memory_bytes_max: int) -> Iterator[IO[bytes]]:
-    """Open a file for one body, which is in memory up to ``memory_bytes_max``, and close it at the end."""
+    """Open a file for one body, and close it at the end. Up to ``memory_bytes_max`` the body stays in memory."""
     file = tempfile.SpooledTemporaryFile(max_size=memory_bytes_max)  # noqa: SIM115 - closed below
     try:
         yield file
     finally:
-        # Closing writes the bytes that are still buffered. A full disk refuses them once more; they are not needed.
+        # Closing writes the bytes that are still buffered. On a full disk that fails again, but nobody needs the bytes.
         with suppress(OSError):
             file.close()

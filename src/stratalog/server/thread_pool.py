@@ -1,8 +1,8 @@
 """Thread pool: threads on which synchronous functions run for the event loop, shared fairly by its callers.
 
 A waiting call occupies no thread. Callers take turns for threads, so a caller with many calls delays a caller with few
-by one call per turn. No caller and no document gets all threads. While others call too, no caller computes all the
-time.
+calls by one call per turn. No caller and no document gets all threads. While other callers are active, no caller gets
+all the computing time.
 """
 
 from __future__ import annotations
@@ -98,7 +98,7 @@ class Pool:
         self._refused = 0
         self._threads: list[Thread] = []
         self._given: SimpleQueue[Call | None] = SimpleQueue()
-        # Calls that ended on a thread. Waking the loop is a system call, so one wake-up serves all that wait here.
+        # Calls that ended on a thread. Waking the loop is a system call, so one wake-up serves all calls in this queue.
         self._ended: deque[tuple[Call, Any, BaseException | None]] = deque()
         self._woken: asyncio.AbstractEventLoop | None = None
 
@@ -109,8 +109,8 @@ class Pool:
     async def run(self, function: Callable[[], T], *, key: Hashable = None, caller: Holder | None = None) -> T:
         """Call ``function`` on a thread of the pool and return its result.
 
-        Calls of one ``key`` have at most ``threads_of_key_max`` threads. Those of one caller begin in the order in
-        which they came. Raises Refused when there are too many calls, in all or of the caller or the key, and when no
+        Calls of one ``key`` have at most ``threads_of_key_max`` threads. Calls of one key and one caller begin in their
+        order of arrival. Raises Refused when there are too many calls, in all or of the caller or the key, and when no
         thread was available within ``wait_seconds_max``. The function was not called then.
 
         Cancellation withdraws a call that waits. It does not stop a running function: the cancelled task waits for the
@@ -183,7 +183,7 @@ class Pool:
         return begins_at <= now
 
     def _threads_of_caller(self, now: float) -> int:
-        """Return how many threads one caller may have now. In a loaded process a second one gains it no time."""
+        """Return how many threads one caller may have now. In a loaded process a second thread saves no time."""
         if self._callers.count(now) < 2:
             return self._threads_of_caller_max
         return 1 if self._paces.is_loaded(now) else self._threads_when_shared_max
@@ -280,7 +280,7 @@ class Pool:
             self._leave(call)
             self._give_threads()
         elif call.key in self._lines and self._lines[call.key].waiting.remove(call.group, call):
-            # It waited for its key, so it has no grant to pass on.
+            # The call waited for its key, so it has no grant to pass on.
             call.allocation.release()
 
     def _expire(self, call: Call) -> None:
@@ -331,7 +331,7 @@ class Call:
 
     @property
     def group(self) -> Hashable:
-        """The party that takes turns: the caller, or the key of a call without one."""
+        """The group that takes turns: the caller, or the key of a call without a caller."""
         return self.key if self.caller is None else self.caller
 
     def answer(self) -> tuple[Any, BaseException | None]:
@@ -351,7 +351,7 @@ class Call:
         self._has_ended = True
         if self._ended is not None:
             self._ended.set_result(None)
-        # The caller cancelled it meanwhile.
+        # The caller cancelled the call meanwhile.
         if self.future.done():
             return
         if error is None:
@@ -364,7 +364,7 @@ class Call:
         if self._has_ended:
             return
         self._ended = self.loop.create_future()
-        # The shield holds off anyio's cancellation. asyncio's own may come again and again, hence the loop.
+        # The shield blocks anyio's cancellation. asyncio's own cancellation may come repeatedly, hence the loop.
         with anyio.CancelScope(shield=True):
             while not self._ended.done():
                 with suppress(asyncio.CancelledError):
@@ -378,7 +378,7 @@ class Call:
 
 
 class _Line:
-    """The calls of one key: how many may have a thread now, and the calls that wait until one of those ends."""
+    """The calls of one key: how many may have a thread now, and the calls that wait until one of these ends."""
 
     def __init__(self) -> None:
         self.granted = 0

@@ -1,8 +1,8 @@
 """Trusted proxies: the peers whose `X-Forwarded-For` names the caller. The header of any other peer is ignored.
 
 Each proxy appends its caller's address at the right of the header. The list is therefore read from the right, as long
-as the address that added an entry is trusted. `Forwarded` (RFC 7239) is not read: a proxy that writes one header passes
-the other on as its caller wrote it. See `docs/decisions/0047-*`.
+as the address that added an entry is trusted. `Forwarded` (RFC 7239) is not read: a proxy that writes one of the two
+headers passes the other on as its caller wrote it. See `docs/decisions/0047-*`.
 """
 
 from __future__ import annotations

@@ -16,7 +16,9 @@ from stratalog.server.shares import Allocation, Holder
 __all__ = ["TurnSelector"]
 
 TURNS_MAX = 64
-"""All sockets that are ready at one time are served in at most this many turns. Each turn looks at all of them."""
+"""A turn serves at least one in this many of the ready sockets of a principal, and of all addresses together.
+
+Each turn looks at all ready sockets, so too many turns would cost too much time."""
 
 T = TypeVar("T")
 _Ready = tuple[selectors.SelectorKey, int]
@@ -26,8 +28,8 @@ class TurnSelector(selectors.DefaultSelector):
     """A selector that reports a few ready sockets of each caller, and holds back the others for later turns.
 
     A turn has `PRINCIPAL_SOCKETS_PER_TURN_MAX` sockets of each principal. Callers who are not authenticated share
-    `ADDRESS_SOCKETS_PER_TURN_MAX` sockets, because one attacker may have many addresses; addresses take turns at them.
-    Both numbers grow with the number of ready sockets, see `TURNS_MAX`. Sockets that were held back longest come first;
+    `ADDRESS_SOCKETS_PER_TURN_MAX` sockets, because one attacker may have many addresses. These addresses take turns.
+    With very many ready sockets both numbers grow; see `TURNS_MAX`. Sockets that were held back longest come first;
     their bytes stay in the system's buffers. Sockets that count for nobody, and all other files, are always reported.
 
     Used from the event loop only.
@@ -43,7 +45,7 @@ class TurnSelector(selectors.DefaultSelector):
         self._allocations[descriptor] = allocation
 
     def forget(self, descriptor: int) -> None:
-        """End `watch`. Call it before the socket is closed: the system gives the descriptor to another file."""
+        """End `watch`. Call this before the socket is closed: the system may reuse its descriptor at once."""
         self._allocations.pop(descriptor, None)
         self._held_back.pop(descriptor, None)
 
@@ -78,5 +80,5 @@ class TurnSelector(selectors.DefaultSelector):
 
 
 def _rest(sockets: list[T], per_turn: int) -> list[T]:
-    """Return the sockets after those of this turn."""
+    """Return the sockets that wait for a later turn."""
     return sockets[max(per_turn, -(-len(sockets) // TURNS_MAX)) :]

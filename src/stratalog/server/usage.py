@@ -13,10 +13,11 @@ __all__ = ["USAGE"]
 
 
 class UsageInfo(msgspec.Struct, frozen=True):
-    """What an organisation stores: the amounts measured at ``measured_ms``, plus those this process ``admitted`` since.
+    """The stored ``amounts`` of an organisation: the measured ones, plus the amounts ``admitted`` since.
 
-    ``measured_ms`` is None if it was never measured. ``document_clients`` is the largest measured number of clients of
-    one document. ``quotas`` limit the ``amounts``; None means no limit.
+    ``measured_ms`` is the time at which the last measurement began; None if there was no measurement. ``admitted`` are
+    the amounts that this process has admitted and that the measurement does not cover. ``document_clients`` is the
+    largest measured number of clients of one document. ``quotas`` limit the ``amounts``; None means no limit.
     """
 
     organisation: str

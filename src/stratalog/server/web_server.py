@@ -30,22 +30,22 @@ __all__ = ["WebServer", "serve"]
 SHUTDOWN_SECONDS = 5
 DEADLINE_CHECK_SECONDS_MAX = 1.0
 THREAD_SWITCH_SECONDS = 0.0005
-"""The interpreter's switch interval. A request changes threads several times, and each time waits up to this long for
+"""The interpreter's switch interval. A request changes threads several times. Each time it waits up to this long for
 every computing thread. With Python's default of 5 ms a few computing threads delay it by a quarter of a second."""
 
 COLLECTION_THRESHOLDS = (2000, 10, 50)
-"""Python's garbage collector examines young objects after 2000 net allocations, and all objects after 500 of these
-runs. With its default thresholds it repeatedly stopped a server under load for a tenth of a second."""
+"""Python's garbage collector examines young objects after 2000 net allocations, and all objects after at least 500
+of these runs. With the default thresholds it repeatedly stopped a server under load for a tenth of a second."""
 
 _log = logging.getLogger("stratalog.server")
 
 
 def serve(app: Litestar, listening: socket.socket) -> None:
-    """Serve until a signal. Running requests are finished. Must be called in the main thread."""
+    """Serve until a signal, then finish running requests. Must be called in the main thread."""
     give_memory_back()
     server = WebServer(app, listening, _connections_max(app.state.service.application.limits.connections_max))
     # Uvicorn raises the signal again after its own end. The default handler would end the process before the store
-    # closes; this one raises KeyboardInterrupt instead.
+    # closes. This handler raises KeyboardInterrupt instead.
     before = signal.signal(signal.SIGTERM, signal.default_int_handler)
     try:
         with suppress(KeyboardInterrupt), _tuned_process(app):
@@ -62,7 +62,7 @@ def _tuned_process(app: Litestar) -> Iterator[None]:
     before = sys.getswitchinterval(), gc.get_threshold()
     sys.setswitchinterval(THREAD_SWITCH_SECONDS)
     gc.set_threshold(*COLLECTION_THRESHOLDS)
-    # The objects of the start-up live as long as the process: collect once, then exclude them from later runs.
+    # The objects of the start-up live as long as the process. Collect garbage once, then exclude them from later runs.
     gc.collect()
     gc.freeze()
     try:
@@ -165,7 +165,7 @@ def _connections_max(wanted: int) -> int:
 def _bound_unsent(listening: socket.socket) -> None:
     """Bound the bytes of a response that the system buffers unsent; each accepted connection inherits the option.
 
-    Without it the system buffers megabytes for each caller that reads nothing, and the server counts them as read.
+    Without this bound the system buffers megabytes for a caller that reads nothing, and the server counts them as read.
     """
     option = getattr(socket, "TCP_NOTSENT_LOWAT", None)
     if option is not None:

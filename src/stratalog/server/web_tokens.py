@@ -33,7 +33,7 @@ Fetch = Callable[[], Mapping[str, Any]]
 
 
 def principal_from_claims(claims: Mapping[str, Any]) -> Principal | None:
-    """Return the principal of claims, or None if ``sub`` is missing or empty, or ``sub`` or ``name`` is no text.
+    """Return the principal of claims. Return None if ``sub`` is missing, empty or no text, or ``name`` is no text.
 
     Any ``read_only`` claim other than false makes the principal read-only.
     """
@@ -111,7 +111,7 @@ class _Keys:
         """Return the key of that id if it is for that algorithm, else None. Raises Unavailable as `_refresh` does."""
         if not isinstance(id, str):
             return None
-        # Checked again under the lock: another thread may have fetched while this one waited for it.
+        # Check again under the lock: another thread may have fetched the keys while this one waited for the lock.
         if self._is_due(id):
             with self._lock:
                 if self._is_due(id):
@@ -124,7 +124,7 @@ class _Keys:
         return self._fetched_ms is None or self._clock.boot_ms() - self._fetched_ms >= seconds * 1000
 
     def _refresh(self) -> None:
-        """Fetch the keys. When that fails the known keys stay valid, and the next fetch waits as after a success.
+        """Fetch the keys. If that fails, the known keys stay valid, and the next fetch waits as after a success.
 
         Without known keys a failure raises Unavailable, and the next call fetches again at once.
         """
@@ -154,7 +154,7 @@ def _fetch_from(address: str) -> Fetch:
 
 
 class _Straight(urllib.request.HTTPRedirectHandler):
-    """Follows no redirection: it could lead to an address where a third party can change the keys."""
+    """Follows no redirection: a redirection could lead to an address where a third party can change the keys."""
 
     def redirect_request(self, *_: Any) -> None:
         return None
