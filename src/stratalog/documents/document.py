@@ -177,8 +177,8 @@ class Document:
         """Apply a batch in order as one entry; return the outcome of each mutation.
 
         A mutation seen before is skipped, a gap stops only its client, and a rejection is committed with its reason. If
-        a mutator raises an unexpected exception, the rejection is also recorded as a dead letter. A batch without a
-        write runs on a fresh state. A client is bound to ``group`` and ``owner`` when it is first seen.
+        a mutator raises an unexpected exception, the rejection is also recorded as a dead letter. If the batch
+        writes nothing, its outcomes come from a fresh state. A new client is bound to ``group`` and ``owner``.
         ``admitted`` means that the batch was acknowledged earlier, so no quota refuses it.
 
         Raises Invalid or LimitExceeded for a batch that may not be committed, and NotFound, QuotaExceeded,

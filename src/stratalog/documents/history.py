@@ -67,7 +67,7 @@ class KeyChange(msgspec.Struct, frozen=True):
 
 
 class Difference(msgspec.Struct, frozen=True):
-    """A key that differs between two versions. Where the key is absent, its value is None and its flag is False."""
+    """A key that differs between two versions. If it is absent, its value is None and ``was`` or ``is_now`` False."""
 
     key: str
     before: Any

@@ -35,8 +35,9 @@ class SnapshotSchedule:
     commit nor a later one waits for the blob store. Whether a snapshot is due is computed from versions and never
     stored, so a snapshot that failed, or was lost with its process, is due again.
 
-    After a failure the handle takes no snapshot for the back-off of `BACKOFF`. Meanwhile states are loaded from the
-    last snapshot and the entries after it. Maintenance makes the snapshot of a document that receives no more commits.
+    After a failure no commit of the handle starts a snapshot for the back-off of `BACKOFF`. Meanwhile states are loaded
+    from the last snapshot and the entries after it. Maintenance makes the snapshot of a document that receives no more
+    commits.
 
     ``_lock`` lets one thread of the handle take a snapshot at a time, so that at most one is in memory. A caller of
     `take` waits for the lock. A commit does not wait: it leaves the snapshot to a later commit. Commits do not need the

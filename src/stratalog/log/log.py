@@ -123,8 +123,8 @@ class Log:
     def is_behind(self) -> bool:
         """Return whether other processes have probably appended since this process last read the head or wrote.
 
-        This is a guess and reads nothing. `append` makes the same guess. For a caller that must read before it knows
-        the events to append: with it the caller saves a put that would lose.
+        This is a guess and reads nothing. `append` makes the same guess. Some callers must read the log before they
+        know the events to append. With this guess they save a put that would lose.
         """
         return self._appender.is_behind()
 

@@ -1,6 +1,6 @@
 """Usage: the storage of an organisation as it was last measured. The record is derived, and may be deleted.
 
-A measurement counts everything anew. There is no counter that commits update: all commits would write its one item.
+A measurement counts everything anew. A counter would be one item that every commit writes, so there is no counter.
 """
 
 from __future__ import annotations

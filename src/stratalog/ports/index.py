@@ -1,4 +1,4 @@
-"""Index: an ordered table of small items with conditional, atomic commits. Only their conditions stop late writers."""
+"""Index: an ordered table of small items with conditional, atomic commits. Only their conditions stop an old writer."""
 
 from __future__ import annotations
 

@@ -13,8 +13,8 @@ __all__ = ["diff"]
 def diff(chunks: Chunks, source: Root, target: Root) -> Iterator[tuple[str, Slot | None, Slot | None]]:
     """Yield each key whose slot differs, in order, with its slot in ``source`` and in ``target``, None where absent.
 
-    Slots differ if only their versions differ. The result is lazy. A chunk in both trees is not read, so the cost
-    follows the size of the change, even where the ends of chunks moved or the trees differ in height.
+    Two slots differ even if only their versions differ. The result is lazy. A chunk in both trees is not read, so the
+    cost follows the size of the change, even where the ends of chunks moved or the trees differ in height.
     """
     if source.address == target.address:
         return
