@@ -225,7 +225,7 @@ def _own_mutations(fork: Document) -> Iterator[_Own]:
 
 
 def _effects(fork: Document, commit: Commit, position: int) -> dict[str, Any]:
-    """Return the keys that this mutation touched last in its entry, with their values."""
+    """Return the values of the keys that this mutation touched and no later mutation of its entry touched."""
     return {
         change.key: None if change.value is None else decode(fork.values.load(change.value))
         for change in commit.patch

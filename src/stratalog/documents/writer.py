@@ -90,7 +90,8 @@ class Writer:
         """Append the event that ``decide`` returns for the newest state; return the entry and the state after it.
 
         The entry directly follows the state of the decision: if another writer commits first, ``decide`` is called
-        again on a fresh state. If it returns None, nothing is committed and the entry is None. Raises ContentionError.
+        again on a fresh state. If ``decide`` returns None, nothing is committed and the entry is None. Raises
+        ContentionError.
         """
         retry: Retry | None = None
         while True:

@@ -152,7 +152,7 @@ class Admission:
         return account
 
     def _make_room(self, newest: str) -> None:
-        """Evict one account other than ``newest``: the oldest empty one, else the oldest.
+        """Evict one account other than ``newest``: the oldest empty account, else the oldest account.
 
         Callers may invent organisation names. Their accounts hold nothing, so they are evicted before accounts with
         amounts.

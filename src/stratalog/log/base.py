@@ -69,7 +69,7 @@ class AppBases:
         return None
 
     def _newest(self, version: int) -> Snapshot | None:
-        """Return the newest snapshot at or below ``version``, if it is above the floor. The floor is read after it."""
+        """Return the newest snapshot at or below ``version``, if it is above the floor, which is read later."""
         snapshot = newest_snapshot(self._log.environment.index, self._log.record.prefix, version)
         floor = max(self._log.floor(), self._log.first - 1)
         return snapshot if snapshot is not None and snapshot.version > floor else None

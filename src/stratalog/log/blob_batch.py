@@ -60,7 +60,7 @@ class BlobBatch:
         self._deferred = {}
 
     def begin_try(self) -> None:
-        """Begin a new try of the commit: it holds no blobs yet. Blobs that were put ahead are not put again."""
+        """Begin a new try of the commit without held blobs. Blobs that were put ahead are not put again."""
         self._held, self.held_bytes = {}, 0
 
     def check_put(self) -> None:

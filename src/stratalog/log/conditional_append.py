@@ -152,7 +152,7 @@ class ConditionalAppend(ABC, Generic[H, P]):
         """Prepare a try. Called at the beginning of each try."""
 
     def _pace(self) -> Pace | None:
-        """Return the pace that earlier appends have learnt from other writers; None for the default back-off."""
+        """Return the pace of the back-off, which earlier appends adapted to other writers; None for the default."""
         return None
 
     def _try_again(self) -> None:

@@ -137,7 +137,8 @@ def delete_log(log: Log) -> None:
     """
     environment, record = log.environment, log.record
     for _ in range(ATTEMPTS_MAX):
-        # Read the name first. Its revision fences a roll-over, so the head read after it lies in the current segment.
+        # Read the name record before the head. A later roll-over changes the record's revision, and the commit then
+        # fails. So the end marker is put only into the current segment.
         record = require_name(environment.index, record.organisation, record.name, record.incarnation)
         head = log.head()
         seal = Item(

@@ -109,10 +109,10 @@ def raise_floor(log: Log, version: int) -> int:
 def raise_floor_onto(log: Log, version: int, prove: Prove | None) -> int:
     """Raise the floor onto a base from ``prove``, as `raise_floor` does. For packages that keep states of a log.
 
-    ``prove`` makes or finds a snapshot at or below the version it is given, and reads it back from storage. Its proof
-    is valid while the floor and the pins are unchanged, however often the log rolls over. It returns None where the
-    floor must stay. If it raises, the floor stays too; the error is dropped where another process moved the floor
-    meanwhile.
+    ``prove`` makes or finds a snapshot at or below a given version, and reads the snapshot back from storage. The proof
+    is valid while the floor and the pins are unchanged, however often the log rolls over. ``prove`` returns None where
+    the floor must stay. If ``prove`` raises Corrupt, NotFound or Unavailable and another process has raised the floor
+    meanwhile, the error is dropped. Else it is raised, and the floor stays.
     """
     if version > log.head().version:
         raise NotFound("version not found", log=log.record.name, version=version)

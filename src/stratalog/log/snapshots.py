@@ -24,7 +24,7 @@ SNAPSHOT_PUT, NAME_CHECK, BASE_CHECK = range(3)
 
 
 class Snapshot(msgspec.Struct, frozen=True):
-    """A state at a version, encoded by its model: the roots of a document's trees, or another body's reference."""
+    """A state at a version, encoded by its model: the roots of a document's trees, or an app snapshot's manifest."""
 
     prefix: str
     version: int

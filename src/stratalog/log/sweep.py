@@ -1,4 +1,4 @@
-"""Sweeping: remove the rows of a deleted log once no process can rely on having seen them. It never parses a body."""
+"""Sweeping: remove the rows of a deleted log once no process can rely on having seen them. No body is parsed."""
 
 from __future__ import annotations
 

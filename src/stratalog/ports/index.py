@@ -189,7 +189,7 @@ def no_turn() -> AbstractContextManager[bool]:
 
 
 def holds(condition: Condition | None, item: Item | None) -> bool:
-    """Return whether ``condition`` holds for the item at the key: the reference for backends in Python."""
+    """Return whether ``condition`` holds for the item at the key: the reference implementation for backends."""
     if condition is None:
         return True
     if isinstance(condition, Absent):
