@@ -25,7 +25,7 @@ ENTRIES_READ_MAX = 200
 class Changes(msgspec.Struct, frozen=True):
     """The keys and clients touched by a range of versions.
 
-    It may include a key or a client whose value ended as it began, or that no longer exists.
+    The sets may include a key or a client that no longer exists, or that ended with the value it began with.
     """
 
     keys: set[str]
@@ -44,7 +44,7 @@ class Member(msgspec.Struct, frozen=True):
 def changes_since(log: Log, state: State, version: int) -> Changes:
     """Return the keys and clients touched by the versions after ``version`` up to ``state``.
 
-    Raises VersionForgotten; NotFound where a snapshot, chunk or entry that it reads is deleted meanwhile.
+    Raises VersionForgotten; NotFound where a needed snapshot, chunk or entry is deleted meanwhile.
     """
     if version >= state.snapshot_version:
         return Changes(set(state.content.changes(version)), _clients(state.clients.changes(version)))

@@ -46,11 +46,11 @@ class Recorded(msgspec.Struct, frozen=True, array_like=True, gc=False):
     payload: bytes | None = None
     """The payload hash, stored only where the arguments have more than `VALUE_INLINE_BYTES_MAX` bytes together.
 
-    ``args`` may then hold references, which do not suffice to compute it.
+    ``args`` may then hold references. The hash cannot be computed from references.
     """
 
     origin: tuple[str, int] | None = None
-    """Of a replay: the client and id under which the mutation was first applied."""
+    """For a replayed mutation, the client and id of the original mutation."""
 
     @property
     def hash(self) -> bytes:
@@ -76,7 +76,7 @@ class Merged(msgspec.Struct, frozen=True, array_like=True):
     """The progress of a fork's merge after an entry."""
 
     client: str
-    """The client as which the fork is merged; see `merge_client`."""
+    """The client that commits the merge of the fork; see `merge_client`."""
 
     version: int
     """The fork's version that holds the last mutation merged so far."""
@@ -97,7 +97,7 @@ class Commit(msgspec.Struct, frozen=True, array_like=True, gc=False):
     """The size of all fields after this entry, in bytes; None where it did not change."""
 
     merged: Merged | None = None
-    """In an entry of a merge, the merge's progress. Other entries omit the element."""
+    """In an entry of a merge, the merge's progress. The events of other entries omit this element."""
 
     def event(self) -> Event:
         """Return the ``commit`` event with this data."""

@@ -44,11 +44,11 @@ class Rules(msgspec.Struct, frozen=True):
 class Document:
     """A log of mutations, and the state derived from it.
 
-    Safe to share between threads. A handle belongs to one incarnation; after that is deleted, calls raise NotFound.
+    Safe to share between threads. A handle belongs to one incarnation. After its deletion calls raise NotFound.
     """
 
     def __init__(self, log: Log, rules: Rules | None = None, *, chunks: Chunks | None = None) -> None:
-        """``chunks`` replace the default ones, to read the owner's chunks through another cache than the store's."""
+        """``chunks`` replace the document's default chunks, to read them through another cache than the store's."""
         self.log = log
         self.rules: Rules = rules or Rules()
         self.values: Values = Values(log.environment.blobs, log.record.owner, self.rules.metadata_fields)
@@ -96,8 +96,8 @@ class Document:
     def origin(self) -> str:
         """The history that its clients belong to: the log's origin, or for a fork the hash at its fork point.
 
-        Copies, exports and imports keep both, so the clients of a restored document continue with it. A fork begins
-        without clients and may hold effects of its parent's clients, so it is another history to them.
+        Copies, exports and imports keep this value, so the clients of a restored document continue with it. A fork
+        begins without clients and may hold effects of its parent's clients, so it is another history to them.
         """
         record = self.log.record
         return record.lineage[-1].hash.hex() if record.lineage else record.origin
@@ -132,7 +132,7 @@ class Document:
         return self.mutate("patch", {"key": key, "merge": merge}, client=client, author=author)
 
     def increment(self, key: str, by: float = 1, *, client: str = DEFAULT_CLIENT, author: str = "") -> Outcome:
-        """Add ``by`` to the number under ``key``; an absent key is 0, a text is rejected. See `mutate`."""
+        """Add ``by`` to the number under ``key``; an absent key counts as 0, a text is rejected. See `mutate`."""
         return self.mutate("inc", {"key": key, "by": by}, client=client, author=author)
 
     def append(self, key: str, item: Any, *, client: str = DEFAULT_CLIENT, author: str = "") -> Outcome:
@@ -177,8 +177,8 @@ class Document:
         """Apply a batch in order as one entry; return the outcome of each mutation.
 
         A mutation seen before is skipped, a gap stops only its client, and a rejection is committed with its reason. If
-        a mutator raises an unexpected exception, the rejection is also recorded as a dead letter. Outcomes that cause
-        no write are decided on a fresh head. A client is bound to ``group`` and ``owner`` when it is first seen.
+        a mutator raises an unexpected exception, the rejection is also recorded as a dead letter. If the batch
+        writes nothing, its outcomes come from a fresh state. A new client is bound to ``group`` and ``owner``.
         ``admitted`` means that the batch was acknowledged earlier, so no quota refuses it.
 
         Raises Invalid or LimitExceeded for a batch that may not be committed, and NotFound, QuotaExceeded,
@@ -193,9 +193,9 @@ class Document:
         return self._commit(MutationBatch(batch, self.rules.mutators, group, owner, author, admitted=admitted))
 
     def apply_merge(self, mutations: Sequence[Mutation], approve: Approve, *, author: str = "") -> list[Outcome]:
-        """Apply a batch of a merge as `apply` does, if ``approve`` accepts its outcomes and the state that it ran on.
+        """Apply a batch of a merge as `apply` does, if ``approve`` accepts its run on the state.
 
-        A refusal on an outdated state is retried on a fresh one. Raises the errors of ``approve``: nothing is written.
+        Refused on an outdated state, it runs on a fresh state. Raises the errors of ``approve``: nothing is written.
         """
         batch = [check_mutation(mutation) for mutation in mutations]
         return self._commit(MutationBatch(batch, self.rules.mutators, author=author, approve=approve))
@@ -242,7 +242,7 @@ class Document:
         return expired
 
     def resume(self, group: str, owner: str, reported: Mapping[str, int], order: int | None = None) -> State:
-        """Raise the numbers of a group's clients to those that a lost branch reported; return the newest state then.
+        """Raise the numbers of a group's clients to those that a lost branch reported; return the newest state.
 
         ``order`` is the order of a cookie that certainly belongs to a lost branch: new cookies then get higher orders.
         Commits only if a number or the order changes. Raises NotFound, ContentionError, Unavailable, and
@@ -372,8 +372,8 @@ class Document:
     def free_segments(self, stop: Stop = never) -> int:
         """Delete the entries that were archived or forgotten long enough ago; return how many segments. Restartable.
 
-        The archive, or the snapshot that history begins with, is read back from storage first. ``stop`` is called
-        before each segment. Raises Corrupt where that does not read back, and frees nothing more; Unavailable.
+        First the archive, or the snapshot that history begins with, is read back from storage. If it does not read
+        back, raises Corrupt and frees nothing more. ``stop`` is called before each segment. Raises Unavailable.
         """
         return free_segments_below(self.log, lambda: require_base(self), stop)
 

@@ -41,7 +41,8 @@ class IdleClients(msgspec.Struct, frozen=True):
 def collection_of_clients(state: State, clients: Sequence[str], groups: Sequence[str]) -> Event:
     """Return the event that forgets ``clients``, each with its group in ``state``, and puts tombstones of ``groups``.
 
-    It is valid only for the version after ``state``: a client bound between the two would leave its row in the group.
+    The event is valid only as the version after ``state``. An entry in between could bind one of the clients to a
+    group; the row of this client would then stay in the group.
     """
     bindings = [(client, state.binding(client)) for client in clients]
     return Event(COLLECT, [[[client, bound[0] if bound else ""] for client, bound in bindings], list(groups)])
@@ -52,7 +53,7 @@ def idle_clients(
 ) -> IdleClients | None:
     """Return up to ``limit`` clients of groups that committed nothing after ``version``; None if there are none.
 
-    ``after`` is the position where the previous search ended. The result is valid only for the version after ``state``.
+    ``after`` is the position where the previous search ended. The result is valid only as the version after ``state``.
     """
     clients: list[list[str]] = []
     groups: list[str] = []
@@ -78,10 +79,10 @@ def _members(state: State, after: str) -> Iterator[tuple[str, str, str]]:
 def _idle_members(
     state: State, group: str, rows: Iterator[tuple[str, str, str]], version: int, limit: int
 ) -> list[tuple[str, str]]:
-    """Return the first ``limit`` clients of an idle group with their rows; none if one was active after ``version``.
+    """Return the first ``limit`` clients of an idle group with their rows; [] if a client was active after ``version``.
 
-    It reads all rows, also beyond ``limit``, since any client may be the active one. The rest of a group that was
-    already collected is idle.
+    Reads all rows, also beyond ``limit``, since any client may be the active one. If an earlier entry collected a part
+    of the group, the rest counts as idle.
     """
     idle: list[tuple[str, str]] = []
     is_collected = state.group_collected(group)

@@ -68,7 +68,7 @@ class Fold:
                 tombstones[key] = mark
             else:
                 content[key] = Slot(value, version)
-                # The key was deleted before: its tombstone goes.
+                # The key was deleted before, so remove its tombstone.
                 if before < 0 or key in tombstones:
                     tombstones[key] = Slot(GONE, version)
             # The row of a collection holds the newest version that changed it, deletions included.
@@ -88,7 +88,7 @@ class Fold:
     def _resume(self, data: list[Any], version: int) -> None:
         """Raise clients to the numbers that a lost branch reported to them.
 
-        The payload of such a number is unknown, so it equals any payload (`UNSTORABLE`).
+        The payload of such a number is unknown, so it counts as equal to any payload (`UNSTORABLE`).
         """
         group, owner, clients, lead = data
         if lead != self.orders[0]:
@@ -102,7 +102,7 @@ class Fold:
         """Remove the rows of collected clients, and write a tombstone for each group."""
         clients, groups = data
         for client, group in clients:
-            # `client_slots` writes this after the rows below, and would bring the client back.
+            # `client_slots` writes ``_newest`` after the rows below, and would bring the client back.
             self._newest.pop(client, None)
             for key in (client, BINDING + client, RESUMED + client):
                 self._bookkeeping[key] = Slot(GONE, version)
@@ -112,7 +112,7 @@ class Fold:
             self._bookkeeping[GROUP + group] = Slot(NOTHING, version)
 
     def _raise_floor(self, data: int, version: int) -> None:
-        """Raise the floor. Tombstones at or below it are no longer reachable; the next snapshot drops them."""
+        """Raise the floor. No read needs a tombstone at or below it; the next snapshot drops those tombstones."""
         self.floor = max(self.floor, data)
 
 
@@ -132,7 +132,7 @@ _FOLDS: Mapping[str, Callable[[Fold, Any, int], None]] = {
 def members_prefix(group: str) -> str:
     """Return the prefix of the keys of a group's members.
 
-    It begins with the length of the group's name, since that may hold any character.
+    The prefix holds the length of the group's name, since a name may hold any character.
     """
     return f"{MEMBER}{len(group)}/{group}/"
 

@@ -26,7 +26,7 @@ T = TypeVar("T")
 
 
 class Applied(msgspec.Struct, frozen=True):
-    """A committed mutation. ``reason`` is None if it was applied, and else says why it was rejected."""
+    """A committed mutation. ``reason`` says why it was rejected; None if it was applied."""
 
     client: str
     id: int
@@ -67,7 +67,7 @@ class KeyChange(msgspec.Struct, frozen=True):
 
 
 class Difference(msgspec.Struct, frozen=True):
-    """A key that differs between two versions. Where it is absent, the value is None and its flag is False."""
+    """A key that differs between two versions. If it is absent, its value is None and ``was`` or ``is_now`` False."""
 
     key: str
     before: Any
@@ -159,7 +159,7 @@ def applied_in(log: Log, newest: State, client: str, id: int) -> int | None:
     if not _reached(newest, client, id):
         return None
     low, high = max(log.first, log.floor()), newest.version
-    # Applied at or below the oldest version kept, whose entries are gone.
+    # The mutation was applied at or below the oldest version kept, and these entries are gone.
     if low > log.first and _reached(load_state(log, newest.chunks, low), client, id):
         raise VersionForgotten("the mutation was applied in a version that is no longer kept", client=client, id=id)
     while high - low > log.environment.settings.snapshot_entries_interval:

@@ -1,4 +1,4 @@
-"""The chunks that the snapshots of a verification name, and those of them that the store has lost."""
+"""The chunks that the snapshots of a verification name. Finds the chunks that the store has lost."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Reading a state back from storage, past every cache: every chunk of its three trees and every value it names.
+"""Reading a state back from storage, past every cache: every chunk of its three trees and every value in them.
 
 This module only reads, and leaves the reaction to damage to its callers. Code that forgets history stops at the first
 damage; verification lists each damage and continues.
@@ -66,9 +66,9 @@ def read_state_back(
 ) -> Iterator[StateReading]:
     """Read all chunks of the three trees, and all values that they name, from ``start`` on.
 
-    It reads in order and in bounded memory: one path of a tree, one part of a value, and the references of the last
-    values read (`VALUES_REMEMBERED_MAX`), since one value may be stored under many keys. ``chunks`` and ``values``
-    belong to the log's owner. ``seen`` are chunks that were read earlier with all chunks below them; see
+    Reads in order and in bounded memory: one path of a tree, one part of a value, and the references of the last values
+    read. At most `VALUES_REMEMBERED_MAX` references are kept, since one value may be stored under many keys. ``chunks``
+    and ``values`` belong to the log's owner. ``seen`` are chunks that were read earlier with all chunks below them; see
     `read_tree_back`. Raises Unavailable.
     """
     position = start or StatePosition()
@@ -94,8 +94,7 @@ def require_scrubbed_state(chunks: Chunks, values: Values, roots: Roots, blobs: 
     """Read a state back as `require_state` does, but only look up values whose blobs were stored before ``before_ms``.
 
     ``before_ms`` is the result of `scrubbed_before_ms`; if it is 0, everything is read. Memory is bounded: the
-    references go to a temporary file. Damage that a blob suffered after the scrub, and that leaves the blob in place,
-    is not noticed.
+    references go to a temporary file. The check does not find a blob that was damaged after the scrub and still exists.
     """
     if not before_ms:
         require_state(chunks, values, roots)

@@ -1,4 +1,4 @@
-"""Rebuilding: compute a document's state again from its log; it must have the same roots as every snapshot."""
+"""Rebuilding: compute a document's state again from its log. At each snapshot's version the roots must be equal."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ class Verified(msgspec.Struct, frozen=True):
 
     version: int
     start: int
-    """The version it rebuilt from: 0, the floor, or where the document was forked."""
+    """The version from which the verification rebuilt: 0, the floor, or the fork point."""
 
     snapshots: int
     root: str
@@ -57,7 +57,7 @@ def verify(document: _Document, upto: int | None = None, *, progress: Callable[[
     """Rebuild from the first kept version up to ``upto`` (the head, if None), comparing with every snapshot on the way.
 
     Reads every entry and writes nothing: the rebuilt chunks go to a temporary file. Each chunk of a compared snapshot
-    must be stored. After a redacted entry it resumes from the next snapshot, and reads every chunk of that.
+    must be stored. After a redacted entry the rebuild resumes from the next snapshot, and reads all chunks of it.
     ``progress`` is called with the number of entries read since its last call.
 
     Raises Corrupt where a root differs, an entry is missing or does not continue the history before it, a chunk of a
@@ -74,10 +74,10 @@ def verify(document: _Document, upto: int | None = None, *, progress: Callable[[
 
 
 def verify_and_put(document: _Document, upto: int, progress: Callable[[int], None] | None = None) -> Verified:
-    """Verify up to ``upto``, and put the rebuilt chunks into the store, which restores lost ones.
+    """Verify up to ``upto``, and put the rebuilt chunks into the store, which restores lost chunks.
 
-    It does not check whether the store had them: the caller reads back the snapshot that it needs. Raises the errors of
-    `verify`, and NotFound where a chunk is missing that no entry above the first state restores.
+    Does not check whether the store had the chunks: the caller reads back the snapshot that it needs. Raises the errors
+    of `verify`, and NotFound where a chunk is missing that no entry above the first state restores.
     """
     return _verified(document.log, Rebuild(document.log, _uncached(document), progress), upto, lambda roots: None)
 
@@ -124,7 +124,7 @@ def _require_stored(log: Log, rebuilt: Chunks, verified: Verified, named: NamedC
         try:
             blobs.get(key)
         except NotFound as exc:
-            # A snapshot that was deleted meanwhile needs its chunks no longer. Blame only one that still exists now.
+            # A snapshot that was deleted meanwhile no longer needs its chunks. Report only an existing snapshot.
             for version, roots in _snapshots(log, verified):
                 if names_chunk(rebuilt, roots, address):
                     raise Corrupt("a chunk of a snapshot is missing", version=version, key=key) from exc
@@ -153,8 +153,9 @@ class BaseContradicted(Corrupt):
 class Rebuild:
     """A walk over the entries. ``state`` is None from a redacted entry to the next snapshot.
 
-    The chunks of the states on the way are written to ``chunks``, and those of the first state are read from there.
-    ``stored`` are the store's own chunks, where ``chunks`` are others: a snapshot without a state is read from there.
+    The chunks of the first state are read from ``chunks``, and the chunks of later states are written there. Where
+    ``chunks`` are not the store's own chunks, ``stored`` are. A snapshot for which no state was computed is read from
+    ``stored``.
     """
 
     def __init__(
@@ -217,7 +218,7 @@ class Rebuild:
             self.state = None
 
     def _readable(self, entries: Iterator[Entry]) -> Iterator[Entry]:
-        """Yield the entries before the first redacted one, and pass over that one; `advance` continues after it."""
+        """Yield the entries before the first redacted entry and skip that entry; `advance` continues after it."""
         for entry in entries:
             self.version, self.hash = entry.version, entry.hash
             if entry.redacted:
@@ -227,14 +228,14 @@ class Rebuild:
             yield entry
 
     def _check_base(self, entry: Entry) -> None:
-        """Raise BaseContradicted if an entry names another base at the start than this rebuild began with."""
+        """Raise BaseContradicted if an entry names another base for the start than the one this rebuild began with."""
         for event in entry.events:
             if event.type == BASE and event.data[0] == self._start and event.data[1] != self._base:
                 raise BaseContradicted("the base contradicts the history", version=self._start)
 
 
 def _start(log: Log, chunks: Chunks) -> State:
-    """Return the state that a rebuild begins with: the base at the floor, the state forked from, or the empty state."""
+    """Return the state that a rebuild begins with: the base at the floor, the state at the fork point, or no keys."""
     first = max(log.floor(), log.first)
     if not first:
         return State.at_snapshot(chunks, 0, log.hash_at(0), EMPTY_ROOTS)

@@ -67,8 +67,8 @@ def redact(document: Document, version: int) -> list[int]:
 def _proven_base(document: Document, version: int, keys: list[str]) -> Snapshot:
     """Make a snapshot of the newest version that holds no value of ``version``, and prove it.
 
-    The proof rebuilds it from the log and reads it back from storage. Raises RedactionRefused where the document still
-    holds such a value, Corrupt, Unavailable.
+    The proof rebuilds the state from the log and reads the snapshot back from storage. Raises RedactionRefused where
+    the document still holds a value of ``version``, Corrupt, Unavailable.
     """
     state = document.state()
     if held := [key for key in keys if _holds(state, key, version)]:

@@ -1,8 +1,8 @@
 """Dead letters of mutations: rejections caused by a fault and not by a rule of the application.
 
 A letter is written when a mutator raises an unexpected exception, and when a worker rejects a mutation after its last
-attempt. It is an index item, written before the entry that commits the rejection, so no crash loses a letter. A letter
-whose mutation ended with another outcome stays unused.
+attempt. The letter is an index item. It is written before the entry that commits the rejection, so no crash loses a
+letter. A letter whose mutation ended with another outcome stays unused.
 """
 
 from __future__ import annotations
@@ -46,10 +46,10 @@ DIGEST_BYTES = 16
 
 
 class RejectedMutation(msgspec.Struct, frozen=True):
-    """A mutation rejected for a fault. ``redriven_ms`` is 0 until it is redriven.
+    """A mutation rejected for a fault. ``redriven_ms`` is 0 until the mutation is redriven.
 
-    ``receives`` is how often the queue delivered its message; 0 where the fault is a mutator's exception. ``args`` are
-    the canonical bytes of edited arguments; empty if the mutation is to run with its original arguments.
+    ``receives`` is how often the queue delivered the message; 0 where the fault is a mutator's exception. ``args`` are
+    the canonical bytes of edited arguments; empty if the mutation will run with its original arguments.
     """
 
     organisation: str
@@ -107,7 +107,7 @@ def list_rejections(index: Index, *, after: str = "") -> Iterator[tuple[str, Rej
 
 
 def require_intact_letter(letter: str, rejection: RejectedMutation) -> None:
-    """Raise Corrupt if a letter differs from the one written under its key: its mutation was never sent."""
+    """Raise Corrupt if a letter was altered after it was written: nobody ever sent the altered mutation."""
     if rejection.digest != _digest(letter, rejection):
         raise Corrupt("a dead letter was altered after it was written", letter=letter)
 

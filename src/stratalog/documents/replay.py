@@ -1,8 +1,8 @@
 """Replay: a fork's own mutations run again on another base, with a report of the differences.
 
-A merge is a replay that commits. It commits the mutations as a client of the fork's own, numbered in the fork's order
-and with their origin. So a merge that is repeated, or resumed after a crash, applies nothing twice. The target records
-the progress of the merge. It thereby detects a fork that lost merged mutations and continued differently.
+A merge is a replay that commits. It commits the mutations under one client per fork, numbered in the fork's order and
+with their origin. So a merge that is repeated, or resumed after a crash, applies nothing twice. The target records the
+progress of the merge. A later merge compares it with the fork, and detects a fork that lost merged mutations.
 """
 
 from __future__ import annotations
@@ -95,19 +95,19 @@ def merge(fork: Document, target: Document) -> ReplayReport:
     All mutations are first run on one state. Each must be applied there, be rejected as it was in the fork, or have
     been merged before.
 
-    Raises MergeConflict where a mutation fails this condition: nothing is written. A merge of more than
-    `BATCH_MUTATIONS` mutations takes several entries. If another writer commits between them, the entries before it
-    remain, and the remaining mutations are checked again on one state. Raises the errors of `Document.apply`: merge
-    again, and the merge resumes.
+    Raises MergeConflict where a mutation fails this condition: nothing more is written. A merge of more than
+    `BATCH_MUTATIONS` mutations takes several entries. If another writer commits between two of them, the remaining
+    mutations are checked again on one state, and the earlier entries stay whatever the result. Raises the errors of
+    `Document.apply`: merge again, and the merge resumes.
     """
     return _Merge(fork, target).run()
 
 
 def merge_client(fork: Document) -> str:
-    """Return the client as which a fork is merged: ``replay/<branch>/<fork point>``.
+    """Return the client that commits a fork's merge: ``replay/<branch>/<fork point>``.
 
-    Exports, imports and copies keep it. The branch identifies the fork by its first own entry. The origin would not
-    suffice: forks of one document at one version share it.
+    Exports, imports and copies of the fork keep this client. The branch identifies the fork by its first own entry. The
+    origin would not suffice: forks of one document at one version share it.
     """
     try:
         branch = fork.log.entry(fork.log.first + 1).hash.hex()
@@ -120,7 +120,7 @@ def merge_client(fork: Document) -> str:
 
 
 def continues_merge(merged: ClientState, own: Sequence[_Own]) -> bool:
-    """Return whether the fork with the mutations ``own`` still holds everything that was merged, in the same entries.
+    """Return whether the fork with the mutations ``own`` still holds all merged mutations, in the same entries.
 
     Equal payloads prove nothing: a fork that was rolled back may have made the same change again.
     """
@@ -131,7 +131,7 @@ def continues_merge(merged: ClientState, own: Sequence[_Own]) -> bool:
 
 
 class _Own(msgspec.Struct, frozen=True):
-    """A mutation of the fork to be run on another base, and its effects in the fork."""
+    """A mutation of the fork that will run on another base, and its effects in the fork."""
 
     mutation: Mutation
     version: int
@@ -225,7 +225,7 @@ def _own_mutations(fork: Document) -> Iterator[_Own]:
 
 
 def _effects(fork: Document, commit: Commit, position: int) -> dict[str, Any]:
-    """Return the keys that this mutation touched last in its entry, with their values."""
+    """Return the values of the keys that this mutation touched and no later mutation of its entry touched."""
     return {
         change.key: None if change.value is None else decode(fork.values.load(change.value))
         for change in commit.patch

@@ -2,8 +2,8 @@
 
 The lost branch reported numbers to such a client that this history does not have. The client keeps its id: messages
 under that id may be in flight, and under a new id some mutations would be applied twice. An entry raises the client's
-number here to the reported one. The mutations in between are lost with the branch. `formats/sync.md` has the rules; a
-simulation of several rule sets chose them.
+number here to the reported one. The mutations in between are lost with the branch. `formats/sync.md` has the rules.
+They were chosen after a simulation of several sets of rules.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ def _may_resume(state: State, client: str, group: str, owner: str) -> bool:
 def _joined(before: Ranges, lost: tuple[int, int]) -> Ranges:
     """Return the lost ranges with one more, at most `LOST_RANGES_MAX`.
 
-    All are kept, not only the newest: the client may not know the earlier ones, since an answer may have been lost.
+    Earlier ranges are kept too: the client may not know them, since an answer may have been lost.
     """
     if before and before[-1][1] == lost[0]:
         return (*before[:-1], (before[-1][0], lost[1]))
@@ -62,7 +62,7 @@ def _last(state: State, client: str) -> int:
 
 
 def _lead(state: State, order: int, now_ms: int) -> int:
-    """Return the lead with which no order of this history was given out on another branch.
+    """Return the lead for new cookies. With it no new order equals an order that another branch gave out.
 
     New orders begin at the current time in microseconds. No branch commits a version per microsecond, so no branch has
     reached these orders. The lead moves once per lost branch: later cookies of that branch have orders below the first

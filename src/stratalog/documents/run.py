@@ -50,7 +50,7 @@ class Ran(msgspec.Struct, frozen=True, gc=False):
 
 
 class Run(msgspec.Struct, frozen=True, gc=False):
-    """The run of a batch on a state. ``outcomes`` are in the batch's order; those to be committed have a version."""
+    """The run of a batch on a state. ``outcomes`` are in the batch's order; those of ``ran`` have a version."""
 
     outcomes: list[Outcome]
     ran: list[Ran]
@@ -76,8 +76,8 @@ def run_batch(
         outcomes = [running.take(mutation) for mutation in batch]
         changes, fields_bytes = running.draft.changes, running.fields_bytes
     finally:
-        # The draft and this object refer to each other. Without that cycle both are freed now, with the arguments, and
-        # not by a later garbage collection. This saves 10 µs for 16 KB: each batch would otherwise need new memory.
+        # The draft and this object refer to each other. Without that cycle Python frees both now, with the arguments,
+        # and not in a later garbage collection. This saves 10 µs for 16 KB: otherwise each batch needs new memory.
         del running.draft
     return Run(outcomes, running.ran, running.bindings, changes, fields_bytes, running.slots, running.failed)
 
@@ -145,7 +145,7 @@ class _Running:
             return "gap"
         known = last.payload if ahead == 0 else self._payload_in_batch(mutation.client, number)
         if known is None:
-            return "seen"  # the payload of an older number is not looked up, so `seen` promises no effect
+            return "seen"  # an older number's payload is not looked up: `seen` does not promise an effect
         return "seen" if same_payload(known, payload_hash(mutation.name, args)) else "mismatch"
 
     def _payload_in_batch(self, client: str, number: int) -> bytes | None:
@@ -198,8 +198,8 @@ class _Running:
     def _sizes_after(self, changes: dict[str, bytes | None]) -> int:
         """Return the size of the fields after ``changes``, in bytes.
 
-        Raises LimitExceeded for a mutation whose patch no entry could hold, or whose fields would be too large. A patch
-        too large that was not rejected here would block its client for ever.
+        Raises LimitExceeded for a mutation whose patch no entry could hold, or whose fields would be too large. If a
+        patch that is too large were not rejected here, it would block its client for ever.
         """
         size, fields_bytes = PATCH_ROW_BYTES * len(changes), self.fields_bytes
         for key, value in changes.items():

@@ -1,7 +1,8 @@
 """Values that a scrub has read: a proof looks them up instead of reading them again.
 
-Chunks are small and always read. A value may be gigabytes, and its blob is also the one that the entries below the
-floor name. Those entries could not restore a damaged value, so reading it once more protects nothing.
+Chunks are small, and a proof always reads them. A value may have gigabytes. The entries below the floor name the same
+blob as the state, so they could not restore a damaged value. Reading the value before the floor rises would therefore
+protect nothing.
 """
 
 from __future__ import annotations
@@ -22,8 +23,9 @@ __all__ = ["ScrubbedValues"]
 class ScrubbedValues:
     """Takes the place of `Values` while a state is read back. Call `read_rest` after the last chunk, then `close`.
 
-    A value of one blob is noted in a temporary file, by its key. `read_rest` lists the folders in order of keys, which
-    is cheaper than a request for each value. It reads the values that no scrub has read, and those not listed.
+    `read_back` notes a value of one blob in a temporary file, by its key. `read_rest` lists the folders in order of
+    keys, which is cheaper than a request for each value. It reads the values that no scrub has read, and those that are
+    not listed.
     """
 
     def __init__(self, values: Values, blobs: Blobs, before_ms: int) -> None:
@@ -37,7 +39,7 @@ class ScrubbedValues:
         )
 
     def read_back(self, stored: bytes) -> Iterator[BlobReading]:
-        """Note a large value for `read_rest`; look up or read now a value of several blobs. Raises Unavailable."""
+        """Note a large value of one blob for `read_rest`; look up or read a larger value now. Raises Unavailable."""
         reference = as_reference(stored)
         if reference is None:
             return

@@ -22,8 +22,8 @@ BACKOFF = RetryPolicy(wait_seconds_first=2, wait_seconds_max=60)
 def is_snapshot_due(log: Log, version: int, snapshot_version: int) -> bool:
     """Return whether a document at ``version`` is due for a snapshot, its newest snapshot being ``snapshot_version``.
 
-    Commits, maintenance and imports share this rule: a snapshot is due so many versions after the newest snapshot, or
-    after the version that the document was forked from.
+    Commits, maintenance and imports share this rule: a snapshot is due `LogSettings.snapshot_entries_interval` versions
+    after the newest snapshot, or after the version that the document was forked from.
     """
     return version - max(snapshot_version, log.first) >= log.environment.settings.snapshot_entries_interval
 
@@ -35,12 +35,13 @@ class SnapshotSchedule:
     commit nor a later one waits for the blob store. Whether a snapshot is due is computed from versions and never
     stored, so a snapshot that failed, or was lost with its process, is due again.
 
-    After a failure the handle leaves the blob store alone for the back-off of `BACKOFF`. Meanwhile the log is read from
-    the last snapshot on. Maintenance makes the snapshot of a document that receives no more commits.
+    After a failure no commit of the handle starts a snapshot for the back-off of `BACKOFF`. Meanwhile states are loaded
+    from the last snapshot and the entries after it. Maintenance makes the snapshot of a document that receives no more
+    commits.
 
     ``_lock`` lets one thread of the handle take a snapshot at a time, so that at most one is in memory. A caller of
-    `take` waits for it. A commit does not wait: it leaves the snapshot to a later commit. Commits do not need the lock,
-    since `StateCache` joins their state with the snapshot.
+    `take` waits for the lock. A commit does not wait: it leaves the snapshot to a later commit. Commits do not need the
+    lock, since `StateCache` joins their state with the snapshot.
 
     Snapshots are removed with the history below a floor, by ``log.retention``; never here.
     """
@@ -85,8 +86,8 @@ class SnapshotSchedule:
     def begin_if_due(self) -> None:
         """Start the snapshot of the held state in the background, if one is due. Call it after a commit.
 
-        It reads nothing and does not wait. If a snapshot is under way, or the store's background is busy, a later
-        commit starts it.
+        This method reads nothing and does not wait. If a snapshot is under way, or the store runs too many background
+        tasks, a later commit starts the snapshot.
         """
         state = self._states.cached
         if state is None or not is_snapshot_due(self.log, state.version, state.snapshot_version):
@@ -120,7 +121,7 @@ class SnapshotSchedule:
         try:
             newest = newest_snapshot(self.log.environment.index, self.log.record.prefix, state.version)
             if newest and newest.version > state.snapshot_version:
-                # Another process has taken a snapshot since: the interval counts from there.
+                # Another process has taken a newer snapshot: the interval counts from that snapshot.
                 state = self._states.offer(state.onto(newest.version, roots_of(newest)))
             if is_snapshot_due(self.log, state.version, state.snapshot_version):
                 self._follow(take_snapshot(self.log, state))
@@ -129,7 +130,7 @@ class SnapshotSchedule:
         except (Unavailable, OutcomeUnknown):
             self._fail()
         except StratalogError:
-            # A missing or damaged chunk belongs to the state's own snapshot. The next state loads from one that exists.
+            # A missing or damaged chunk belongs to the state's own snapshot. Load the next state from another.
             self._states.drop_base(state.snapshot_version)
             self._fail()
         except Exception:
@@ -149,7 +150,7 @@ class SnapshotSchedule:
         return pause is not None and pause[0].age_seconds() < pause[1]
 
     def _follow(self, taken: State) -> None:
-        """Move the held state onto the snapshot. If none was made, its base is gone: drop a state on that base."""
+        """Move the held state onto the snapshot. If none was made, the base is gone: drop a state over that base."""
         if not _is_made(taken):
             self._states.drop_base(taken.snapshot_version)
             return

@@ -27,7 +27,7 @@ __all__ = ["base_digest", "load_state", "roots_in", "roots_of", "take_snapshot",
 def load_state(log: Log, chunks: Chunks, at: int, head: Head | None = None) -> State:
     """Return the state at ``at``: the newest snapshot at or before it, and the entries after. Raises VersionForgotten.
 
-    ``head`` is the head that showed ``at`` to exist; by default the newest head known.
+    ``head`` is a head at or above ``at``; by default the newest head known.
     """
     snapshot = log.snapshot_at(at)
     version, hash = (snapshot.version, snapshot.hash) if snapshot else (0, genesis(log.record.origin))
@@ -42,11 +42,11 @@ def load_state(log: Log, chunks: Chunks, at: int, head: Head | None = None) -> S
 def take_snapshot(log: Log, state: State) -> State:
     """Make the snapshot of ``state`` unless it exists; return the same state on top of it.
 
-    The chunks are durable no later than the snapshot's record. That record is committed only while the base exists, the
-    snapshot whose chunks it shares, and while the floor is not above it: values that the state names may be collected
-    otherwise. If the base is gone or the version forgotten, no snapshot is made and ``state`` is returned as it was:
-    load the next state from a snapshot that exists. On OutcomeUnknown the record may exist, so old chunks are put again
-    as after a commit.
+    The chunks are durable no later than the snapshot's record. The base is the snapshot whose chunks the new snapshot
+    shares. The record is committed only while the base exists and the floor is not above ``state``: otherwise the
+    collector could delete chunks or values that the snapshot names. If the base is gone or the version is forgotten, no
+    snapshot is made and ``state`` is returned unchanged: load the next state from a snapshot that exists. On
+    OutcomeUnknown the record may exist, so old chunks are put again as after a commit.
     """
     base = log.snapshot_at(state.snapshot_version) if state.snapshot_version else None
     if (base.version if base else 0) != state.snapshot_version:
@@ -96,9 +96,9 @@ def unwritten_roots(state: State) -> Roots:
 
 
 def base_digest(roots: Roots) -> bytes:
-    """Return the hash that names a base: of its content and its clients.
+    """Return the hash that identifies a base. It covers the base's content and clients.
 
-    Tombstones are left out, since later floors drop some.
+    It leaves out the tombstones, since later floors drop some of them.
     """
     return sha256(encode([roots.content.address, roots.content.digest, roots.clients.address]))
 
@@ -112,7 +112,7 @@ def roots_of(snapshot: Snapshot) -> Roots:
 
 
 def roots_in(log: Log, snapshot: Snapshot | None) -> Roots:
-    """Return the roots as this log sees them. Up to the fork point the clients are the ancestor's and are left out."""
+    """Return the roots as this log sees them. Clients up to the fork point are the ancestor's and are left out."""
     if snapshot is None:
         return EMPTY_ROOTS
     roots = roots_of(snapshot)

@@ -1,6 +1,6 @@
 """State: a document at one version. Immutable and shared between threads; each commit makes a new state.
 
-It holds the three trees of a snapshot, and over each tree the changes of later entries: a *view* of the log.
+It holds the three trees of a snapshot, and over each tree the changes of later entries.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ __all__ = ["EMPTY_ROOTS", "ClientState", "Layer", "Roots", "State"]
 # Ranges of numbers (above, up to), in order.
 Ranges = tuple[tuple[int, int], ...]
 _UNKNOWN = Slot(GONE, 0)
-# The prefix of all rows of the clients tree but the clients' own.
+# The prefix of all rows of the clients tree, except the rows of the clients themselves.
 BOOKKEEPING = "\0"
 RUN_MIN = 64
 RUN_GROWTH = 8
@@ -53,13 +53,13 @@ class ClientState(msgspec.Struct, frozen=True, array_like=True):
     id: int
     payload: bytes
     merged: tuple[int, bytes] | None = None
-    """Of a merge: the fork's version that holds the mutation, and the fork's hash at that version; see `Merged`."""
+    """After a merge: the fork's version that holds the mutation, and the fork's hash at that version; see `Merged`."""
 
 
 class Layer:
     """One tree with changes over it. Adding changes makes another layer and leaves this one unchanged.
 
-    The changes are stored in runs, newest first. A run is at least `RUN_GROWTH` times as large as those before it. So
+    The changes are stored in runs, newest first. A run is at least `RUN_GROWTH` times as large as the run before it. So
     runs are few, and each change is copied a bounded number of times per run. A commit costs the same after a million
     changes as after a hundred: a late snapshot delays no commit.
     """
@@ -108,7 +108,7 @@ class Layer:
         below = ((key, len(rows), slot) for key, slot in scan(chunks, self._root, prefix=prefix, after=after))
         last = None
         for key, _, slot in heapq.merge(*rows, below):
-            # Equal keys arrive newest run first. Only the first counts, and it may be a deletion.
+            # Of rows with one key, the row of the newest run comes first. Only this row counts; it may be a deletion.
             if key != last and slot.value:
                 yield key, slot
             last = key
@@ -320,7 +320,7 @@ class State:
     def group_owner(self, group: str) -> str | None:
         """Return the owner of a group; None for a group without clients.
 
-        Every client of a group has its owner, since no client of another owner may join.
+        All clients of a group have one owner, since no client of another owner may join.
         """
         first = next(self.members(group), None)
         binding = None if first is None else self.binding(first)
@@ -346,7 +346,7 @@ class State:
     def after(self, entries: Iterable[Entry], *, clients: bool = True) -> State:
         """Return the state after ``entries``, which follow this version.
 
-        ``clients=False`` leaves out the entries' clients, as a fork does.
+        ``clients=False`` leaves out the entries' clients: a fork begins without clients.
         """
         fold = Fold(self.version, self.hash, self.fields_bytes, self.floor, self.orders)
         for entry in entries:
@@ -361,7 +361,7 @@ class State:
 
     def onto(self, snapshot_version: int, roots: Roots) -> State:
         """Return the same state over a newer snapshot: only later changes are kept over its trees."""
-        # The trees of a later version would hide what this state does not have.
+        # The trees of a later version would show content that this state does not have.
         assert snapshot_version <= self.version, "a state stands on a snapshot of its own past"
         layers = tuple(
             layer.over(root, snapshot_version)

@@ -1,4 +1,4 @@
-"""StateCache: the newest state of a document that this process holds. Its threads share it, and it never goes back."""
+"""StateCache: the newest state of a document in this process. The threads share it, and its version never falls."""
 
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ class StateCache:
 
     These rules hold whatever the threads of a handle do (docs/design.md#a-process-never-goes-back):
 
-    - The version of the held state never falls. A dropped state still bars older ones.
-    - Of the held state and an offered one the newer is kept, on the newer of their two snapshots. A snapshot known to
-      be gone is not adopted.
+    - The version of the held state never falls. After a state is dropped, the cache accepts no older state.
+    - Of the held and the offered state the cache keeps the newer one, over the newer of their two snapshots. It does
+      not use a snapshot that is known to be gone.
     - The lock inside `Newest` protects only the replacement. No thread reads storage under it, so none waits long.
     - A state is immutable, so readers share it without a lock. A decision reads `cached` once and passes that state on,
       since the next read may return a newer one.
@@ -102,7 +102,7 @@ class StateCache:
             self._shared.offer(state.onto(taken.version, taken.roots))
 
     def drop(self, state: State | None) -> None:
-        """Drop ``state``. A state that has replaced it since stays."""
+        """Drop ``state``. If another state has replaced it, that state stays."""
         self._shared.drop(state)
 
     def drop_base(self, snapshot_version: int) -> None:

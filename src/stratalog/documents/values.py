@@ -1,7 +1,7 @@
 """Values as a document stores them: small ones as their canonical bytes, large ones as a reference to a blob.
 
 A reference is a MessagePack extension. No canonical value is one, so the first byte distinguishes the two. An argument
-that is also a value of the patch is an extension of another type, which names that value.
+that is also a value of the patch is an extension of another type, which names that value's row.
 """
 
 from __future__ import annotations
@@ -69,7 +69,7 @@ class Values:
             yield from read_body_back(self._blobs, self.folder(reference), reference.body)
 
     def folder(self, reference: ValueReference) -> str:
-        """Return the prefix of the keys of its blobs, without the last slash."""
+        """Return the prefix of the keys of the reference's blobs, without the last slash."""
         return f"{self._owner}/{reference.folder}"
 
     def metadata(self, stored: bytes) -> dict[str, Value]:
@@ -84,7 +84,7 @@ class Values:
         return self._store(_folder(collection_of(key)), encoded, blob_batch)
 
     def store_argument(self, encoded: bytes, blob_batch: BlobBatch) -> bytes:
-        """Return the bytes to store for a large argument that is no item's value. It is in ``blob_batch`` on return."""
+        """Return the bytes to store for a large argument that is no item's value. Its blob is in ``blob_batch``."""
         return self._store(ARGUMENTS, encoded, blob_batch)
 
     def _store(self, folder: str, encoded: bytes, blob_batch: BlobBatch) -> bytes:
@@ -113,7 +113,7 @@ def as_reference(stored: bytes) -> ValueReference | None:
 
 
 def patch_argument(position: int) -> msgspec.msgpack.Ext:
-    """Return the argument for the value at ``position`` of the entry's patch, whose row alone holds the reference."""
+    """Return the argument for the value at ``position`` of the entry's patch. Only the patch holds the reference."""
     return msgspec.msgpack.Ext(PATCH_EXTENSION, encode(position))
 
 

@@ -29,7 +29,7 @@ class View(Mapping[str, Any]):
     """The content at `version`: a read-only mapping in order of the keys. Values are copies.
 
     ``view["cells/C2"]``, ``"cells/C2" in view``, ``len(view)`` and ``dict(view)`` work as for any mapping. `scan` and
-    `items` read values in runs; looking up many keys one by one is slower.
+    `items` read values in order of the keys, which is faster than many single look-ups.
     """
 
     def __init__(self, state: State, values: Values) -> None:
@@ -93,7 +93,7 @@ class View(Mapping[str, Any]):
 
 
 class ViewItems(ItemsView[str, Any]):
-    """The items of a view. Iteration reads them in runs, not by a look-up for each key."""
+    """The items of a view. Iteration scans them, without a look-up for each key."""
 
     def __init__(self, view: View) -> None:
         super().__init__(view)

@@ -32,7 +32,7 @@ Approve = Callable[[State, Run], Merged]
 
 
 class MutationBatch(msgspec.Struct, frozen=True):
-    """Mutations to be committed as one entry, with their mutators and the principal they run for."""
+    """Mutations to be committed as one entry, with their mutators and the principal for whom they run."""
 
     mutations: Sequence[Mutation]
     mutators: Mutators
@@ -90,7 +90,8 @@ class Writer:
         """Append the event that ``decide`` returns for the newest state; return the entry and the state after it.
 
         The entry directly follows the state of the decision: if another writer commits first, ``decide`` is called
-        again on a fresh state. If it returns None, nothing is committed and the entry is None. Raises ContentionError.
+        again on a fresh state. If ``decide`` returns None, nothing is committed and the entry is None. Raises
+        ContentionError.
         """
         retry: Retry | None = None
         while True:
@@ -103,7 +104,7 @@ class Writer:
                     raise self._contention() from exc
 
     def append(self, event: Event) -> Entry:
-        """Append an event that depends on no state. The held state is dropped."""
+        """Append an event that depends on no state, and drop the held state."""
         with self._lock:
             state = self._states.cached
             entry = self._log.append(event)
@@ -120,7 +121,7 @@ class Writer:
         state = self._states.cached
         fresh = state is None or self._log.is_behind()
         while True:
-            # Read inside the turn: a busy process would commit between the read and the append.
+            # Read inside the turn: otherwise a busy process could commit between the read and the append.
             with self._log.turn() if fresh else no_turn() as has_turn:
                 if retry and lost and not retry.wait(lost, has_turn=has_turn):
                     raise self._contention() from lost
@@ -150,7 +151,7 @@ class Writer:
                 attempt.state, attempt.run = state, run
             merged = batch.approve(state, run) if batch.approve else None
             if run.failed:
-                # Before the entry, so that no crash loses a letter.
+                # Write the letters before the entry, so that no crash loses a letter.
                 failed = [(ran.mutation.client, ran.id, ran.reason or "") for ran in run.failed]
                 write_letters(self._log.environment, self._log.record, failed)
             if run.ran:

@@ -2,8 +2,8 @@
 
 A process reads an organisation's measurement now and then, and adds the amounts that it has admitted itself since the
 measurement began. It does not know the amounts that other processes admit meanwhile. Writers can therefore exceed a
-quota by those amounts until the next measurement. Amounts admitted while a measurement runs may be part of both
-figures; they count twice until the next measurement.
+quota by those amounts until the next measurement. Amounts that the process admits while a measurement runs may be part
+of both figures. Such amounts count twice until the next measurement.
 
 An organisation without quotas costs neither a read nor memory.
 """
@@ -34,7 +34,7 @@ from stratalog.process_fork import close_in_child
 __all__ = ["UNBOUND", "Admission", "Reservation", "Usage"]
 
 Creating = Callable[[str, Amounts], None]
-"""Called with the principal before their records or clients are created. Raises where the principal is too fast."""
+"""Called with a principal and amounts, before the principal creates them. Raises where the principal is too fast."""
 
 _NAMES = {"stored_bytes": "stored bytes", "documents": "documents", "records": "records", "clients": "clients"}
 
@@ -63,7 +63,7 @@ class Usage(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Admission:
-    """Admits writes within the quotas of their organisations. Safe for threads. Its calls rarely read the index."""
+    """Admits writes within the quotas of their organisations. Safe for threads. `reserve` rarely reads the index."""
 
     def __init__(
         self, index: Index, clock: Clock, quotas: QuotasOf | None = None, creating: Creating | None = None
@@ -95,10 +95,10 @@ class Admission:
         document_clients: Callable[[], int] | None = None,
         principal: str = "",
     ) -> Reservation:
-        """Admit ``amounts``, which count from now on. The caller confirms or releases the reservation at the end.
+        """Admit ``amounts``, which count from now on. After the write the caller confirms or releases the reservation.
 
-        ``document_clients`` counts the clients that the document already has. ``principal`` is the creator of
-        the records and clients among ``amounts``. Raises QuotaExceeded, or an error if the principal creates too fast:
+        ``document_clients`` returns the number of clients that the document already has. ``principal`` creates the
+        records and clients among ``amounts``. Raises QuotaExceeded, or an error if the principal creates too fast:
         nothing is reserved.
         """
         if (amounts.records or amounts.clients) and principal and self._creating is not None:
@@ -118,8 +118,8 @@ class Admission:
     def usage(self, organisation: str) -> Usage:
         """Return the organisation's usage, read now. Raises Unavailable."""
         with self._lock:
-            # This read creates no account: invented names would otherwise evict the accounts of organisations that
-            # write.
+            # This call keeps no new account: callers may invent names, whose accounts would evict the accounts of
+            # organisations that write.
             account = self._accounts.get(organisation) or _Account(self._clock)
         account.refresh(self._index, organisation, at_once=True)
         return account.usage(self.quotas(organisation))
@@ -152,7 +152,7 @@ class Admission:
         return account
 
     def _make_room(self, newest: str) -> None:
-        """Evict one account other than ``newest``: the oldest empty one, else the oldest.
+        """Evict one account other than ``newest``: the oldest empty account, else the oldest account.
 
         Callers may invent organisation names. Their accounts hold nothing, so they are evicted before accounts with
         amounts.
@@ -164,7 +164,8 @@ class Admission:
 class Reservation:
     """The amounts admitted for one write.
 
-    As a context manager it is confirmed at the end. After an error that proves that nothing was written it is released.
+    Used as a context manager, the reservation is confirmed at the end of the block. After an error other than
+    OutcomeUnknown nothing was written, and the reservation is released.
     """
 
     def __init__(self, ledger: _Ledger | None, amounts: Amounts) -> None:
@@ -183,7 +184,7 @@ class Reservation:
             self._amounts = self._amounts.plus(amounts)
 
     def confirm(self) -> None:
-        """Record that the write was committed, or may have been: it counts until a measurement that begins later."""
+        """Record that the write was, or may have been, committed: it counts until a later measurement begins."""
         amounts, self._amounts = self._amounts, NOTHING
         if self._ledger is not None and amounts != NOTHING:
             self._ledger.settle(amounts, confirmed=amounts)
@@ -198,8 +199,7 @@ class Reservation:
         return self
 
     def __exit__(self, kind: type[BaseException] | None, exc: BaseException | None, tb: TracebackType | None) -> None:
-        # An interrupt (not an `Exception`) may arrive after the commit was sent, so it confirms like an unknown
-        # outcome.
+        # An interrupt is no `Exception`. It may arrive after the commit was sent, so the outcome is unknown.
         if isinstance(exc, Exception) and not isinstance(exc, OutcomeUnknown):
             self.release()
         else:
@@ -250,7 +250,7 @@ class _Account:
     def __init__(self, clock: Clock) -> None:
         self.lock: threading.Lock = threading.Lock()
         self.pending = NOTHING
-        """Admitted, and neither confirmed nor released yet."""
+        """The amounts admitted and neither confirmed nor released yet."""
 
         self._clock = clock
         self._reading = threading.Lock()
@@ -272,8 +272,7 @@ class _Account:
     def refresh(self, index: Index, organisation: str, *, at_once: bool = False) -> None:
         """Read the measurement if it is due, or ``at_once``, which reads consistently.
 
-        A due read that fails with Unavailable is ignored: the write itself then fails on the same store. With
-        ``at_once`` it is raised.
+        Unavailable is raised only with ``at_once``. Else it is ignored: the write that follows meets the same store.
         """
         if not self.is_due and not at_once:
             return

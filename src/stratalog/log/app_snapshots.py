@@ -1,9 +1,9 @@
 """App snapshots: an application's state at a version as a list of parts. Each part is a blob that versions share.
 
-They are for applications that use the log directly and whose state is not a map from keys to values. The application
-cuts its state into parts so that a small change leaves most of them unchanged; a stored part is not written again. Two
-rules hold, as for every snapshot: the parts are durable no later than the record, and the record is committed only
-while the snapshot whose parts it shares exists.
+App snapshots are for applications that use the log directly and whose state is not a map from keys to values. The
+application cuts its state into parts so that a small change leaves most of them unchanged. A stored part is not written
+again. Two rules hold, as for every snapshot. The parts are durable no later than the snapshot's record. A snapshot that
+shares parts of an older one is committed only while the older one exists.
 """
 
 from __future__ import annotations
@@ -86,7 +86,7 @@ def save_app_snapshot(
             environment.counters["snapshot whose base was gone"] += 1
             continue
         except OutcomeUnknown:
-            # The record may exist, so its blobs must.
+            # The record may exist, so its blobs must exist too.
             blob_batch.renew()
             raise
         blob_batch.renew()

@@ -44,7 +44,7 @@ __all__ = ["Appender", "LogAppend"]
 
 JOINT_ENTRIES_MAX = COMMIT_WRITES_MAX - 4  # a roll-over adds three writes, the check of the head one
 JOINT_BYTES_MAX = COMMIT_BYTES_MAX // 2
-# An entry may join while the batch is below this limit, and may bring as many bytes as one batch holds.
+# An entry may join a commit whose blobs are below this limit. Its own blobs have at most `HELD_BYTES_MAX` bytes.
 JOINT_BLOB_BYTES_MAX = COMMIT_BLOB_BYTES_MAX - HELD_BYTES_MAX
 
 _in_doubt_versions = attrgetter("in_doubt")
@@ -53,8 +53,8 @@ _in_doubt_versions = attrgetter("in_doubt")
 class Appender:
     """Writes one log's entries for all threads of a process. It remembers the head, so a steady writer reads nothing.
 
-    Readers and the leader of a group commit share the head. Only a leader changes the other state that outlives a
-    commit. Contention is shared too, but it only guides guesses.
+    Readers and the leader of a group commit share the head and the contention estimate, which only guides guesses.
+    Only a leader changes the other state that outlives a commit.
     """
 
     def __init__(
@@ -90,8 +90,8 @@ class Appender:
     def append(self, pending: PendingEntry) -> Entry:
         """Write ``pending`` as the next entry and return it, or raise its error. See `Log.append`.
 
-        An interrupted leader ends its own call only. The unsettled others of its batch return to the front of the
-        queue. The next leader finds out by their write ids which of them were written.
+        An interrupt of the leader ends only the leader's call. The other unsettled entries of its batch return to the
+        front of the queue. The next leader finds out by their write ids which of them were written.
         """
         self._group_commit.commit(pending, self._serve)
         return pending.answer()
@@ -139,7 +139,7 @@ class Appender:
         self._run(batch)
 
     def _fill(self, batch: list[PendingEntry]) -> None:
-        """Add queued entries in order, as many as one commit holds; none where a joint commit costs more."""
+        """Add queued entries in order, as many as one commit holds; none where the index charges more for that."""
         size, blob_bytes = len(batch[0].body), batch[0].blob_bytes
         entries_max = JOINT_ENTRIES_MAX if self.environment.index.joint_commits else 1
         while len(batch) < entries_max and size < JOINT_BYTES_MAX and blob_bytes < JOINT_BLOB_BYTES_MAX:
@@ -162,7 +162,7 @@ class Appender:
 
 
 class LogAppend(ConditionalAppend[Head, Plan]):
-    """The append of one batch of entries. Each entry is settled on its own, and leaves the batch then."""
+    """The append of one batch of entries. Each entry is settled on its own and then leaves the batch."""
 
     def __init__(self, appender: Appender, batch: list[PendingEntry]) -> None:
         super().__init__(appender.environment)
@@ -185,11 +185,11 @@ class LogAppend(ConditionalAppend[Head, Plan]):
         return {"log": self._appender.name.name}
 
     def _reads_first(self) -> bool:
-        """Return whether to read the head before the first put; a put with an expected version fails safely without."""
+        """Return whether the first try reads the head anew. An entry with an expected version does not need that."""
         return self._appender.is_behind() and any(pending.expected is None for pending in self._batch)
 
     def _prepare(self) -> None:
-        """Refresh aged blobs of entries. The refresh takes time, so the try counts as sent after it."""
+        """Refresh aged blobs of entries. The refresh takes time, so the time of sending is taken again after it."""
         for pending in self._batch:
             if pending.blob_batch is not None and pending.blob_batch.refresh():
                 self._sent = Observation(self._environment.clock)
@@ -237,7 +237,7 @@ class LogAppend(ConditionalAppend[Head, Plan]):
             self._refuse(pending, head)
 
     def _refuse(self, pending: PendingEntry, head: Head) -> None:
-        """Settle an entry that expected another version: by an earlier call's write, else as a VersionConflict."""
+        """Settle an entry that expected another version: an earlier call may have written it; else VersionConflict."""
         expected, name = pending.expected or 0, self._appender.name.name
         if not (pending.named and expected < head.version and self._is_answered_at(pending, expected + 1)):
             pending.error = VersionConflict(
@@ -248,8 +248,8 @@ class LogAppend(ConditionalAppend[Head, Plan]):
     def _is_answered_at(self, pending: PendingEntry, version: int) -> bool:
         """Return whether ``version`` settles ``pending``; if so, settle it.
 
-        It does if the stored entry is the pending one, if another request used its write id, if the entry was redacted,
-        or if the version is forgotten by now.
+        The version settles it if the stored entry has the same write id: it is then the pending entry, or a redacted
+        one, or belongs to another request. The version also settles it if the version is forgotten by now.
         """
         try:
             entry = self._appender.entry_as_stored(version)
@@ -277,7 +277,7 @@ class LogAppend(ConditionalAppend[Head, Plan]):
         return True
 
     def _is_open(self, head: Head) -> bool:
-        """Return whether the head's segment is still the current one; a sealed one could be freed before the commit."""
+        """Return whether the head's segment is still current: a sealed segment could be freed before the commit."""
         name, seen = self._appender.name, Observation(self._environment.clock)
         name = require_name(self._environment.index, name.organisation, name.name, name.incarnation)
         name = self._appender.names.offer(name)
@@ -318,7 +318,7 @@ class LogAppend(ConditionalAppend[Head, Plan]):
             appender.contention.won()
         if plan.segment != head.segment:
             self._environment.counters["roll-over"] += 1
-            # Only the leader offers name records, so this is still the one that the plan has replaced.
+            # Only the leader offers name records, so this is still the record that the plan replaced.
             name = appender.name
             assert name.segment == head.segment, "a roll-over seals the segment that the name record names"
             name = msgspec.structs.replace(name, segment=plan.segment, hash=head.hash, revision=name.revision + 1)
@@ -335,7 +335,7 @@ class LogAppend(ConditionalAppend[Head, Plan]):
             self._batch.remove(pending)
 
     def _learn(self, plan: Plan, head: Head, conflict: ConditionFailed) -> bool:
-        """Note the lost race. The next try reads the head after the back-off: a head read now would be outdated."""
+        """Note the lost race. The next try reads the head after the back-off: a head read now would be old by then."""
         if self._head_is_gone(plan, head, conflict):
             return False
         ours = {pending.write_id for pending in plan.batch}
@@ -348,7 +348,7 @@ class LogAppend(ConditionalAppend[Head, Plan]):
     def _head_is_gone(self, plan: Plan, head: Head, conflict: ConditionFailed) -> bool:
         """Return whether the head's entry was freed long after it was seen. The head is then dropped and read again.
 
-        Raises HistoryChanged where the entry is gone, or another one, before it could be freed.
+        Raises HistoryChanged where the entry is missing or is another one, although it cannot have been freed yet.
         """
         last = len(plan.writes) - 1
         if last not in conflict.items or not isinstance(plan.writes[last], Check):

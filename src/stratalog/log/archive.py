@@ -25,7 +25,7 @@ def write_archive(
     """Store the entries of a segment that ends at ``last``, read them back, and return the reference of the archive.
 
     ``blob_batch`` must put blobs at once. Raises Corrupt where an entry is missing, Unavailable where the archive does
-    not read back. After either, no record names the archive.
+    not read back. After either error no record names the archive.
     """
     items = _indexed(environment, prefix, segment, last)
     ref = blob_batch.write(f"{owner}/archive", pack_archive(items))
@@ -46,8 +46,8 @@ def pack_archive(items: Iterable[Item]) -> bytes:
 def read_archive(environment: Environment, prefix: str, owner: str, segment: Segment) -> list[Item]:
     """Return the items of an archived segment. Raises Corrupt.
 
-    Until the segment is freed, the index still has its items and replaces an unreadable archive: a mark that was
-    committed late may name an archive that was collected meanwhile.
+    A mark that was committed late may name an archive that was collected meanwhile. Until the segment is freed, the
+    index still has the items; they are then read from the index.
     """
     try:
         return open_archive(environment, prefix, owner, segment)

@@ -16,7 +16,7 @@ __all__ = ["AppBases", "base_at", "needs_base", "require_app_base"]
 
 
 def needs_base(log: Log) -> bool:
-    """Return whether the log has a state. Its history is then forgotten only up to a snapshot."""
+    """Return whether the log has a state. The history of such a log is forgotten only up to a snapshot."""
     return log.record.kind != "log" or log.snapshot_at(log.head().version) is not None
 
 
@@ -31,8 +31,8 @@ def base_at(log: Log, floor: int) -> Snapshot:
 def require_app_base(log: Log) -> None:
     """Read the base at the floor of a log back, with all of its parts. Raises Corrupt.
 
-    A log without state needs no base. If an application begins to keep a state of it later, a slow process may have
-    stored a snapshot of a version below the floor; that snapshot is no base either.
+    A log without state needs no base. An application may begin to save snapshots of the log later. A slow process may
+    then have stored a snapshot of a version below the floor. The log still needs no base.
     """
     environment, floor = log.environment, log.floor()
     if log.record.kind == "log":
@@ -62,20 +62,20 @@ class AppBases:
             damage = self._damage(snapshot)
             if damage is None:
                 return snapshot
-            # Another process may have raised the floor and collected the snapshot while it was read. Then search again.
+            # Another process may have raised the floor and collected the snapshot during the read. Then search again.
             if self._newest(version) == snapshot:
                 self.damages.append((snapshot.version, damage))
                 version = snapshot.version - 1
         return None
 
     def _newest(self, version: int) -> Snapshot | None:
-        """Return the newest snapshot at or below ``version``, if it is above the floor. The floor is read after it."""
+        """Return the newest snapshot at or below ``version``, if it is above the floor, which is read later."""
         snapshot = newest_snapshot(self._log.environment.index, self._log.record.prefix, version)
         floor = max(self._log.floor(), self._log.first - 1)
         return snapshot if snapshot is not None and snapshot.version > floor else None
 
     def raise_damage(self) -> None:
-        """Raise Corrupt where `find` met a damaged snapshot, which is newer than the base."""
+        """Raise Corrupt where `find` rejected a damaged snapshot. It is newer than the base that `find` returned."""
         for version, damage in self.damages:
             raise Corrupt(
                 "the application's snapshot is damaged, so the floor cannot rise to it",

@@ -15,7 +15,7 @@ from stratalog.ports.index import NO_BLOBS
 
 __all__ = ["HELD_BYTES_MAX", "BlobBatch", "BlobsDeferred"]
 
-# Entries join a commit while its blobs are below the other half; the last one to join may bring this much.
+# One batch may hold half of what a commit can store. Entries join a commit while its blobs are below the other half.
 HELD_BYTES_MAX = COMMIT_BLOB_BYTES_MAX // 2
 
 RENEWED_TOGETHER = 1024
@@ -32,7 +32,7 @@ class BlobBatch:
     Pass `blobs` to the commit.
 
     Held blobs become durable with the item, so a collector sees both or neither. Blobs put ahead are safe from the
-    collector while they are less than half the grace old when the commit is answered; older ones are put again
+    collector if they are less than half the grace old when the commit is answered. `renew` puts older blobs again
     (docs/concepts/collecting.md). The batch keeps their bytes in memory for that, since their source may be collected.
     """
 
@@ -53,14 +53,14 @@ class BlobBatch:
         self.held_bytes: int = 0
 
     def defer(self) -> None:
-        """From now on collect the blobs to put ahead, until `put_deferred`.
+        """From now on only collect the blobs to put ahead; `put_deferred` puts them.
 
-        For a caller that holds a lock: with it, other threads would wait for the blob store.
+        For a caller that holds a lock. If it put blobs under the lock, other threads would wait for the blob store.
         """
         self._deferred = {}
 
     def begin_try(self) -> None:
-        """Begin a new try of the commit: it holds no blobs yet. Blobs that were put ahead are not put again."""
+        """Begin a new try of the commit without held blobs. Blobs that were put ahead are not put again."""
         self._held, self.held_bytes = {}, 0
 
     def check_put(self) -> None:
@@ -122,7 +122,7 @@ class BlobBatch:
     def renew(self) -> None:
         """After the answer, put again the blobs that grew too old meanwhile, with retries.
 
-        Without them a committed item would name missing blobs. Raises OutcomeUnknown where the retries fail.
+        Without this a committed item could name missing blobs. Raises OutcomeUnknown where the retries fail.
         """
         if self._looked is None or self._looked.age_seconds() <= GRACE_SECONDS / 2:
             return

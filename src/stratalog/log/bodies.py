@@ -19,12 +19,12 @@ __all__ = ["BodyRef", "blob_addresses", "read_body", "read_body_back", "stream_b
 
 
 class BodyRef(msgspec.Struct, frozen=True, array_like=True):
-    """A reference to a body: the hash of its one blob, or of its manifest; its size; the hash of its whole content."""
+    """A reference to a body: the hash of its only blob or of its manifest, its size, and the hash of its content."""
 
     address: bytes
     size: int
     digest: bytes | None = None
-    """None where the body is one blob: the address is then the hash of the content."""
+    """The hash of the content; None where the body is one blob: ``address`` is then that hash."""
 
 
 class BlobWriter(Protocol):

@@ -18,7 +18,7 @@ from stratalog.log.entries import Entry
 __all__ = ["SALT_BYTES", "body_digest", "checked_entries", "genesis", "link"]
 
 SALT_BYTES = 16
-"""Long enough that a redacted body cannot be guessed by trying: its salt is erased with it."""
+"""A redaction erases the salt with the body. Without a salt of this length nobody can guess the body by trying."""
 
 DOMAIN = b"stratalog history 1\0"
 FACTS_FORMAT = 1
@@ -49,8 +49,8 @@ def link(
 ) -> bytes:
     """Return H(``version``), given the hash ``before`` it.
 
-    ``extras`` are a record's further facts; nil for an entry of a log. The facts are one MessagePack array.
-    Concatenated texts would be ambiguous: they can be split in more than one way.
+    ``extras`` are the further facts of a record's version; None for an entry of a log. The facts are one MessagePack
+    array, since concatenated texts could be split in more than one way.
     """
     facts = encode((FACTS_FORMAT, version, created_ms, principal, author, write_id, digest, extras))
     return sha256(before + sha256(facts).digest()).digest()

@@ -1,4 +1,4 @@
-"""A commit whose unknown outcome is resolved by reading back, never guessed."""
+"""A commit that resolves an unknown outcome by reading back, never by a guess."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def commit_once(
             environment.index.commit(writes, blobs)
             return
         except ConditionFailed as exc:
-            # In doubt, the conditions may have failed because our own earlier commit landed: check that before raising.
+            # After a lost answer, our own earlier commit may have made the conditions fail: check that before raising.
             if not in_doubt or refused is not None:
                 raise
             refused = exc
@@ -52,7 +52,7 @@ def commit_once(
 
 
 def _cause(unavailable: Unavailable, in_doubt: bool) -> StratalogError:
-    """Return the error for a spent time budget: never Unavailable once a write of ours may have landed."""
+    """Return the error for a used-up time budget: never Unavailable once a write of ours may have landed."""
     if not in_doubt:
         return unavailable
     unknown = OutcomeUnknown("the outcome of a commit did not arrive in time")

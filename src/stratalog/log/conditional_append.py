@@ -61,7 +61,7 @@ class RaceLost(msgspec.Struct, frozen=True):
 
 
 class StoreFailed(msgspec.Struct, frozen=True):
-    """The store failed. Whether a commit of ours may have landed is recorded in the doubts, not here."""
+    """The store failed. The positions in doubt, not this state, record whether a commit of ours may have landed."""
 
     cause: Unavailable | OutcomeUnknown
 
@@ -73,9 +73,9 @@ class ConditionalAppend(ABC, Generic[H, P]):
     """One append, from the first try to the last.
 
     Its state is `Idle`, `InFlight`, `RaceLost` or `StoreFailed`. Two more facts outlive a try. The head is *fresh* once
-    it was read during this call; only a fresh head justifies a final answer. A *doubt* is a position where a write of
-    ours may have landed or may still land. While there is a doubt, each try reads the head and checks that position
-    first.
+    it was read during this call; only a fresh head justifies a final answer. A position is *in doubt* where a write of
+    ours may have landed or may still land. While a position is in doubt, each try reads the head and checks that
+    position first.
     """
 
     what = "an append"
@@ -96,7 +96,7 @@ class ConditionalAppend(ABC, Generic[H, P]):
             self._try_again()
 
     def interrupt(self) -> None:
-        """Handle an interrupt of the thread: a commit in flight becomes a doubt, which the next leader must check."""
+        """Handle an interrupt of the thread: a commit in flight is in doubt, and the next leader must check it."""
         if isinstance(self._state, InFlight):
             self._mark_in_doubt(self._state.plan)
 
@@ -110,7 +110,7 @@ class ConditionalAppend(ABC, Generic[H, P]):
 
     @abstractmethod
     def _known_head(self) -> H | None:
-        """Return the head as last seen; None where it must be read: others have appended since, or probably have."""
+        """Return the head as last seen; None where it must be read, since others have appended or probably have."""
 
     @abstractmethod
     def _reread(self) -> H:
@@ -118,7 +118,7 @@ class ConditionalAppend(ABC, Generic[H, P]):
 
     @abstractmethod
     def _resolve_doubts(self, head: H) -> None:
-        """Check each position in doubt. A doubt lasts while its position is free: the write may still land there."""
+        """Check each position in doubt. It stays in doubt while it is free: the write may still land there."""
 
     @abstractmethod
     def _plan(self, head: H) -> tuple[P, H] | None:
@@ -145,18 +145,18 @@ class ConditionalAppend(ABC, Generic[H, P]):
         """Return the details that name the log or the record in errors."""
 
     def _reads_first(self) -> bool:
-        """Return whether even the first try reads the head before it puts, inside the turn."""
+        """Return whether even the first try must read the head before it puts, inside the turn."""
         return False
 
     def _prepare(self) -> None:
-        """Prepare a try. Called at the beginning of each."""
+        """Prepare a try. Called at the beginning of each try."""
 
     def _pace(self) -> Pace | None:
-        """Return the pace that earlier appends have learnt from other writers; None for the default back-off."""
+        """Return the pace of the back-off, which earlier appends adapted to other writers; None for the default."""
         return None
 
     def _try_again(self) -> None:
-        """Make the next try. One that reads the head first, as after a lost race, reads and commits inside the turn."""
+        """Make the next try: inside the turn after a lost race, or if it must read the head before it puts."""
         before, self._state = self._state, IDLE
         if isinstance(before, StoreFailed):
             self._wait(before.cause)  # outside the turn: other writers would wait with us
@@ -189,7 +189,7 @@ class ConditionalAppend(ABC, Generic[H, P]):
         head = None if in_doubt else self._known_head()
         if head is None:
             return self._reread()
-        # The other half of the window is left for the commit and its answer.
+        # The commit and its answer have the other half of the window.
         return head if head.seen.seconds_until(self._sent) <= OBSERVATION_SECONDS_MAX / 2 else self._reread()
 
     def _commit(self, plan: P, head: H) -> None:

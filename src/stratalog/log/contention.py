@@ -1,7 +1,7 @@
 """Contention: one process's estimate of how contended a log is, which decides how its next try begins.
 
-A put that loses its race costs as much as one that succeeds; a read costs a fifth of it. So a writer whose head is
-probably outdated reads before it puts. A lone writer never does.
+A put that loses its race costs as much as a put that succeeds. A read costs a fifth of a put. So a writer whose head is
+probably outdated reads it before it puts. A lone writer never reads first.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from stratalog.log.environment import LogSettings
 __all__ = ["READ_SHARE", "Contention"]
 
 READ_SHARE = 0.2
-"""The cost of a read relative to a put, in DynamoDB's prices: reading first pays if more puts than that lose."""
+"""The cost of a read relative to a put, in DynamoDB's prices: reading first pays if a larger share of puts loses."""
 
 RETAINED = 7 / 8  # the share of earlier observations that each new one retains
 FORGOTTEN = 1 / 16  # a remainder at or below this many entries is dropped
@@ -25,9 +25,9 @@ _QUIET = -math.log(1 - READ_SHARE)
 class Contention:
     """Estimates contention from the entries of other writers and the fate of own puts.
 
-    It decides whether to read first and how long to wait. A wrong estimate costs time or money, never correctness. It
-    weighs the last dozen tries, whatever time they took, so it suits a log that others write once an hour as well as
-    one that they write 100 times a second.
+    The estimate decides whether to read first and how long to wait. A wrong estimate costs time or money, never
+    correctness. It weighs the last dozen tries, whatever time they took. So it suits a log that others write once an
+    hour as well as a log that they write 100 times a second.
     """
 
     __slots__ = ("_others", "_seconds", "backoff_seconds", "contended")
@@ -51,9 +51,9 @@ class Contention:
     def is_behind(self, age_seconds: float) -> bool:
         """Return whether a head of this age is outdated with a probability that makes reading it the cheaper choice.
 
-        Other writers are assumed to write at random at their observed rate: the probability is 1 - e^(-rate · age).
+        The estimate assumes that others write at random at their observed rate: the probability is 1 - e^(-rate · age).
         """
-        # Multiplied out, since the observed time may be zero.
+        # Compare products, not quotients: the observed time may be zero.
         return self._others * age_seconds > _QUIET * self._seconds
 
     def won(self) -> None:

@@ -1,7 +1,8 @@
 """The directory: every log and record of an organisation, listed in the commit that creates it.
 
-An organisation's logs are one partition, so that listing them is one paged read. Its records, which may be many
-millions and are created by many writers at once, are spread over shards and merged when listed.
+The lines of an organisation's logs are one partition, so listing them is one paged read. An organisation may have many
+millions of records, which many writers create at once. So the lines of records are spread over shards, and the listing
+merges the shards.
 
 Names belong to an organisation. The partition `!names/NAME` holds one line for each organisation that has a log of that
 name. Every write of such a line shares its commit with a conditional write of the organisation's own name record.
@@ -67,7 +68,7 @@ def list_directory(
 ) -> Iterator[Listing]:
     """Yield the lines of a shelf whose ids follow ``after`` and begin with ``prefix``.
 
-    They come in UTF-8 order of the ids, by pages.
+    The lines come in UTF-8 order of the ids, by pages.
     """
     start = max(id_sort(text, what) if text else "" for text, what in ((after, "after"), (prefix, "prefix")))
     shards = [
@@ -87,10 +88,10 @@ def organisation_put(organisation: str) -> Put:
 
 
 def organisation_missing(environment: Environment, organisation: str) -> list[Put]:
-    """Return the write that lists the organisation, unless a cheap read finds it listed; then nothing.
+    """Return the write that lists the organisation, unless a cheap read finds it listed; then no write.
 
-    An organisation is never removed from the list. Its one item must not be part of every creation: concurrent creators
-    would contend for it.
+    An organisation is never removed from the list. The organisation's item must not be part of every creation:
+    concurrent creators would contend for the item.
     """
     put = organisation_put(organisation)
     if environment.entered_organisations.knows(organisation):
@@ -102,7 +103,7 @@ def organisation_missing(environment: Environment, organisation: str) -> list[Pu
 
 
 def list_organisations(index: Index) -> Iterator[str]:
-    """Yield the organisations that ever created something, in UTF-8 order of the ids."""
+    """Yield the organisations that ever created a log or record, in UTF-8 order of the ids."""
     for item in index.query(ORGANISATIONS_PARTITION):
         yield item.sort
 
@@ -115,19 +116,19 @@ class NameHolder(msgspec.Struct, frozen=True):
 
 
 def name_line_put(organisation: str, log: str, kind: str) -> Put:
-    """Return the write that records that ``organisation`` has a log of the name. Commit it with the name record."""
+    """Return the write that records that ``organisation`` has a log named ``log``. Commit it with the name record."""
     return Put(Item(names_partition(log), id_sort(organisation, "organisation"), {"k": kind}))
 
 
 def name_delete(organisation: str, log: str) -> Delete:
-    """Return the write that removes that line. Commit it with the name record."""
+    """Return the write that removes the line of `name_line_put`. Commit it with the name record."""
     return Delete(names_partition(log), id_sort(organisation, "organisation"))
 
 
 def organisations_of(index: Index, log: str) -> Iterator[NameHolder]:
     """Yield the organisations that have a log of the name, in UTF-8 order of the ids, by pages; mostly one page.
 
-    A tenant must not see other tenants: the caller filters the result before it answers one.
+    A tenant must not see other tenants: the caller filters the result before it answers a tenant.
     """
     for item in index.query(names_partition(log)):
         attributes: Any = item.attributes

@@ -43,7 +43,7 @@ END = "e"
 COMPRESS_BYTES_MIN = 512
 
 Upcasters = Mapping[tuple[str, int], Callable[[Any], Any]]
-"""(type, schema) → the function that turns that event's data into the data of schema + 1."""
+"""(type, schema) → the function that turns the data of such an event into the data of schema + 1."""
 
 
 class Event(msgspec.Struct, frozen=True, array_like=True, gc=False):
@@ -55,7 +55,7 @@ class Event(msgspec.Struct, frozen=True, array_like=True, gc=False):
 
 
 class _PlainEvent(msgspec.Struct, frozen=True, array_like=True, gc=False):
-    """An event that msgspec alone can validate; others take a slower path. A character has at most four bytes."""
+    """An event that msgspec alone can validate; others take a slower path. A character has up to four bytes."""
 
     type: Annotated[str, msgspec.Meta(max_length=EVENT_TYPE_BYTES_MAX // 4)]
     data: Plain

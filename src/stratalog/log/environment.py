@@ -32,10 +32,10 @@ class LogSettings(msgspec.Struct, frozen=True, kw_only=True):
     """Numbers that tune speed and cost; none of them is part of a stored format."""
 
     segment_entries_target: int = 10_000
-    """A segment is sealed at this many entries; in a log with state it waits for its snapshot up to twice that."""
+    """A segment is sealed at this many entries. In a log with state it waits for a snapshot, up to twice as many."""
 
     snapshot_entries_interval: int = 500
-    """A document gets a snapshot every so many versions."""
+    """The number of versions from one snapshot of a document to the next."""
 
     body_inline_bytes_max: int = BODY_INLINE_BYTES_MAX
     """Larger bodies of events are stored as blobs. Up to this size the index is cheaper."""
@@ -51,7 +51,7 @@ class LogSettings(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class EnteredOrganisations:
-    """Organisations that a read found in the store's list. None is ever removed from it, so this cannot be outdated."""
+    """Organisations that a read found in the store's list. The list only grows, so they stay in it."""
 
     def __init__(self) -> None:
         self._names: set[str] = set()
@@ -94,7 +94,7 @@ class Environment:
         """The decoded chunks of all documents of the store."""
 
         self.admission: Admission | None = None
-        """Enforces quotas; None where none are enforced. A server sets it, a worker and maintenance do not."""
+        """Enforces quotas; None where none are enforced. A server sets it; a worker and maintenance leave it None."""
 
         self.entered_organisations: EnteredOrganisations = EnteredOrganisations()
         self.reads: RecentReads = RecentReads()
@@ -103,7 +103,8 @@ class Environment:
     def report(self, what: str, **details: object) -> None:
         """Count and log an event that an operator must learn of. Alarms match ``what`` in metrics and logs.
 
-        ``details`` name things. They must not hold content of documents, nor texts of exceptions that could quote it.
+        ``details`` name things. They must hold neither content of documents nor texts of exceptions, which could quote
+        such content.
         """
         self.counters[what] += 1
         _log.error("%s: %s", what, " ".join(f"{name}={value}" for name, value in details.items()))

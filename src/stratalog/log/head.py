@@ -35,7 +35,7 @@ head_rank = attrgetter("version", "seen.boot_ms")
 
 
 def first_head(name: NameRecord, seen: Observation) -> Head:
-    """Return where a search begins, by a name record read when ``seen`` was taken: its segment, not yet read."""
+    """Return the head before the current segment of ``name``: a search begins there. ``name`` was read at ``seen``."""
     return Head(name.segment - 1, name.segment, name.created_ms, name.hash, seen)
 
 
@@ -52,8 +52,8 @@ def find_head(index: Index, clock: Clock, name: NameRecord) -> Head:
 def follow_head(index: Index, clock: Clock, name: NameRecord, head: Head | None) -> Head:
     """Return the head, searched from where it was last seen: one read while that segment exists. Raises NotFound.
 
-    After longer than the observation rule allows, that segment may have been freed and a late write may have landed in
-    it. The search then begins at the name record.
+    If ``head`` was seen longer ago than the observation rule allows, its segment may have been freed and a late write
+    may have landed there. The search then begins at the name record.
     """
     if head is not None and head.seen.age_seconds() <= OBSERVATION_SECONDS_MAX:
         current = _head_from(index, clock, name, head)

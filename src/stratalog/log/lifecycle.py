@@ -55,9 +55,10 @@ def create_log(
 ) -> Log:
     """Create a log, in one commit with its first segment and its line in the directory.
 
-    ``origin`` is the origin of the history that an import repeats; a new history gets a new one.
+    ``origin`` is the origin of the history that an import repeats; without it the log gets a new origin.
 
-    Raises Conflict where the organisation has a log of that name, QuotaExceeded: nothing is created. Never NotFound.
+    Raises Conflict where the organisation has a log of that name, QuotaExceeded: nothing is created. Does not raise
+    NotFound.
     """
     seen = Observation(environment.clock)
     return Log(environment, _create(environment, organisation, name, kind, origin=origin), upcasters, seen=seen)
@@ -73,7 +74,7 @@ def open_log(
 ) -> Log:
     """Return the log that has the name now. One read. Raises NotFound.
 
-    ``known`` is an earlier handle. It is returned if it is of the same incarnation and history.
+    ``known`` is an earlier handle. It is returned if it belongs to the same incarnation and history.
     """
     seen = Observation(environment.clock)
     record = require_name(environment.index, organisation, name)
@@ -92,11 +93,11 @@ def fork_log(
 ) -> Log:
     """Create a log whose versions up to ``at`` are ``log``'s, in one commit, whatever the length of the history.
 
-    The same commit pins ``at``, so the log that holds it cannot raise its floor above it. The fork belongs to the same
-    organisation and shares its blobs; another organisation gets a copy.
+    The same commit pins ``at``: the log that holds this version cannot raise its floor above the version. The fork
+    belongs to the same organisation and shares the blobs of ``log``. For another organisation, copy the log instead.
 
-    ``require_state`` raises where no state of ``at`` can be had from storage. It is called where a version was ever
-    redacted, after the name record was read: a later redaction changes that record, and the commit fails.
+    ``require_state`` raises where no state of ``at`` can be loaded from storage. It is called if a version was ever
+    redacted, after the name record was read. A later redaction changes that record: the commit fails and is repeated.
 
     Raises NotFound (no such version), VersionForgotten (below the floor), Conflict (the name is in use), QuotaExceeded,
     Invalid, LimitExceeded (forks nested too deeply), ContentionError (the source kept changing). Nothing is created.
@@ -131,12 +132,13 @@ def fork_log(
 def delete_log(log: Log) -> None:
     """Delete the log: an end marker as entry n + 1 and a deleted name record, in one commit.
 
-    Its items are removed when no process can rely on having seen them; see `sweep_deleted`. A repeated call raises
+    `sweep_deleted` removes its items later, when no process can rely on having seen them. A repeated call raises
     NotFound.
     """
     environment, record = log.environment, log.record
     for _ in range(ATTEMPTS_MAX):
-        # Read the name first. Its revision fences a roll-over, so the head read after it lies in the current segment.
+        # Read the name record before the head. A later roll-over changes the record's revision, and the commit then
+        # fails. So the end marker is put only into the current segment.
         record = require_name(environment.index, record.organisation, record.name, record.incarnation)
         head = log.head()
         seal = Item(
@@ -238,8 +240,8 @@ def _depth(environment: Environment, source: NameRecord | None) -> int:
 def _creation(record: NameRecord, former: NameRecord | None, depth: int) -> list[Write]:
     """Return the writes of a creation.
 
-    They are the name record, which fences all others; the line under the name alone; the first segment; the line in the
-    directory; the member of the family.
+    They are the name record, whose condition protects the other writes; the line of the name; the first segment; the
+    line in the directory; the member of the family.
     """
     return [
         name_put(record, None if former else Absent()),
@@ -253,7 +255,8 @@ def _creation(record: NameRecord, former: NameRecord | None, depth: int) -> list
 def _holder(environment: Environment, record: NameRecord, at: int) -> NameRecord:
     """Return the living log that holds version ``at``: the log itself, or the ancestor that the version belongs to.
 
-    Raises NotFound where that ancestor was deleted. Its pinned versions stay readable, but no new fork may pin it.
+    The version of a fork point belongs to the fork. Raises NotFound where that ancestor was deleted. Its pinned
+    versions stay readable, but no new fork may pin it.
     """
     for parent in record.lineage:
         if at < parent.version:
@@ -273,8 +276,8 @@ def _lineage(source: NameRecord, at: int, hash: bytes) -> tuple[Parent, ...]:
 def _pin(source: NameRecord, record: NameRecord) -> list[Write]:
     """Return the writes that pin the fork's version at every ancestor, and fail if the source has changed.
 
-    The source's revision rises, so a floor decided from an older read of its pins cannot be committed. A pin of an
-    older ancestor needs no such fence: the source's own pin holds the same version there.
+    The source's revision rises, so no process can commit a floor that it chose from an older read of the pins. The
+    record of an older ancestor need not change: the source has a pin there already, at the same version.
     """
     pins: list[Write] = [pin_put(parent.prefix, Pin(parent.version, record.prefix)) for parent in record.lineage]
     return [*pins, name_put(msgspec.structs.replace(source, revision=source.revision + 1))]

@@ -43,10 +43,10 @@ class Log:
         *,
         seen: Observation | None = None,
     ) -> None:
-        """``seen`` was taken before ``record`` was read or written. It saves the first append reading it again."""
+        """``seen`` was taken before ``record`` was read or written. With it the first append need not read it again."""
         self.environment = environment
         self.record = record
-        """The name record as it was when the handle was made."""
+        """The name record at the time when the handle was made."""
 
         self._floor: Newest[int] = Newest(int, record.floor)
         self._hashes: dict[int, bytes] = {}
@@ -123,8 +123,8 @@ class Log:
     def is_behind(self) -> bool:
         """Return whether other processes have probably appended since this process last read the head or wrote.
 
-        This is a guess and reads nothing. `append` makes the same guess. A caller that must read before it knows the
-        events to append calls it to save a put that would lose.
+        This is a guess and reads nothing. `append` makes the same guess. Some callers must read the log before they
+        know the events to append. With this guess they save a put that would lose.
         """
         return self._appender.is_behind()
 
@@ -136,16 +136,16 @@ class Log:
     def turn(self) -> AbstractContextManager[bool]:
         """Hold off other writers of this log while the block reads and appends: a hint, see `Index.turn`.
 
-        For a caller that decides from state it has read, and that lost the race for its version to another process.
+        For a caller that computes its events from a state, and has lost the race for a version to another process.
         """
         return self._appender.turn()
 
     def retry(self) -> Retry:
-        """Return the retry of a caller that appends until it wins its race. Its waits grow with contention."""
+        """Return the retry of a caller that appends until it wins its race. The waits grow with contention."""
         return self.environment.retry(pace=self._appender.contention)
 
     def floor(self) -> int:
-        """Return the oldest version kept, read now; 0 while all are."""
+        """Return the oldest version kept, read now; 0 while all versions are kept."""
         record = self.record
         floor = require_name(self.environment.index, record.organisation, record.name, record.incarnation).floor
         return self._floor.offer(floor)
@@ -163,8 +163,8 @@ class Log:
         The upper bound is fixed before the first page. A caller that has just read the head passes it as ``head``; the
         log reads the head again before it rejects ``upto`` as too high.
 
-        Raises NotFound for an ``upto`` beyond the head and VersionForgotten for an ``after`` below the floor, at once.
-        Raises VersionForgotten and Corrupt while iterating.
+        The call itself raises NotFound for an ``upto`` beyond the head, and VersionForgotten if ``after`` + 1 is below
+        the floor as this handle knows it. The iteration raises VersionForgotten and Corrupt.
         """
         self._check_version(after, minimum=0)
         self._check_above_floor(after + 1)
@@ -178,7 +178,7 @@ class Log:
         return self._read(after, last, head)
 
     def follow(self, after: int = 0) -> Iterator[Entry]:
-        """Yield the entries after ``after``, for ever: at the head, poll until there are more."""
+        """Yield the entries after ``after``, for ever. At the head, poll until there are more entries."""
         while True:
             for entry in self.read(after):
                 after = entry.version
@@ -188,8 +188,8 @@ class Log:
     def redact(self, version: int) -> list[int]:
         """Erase the events of a version for good; its time, author, principal, write id and hash stay.
 
-        From then on the entry has ``redacted`` set and no events. App snapshots of this and later versions are deleted;
-        return their versions. Only for logs of the kind ``log``; a document has its own `stratalog.redact`. Raises
+        From then on the entry has ``redacted`` set and no events. Deletes the app snapshots of this and later versions
+        and returns their versions. Only for logs of the kind ``log``; for a document use `stratalog.redact`. Raises
         RedactionRefused (nothing was written), NotFound, VersionForgotten.
         """
         self.check_redactable(version)
@@ -202,7 +202,7 @@ class Log:
         check_redactable(self.environment, self.record, self.floor(), self.head().version, version)
 
     def forget_archived(self) -> None:
-        """Read archived entries anew, after a redaction. Other handles may still cache one archived segment each."""
+        """Drop the cached archived segment, after a redaction. Other handles may still cache one such segment each."""
         self._reader.forget_archived()
 
     def version_at(self, time_ms: int) -> int:
@@ -242,8 +242,8 @@ class Log:
     def save_snapshot(self, version: int, parts: Sequence[bytes]) -> bool:
         """Save an application's state of ``version`` as parts of at most 8 MiB. Return False where it has a snapshot.
 
-        A part that the newest state at or below ``version`` has too is not written again, so cut the state so that a
-        small change leaves most parts unchanged. Raises NotFound for a version that does not exist, LimitExceeded.
+        A part of the newest snapshot at or below ``version`` is not written again. So cut the state in such a way that
+        a small change leaves most parts unchanged. Raises NotFound for a version that does not exist, LimitExceeded.
         """
         hash = self.entry(version).hash
         return save_app_snapshot(self.environment, self.record, self.snapshot_at(version), version, hash, parts)
@@ -313,7 +313,7 @@ class Log:
         return snapshot is not None and snapshot.version >= head.segment
 
     def _check_above_floor(self, version: int) -> None:
-        """Raise VersionForgotten below the floor: it forgets versions at once, even while their segment is stored."""
+        """Raise VersionForgotten below the floor, even while the segment of the version is still stored."""
         floor = self._floor.require()
         if version < floor:
             raise VersionForgotten("the version is no longer kept", log=self.record.name, version=version, floor=floor)

@@ -23,7 +23,7 @@ class Parent(msgspec.Struct, frozen=True, array_like=True):
     incarnation: str
     version: int
     hash: bytes
-    """The hash of that version. The fork's first own entry continues from the last ancestor's."""
+    """The hash of that version. The fork's first own entry continues from the hash of the last ancestor."""
 
     @property
     def prefix(self) -> str:
@@ -32,7 +32,7 @@ class Parent(msgspec.Struct, frozen=True, array_like=True):
 
 
 class NameRecord(msgspec.Struct, frozen=True, kw_only=True, dict=True):
-    """The one item of a log that changes: on roll-over, deletion, redaction, a raised floor and a fork."""
+    """The item under the name of a log. It changes on roll-over, deletion, redaction, a raised floor and a fork."""
 
     organisation: str
     name: str
@@ -46,22 +46,22 @@ class NameRecord(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     """The random id of the beginning of the history; forks, copies and imports keep it."""
 
     hash: bytes
-    """The hash of the version before the segment below: an empty segment continues from it."""
+    """The hash of the version before ``segment``. The first entry of that segment continues from it."""
 
     segment: int = 1
-    """The first version of the segment that was current when the record was last written; seals lead on from it."""
+    """The first version of the current segment."""
 
     floor: int = 0
-    """The oldest version kept; 0 while all are."""
+    """The oldest version kept; 0 while all versions are kept."""
 
     floor_hash: bytes = b""
-    """The hash of that version, from which the entries above it are verified; empty while everything is kept."""
+    """The hash of the version ``floor``, from which the entries above are verified; empty while all are kept."""
 
     owner: str = ""
     """The owner of the blobs of this log's family."""
 
     lineage: tuple[Parent, ...] = ()
-    """A fork's ancestors, oldest first; the log's own versions start after the last one's."""
+    """A fork's ancestors, oldest first. The log's own versions start after the ``version`` of the last ancestor."""
 
     deleted_ms: int = 0
 
@@ -81,7 +81,7 @@ def read_name(index: Index, organisation: str, name: str) -> NameRecord | None:
 
 
 def require_name(index: Index, organisation: str, name: str, incarnation: str | None = None) -> NameRecord:
-    """Return the record of a living log, of the given incarnation if there is one. Raises NotFound."""
+    """Return the record of a living log, of ``incarnation`` if one is given. Raises NotFound."""
     record = read_name(index, organisation, name)
     if record is None or record.deleted_ms or incarnation not in (None, record.incarnation):
         raise NotFound("log not found", organisation=organisation, log=name)

@@ -1,4 +1,4 @@
-"""A pending entry: from the caller that wants it written to its outcome."""
+"""A pending entry: an entry from the call that wants it written until its outcome is known."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ WRITE_ID_CHARACTERS = 16
 class PendingEntry:
     """An entry to be written, and in the end its outcome: the committed entry or an error."""
 
-    # Class attributes save setting these on each instance: most entries never use them.
+    # Class attributes, since most entries never set them: creating an instance is then faster.
     error: BaseException | None = None
     latch: Latch | None = None
     is_leader: bool | None = None
@@ -70,25 +70,25 @@ class PendingEntry:
 
     @property
     def blob_bytes(self) -> int:
-        """The bytes of the blobs that its commit carries."""
+        """The bytes of the entry's blobs that its commit carries."""
         return 0 if self.blob_batch is None else self.blob_batch.held_bytes
 
     def hash_after(self, before: bytes, version: int, created_ms: int) -> bytes:
-        """Return the hash that it has as entry ``version``, after the entry whose hash is ``before``."""
+        """Return the hash of this entry as ``version``, after an entry whose hash is ``before``."""
         return link(before, version, created_ms, self.principal, self.author, self.write_id, self.digest)
 
     def entry_at(self, version: int, created_ms: int, hash: bytes) -> Entry:
-        """Return the entry that it becomes once it is committed as ``version``."""
+        """Return the entry that results from a commit as ``version``."""
         return Entry(version, created_ms, self.author, self.write_id, self.events, self.principal, hash, self.salt)
 
     def settle(self, entry: Entry) -> None:
-        """Record that it is committed as ``entry``. Raises OutcomeUnknown where its blobs could not be renewed."""
+        """Record the commit as ``entry``. Raises OutcomeUnknown where the blobs could not be renewed."""
         if self.blob_batch is not None:
             self.blob_batch.renew()
         self.entry = entry
 
     def fail(self, cause: BaseException) -> None:
-        """Record that it was not written because of ``cause``.
+        """Record that the append failed with ``cause``.
 
         If the log was deleted while the entry was in doubt, the outcome stays unknown: the error is OutcomeUnknown.
         """
@@ -123,7 +123,7 @@ def prepare_entry(
     checked: bool = False,
 ) -> PendingEntry:
     """Return an entry ready to be written: checked, encoded, and with a large body in ``owner``'s blobs."""
-    # One call draws both, since each call enters the kernel.
+    # One call draws the salt and the write id, since each call enters the kernel.
     drawn = environment.clock.random_bytes(SALT_BYTES + (WRITE_ID_CHARACTERS if write_id is None else 0))
     attributes: dict[str, Any] = {
         "w": check_write_id(write_id) if write_id is not None else id_from(drawn[SALT_BYTES:]),

@@ -1,8 +1,8 @@
 """Pins: the versions of a log that its forks need. They are in order of version, so one read finds the lowest.
 
-A fork pins the log it is made from, whose name record changes in that commit. It also pins every ancestor of that log,
-at the version where that log's own pin is. So while a name record is unchanged its lowest pin can rise, never fall.
-`docs/decisions/0033` has the argument.
+A fork pins a version of its source, and the same commit changes the source's name record. The fork also pins every
+ancestor of the source, at the version that the source pins there already. So while a log's name record is unchanged,
+its lowest pin can rise but never fall. `docs/decisions/0033` has the argument.
 """
 
 from __future__ import annotations

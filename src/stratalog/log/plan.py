@@ -46,7 +46,7 @@ def plan_append(
     """Return the commit that appends ``batch`` after ``head``: an item each, and on roll-over a seal and a new segment.
 
     With ``checks_head`` the commit succeeds only while the head's own entry exists unchanged. The put alone does not
-    prove that: in an index that was restored from a backup beneath an open handle it would succeed behind a gap.
+    prove that. If an index was restored from a backup beneath an open handle, the put would succeed behind a gap.
     """
     assert batch, "a plan appends at least one entry"
     # Times never decrease along a log, even if this process's clock is behind the last writer's.

@@ -24,7 +24,7 @@ LOOKS_MAX = 3
 PAGE_ITEMS = 128
 
 Run = Generator[list[Entry], None, int]
-"""Entries in order, by pages; it returns the version of the last."""
+"""Yields entries in order, by pages; returns the version of the last entry."""
 
 
 class Reader:
@@ -53,7 +53,7 @@ class Reader:
         return Reader(self._environment, self._prefix, self._owner, None).entry(version)
 
     def forget_archived(self) -> None:
-        """Drop the cached archived segment: it was changed by a redaction."""
+        """Drop the cached archived segment: a redaction has changed it."""
         self._archived.store(0, [])
 
     def read(self, after: int, upto: int, head: Head | None = None) -> Iterator[Entry]:
@@ -86,7 +86,7 @@ class Reader:
     def _from_index(self, segment: int, first: int, last: int, seen: Observation) -> Run:
         """Yield entries of a segment that was not freed when ``seen`` was taken.
 
-        Items read too long after that may be orphaned writes in a freed position.
+        Items read too long after ``seen`` may be orphaned writes in freed positions.
         """
         items = self._environment.index.query(
             entries_partition(self._prefix, segment), after=number(first - 1), before=number(last + 1)
@@ -108,7 +108,7 @@ class Reader:
         return version + 1
 
     def _one_by_one(self, page: list[Item], version: int) -> Run:
-        """Yield the entries of ``page`` while they follow ``version`` without a gap. Decode each one on demand."""
+        """Yield the entries of ``page`` that follow ``version`` without a gap. Decode each entry on demand."""
         for item in page:
             if "k" in item.attributes or (entry := self._entry(item)).version != version + 1:
                 break
@@ -117,7 +117,7 @@ class Reader:
         return version
 
     def _again(self, version: int) -> Entry:
-        """Return an entry that must exist but was not in its expected position: it was archived, or is lost."""
+        """Return an entry that must exist but was not in its expected position: it was archived or is lost."""
         try:
             return self._entry(self._stored_item(version))
         except VersionForgotten:

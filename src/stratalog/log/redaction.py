@@ -72,7 +72,7 @@ def check_redactable(environment: Environment, record: NameRecord, floor: int, h
 def check_unpinned(environment: Environment, record: NameRecord, version: int) -> None:
     """Raise RedactionRefused where a fork pins the version or a later one.
 
-    No fork can pin it later while the name record is unchanged.
+    While the name record is unchanged, no fork can pin such a version later.
     """
     if pinned := [pin.prefix for pin in list_pins(environment.index, record.prefix, first=version)]:
         raise RedactionRefused("forks need the version; delete them and sweep first", log=record.name, forks=pinned)
@@ -81,8 +81,8 @@ def check_unpinned(environment: Environment, record: NameRecord, version: int) -
 def erase_entry(environment: Environment, record: NameRecord, version: int, checks: Sequence[Check] = ()) -> None:
     """Erase the entry wherever it is stored, while ``checks`` hold and no fork pins the version.
 
-    The segment's record changes in the same commit, so an archive made of the old item is never named. The name record
-    changes too, as it does for a fork: of an erasure and a concurrent fork only one commit succeeds.
+    The segment's record changes in the same commit, so no record can name an archive that was made of the old item. The
+    name record changes too, as it does for a fork: of an erasure and a concurrent fork only one commit succeeds.
 
     Raises ConditionFailed where one of the checks does not hold, RedactionRefused for a fork, VersionForgotten,
     ContentionError.
@@ -125,8 +125,8 @@ def erase_entry(environment: Environment, record: NameRecord, version: int, chec
 def retire_snapshots(environment: Environment, record: NameRecord, snapshots: Sequence[Snapshot]) -> None:
     """Delete snapshots; the collector frees the blobs that only they used.
 
-    Raises ConditionFailed where the name record no longer is ``record``: a snapshot may have become the base of a floor
-    or of a fork. Some of the snapshots may be deleted then.
+    Raises ConditionFailed where the name record has changed since ``record`` was read: a snapshot may have become the
+    base of a floor or of a fork. Some of the snapshots may be deleted then.
     """
     for snapshot in snapshots:
         retired = Delete(snapshots_partition(snapshot.prefix), number(snapshot.version))

@@ -1,8 +1,8 @@
 """Retention of sealed segments: archive or forget a segment, then free its entries long after it was marked.
 
 A mark is one conditional write of the segment's record. From then on readers use the archive, or report the versions as
-forgotten. By the observation rule the entries are freed `OBSERVATION_SECONDS_MAX` plus a grace after the mark at the
-earliest: no writer that saw a free position in the segment can still write there.
+forgotten. The entries are freed `OBSERVATION_SECONDS_MAX` plus a grace after the mark at the earliest. By the
+observation rule no writer that saw a free position in the segment can write there after that time.
 """
 
 from __future__ import annotations
@@ -109,10 +109,10 @@ def raise_floor(log: Log, version: int) -> int:
 def raise_floor_onto(log: Log, version: int, prove: Prove | None) -> int:
     """Raise the floor onto a base from ``prove``, as `raise_floor` does. For packages that keep states of a log.
 
-    ``prove`` makes or finds a snapshot at or below the version it is given, and reads it back from storage. Its proof
-    is valid while the floor and the pins are unchanged, however often the log rolls over. It returns None where the
-    floor must stay. If it raises, the floor stays too; the error is dropped where another process moved the floor
-    meanwhile.
+    ``prove`` makes or finds a snapshot at or below a given version, and reads the snapshot back from storage. The proof
+    is valid while the floor and the pins are unchanged, however often the log rolls over. ``prove`` returns None where
+    the floor must stay. If ``prove`` raises Corrupt, NotFound or Unavailable and another process has raised the floor
+    meanwhile, the error is dropped. Else it is raised, and the floor stays.
     """
     if version > log.head().version:
         raise NotFound("version not found", log=log.record.name, version=version)
@@ -140,13 +140,13 @@ class _Raising:
                     raise ContentionError(
                         "other writers kept changing the log while its floor was raised", log=self._log.record.name
                     ) from self._lost
-                # Plan before the read of the name record: the less time from it to the commit, the fewer commits lose.
+                # Plan before the read of the name record: the sooner the commit follows the read, the fewer lose.
                 plan = self._plan() if self._proven_for else None
                 record, wanted = self._look()
                 if wanted <= max(record.floor, self._log.first - 1):
                     _forget_below(self._log.environment, record.prefix, record.floor)
                     return record.floor
-                # A base below ``wanted`` may be passed by another process that found a newer one.
+                # Another process may have raised the floor above a base that is below ``wanted``.
                 if plan is not None and self._proven_for == wanted and plan.floor > record.floor:
                     if self._commit(record, plan):
                         return self._end(plan.floor)
@@ -161,7 +161,7 @@ class _Raising:
         return record, pinned_floor(self._log.environment.index, record.prefix, self._version)
 
     def _find_base(self, record: NameRecord, wanted: int) -> bool:
-        """Prove a base for ``wanted``; True has the caller read again. Return False where the floor must stay."""
+        """Prove a base for ``wanted``. Return True if the caller must read again, False if the floor must stay."""
         self._retry = self._lost = None
         self._proven_for = 0  # an error below may leave a new base with the hash of an older one
         try:
@@ -181,7 +181,7 @@ class _Raising:
         return _Plan(self._floor, self._hash, self._base, segment)
 
     def _commit(self, record: NameRecord, plan: _Plan) -> bool:
-        """Commit the floor. Return False where another process changed the log: then read again."""
+        """Commit the floor. Return False where another process changed the log: read again."""
         try:
             _commit_floor(self._log.environment, record, plan)
         except ConditionFailed as exc:
@@ -208,7 +208,7 @@ class _Plan(msgspec.Struct, frozen=True):
     hash: bytes
     base: Snapshot | None
     segment: Segment | None
-    """The segment that is to name the base."""
+    """The segment that will name the base."""
 
 
 def pinned_floor(index: Index, prefix: str, version: int) -> int:
@@ -285,7 +285,7 @@ def delete_items(index: Index, partition: str, *, spared_kind: str | None = None
 
 
 def sealed_segments(index: Index, prefix: str) -> Iterator[tuple[Segment, int]]:
-    """Yield the segments that another one follows, each with its last version."""
+    """Yield the segments that another segment follows, each with its last version."""
     former: Segment | None = None
     for segment in list_segments(index, prefix):
         if former is not None:
@@ -296,8 +296,8 @@ def sealed_segments(index: Index, prefix: str) -> Iterator[tuple[Segment, int]]:
 def _prove_archive(log: Log, segment: Segment) -> bool:
     """Read an archive back before its source is freed, and put it again, so that its blobs are young.
 
-    A collection that listed them before a record named the archive could delete them otherwise. A damaged archive is
-    made anew. Return False where the segment, and its archive, was forgotten meanwhile.
+    A collection that listed older blobs before a record named the archive could delete them. A damaged archive is made
+    anew. Return False where another process changed the segment meanwhile.
     """
     environment, prefix, owner = log.environment, log.record.prefix, log.record.owner
     if segment.archive is None:
@@ -322,8 +322,8 @@ def _changed(index: Index, prefix: str, segment: Segment) -> bool:
 def _commit_floor(environment: Environment, record: NameRecord, plan: _Plan) -> None:
     """Raise the floor in the name record and name the base in the first segment above it. Raises ConditionFailed.
 
-    The commit succeeds only while the base exists. A fork whose own base is at or above its fork version unpins its
-    ancestors.
+    The commit succeeds only while the base exists. A fork whose new floor is at or above its fork version deletes its
+    pins at its ancestors.
     """
     assert plan.floor > record.floor, "a floor never falls: the commit is conditional on this record"
     assert plan.base is None or plan.base.version == plan.floor, "history begins with the base"

@@ -59,10 +59,11 @@ def save_scrub_record(environment: Environment, record: ScrubRecord) -> None:
 
 
 def scrubbed_before_ms(environment: Environment) -> int:
-    """Return a time: blobs stored before it that still exist were verified within `SCRUB_PROOF_SECONDS_MAX`. 0: none.
+    """Return a time. The last round verified each blob that was stored before it and still exists. 0: no such time.
 
-    A round that met a damaged blob proves nothing about the others: the cause may have damaged more since. Blobs are
-    dated by the storage's clock and rounds by a process's, so the two may disagree by `SCRUB_CLOCKS_SECONDS_MAX`.
+    The result is 0 if the round began more than `SCRUB_PROOF_SECONDS_MAX` ago. It is 0 if the round met a damaged blob:
+    the cause may have damaged more blobs since. The storage's clock dates blobs and a process's clock dates rounds.
+    These clocks may differ by `SCRUB_CLOCKS_SECONDS_MAX`.
     """
     record, now_ms = load_scrub_record(environment), environment.clock.wall_ms()
     age_ms = now_ms - record.round_began_ms

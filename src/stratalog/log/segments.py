@@ -33,7 +33,7 @@ class Segment(msgspec.Struct, frozen=True, kw_only=True):
     """The number of this record's writes. Each change is conditional on the revision that was read."""
 
     last: int = 0
-    """The last version, once the segment is marked; 0 before."""
+    """The segment's last version, once the segment is marked; 0 before."""
 
     archive: BodyRef | None = None
     """The reference to its archive, once it is archived; None again once it is forgotten."""
@@ -74,7 +74,7 @@ def segment_unchanged(segment: Segment) -> Condition:
 
 
 def segment_holding(index: Index, prefix: str, version: int) -> Segment | None:
-    """Return the segment whose run holds ``version``; None below the first one kept."""
+    """Return the segment whose run holds ``version``; None below the first segment kept."""
     items = index.query(segments_partition(prefix), before=number(version + 1), reverse=True, limit=1)
     return next((segment_from_item(item) for item in items), None)
 

@@ -24,7 +24,7 @@ SNAPSHOT_PUT, NAME_CHECK, BASE_CHECK = range(3)
 
 
 class Snapshot(msgspec.Struct, frozen=True):
-    """A state at a version, encoded by its model: the roots of a document's trees, or another body's reference."""
+    """A state at a version, encoded by its model: the roots of a document's trees, or an app snapshot's manifest."""
 
     prefix: str
     version: int
@@ -47,9 +47,10 @@ def put_snapshot(
     """Store a snapshot of the log of ``record`` and return True; return False where one of that version exists.
 
     Its blobs must be stored already, except ``blobs``. ``base`` is the snapshot whose blobs it reuses. The commit
-    succeeds only while the base exists, since its blobs are safe from the collector only as long as its record exists.
-    It also succeeds only while the floor is at or below ``version``: the state names values that only entries below a
-    higher floor may have named, and `log.retention` deletes the snapshots below a floor once, after the floor rose.
+    succeeds only while the base exists, since the base's record keeps its blobs safe from the collector. The commit
+    also succeeds only while the floor is at or below ``version``. Above ``version`` a floor forgets entries, which may
+    have been the only ones to name some values of the state. Also, `log.retention` deletes the snapshots below a floor
+    only once, after the floor rose.
 
     Raises VersionForgotten below the floor, NotFound where the log is deleted, ConditionFailed where the base is gone,
     Unavailable where the name record kept changing, and the errors of ``Index.commit``.

@@ -1,4 +1,4 @@
-"""Sweeping: remove the rows of a deleted log once no process can rely on having seen them. It never parses a body."""
+"""Sweeping: remove the rows of a deleted log once no process can rely on having seen them. No body is parsed."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ __all__ = ["sweep_deleted"]
 def sweep_deleted(environment: Environment, organisation: str, *, dry_run: bool = False, stop: Stop = never) -> int:
     """Sweep the deleted incarnations of an organisation that are due; return their number. Restartable.
 
-    A dry run only counts them. ``stop`` is called before each.
+    A dry run only counts them. ``stop`` is called before each incarnation.
 
     The end marker and the name record stay. An incarnation that a fork still pins waits. The sweep of a family's last
     member deletes the family's blobs; until then only the collector deletes them.

@@ -25,7 +25,7 @@ class Tasks(Protocol):
     """Runs background work. `BackgroundTasks` uses threads, a simulation its own actors."""
 
     def offer(self, work: Callable[[], None]) -> Task | None:
-        """Begin ``work``, which must not raise. Return None if it will not run, as when too much is under way."""
+        """Begin ``work``, which must not raise. Return None if it will not run, e.g. under too much work."""
         ...
 
     def wait(self) -> None:

@@ -1,6 +1,6 @@
 """Usage: the storage of an organisation as it was last measured. The record is derived, and may be deleted.
 
-A measurement counts everything anew. Commits do not update a counter: all of them would write one item.
+A measurement counts everything anew. A counter would be one item that every commit writes, so there is no counter.
 """
 
 from __future__ import annotations
@@ -85,7 +85,7 @@ class Measurement(msgspec.Struct, frozen=True, kw_only=True):
     ended_ms: int
     amounts: Amounts
     document_clients: int = 0
-    """The clients of the document that has the most."""
+    """The number of clients of the document that has the most clients."""
 
     unreadable: int = 0
     """Documents whose clients could not be counted because of damage."""

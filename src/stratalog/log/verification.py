@@ -178,7 +178,7 @@ class _Walk:
             self._befores = (right.hash,)
             return
         self._find("altered", step.version, "its hash does not follow from its content and the hash before it")
-        # Accept both hashes: the next version follows the computed one if the hash was altered, else the stored one.
+        # Accept both hashes: the next version follows the computed hash if the hash was altered, else the stored hash.
         self._befores = (step.hash, *computed)
 
     def _belonging(self, version: int) -> Link | None:
@@ -210,7 +210,7 @@ def damage_of(version: int, error: Exception, hash: bytes = b"") -> Damage:
 
 
 def link_of(entry: Entry) -> Link:
-    """Return the link of an entry. Its digest is computed from the events; a redacted entry has only the stored one."""
+    """Return the link of an entry. Its digest is computed from the events; a redacted entry has a stored digest."""
     digest = entry.redacted or body_digest(entry.salt, sha256(encode(entry.events)))
     return Link(
         entry.version,
@@ -225,7 +225,7 @@ def link_of(entry: Entry) -> Link:
 
 
 def _start(log: Log) -> int:
-    """Return the version after which all entries are kept. Each ancestor of a fork may have forgotten its entries."""
+    """Return the version after which all entries are kept. Each ancestor of a fork may have forgotten entries."""
     floor = log.floor()
     start, before = floor, 0
     for parent in log.record.lineage:

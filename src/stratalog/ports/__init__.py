@@ -1,4 +1,4 @@
-"""The contracts that everything else depends on. Backends implement them; no vendor is named here.
+"""The contracts that all other packages depend on. They name no vendor; backends implement them.
 
 Modules
 -------

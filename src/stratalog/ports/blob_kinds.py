@@ -1,4 +1,4 @@
-"""The kind of a blob's content, for file names and object headers. People and their tools use it; no decoder does.
+"""The kind of a blob's content, for file names and object headers. People and their tools use it; decoders do not.
 
 The kind depends only on the key and the content, so the same content under the same key always has the same name.
 """

@@ -1,4 +1,4 @@
-"""The metadata of many blobs of one folder, read in pages of a listing, or one by one where that costs less."""
+"""The metadata of many blobs of one folder, read from a listing in pages, or one by one where that costs less."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ __all__ = ["stats_of"]
 T = TypeVar("T")
 
 PAGE_BLOBS = 1000
-"""How many blobs an object store lists in one request."""
+"""The number of blobs that an object store lists in one request."""
 
 PAGE_WANTED_MIN = 10
-"""With fewer wanted blobs than this, a listed page costs more than one request for each of them."""
+"""With fewer wanted blobs on a page, the listed page costs more than one request for each wanted blob."""
 
 
 def stats_of(blobs: Blobs, folder: str, wanted: Iterator[tuple[str, T]]) -> Iterator[tuple[T, BlobStat | None]]:
@@ -25,7 +25,7 @@ def stats_of(blobs: Blobs, folder: str, wanted: Iterator[tuple[str, T]]) -> Iter
     """
     row = next(wanted, None)
     matched = 0
-    # ``after`` is exclusive: a key cut by one character is the start of a listing that includes the key.
+    # ``after`` is exclusive. A key without its last character is below the key, so the listing includes the key.
     listing = blobs.list(f"{folder}/", after=row[0][:-1] if row else "")
     for listed, stat in enumerate(listing, 1):
         while row is not None and row[0] < stat.key:

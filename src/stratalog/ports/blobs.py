@@ -27,8 +27,8 @@ class Blobs(Protocol):
     """The contract. Safe to call from many threads and processes. A key is `/`-separated text ending in 64 hex digits.
 
     *Atomicity*: a blob exists completely or not at all, also after a crash. *Limits*: `BLOB_BYTES_MAX` of content; a
-    larger body is several blobs and a manifest. *Stored form*: one zstd frame, except in memory; the backend records
-    the codec. Where people can browse, the name or a header states the codec and the kind of content
+    larger body is stored as several blobs and a manifest. *Stored form*: one zstd frame, except in memory; the backend
+    records the codec. Where people can browse the blobs, the name or a header states the codec and the kind of content
     (`blob_kinds.py`).
     """
 
@@ -53,10 +53,10 @@ class Blobs(Protocol):
         ...
 
     def delete(self, key: str, stamp: str) -> bool:
-        """Delete the generation that ``stamp`` names. False, and nothing deleted, where another generation is stored.
+        """Delete the generation that ``stamp`` names. Return False, and delete nothing, where another one is stored.
 
-        True where it was deleted or none is stored. Raises Unavailable where the backend cannot distinguish
-        generations.
+        Return True where the generation was deleted or no blob is stored. Raises Unavailable where the backend cannot
+        distinguish generations.
         """
         ...
 

@@ -1,4 +1,4 @@
-"""Storage of a commit's blobs: the index stores small ones in the commit if it can; the others are put before it."""
+"""Storage of a commit's blobs: the index stores small blobs in the commit, if it can; others are put before."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ TOGETHER_MIN = 64
 def commit_with_blobs(index: Index, blobs: Blobs, writes: Sequence[Write], bodies: Mapping[str, bytes]) -> None:
     """Commit ``writes``. Every blob of ``bodies`` becomes durable before the commit or with it.
 
-    Raises the errors of `Index.commit`, with the same state after each error. Blobs that were put before the commit may
-    then remain as orphans.
+    Raises the errors of `Index.commit`, with the same state after each error. Blobs that were put before an error may
+    remain as orphans.
     """
     try:
         taken = put_first(index, blobs, bodies)
@@ -33,7 +33,7 @@ def commit_with_blobs(index: Index, blobs: Blobs, writes: Sequence[Write], bodie
 
 
 def put_first(index: Index, blobs: Blobs, bodies: Mapping[str, bytes]) -> dict[str, bytes]:
-    """Put the blobs that ``index`` cannot store, and return the others for `Index.commit`.
+    """Put the blobs that ``index`` cannot store; return the remaining blobs for `Index.commit`.
 
     The blobs that were put are durable on return. Raises the errors of `Blobs.put`.
     """

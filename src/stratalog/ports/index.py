@@ -1,4 +1,4 @@
-"""Index: an ordered table of small items with conditional, atomic commits. Stratalog has no other fence."""
+"""Index: an ordered table of small items with conditional, atomic commits. Only their conditions stop an old writer."""
 
 from __future__ import annotations
 
@@ -104,9 +104,9 @@ NO_BLOBS: Mapping[str, bytes] = MappingProxyType({})
 class Index(Protocol):
     """The contract. Safe to call from many threads; several processes may share one database.
 
-    *Order*: commits are strictly serializable: they take effect one after another in real time. *Atomicity*: all writes
-    of a commit or none. *Limits*: `ITEM_BYTES_MAX`, `COMMIT_WRITES_MAX`, `COMMIT_BYTES_MAX`; two writes of one commit
-    may not name the same key.
+    *Order*: commits are strictly serializable: they take effect one after another, in an order that agrees with real
+    time. *Atomicity*: all writes of a commit or none take effect. *Limits*: `ITEM_BYTES_MAX`, `COMMIT_WRITES_MAX`,
+    `COMMIT_BYTES_MAX`; two writes of one commit may not name the same key.
     """
 
     joint_commits: bool
@@ -116,7 +116,7 @@ class Index(Protocol):
     """
 
     blob_bytes_max: int
-    """The largest blob that `commit` stores, in bytes. With 0 it stores none: put blobs first. See `put_first`."""
+    """The largest blob that `commit` stores, in bytes. If 0, `commit` stores no blob; see `put_first`."""
 
     def get(self, partition: str, sort: str, *, consistent: bool = True) -> Item | None:
         """Return the item at the key, or None. A read that is not consistent may return a slightly older state.
@@ -138,7 +138,7 @@ class Index(Protocol):
         """Yield items of one partition with ``after`` < sort < ``before``, in order of sort or reversed, lazily.
 
         Pages are read at different moments, so a query may see half of a commit made between two pages. A caller that
-        must not see that limits the query to items that it knows to be complete.
+        must not see half a commit limits the query to items that it knows to be complete.
 
         Raises Unavailable, Closed, Corrupt, also while iterating.
         """
@@ -148,13 +148,13 @@ class Index(Protocol):
         """Do all writes or none. On return they are durable and every consistent read sees them.
 
         ``blobs`` are stored in the same transaction, as `Blobs.put` stores them: the age of a stored blob restarts.
-        A reader that sees a write of the commit finds its blobs. Each has at most `blob_bytes_max` bytes, and all
-        together have at most `COMMIT_BLOB_BYTES_MAX`. A commit may consist of blobs alone.
+        A reader that sees a write of the commit finds its blobs. A blob has at most `blob_bytes_max` bytes, and all
+        blobs together have at most `COMMIT_BLOB_BYTES_MAX`. A commit may consist of blobs alone.
 
         Raises, with the state after it:
         ConditionFailed: nothing written; the error holds the item at the key of each failed condition, as of the
         commit.
-        Unavailable: nothing written. OutcomeUnknown: all or nothing was written, and it is not known which.
+        Unavailable: nothing written. OutcomeUnknown: all or nothing was written; nobody knows which.
         LimitExceeded, Invalid, Closed: nothing written.
         """
         ...
@@ -163,10 +163,10 @@ class Index(Protocol):
         """Hold off other writers of ``partition`` until the end of the block: a hint for fairness, never a fence.
 
         A writer that lost a race reads and commits inside the block, so it does not lose to the same busy writer again.
-        The block's value is True where the index holds others off, or itself lets the caller wait at the start of the
-        block. Otherwise it is False and the call costs nothing; the caller then backs off. A condition of a commit
-        inside the block may still fail. Where the index holds others off, the call waits at most `TURN_WAIT_MS_MAX`,
-        and the others wait at most as long for the end of the block. A nested turn is harmless.
+        The block's value is True where the index holds other writers off, or makes the caller wait at the start of the
+        block. Otherwise the value is False and the call costs nothing; the caller then backs off. A condition of a
+        commit inside the block may still fail. Where the index holds other writers off, the call waits at most
+        `TURN_WAIT_MS_MAX`, and they wait at most as long for the end of the block. A nested turn is harmless.
 
         Raises Closed.
         """
@@ -189,7 +189,7 @@ def no_turn() -> AbstractContextManager[bool]:
 
 
 def holds(condition: Condition | None, item: Item | None) -> bool:
-    """Return whether ``condition`` holds for the item at the key: the reference for backends in Python."""
+    """Return whether ``condition`` holds for the item at the key: the reference implementation for backends."""
     if condition is None:
         return True
     if isinstance(condition, Absent):
@@ -205,8 +205,8 @@ def holds(condition: Condition | None, item: Item | None) -> bool:
 def item_bytes(item: Item) -> int:
     """Return the item's size as DynamoDB counts it.
 
-    Names and texts count their bytes in UTF-8. A number counts a byte for two digits, two more, and one more if it is
-    negative. DynamoDB drops trailing zeros of a number, so it may count fewer bytes, never more.
+    Names and texts count their bytes in UTF-8. A number counts one byte for two digits, two bytes more, and another one
+    if it is negative. DynamoDB drops trailing zeros of a number, so DynamoDB may count fewer bytes, never more.
 
     Raises Invalid for an attribute of another type.
     """
@@ -236,8 +236,9 @@ def check_commit(
 ) -> None:
     """Raise LimitExceeded or Invalid for a commit over the port's limits. Every backend calls this first.
 
-    ``encoded`` holds the attributes of each write's item as a MessagePack map, if the backend has them. Their sizes
-    prove that a small commit, as most are, is within the limits, in a third of the time of DynamoDB's count.
+    ``encoded`` holds the attributes of each write's item as a MessagePack map, if the backend has these maps. Their
+    sizes can prove that a small commit is within the limits. This takes a third of the time of DynamoDB's count, and
+    most commits are small.
     """
     if blobs:
         check_blobs(blobs, blob_bytes_max)

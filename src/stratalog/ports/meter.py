@@ -13,9 +13,9 @@ __all__ = ["Meter"]
 class Meter:
     """Sums by operation and unit. Safe to call from many threads; the backends of one store may share one meter.
 
-    Operations have the service's own names (`PutItem`, `PutObject`). Units are plain words: `requests` sent, whatever
-    their outcome; `write units` and `read units`; `wasted write units`, those billed for failed conditions; and the
-    numbers of failed attempts by cause: `throttled`, `conflicts`, `lost`, `unsent`.
+    Operations have the service's own names (`PutItem`, `PutObject`). Units are plain words. `requests` are those sent,
+    whatever their outcome. `write units` and `read units` are billed; `wasted write units` are billed for failed
+    conditions. `throttled`, `conflicts`, `lost` and `unsent` are the numbers of failed attempts by cause.
     """
 
     def __init__(self) -> None:

@@ -14,7 +14,7 @@ __all__ = ["DeadMessage", "Message", "Queue", "check_receive", "check_send"]
 
 
 class Message(msgspec.Struct, frozen=True):
-    """One delivery of a message. ``receipt`` is valid for this one only; ``receives`` counts deliveries, from 1."""
+    """One delivery of a message. ``receipt`` is valid only for this delivery; ``receives`` counts all, from 1."""
 
     id: str
     group: str
@@ -36,10 +36,10 @@ class DeadMessage(msgspec.Struct, frozen=True):
 class Queue(Protocol):
     """The contract. Safe to call from many threads and processes.
 
-    *Order*: within a group messages are delivered in the order they were sent. While one message of a group is in
-    flight (delivered, not acknowledged, its visibility timeout not over) no later message of that group is delivered to
-    another receive. *At least once*: a message whose visibility timeout ends is delivered again. A message that would
-    exceed the queue's `receives_max` is moved to the dead letters instead, and the group continues.
+    *Order*: within a group, the queue delivers messages in the order in which they were sent. A message is in flight
+    from its delivery until it is acknowledged or its visibility timeout ends. While a message is in flight, another
+    receive gets no later message of its group. *At least once*: a message whose visibility timeout ends is delivered
+    again. A message that was delivered `receives_max` times becomes a dead letter instead, and the group continues.
     """
 
     def send(self, group: str, bodies: Sequence[bytes]) -> None:
@@ -52,24 +52,25 @@ class Queue(Protocol):
     def receive(self, limit: int = 10, *, visibility_seconds: float = 30) -> list[Message]:
         """Return up to ``limit`` messages, in order within each group; [] when there are none.
 
-        They are hidden from other receivers for ``visibility_seconds``. A receive may return several messages of one
-        group. Later messages of the group are delivered only when all of these are acknowledged or visible again.
+        The messages are hidden from other receivers for ``visibility_seconds``. A receive may return several messages
+        of one group. Later messages of the group are delivered only when all these messages are acknowledged or
+        visible again.
         """
         ...
 
     def acknowledge(self, message: Message) -> bool:
-        """Remove the message for good. False, and nothing changed, where the receipt is no longer valid."""
+        """Remove the message for good. Return False, and change nothing, where the receipt is no longer valid."""
         ...
 
     def release(self, message: Message, *, after_seconds: float = 0) -> bool:
         """Make the message visible again ``after_seconds`` from now, which may be later than its timeout.
 
-        False, and nothing changed, where the receipt is no longer valid.
+        Return False, and change nothing, where the receipt is no longer valid.
         """
         ...
 
     def dead_letters(self, *, after: str = "") -> Iterator[DeadMessage]:
-        """Yield dead letters, oldest first, from those after the id ``after``."""
+        """Yield the dead letters that come after the id ``after``, oldest first."""
         ...
 
     def close(self) -> None:

@@ -20,7 +20,7 @@ class BlobDamage(msgspec.Struct, frozen=True):
     """A blob that is missing, or whose content contradicts its key or its parent."""
 
     key: str
-    """Its key. Empty for a chunk that a snapshot record holds inline."""
+    """The key of the blob. Empty for a chunk that a snapshot record holds inline."""
 
     is_missing: bool
     reason: str
@@ -31,7 +31,7 @@ class BlobReading(msgspec.Struct, frozen=True):
 
     key: str
     size: int
-    """Bytes of its content; 0 where it could not be read."""
+    """The number of bytes of the content; 0 where it could not be read."""
 
     damage: BlobDamage | None = None
 
@@ -47,7 +47,7 @@ def read_blob_back(blobs: Blobs, key: str) -> bytes | BlobDamage:
 
 
 def require_intact(damages: Iterable[BlobDamage | None]) -> None:
-    """Consume all readings, up to the first damage. Raises Corrupt for that, with its key in the details."""
+    """Read ``damages`` up to the first damage. Raises Corrupt for the damage, with its key in the details."""
     for damage in damages:
         if damage is not None:
             raise Corrupt(damage.reason, key=damage.key)

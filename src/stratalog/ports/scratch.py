@@ -1,4 +1,4 @@
-"""Scratch blobs: a check, which must not write to the store, puts its blobs into a temporary file."""
+"""Scratch blobs: a check must not write to the store, so it puts its blobs into a temporary file."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ class Scratch:
 class ScratchBlobs:
     """Blobs whose puts go to a scratch file. A blob that was put is read from there, and any other from ``blobs``.
 
-    A check reads only blobs that it needs, so a missing one raises Corrupt.
+    A check reads only blobs that it needs, so `get` raises Corrupt for a missing blob.
     """
 
     def __init__(self, blobs: Blobs, scratch: Scratch) -> None:

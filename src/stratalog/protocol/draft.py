@@ -1,4 +1,4 @@
-"""Draft: the state that a mutator reads and changes. Its changes become the patch, or are dropped on a rejection."""
+"""Draft: the state that a mutator reads and changes. The changes become the patch; a rejection drops them."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ _NOTHING: Mapping[str, bytes | None] = {}
 
 
 class Draft:
-    """A state with changes on top. Returned values are copies: a change to one has no effect until it is put.
+    """A state with changes on top. Returned values are copies: a change to a copy has no effect until the copy is put.
 
     ``load(key)`` returns the encoded value in the state, or None. ``keys(prefix)`` yields the state's keys, in order.
     ``holds(key)``, if given, tests for one key faster than ``keys``. ``below`` are changes between the state and this
-    draft's own: they take precedence over ``load`` and ``holds``, and ``keys`` already includes them.
+    draft's own changes. They take precedence over ``load`` and ``holds``; ``keys`` already includes them.
     """
 
     def __init__(
@@ -35,7 +35,7 @@ class Draft:
         self._holds = holds
         self._below = below
         self.changes: dict[str, bytes | None] = {}
-        """The encoded value of each changed key; None where it was deleted."""
+        """The encoded value of each changed key; None where the key was deleted."""
 
     def get(self, key: str, default: Value = None) -> Value:
         """Return the value of ``key``, or ``default``."""
@@ -80,7 +80,7 @@ class Draft:
 
     def child(self) -> Draft:
         """Return a draft on top of this one. Its changes are not visible here until it is merged."""
-        # A draft has only one mapping ``below``. If that is in use, the child reads through this draft instead.
+        # A draft has only one mapping ``below``. If it is in use, the child reads through this draft's methods instead.
         if self._below is not _NOTHING:
             return Draft(self.encoded, self._present, self.__contains__)
         return Draft(self._load, self._present, self._holds or self.__contains__, self.changes)

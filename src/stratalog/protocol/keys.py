@@ -8,16 +8,16 @@ from stratalog.limits import ID_ESCAPED_BYTES_MAX, KEY_BYTES_MAX
 
 __all__ = ["check_key", "collection_of"]
 
-# A collection is a component of blob keys, whose escaped size is limited. Escaping turns a byte into at most three, so
-# a collection of at most these sizes always fits.
+# A collection is a component of blob keys, and the escaped size of a component is limited. Escaping turns a byte into
+# at most three bytes, so a collection of at most these sizes always fits.
 COLLECTION_UNCHECKED_BYTES = ID_ESCAPED_BYTES_MAX // 3
 COLLECTION_UNCHECKED_CHARACTERS = COLLECTION_UNCHECKED_BYTES // 4
 
 
 def check_key(key: str) -> str:
-    """Return ``key``. Raises LimitExceeded if it or its collection is too long.
+    """Return ``key``. Raises LimitExceeded if the key or its collection is too long.
 
-    Raises Invalid if it is not text, is empty, is reserved, starts with a slash, or holds a lone surrogate.
+    Raises Invalid if the key is not text, is empty, is reserved, starts with a slash, or holds a lone surrogate.
     """
     if type(key) is not str or not key or key[0] in "\0/":
         raise Invalid("a key must be text that starts with neither a slash nor a zero character", value=key)

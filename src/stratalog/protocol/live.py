@@ -31,19 +31,19 @@ ADDRESS_HEADER = "stratalog-live"
 """The response header with the address for live connections, where that is not below the document's own path."""
 
 SILENCE_SECONDS_MAX = 60
-"""A client disconnects after this long without a message of the server. `Ready` may state another time."""
+"""After this many seconds without a message of the server, a client disconnects. `Ready` may state another number."""
 
 SUBPROTOCOL = "stratalog.live.1"
 """The WebSocket subprotocol. A client sends its token in `Hello`, or offers ``bearer.<token>`` as a second protocol."""
 
 SUBPROTOCOLS = ("stratalog.live.2", SUBPROTOCOL)
-"""The subprotocols that a server supports, newest first. The newest sends `Here` once, and then `HereChanged`."""
+"""The subprotocols that a server supports, newest first. In the newest it sends `Here` once, then `HereChanged`."""
 
 
 class Hello(msgspec.Struct, frozen=True, tag="hello", omit_defaults=True):
-    """A client's first message: its token, where one is required. A token is never in a URL, since logs record URLs.
+    """A client's first message: its token, if it needs one. A token is never in a URL, since logs record URLs.
 
-    ``document`` is ``organisation/document``, each escaped, if the address does not name the document.
+    ``document`` is ``organisation/document``, both parts escaped. It is needed if the address names no document.
     """
 
     token: str = ""
@@ -65,7 +65,7 @@ class Ready(msgspec.Struct, frozen=True, tag="ready", omit_defaults=True):
 
 
 class Poke(msgspec.Struct, frozen=True, tag="poke"):
-    """A hint that there is a new version; ``version`` is the newest one that the server knew."""
+    """A hint that there is a new version; ``version`` is the newest version that the server knew."""
 
     version: int
 
@@ -78,10 +78,10 @@ class PresentPrincipal(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 class Here(msgspec.Struct, frozen=True, tag="here", omit_defaults=True):
-    """The presence of every connection that has sent one. A connection that is missing is gone.
+    """The presence of every connection that has sent its presence. A connection that is missing has no presence.
 
-    ``principals`` holds the principals of connections as the server authenticated them. What a client sends as its
-    presence may be false.
+    ``principals`` holds the principals of connections as the server authenticated them. A client may send a false
+    presence.
     """
 
     present: dict[str, Any]
@@ -96,7 +96,7 @@ class HereChanged(msgspec.Struct, frozen=True, tag="here-changed", omit_defaults
 
 
 class Heartbeat(msgspec.Struct, frozen=True, tag="heartbeat"):
-    """A server's sign that the connection is alive. It has no other news."""
+    """The server shows that the connection is alive. The message has no other content."""
 
 
 class Gone(msgspec.Struct, frozen=True, tag="gone"):

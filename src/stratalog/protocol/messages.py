@@ -30,7 +30,7 @@ RESERVED_CLIENTS = ("replay/", "redrive/")
 """The prefixes of the clients that the store itself uses, for merges and for redriven dead letters."""
 
 UNSTORABLE = "(not storable)"
-"""The name under which a mutation that no entry can hold is committed, as a rejection and without its arguments."""
+"""The name of a mutation that no entry can hold. It is committed as a rejection, without its arguments."""
 
 Status = Literal["applied", "rejected", "seen", "gap", "mismatch", "unknown-client", "wrong-group", "collected"]
 
@@ -42,7 +42,7 @@ class Mutation(msgspec.Struct, frozen=True, kw_only=True):
     name: str
     args: Any = None
     id: int = 0
-    """1, 2, 3 … within a client. With 0 it gets the client's next number when it is applied."""
+    """1, 2, 3 … within a client. With 0 the mutation gets the client's next number when it is applied."""
 
     origin: tuple[str, int] | None = None
     """The client and id of the original mutation, when this is a replay."""
@@ -51,11 +51,11 @@ class Mutation(msgspec.Struct, frozen=True, kw_only=True):
 class Outcome(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """The outcome of one mutation.
 
-    applied, rejected: it is committed as part of ``version``; a rejection has its ``reason``.
-    seen: it was committed before. mismatch: another payload was committed under its number.
-    gap: the client's next number is ``expected``; nothing of this client was committed from here on.
+    applied, rejected: the mutation is committed as part of ``version``; a rejection has its ``reason``.
+    seen: a mutation with this number was committed before. mismatch: it was committed with another payload.
+    gap: the client's next number is ``expected``; this and the client's later mutations were not committed.
     unknown-client: the number is above 1 and the client unknown, or the push names another origin.
-    wrong-group: the client is bound to another group or owner.
+    wrong-group: the client is bound to another group or owner, or the group has another owner.
     collected: the group's clients were collected; nothing was committed.
     """
 
@@ -106,12 +106,12 @@ def check_client(client: str) -> str:
 
 
 def payload_hash(name: str, args: bytes) -> bytes:
-    """Return 16 bytes of a hash of the name and the canonical arguments, to detect another payload under a number."""
+    """Return 16 bytes of a hash of the name and the canonical arguments. A number with two hashes has two payloads."""
     return sha256(encode(name) + check_payload(args)).digest()[:16]
 
 
 def same_payload(stored: bytes, asked: bytes) -> bool:
-    """Return whether two payload hashes match. An unstorable mutation has no payload, and its hash matches any."""
+    """Return whether two payload hashes match. An unstorable mutation has no payload: its hash matches every hash."""
     return stored == asked or _UNSTORABLE_HASH in (stored, asked)
 
 

@@ -1,4 +1,4 @@
-"""Mutators: deterministic functions that apply a mutation to a draft. With the built-in ones you write no code."""
+"""Mutators: deterministic functions that apply a mutation to a draft. The built-in mutators need no code of yours."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ Mutator = Callable[[Draft, Any], None]
 Mutators = Mapping[str, Mutator]
 
 
-class Rejected(Exception):  # not a StratalogError: it becomes an outcome and never reaches a caller
+class Rejected(Exception):  # not a StratalogError: it becomes an outcome, and no caller sees it
     """Raised by a mutator: the mutation has no effect, and is committed as a rejection with the reason."""
 
     def __init__(self, reason: str) -> None:
@@ -28,7 +28,7 @@ class Rejected(Exception):  # not a StratalogError: it becomes an outcome and ne
 
 
 class Arguments(msgspec.Struct, frozen=True):
-    """The argument names of a built-in mutator; ``optional`` ones with their defaults."""
+    """The argument names of a built-in mutator; ``optional`` arguments have defaults."""
 
     required: tuple[str, ...]
     optional: Mapping[str, Value] = {}
@@ -91,7 +91,7 @@ def inc(draft: Draft, args: Any) -> None:
 
 
 def append(draft: Draft, args: Any) -> None:
-    """``{key, item}``: add to the end of the key's list; a missing key counts as an empty one."""
+    """``{key, item}``: add to the end of the key's list; a missing key counts as an empty list."""
     key, item = APPEND.read(args)
     present = draft.get(key, [])
     if not isinstance(present, list):
@@ -114,7 +114,7 @@ def wrong_arguments(mutator: Mutator, args: Any) -> str | None:
 
 
 def _merged(target: Value, merge: Value) -> Value:
-    """RFC 7396, section 2."""
+    """Apply the algorithm of RFC 7396, section 2."""
     if not isinstance(merge, dict):
         return merge
     result = dict(target) if isinstance(target, dict) else {}

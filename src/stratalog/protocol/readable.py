@@ -1,6 +1,6 @@
 """Values as JSON that people can read, and back without loss.
 
-JSON has no type for bytes: they are written as ``{"$bytes": "<base64>"}``. An object whose only name starts with ``$``
+JSON has no type for bytes: bytes are written as ``{"$bytes": "<base64>"}``. An object whose only name starts with ``$``
 is written with one more ``$``, so that reading restores the original.
 """
 

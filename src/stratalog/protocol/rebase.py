@@ -26,9 +26,9 @@ class Intent(msgspec.Struct, frozen=True):
 
 
 class Effect(msgspec.Struct, frozen=True):
-    """The effect of a mutation on the state on which it last ran: the encoded values of its keys, None for absent.
+    """The effect of a mutation on the state on which it last ran: the encoded values of its keys; None means absent.
 
-    ``reason`` says why it had no effect here. On the server it may have one.
+    ``reason`` says why the mutation had no effect here. On the server it may have an effect.
     """
 
     before: dict[str, bytes | None] = {}
@@ -52,7 +52,7 @@ def run_intent(draft: Draft, mutators: Mutators, intent: Intent) -> Effect:
 
 
 def rebase(draft: Draft, mutators: Mutators, intents: Iterable[Intent]) -> list[Effect]:
-    """Run mutations in order. One that fails has no effect, but stays pending: only the server may reject it."""
+    """Run mutations in order. A mutation that fails has no effect but stays pending: only the server may reject it."""
     return [_attempt(draft, mutators, intent) for intent in intents]
 
 

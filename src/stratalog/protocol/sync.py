@@ -27,14 +27,14 @@ __all__ = [
 ]
 
 PATH_HEADER = "stratalog-path"
-"""The header in which a request repeats its path, still escaped, for a gateway that unescapes it."""
+"""The header in which a client repeats the escaped path of a request, because some gateways unescape the path."""
 
 
 class Cookie(msgspec.Struct, frozen=True):
     """The position of a client's canonical state: a version of a history."""
 
     order: int
-    """Grows with each response that changes the cookie, even after a restore, or if the document is another one."""
+    """Grows with each response that changes the cookie, even after a restore or for another document."""
 
     origin: str
     """The origin of the document's history. Clients' numbers are valid within one origin; a fork has a new one."""
@@ -49,7 +49,7 @@ class Cookie(msgspec.Struct, frozen=True):
     last: dict[str, int] = {}
     """The last numbers reported for the group's clients, at most `COOKIE_CLIENTS_MAX`.
 
-    A restored server may have lower numbers, and raises them to these.
+    A restored server may have lower numbers. It raises them to the numbers in the cookie.
     """
 
 
@@ -74,17 +74,17 @@ Operation = PutKey | DeleteKey | Clear
 
 
 class Push(msgspec.Struct, frozen=True):
-    """Mutations of one group's clients, those of each in order of id. Sent again until a pull confirms them."""
+    """Mutations of one group's clients, each client's in order of id. They are repeated until a pull confirms them."""
 
     group: str
     mutations: list[Mutation]
 
     origin: str = ""
-    """The origin in the client's cookie, if any. With it, a push for a deleted document cannot change its successor."""
+    """The origin in the client's cookie, or empty. With it, a push for a deleted document cannot change a newer one."""
 
 
 class Pushed(msgspec.Struct, frozen=True):
-    """The outcome of each mutation, in the push's order; ``queued`` where a worker will apply them later."""
+    """The outcome of each mutation, in the push's order. ``queued`` means that a worker will apply the push later."""
 
     outcomes: list[Outcome]
     queued: bool = False
@@ -108,8 +108,8 @@ class Rejection(msgspec.Struct, frozen=True):
 class Pulled(msgspec.Struct, frozen=True):
     """The state and the last mutation ids at one version, as changes since the cookie.
 
-    ``last`` holds the clients of the group whose last mutation id increased. A mutation at or below that id, if it is
-    not in ``rejected``, was applied, or was rejected so long ago that the client must request the reason.
+    ``last`` holds the clients of the group whose last mutation id increased. A mutation at or below that id was applied
+    if it is not in ``rejected``. Or it was rejected so long ago that the client must request the reason.
     """
 
     cookie: Cookie

@@ -4,5 +4,5 @@ Modules
 -------
 push        the mutations of a group's clients, applied in order
 pull        all changes since a cookie, read from one version
-replicache  both in the terms of the Replicache protocol
+replicache  push and pull in the Replicache protocol
 """

@@ -26,7 +26,7 @@ __all__ = ["LOST_BRANCH", "MayWrite", "OpenPull", "always", "open_pull", "pull"]
 LOST_BRANCH = "cookie of a lost branch"
 """The name of a counter and the text of a log message: a client sent a cookie of a branch that this history lost.
 
-That is expected after a restore. At any other time, investigate it.
+Such cookies are expected after a restore. At any other time, investigate the cause.
 """
 
 _log = logging.getLogger("stratalog.sync")
@@ -41,7 +41,7 @@ def always() -> bool:
 
 
 def pull(document: Document, request: Pull, owner: str = "", may_write: MayWrite = always) -> Pulled:
-    """Return the changes at the head since the request's cookie, and the last numbers of the group's clients there.
+    """Return the changes from the request's cookie to the head, and the last numbers of the group's clients.
 
     For a cookie of another history, or of a forgotten version, the result is the whole state. If the cookie holds
     higher numbers than this history has, and the caller ``may_write``, the pull first commits the higher numbers; see
@@ -76,7 +76,7 @@ def _check_cookie(cookie: Cookie) -> None:
 
 
 class OpenPull(msgspec.Struct, frozen=True):
-    """The result of a pull, with only the start of its patch in memory. All of it is read from one version."""
+    """The result of a pull, with only the start of its patch in memory. The whole patch is read from one version."""
 
     start: Pulled
     """The result with the first operations of the patch."""
@@ -127,7 +127,7 @@ class _Answer:
             raise Collected("the group's clients were collected", group=self._group)
 
     def _is_here(self, state: State, cookie: Cookie) -> bool | None:
-        """Return whether the cookie's version belongs to this history; None if that version is forgotten."""
+        """Return whether the cookie's version is in this history; None if it is forgotten or below the fork point."""
         if cookie.version > state.version:
             return False
         if cookie.version < max(self._document.log.first, state.floor):
@@ -143,8 +143,8 @@ class _Answer:
     def _resume(self, state: State, cookie: Cookie, *, is_lost: bool) -> OpenPull:
         """Return the whole state, after raising the group's numbers and the orders past those of the lost branch.
 
-        The hash of a forgotten version cannot be compared. Such a cookie counts as one of a lost branch if its order is
-        not below this history's.
+        The hash of a forgotten version cannot be compared. A cookie of such a version counts as a cookie of a lost
+        branch if its order is not below the order of ``state``.
         """
         if is_lost:
             self._document.log.environment.counters[LOST_BRANCH] += 1
@@ -156,7 +156,7 @@ class _Answer:
 
     def _complete(self, state: State) -> OpenPull:
         """Return the whole state, with an order greater than the order of the request's cookie."""
-        self._check_not_collected(state)  # again, since the state may be newer than the one first read
+        self._check_not_collected(state)  # again, since this state may be newer than the first
         group_members = members(state, self._group)
         last = self._last_ids(group_members)
         lost = {client: list(numbers) for client in last if (numbers := state.lost(client))}
@@ -187,7 +187,7 @@ class _Answer:
     def _last_ids(self, group_members: Iterable[Member]) -> dict[str, int]:
         """Return the last numbers to report.
 
-        A number below the one reported earlier is left out, since the client would reject it.
+        A number below the number reported earlier is left out, since the client would reject it.
         """
         last = {}
         for member in group_members:
@@ -202,7 +202,7 @@ class _Answer:
         return DeleteKey(key) if slot is None else PutKey(key, decode(self._document.values.load(slot.value)))
 
     def _rejected(self, state: State, since: int, clients: set[str]) -> list[Rejection]:
-        """Return these clients' rejections since a version; none beyond `REJECTIONS_SHOWN_VERSIONS` versions."""
+        """Return these clients' rejections since a version; [] beyond `REJECTIONS_SHOWN_VERSIONS` versions."""
         if not clients or state.version - since > REJECTIONS_SHOWN_VERSIONS:
             return []
         rejected = rejections(self._document.log, since, state.version, clients)
@@ -222,7 +222,7 @@ class _Answer:
     def _order_passed(self, state: State) -> int:
         """Return the order of the request's cookie plus the number of versions since it, at least 1.
 
-        It may be above the document's own order. 0 without a cookie.
+        The result may be above the document's own order. It is 0 without a cookie.
         """
         if self._cookie is None:
             return 0
@@ -241,7 +241,7 @@ def _of_group(state: State, changes: Changes, group: str) -> Iterator[Member]:
 
 
 def _newest(reported: Mapping[str, int], last: Mapping[str, int]) -> dict[str, int]:
-    """Return the numbers that a cookie keeps: those reported now, and as many earlier ones as fit."""
+    """Return the numbers for a cookie: the numbers reported now, and as many earlier numbers as fit."""
     before = [client for client in reported if client not in last]
     newest = [*before, *last][-COOKIE_CLIENTS_MAX:]
     return {client: reported[client] for client in newest}

@@ -21,13 +21,13 @@ def push(document: Document, request: Push, owner: str = "", author: str = "", *
     """Apply a push, in batches; return the outcome of each mutation, in order.
 
     A mutation that no entry could hold is committed as a rejection, so that it does not block its client for ever. A
-    client is bound to the group and to ``owner`` when first seen; clients of a group with another owner are refused. If
+    client is bound to the group and to ``owner`` when first seen. Clients of a group with another owner are refused. If
     the push names another origin than the document's, its clients are unknown. ``admitted`` means that the push was
     acknowledged earlier, so no quota refuses it.
 
     Raises Invalid or LimitExceeded for an invalid group, client or number, and ReservedName: nothing is applied. Also
-    raises the errors of `Document.apply`. Mutations from the start of the push may then have been applied: push all of
-    it again.
+    raises the errors of `Document.apply`. Mutations from the start of the push may then have been applied: send the
+    whole push again.
     """
     request = check_push(request)
     refused = refusal(document, request)
@@ -66,7 +66,7 @@ def _checked(mutation: Mutation) -> Mutation:
 
 
 def _none(mutations: Sequence[Mutation], status: Status) -> Pushed:
-    """Return the result in which no mutation is applied."""
+    """Return the result of a push without an applied mutation: each outcome has ``status``."""
     return Pushed([Outcome(client=mutation.client, id=mutation.id, status=status) for mutation in mutations])
 
 
@@ -96,7 +96,7 @@ def reject(
 def _apply(
     document: Document, batch: Sequence[Mutation], group: str, owner: str, author: str, admitted: bool
 ) -> list[Outcome]:
-    """Apply a batch as one entry, or as several where one cannot hold it."""
+    """Apply a batch as one entry, or as several entries if one entry cannot hold it."""
     try:
         return document.apply(batch, group=group, owner=owner, author=author, admitted=admitted)
     except Unsupported:

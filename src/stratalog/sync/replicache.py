@@ -1,6 +1,6 @@
-"""Push and pull in the Replicache protocol, version 1, so that its unmodified client syncs a document.
+"""Push and pull in the Replicache protocol, version 1: an unmodified Replicache client syncs a document.
 
-The client treats only status 200 as success, and never repeats a push that got it. So the server sends 200 only if the
+The client treats only status 200 as success, and never repeats a push after a 200. So the server sends 200 only if the
 whole push was committed, now or earlier, or is durably queued. Instructions to the client, such as ClientStateNotFound,
 also have status 200, with an ``error`` in the body.
 """
@@ -71,9 +71,10 @@ def pull_replicache(document: Document, body: Any, owner: str = "", may_write: M
 def open_replicache_pull(
     document: Document, body: Any, owner: str = "", may_write: MayWrite = always, *, start_bytes_max: int
 ) -> tuple[ReplicacheAnswer, OpenPull | None]:
-    """Return the same response, and the pull whose rest remains to be read, if any.
+    """Return the response to a pull as `pull_replicache` does, and the pull, whose rest the caller may read.
 
-    The response's body has the start of the patch, with at most ``start_bytes_max`` bytes of values.
+    The pull is None if the response has no patch. Else the response's body has the start of the patch, with at most
+    ``start_bytes_max`` bytes of values.
     """
     request = read_pull(body)
     if isinstance(request, ReplicacheAnswer):
@@ -88,7 +89,7 @@ def open_replicache_pull(
 
 
 def read_push(body: Any) -> Push | ReplicacheAnswer:
-    """Return the push in ``body``, or the response to one of an unsupported version. Raises Invalid."""
+    """Return the push in ``body``, or the response to a push of an unsupported version. Raises Invalid."""
     if _version(body, "pushVersion") != VERSION:
         return _version_not_supported("push")
     read = _converted(body, _Push)
@@ -100,7 +101,7 @@ def read_push(body: Any) -> Push | ReplicacheAnswer:
 
 
 def read_pull(body: Any) -> Pull | ReplicacheAnswer:
-    """Return the pull in ``body``, or the response to one of an unsupported version. Raises Invalid."""
+    """Return the pull in ``body``, or the response to a pull of an unsupported version. Raises Invalid."""
     if _version(body, "pullVersion") != VERSION:
         return _version_not_supported("pull")
     read = _converted(body, _Pull)
@@ -136,9 +137,9 @@ def client_state_not_found() -> ReplicacheAnswer:
 
 
 def _is_foreign(request: Pull, pulled: Pulled) -> bool:
-    """Return whether the whole state is sent, and the document knows no client of the group.
+    """Return whether the whole state is sent, and the document knows no client that the cookie names.
 
-    Then no client of the group could push again.
+    No client of such a group could push again.
     """
     cookie = request.cookie
     if cookie is None or cookie.group != request.group or not cookie.last:
@@ -180,7 +181,7 @@ def _cookie(cookie: Any) -> Cookie | None:
 
 
 def doubles(value: Any, depth: int = JSON_DEPTH_MAX) -> Any:
-    """Return ``value`` with integers past 2^53 as floating point numbers, which they were in JavaScript."""
+    """Return ``value`` with integers past 2^53 as floating point numbers, as they were in JavaScript."""
     if type(value) is int and INTEGER_MAX < abs(value) <= DOUBLE_MAX:
         return float(value)
     if depth and isinstance(value, list):

@@ -2,12 +2,12 @@
 
 Modules
 -------
-nodes   shapes and bytes of chunks, and the rule for their ends
+nodes   shapes and bytes of chunks, and the rule for the end of a chunk
 chunks  chunk reads and writes, with a cache
 lookup  reads of one key, or a range
 update  a changed tree, or a tree from sorted rows
 diff    the keys that differ between two trees
-reach   every chunk that a tree refers to
+reach   all chunks of a tree, and whether they are intact
 
 The caller decides what a value means and where the root is stored.
 """

@@ -1,4 +1,4 @@
-"""Chunk reads and writes: blobs below, a cache of decoded nodes above."""
+"""Chunk reads and writes: the blobs of the chunks, and a cache of the decoded nodes."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from stratalog.tree.nodes import Chunk, Inner, Node, Root, decode_node
 
 __all__ = ["Chunks"]
 
-# The memory of a row of a decoded node beyond its bytes: object headers in CPython.
+# The memory of a row of a decoded node in addition to its bytes: object headers in CPython.
 ROW_OVERHEAD_BYTES = 128
 
 
@@ -56,7 +56,7 @@ class Chunks:
         return node
 
     def child(self, node: Inner, position: int) -> Node:
-        """Return the child in row ``position``. Raises Corrupt unless it is one level below: so every descent ends."""
+        """Return the child in row ``position``. Raises Corrupt unless it is one level lower, so every descent ends."""
         child = self.load(node.addresses[position])
         if child.level != node.level - 1:
             raise Corrupt("a chunk is not one level below its parent", level=child.level, parent=node.level)
@@ -93,7 +93,7 @@ class Chunks:
         self.write_all([chunk])
 
     def write_all(self, chunks: Collection[Chunk]) -> None:
-        """Store many chunks, durably on return. Many puts run in parallel; see `put_together`."""
+        """Store chunks, durably on return. Puts of many chunks run in parallel; see `put_together`."""
         put_together(self._blobs, self.bodies(chunks))
         self.note_written(chunks)
 

@@ -13,8 +13,8 @@ __all__ = ["diff"]
 def diff(chunks: Chunks, source: Root, target: Root) -> Iterator[tuple[str, Slot | None, Slot | None]]:
     """Yield each key whose slot differs, in order, with its slot in ``source`` and in ``target``, None where absent.
 
-    Slots that differ only in their version differ. Lazy. A chunk in both trees is not read, so the cost follows the
-    size of the change, even where chunk ends moved and where the trees differ in height.
+    Two slots differ even if only their versions differ. The result is lazy. A chunk in both trees is not read, so the
+    cost follows the size of the change, even where the ends of chunks moved or the trees differ in height.
     """
     if source.address == target.address:
         return
@@ -75,7 +75,7 @@ class _Walk:
         return self._node.addresses[self._position]
 
     def advance(self) -> None:
-        """Move past the slot or chunk, and up where it was the last of its node."""
+        """Move past the slot or chunk. After the last one of a node, move up."""
         self._position += 1
         while self._position == len(self._node.keys) and self._path:
             self._node, position = self._path.pop()

@@ -41,8 +41,8 @@ def scan(
 ) -> Iterator[tuple[str, Slot]]:
     """Yield the keys that start with ``prefix`` and are strictly between ``after`` and ``before``, with their slots.
 
-    Keys ascend, or descend with ``reverse``. Each leaf is read only when the iteration reaches it. At most one leaf
-    without a key of the range is read: the one at the upper end of the range.
+    Keys ascend, or descend with ``reverse``. A leaf is read only when the iteration reaches it. At most one leaf is
+    read that has no key of the range: the leaf at the upper end of the range.
     """
     span = _Span(prefix, after, before)
     for leaf in _leaves(chunks, chunks.top(root), span, reverse):

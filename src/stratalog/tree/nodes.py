@@ -43,7 +43,7 @@ FORMAT = 1
 
 # A key ends a chunk when its hash starts with this many zero bits, so a chunk holds 64 rows on average.
 LEVEL_BITS = 6
-# Four times the average. One run of rows in 56 has no ending key by then, and this count cuts it.
+# Four times the average. About one chunk in 56 reaches this count without an ending key; the count then ends it.
 CHUNK_ROWS_MAX = 256
 # Putting a blob costs as much as writing 8 KB to a hosted index, and one snapshot record holds three roots.
 TREE_INLINE_BYTES_MAX = 4096
@@ -123,7 +123,7 @@ class Root(msgspec.Struct, frozen=True, gc=False):
 def key_level(key: str) -> int:
     """Return how many levels of chunks end at ``key``, 0 to 10.
 
-    It depends on a hash of the key alone, so a tree's shape does not depend on its history.
+    The level depends only on a hash of the key, so a tree's shape does not depend on its history.
     """
     head = sha256(key.encode())[:8]
     if head[0] >> 8 - LEVEL_BITS:
@@ -137,7 +137,7 @@ def ends_chunk(key: str, level: int, rows: int) -> bool:
 
 
 def ending(rows: Iterable[Row], level: int) -> list[Row]:
-    """Return the rows of a level whose keys always end a chunk. The first byte of the hash excludes most keys."""
+    """Return the rows of a level whose keys end a chunk by their hash. The hash's first byte excludes most keys."""
     return [row for row in rows if not sha256(row[0].encode())[0] >> 8 - LEVEL_BITS and key_level(row[0]) > level]
 
 
@@ -162,7 +162,7 @@ def row_of(key: str, slot: Slot) -> Row:
 
 
 def check_key(key: str) -> None:
-    """Raise Invalid for a key with a lone surrogate and LimitExceeded for one that is too long."""
+    """Raise Invalid for a key with a lone surrogate and LimitExceeded for a key that is too long."""
     if len(key) <= KEY_BYTES_MAX and key.isascii():
         return
     try:

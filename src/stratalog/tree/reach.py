@@ -22,20 +22,20 @@ class ChunkReading(msgspec.Struct, frozen=True):
     """The key of its blob; empty for an inline root."""
 
     size: int
-    """Bytes; 0 where they could not be read."""
+    """The number of bytes; 0 where they could not be read."""
 
     node: Node | None
-    """None where the chunk is damaged; then no chunk below it is read."""
+    """The decoded node; None where the chunk is damaged. No chunk below a damaged chunk is read."""
 
     damage: BlobDamage | None = None
-    """Its key is empty where the chunk is inline, or where the chunk is intact but the root contradicts it."""
+    """The damage. Its key is empty where the chunk is inline, or is intact and contradicts the root."""
 
 
 def addresses(chunks: Chunks, root: Root, seen: Container[bytes] = ()) -> Iterator[bytes]:
     """Yield the addresses of the chunks stored as blobs, parents first; an inline root has none.
 
-    Reads the topmost chunk and inner chunks, but no other leaf. A chunk in ``seen`` is skipped with all below it.
-    ``seen`` is consulted during the walk: a caller that adds each address gets every address of many trees once.
+    Reads the topmost chunk and inner chunks, but no other leaf. A chunk in ``seen`` is skipped with all chunks
+    below it. ``seen`` is read during the walk: a caller that adds each address gets each address of many trees once.
     """
     if root.inline is None and root.address not in seen:
         yield root.address
@@ -49,8 +49,8 @@ def read_tree_back(
 
     Bytes, order, ends, counts and digests are checked. Damage is yielded, not raised, and the walk continues after it.
     Chunks whose keys are all at or before ``after`` are skipped, so a walk can resume after the last key of a leaf that
-    it read. A chunk in ``seen`` is skipped with all below it, and each chunk read is added, for callers that read many
-    trees. One path of the tree is in memory at a time. Raises Unavailable, Unsupported.
+    it read. ``seen`` is for callers that read many trees: a chunk in it is skipped with all chunks below, and the walk
+    adds each chunk that it reads. One path of the tree is in memory at a time. Raises Unavailable, Unsupported.
     """
     if seen is not None and root.inline is None:
         if root.address in seen:

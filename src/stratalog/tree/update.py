@@ -31,7 +31,7 @@ from stratalog.tree.nodes import (
 __all__ = ["Write", "build", "update"]
 
 Edits: TypeAlias = dict[str, Row | None]
-"""Keys of one level, in order, each with its new row, or None where it is removed."""
+"""Keys of one level, in order, each with its new row, or None where the row is removed."""
 
 Write: TypeAlias = Callable[[Collection[Chunk]], None]
 """Stores chunks, durably on return."""
@@ -61,9 +61,9 @@ def build(chunks: Chunks, items: Iterable[tuple[str, Slot]]) -> Root:
 def update(chunks: Chunks, root: Root, patch: Mapping[str, Slot | None], write: Write | None = None) -> Root:
     """Return the tree ``root`` with ``patch`` applied: a slot replaces or adds a key, None removes it if present.
 
-    Reads and writes only the chunks on the path to a changed key. Where the end of a chunk moves, it also reads and
-    writes the chunks after it, up to the next unchanged end. All chunks are stored on return. A patch without effect
-    returns ``root`` and writes nothing. ``write`` stores the chunks, `Chunks.write_all` if None. Raises Invalid and
+    Reads and writes only the chunks on the path to a changed key. Where the end of a chunk moves, the next chunks are
+    read and written too, up to the next unchanged end. All chunks are stored on return. A patch without effect returns
+    ``root`` and writes nothing. ``write`` stores the chunks; None means `Chunks.write_all`. Raises Invalid and
     LimitExceeded before anything is written.
     """
     edits = _edits(patch)
@@ -88,8 +88,8 @@ def _edits(patch: Mapping[str, Slot | None]) -> Edits:
 def _rewrite(cursor: _Cursor, level: int, edits: Edits) -> tuple[list[Node], list[Chunk]]:
     """Return the nodes of ``level`` that the edits touch, and the chunks that replace them.
 
-    The rule for the end of a chunk does not depend on the chunks before. So the rewrite starts at the start of a
-    touched chunk, and stops as soon as a new end is also an old end.
+    The rule for the end of a chunk does not depend on earlier chunks. So the rewrite begins at the start of a touched
+    chunk, and stops as soon as a new chunk ends where an old chunk ended.
     """
     keys = list(edits)
     left = iter(edits.items())
@@ -115,7 +115,7 @@ def _rewrite(cursor: _Cursor, level: int, edits: Edits) -> tuple[list[Node], lis
 def _merge(node: Node, edits: Edits) -> tuple[list[Row], list[int]]:
     """Return the node's rows with the edits applied, and the positions after which a key's hash ends a chunk.
 
-    In an existing node only the last key can be a boundary, so only it and the new keys are tested.
+    In an existing node only the last key can end a chunk, so only this key and the new keys are tested.
     """
     old = [row for row in rows_of(node) if row[0] not in edits]
     new = [row for row in edits.values() if row is not None]
@@ -124,7 +124,7 @@ def _merge(node: Node, edits: Edits) -> tuple[list[Row], list[int]]:
 
 
 def _cut(level: int, rows: list[Row], more: list[Row], ends: Iterable[int], made: list[Chunk]) -> list[Row]:
-    """Append every chunk that ``rows`` and ``more`` fill to ``made``; return the rows left over.
+    """Cut ``rows`` and ``more`` into chunks and append these to ``made``; return the rows left over.
 
     ``ends`` are the positions in ``more`` after which a chunk must end.
     """
@@ -138,7 +138,7 @@ def _cut(level: int, rows: list[Row], more: list[Row], ends: Iterable[int], made
 
 
 def _count_off(level: int, rows: list[Row], start: int, stop: int, made: list[Chunk]) -> int:
-    """Append the chunks of ``rows[start:stop]`` that are full to ``made``; return where the next one begins."""
+    """Append the full chunks of ``rows[start:stop]`` to ``made``; return the position where the next chunk begins."""
     while stop - start >= CHUNK_ROWS_MAX:
         made.append(seal(level, rows[start : start + CHUNK_ROWS_MAX]))
         start += CHUNK_ROWS_MAX
@@ -161,7 +161,7 @@ def _compare(gone: Iterable[Node], made: Iterable[Chunk]) -> tuple[Edits, list[C
 
 
 def _crown(chunks: Chunks, level: int, made: Iterable[Chunk], fresh: dict[bytes, Chunk], write: Write) -> Root:
-    """Return the root over ``made``, which is all of ``level``; store the ``fresh`` chunks that belong to the tree."""
+    """Return the root over ``made``, all chunks of ``level``; store the ``fresh`` chunks that belong to the tree."""
     tower = _Tower(level, lambda chunk: fresh.update({chunk.address: chunk}))
     for chunk in made:
         tower.push(level, chunk)
@@ -177,9 +177,9 @@ def _crown(chunks: Chunks, level: int, made: Iterable[Chunk], fresh: dict[bytes,
 
 
 def _collapse(chunks: Chunks, top: Chunk, fresh: dict[bytes, Chunk]) -> Chunk:
-    """Return the top of the smallest tree: the first chunk from above that has more than one row.
+    """Return the top of the smallest tree: from ``top`` down, the first leaf or chunk with more than one row.
 
-    `build` would give the same top for the same content.
+    `build` returns a tree with the same top for the same content.
     """
     while isinstance(top.node, Inner) and len(top.node.keys) == 1:
         del fresh[top.address]
@@ -199,7 +199,7 @@ def _collapse_old(chunks: Chunks, node: Node) -> Chunk:
 class _Tower:
     """Levels of open chunks, each filled by the finished chunks of the level below.
 
-    The first chunk of a level is held back until a second one follows: a chunk that is alone on its level is the
+    The first chunk of a level is not written until a second chunk follows: a chunk that is alone on its level is the
     topmost chunk of the tree.
     """
 
@@ -228,7 +228,7 @@ class _Tower:
                 self.add(level + 1, part.row)
 
     def finish(self) -> Chunk | None:
-        """Finish every open chunk. Return the topmost, which is not written yet, or None for an empty tree."""
+        """Finish every open chunk. Return the topmost chunk, which is not written yet; None for an empty tree."""
         level = self._level
         while level in self._rows or level in self._held:
             if rows := self._rows.pop(level, None):
@@ -250,14 +250,14 @@ class _Cursor:
         self._top = top
 
     def seek(self, key: str) -> None:
-        """Move to the node that holds ``key`` or would; for a key above all keys, the last one."""
+        """Move to the node that holds or would hold ``key``; for a key above all keys, to the last node."""
         while self._path and self._path[-1][0].keys[-1] < key:
             self._path.pop()
         node: Node = self._path.pop()[0] if self._path else self._top
         self._descend(node, key)
 
     def advance(self) -> bool:
-        """Move to the next node. Return False, without moving, at the last one."""
+        """Move to the next node. At the last node return False and do not move."""
         if self.is_last():
             return False
         node, position = self._path.pop()
