@@ -209,7 +209,7 @@ def event_of(fact: Fact) -> Event:
 
 
 def fact_of(entry: Entry) -> Fact:
-    """Return an entry's fact. Raises Unsupported for a type or schema newer than this program, Corrupt."""
+    """Return an entry's fact. Raises Corrupt, and Unsupported for a newer type or schema."""
     (event,) = entry.events
     kind = FACTS.get(event.type)
     if kind is None or event.schema > SCHEMAS[event.type]:
@@ -278,7 +278,7 @@ def check_message(message: Any) -> dict[str, Any]:
 
 
 def check_text(text: str, what: str) -> str:
-    """Return a valid title, label or file name. ``what`` names it in errors. Raises Invalid, LimitExceeded."""
+    """Return a valid title, label or file name. ``what`` names the text in errors. Raises Invalid, LimitExceeded."""
     if not isinstance(text, str):
         raise Invalid(f"a {what} must be text", value=type(text).__name__)
     if (size := len(text.encode(errors="replace"))) > SHEET_TEXT_BYTES_MAX:
@@ -287,7 +287,7 @@ def check_text(text: str, what: str) -> str:
 
 
 def check_title(title: str) -> str:
-    """Return a valid title with its white space collapsed. Raises Invalid for an empty one, LimitExceeded."""
+    """Return a valid title with its white space collapsed. Raises LimitExceeded, and Invalid for an empty title."""
     text = " ".join(check_text(title, "title").split())
     if not text:
         raise Invalid("a title must not be empty")

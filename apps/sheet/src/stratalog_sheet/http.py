@@ -131,7 +131,7 @@ async def import_file(
 
 @reading("/", opt={"action": "read"}, summary="Show a sheet")
 def show(request: Asked, sheet: Opened) -> Facts:
-    """The response has its title, its newest version, and whether the caller may only read it."""
+    """The response has the sheet's title and newest version, and says whether the caller may only read the sheet."""
     return facts_of(request.user, sheet)
 
 
@@ -214,7 +214,7 @@ async def state(turns: Turns, sheet: Opened, at: At = None) -> Response[bytes]:
 
 @computing("/cells/{cell:str}", summary="One cell")
 async def read_cell(turns: Turns, sheet: Opened, cell: Name, tab: Text = "", at: At = None) -> Any:
-    """The response has its typed content, value and shown text at the version ``at``; the default is the newest."""
+    """The response has the cell's typed content, value and shown text at version ``at``; the default is the newest."""
     return await compute(turns, sheet, lambda: sheet.get(cell, sheet=tab or None, at=at))
 
 
@@ -285,7 +285,7 @@ def activity(sheet: Opened, before: At = None, limit: Count = 50) -> Any:
 
 @reading("/versions", opt={"action": "read"}, summary="The versions that have a name")
 def versions(sheet: Opened) -> Any:
-    """A later name of a version replaces an earlier one."""
+    """A later name of a version replaces its earlier name."""
     return sheet.versions()
 
 

@@ -39,7 +39,7 @@ class SheetSettings(msgspec.Struct, frozen=True, kw_only=True):
     """An undo may reach back this many entries. A load reaches back at least as far."""
 
     snapshot_entries: int = SHEET_SNAPSHOT_ENTRIES
-    """A snapshot is due once this many entries follow the last one."""
+    """A snapshot is due once this many entries follow the last snapshot."""
 
 
 def _engines_by_cores() -> int:

@@ -138,7 +138,7 @@ class Sheet:
     # Reading
 
     def state(self, at: int | None = None) -> bytes:
-        """Return the engine's JSON of a version; None is the newest one."""
+        """Return the engine's JSON of a version; None means the newest version."""
         version = self._version(at)
         if (saved_state := self._load_plans.snapshot_state(version)) is not None:
             return saved_state
@@ -151,7 +151,7 @@ class Sheet:
         return listed
 
     def get(self, cell: str, *, sheet: str | None = None, at: int | None = None) -> Cell:
-        """Return one cell at a version, evaluated. Raises NotFound for a missing sheet or cell, Invalid."""
+        """Return one cell at a version, evaluated. Raises Invalid, and NotFound for a missing sheet or cell."""
         column, row = parse_cell(cell)
         content = self._query(at, "cell", sheet=sheet, col=column, row=row)
         if content is None:
@@ -187,7 +187,7 @@ class Sheet:
     def rename(self, title: str, *, author: str = "") -> SheetChange:
         """Change the sheet's title; open pages show it without a reload. An unchanged title adds no version.
 
-        The sheet's name in addresses stays. Raises Invalid for an empty title, LimitExceeded.
+        The sheet's name in addresses stays. Raises LimitExceeded, and Invalid for an empty title.
         """
         wanted = check_title(title)
 
@@ -371,7 +371,7 @@ class Sheet:
         return change
 
     def _executed(self, messages: list[dict[str, Any]]) -> list[dict[str, Any]]:
-        """Return the effective commands of messages, each based on the previous one; see `Blame`."""
+        """Return the effective commands of messages, each based on the previous message; see `Blame`."""
         start = with_revision(msgspec.json.encode(BLANK), messages[0]["serverRevisionId"])
         executed: list[dict[str, Any]] = self._engines.call("executed", data=start, messages=messages, client="none")
         return executed

@@ -82,7 +82,7 @@ class PartReader:
         """Handle a piece of text."""
 
     def read(self, chunks: Iterable[bytes]) -> None:
-        """Read the part. Raises Invalid if it is not XML or declares a document type, LimitExceeded."""
+        """Read the part. Raises LimitExceeded, and Invalid if it is not XML or has a document type."""
         parser = expat.ParserCreate(namespace_separator=" ")
         parser.namespace_prefixes = True
         parser.buffer_text = True

@@ -196,7 +196,7 @@ class StringsWriter(PartWriter):
         self._runs = 0
 
     def start(self, name: str, attributes: Attributes) -> None:
-        """Begin a string or a part of one. Phonetic text is skipped."""
+        """Begin a string or a part of a string. Skip phonetic text."""
         self._is_text = name == "t" and not self._phonetic
         if name == "sst":
             super().start(name, {})
