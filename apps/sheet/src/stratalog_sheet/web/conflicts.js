@@ -16,7 +16,7 @@ const ORIGIN = Symbol("origin");
  * `col`, `row`, `sheet`, and `gone` as in positions.js), the author and the time. Kinds:
  * - overwrote: a change of this page replaced another author's text;
  * - overwritten: another author's change replaced this page's text;
- * - deleted: the text is lost with its row, column or sheet;
+ * - deleted: the text or change is lost with its row, column or sheet;
  * - refused: by the server, or by the engine when the page opened the sheet;
  * - undo: an undo or redo of `target` that did not reach the server; it has no cell.
  */

@@ -11,7 +11,7 @@ import { Presence } from "./presence.js";
 import { token } from "./server.js";
 import { Transport } from "./transport.js";
 
-/** The cells of conflicts follow the entries that came while the page was closed, up to this number of entries. */
+/** If more entries than this came while the page was closed, the cells of conflicts do not follow these entries. */
 const FOLLOWED_ENTRIES_MAX = 200;
 
 export class Workbook extends EventTarget {
