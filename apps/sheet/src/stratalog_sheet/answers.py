@@ -13,7 +13,7 @@ __all__ = ["Cell", "Loaded", "Since"]
 
 
 class Loaded(msgspec.Struct, frozen=True):
-    """A base state and the entries after it. ``entries`` lead from ``data``, the engine's JSON, to ``version``."""
+    """A base state as the engine's JSON in ``data``, and the ``entries`` that lead from this state to ``version``."""
 
     version: int
     base_version: int
@@ -30,7 +30,7 @@ class Loaded(msgspec.Struct, frozen=True):
 class Since(msgspec.Struct, frozen=True):
     """The entries after a reader's version, up to ``version``.
 
-    If ``reload`` is true, the reader loads the sheet again: the entries are too many, or one has a complete state.
+    If ``reload`` is true, the reader loads the sheet again: the entries are too many, or an entry has a complete state.
     """
 
     version: int

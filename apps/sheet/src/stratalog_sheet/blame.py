@@ -2,9 +2,9 @@
 
 `Blame` reads the entries once and traces them backwards from the cell's position after the last of them. Each message
 states the cells that it writes and moves. An undone message moves no cell, and its writes count until the undo. As in
-the engine, a cell's content is its newest write that is not undone. If an insertion or removal of rows or columns was
-undone, only the engine knows the positions at which the messages around it took effect. A formula is shown as its
-author wrote it.
+the engine, a cell has the content of the newest write that is not undone. If an insertion or removal of rows or columns
+was undone, only the engine knows at which positions the messages around that change took effect. `Blame` shows a
+formula as its author wrote it.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ Executed = Callable[[list[dict[str, Any]]], list[dict[str, Any]]]
 
 
 class CellHistory(msgspec.Struct, frozen=True):
-    """One change of a cell. ``cell`` is its name at that version; ``how`` is the action, as in “wrote”."""
+    """One change of a cell. ``cell`` is the cell's name at that version; ``how`` is the action, as in “wrote”."""
 
     version: int
     created_ms: int
@@ -47,7 +47,7 @@ class _Put(msgspec.Struct):
 
 
 class _Step(msgspec.Struct):
-    """One message with its effects. ``gone`` has each undo of it, with the redo that ended it or None."""
+    """One message with its effects. ``gone`` has each undo of the message, with the redo that ended it or None."""
 
     entry: Entry
     message: dict[str, Any]
@@ -74,7 +74,10 @@ class _Write(msgspec.Struct, frozen=True):
 
 
 class Blame:
-    """Derives the histories of cells from the entries up to version ``at`` (None: the head), which are read once."""
+    """Derives the histories of cells from the entries up to version ``at`` (None: the head).
+
+    The constructor reads the entries, once.
+    """
 
     def __init__(self, log: Log, executed: Executed, at: int | None = None) -> None:
         self._entries = list(log.read(log.floor(), at))
@@ -133,7 +136,7 @@ class Blame:
         return ordered
 
     def _follow(self, steps: list[_Step], spot: Spot) -> tuple[Spot | None, list[_Write]]:
-        """Return the cell's position before the steps (None if it had none), and their writes to it, oldest first."""
+        """Return the cell's position before the steps, or None, and the steps' writes to the cell, oldest first."""
         writes: list[_Write] = []
         for step in reversed(steps):
             counts = step.counts_at(FOR_EVER)
@@ -149,7 +152,7 @@ class Blame:
         return spot, writes[::-1]
 
     def _settle(self, steps: list[_Step], run: tuple[int, int]) -> None:
-        """Replace the effects of a run's messages by the engine's. ``run`` is (first, last version)."""
+        """Replace the effects of a run's messages by the engine's effects. ``run`` is (first, last version)."""
         first, last = (version - self._entries[0].version for version in run)
         messages = [fact.message for fact in self._facts[first : last + 1] if isinstance(fact, Revision)]
         executed = {result["id"]: result["commands"] for result in self._executed(messages)}
@@ -178,7 +181,7 @@ def _effects(commands: list[dict[str, Any]]) -> Iterator[_Put | Shift]:
 
 
 def _runs_to_settle(steps: list[_Step]) -> Iterator[tuple[int, int]]:
-    """Yield (first, last version) of the runs around undone insertions or removals.
+    """Yield (first, last version) of the runs of messages around undone insertions or removals.
 
     An edit and its undo are both inside a run or both outside.
     """

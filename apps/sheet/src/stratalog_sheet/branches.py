@@ -17,20 +17,21 @@ class VersionLost(VersionConflict):
 
 
 class Standing(msgspec.Struct, frozen=True):
-    """A reader's version. ``hash`` is the hash of its entry in hexadecimal; empty if unknown."""
+    """A reader's version. ``hash`` is the hash of that version's entry in hexadecimal; empty if unknown."""
 
     version: int = 0
     hash: str = ""
 
 
 ANYWHERE = Standing()
-"""The version of a reader that states none. Every check passes."""
+"""The version of a reader that states no version. Every check passes."""
 
 
 def check_standing(log: Log, head: int, reader: Standing) -> None:
-    """Raise VersionLost if the log no longer has the history that the reader has seen. ``head`` is its newest version.
+    """Raise VersionLost if the log no longer has the history that the reader has seen.
 
-    Raises VersionForgotten if the reader states a hash of a version below the floor. At most two reads.
+    ``head`` is the log's newest version. Raises VersionForgotten if the reader states a hash of a version below the
+    floor. The check makes at most two reads.
     """
     if reader.version > head or (reader.hash and log.hash_at(reader.version).hex() != reader.hash):
         raise VersionLost("the sheet was restored to an older state; load it again", version=reader.version, head=head)

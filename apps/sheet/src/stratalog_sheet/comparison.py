@@ -1,8 +1,9 @@
 """Comparison of two versions cell by cell, derived from the log's entries without opening a model of either version.
 
-The comparison starts from the state of the versions' newest common ancestor, and applies the messages from there to
-each version to `Contents`, which holds only the contents of cells. A formula is compared as its author wrote it: when
-rows or columns move, the engine adapts references in formulas, and that is not a change by an author.
+The comparison starts from one base state: the one from which the versions' newest common ancestor is loaded. For each
+version, it applies the messages from the base state to the version. The result is a `Contents`, which holds only the
+contents of cells. The comparison uses each formula as its author wrote it. When rows or columns move, the engine adapts
+references in formulas, and that is not a change by an author.
 """
 
 from __future__ import annotations
@@ -36,7 +37,7 @@ class CellChange(msgspec.Struct, frozen=True):
     sheet_id: str
     sheet: str
     cell: str
-    """The cell's name in the later version; of a removed cell, its name in the earlier one."""
+    """The cell's name in the later version; for a removed cell, its name in the earlier version."""
 
     before: str
     after: str
@@ -56,8 +57,8 @@ class Comparison:
     def between(self, source: int, target: int) -> list[CellChange]:
         """Return the cells whose content differs, ordered by their position in the later version.
 
-        A formula that was only adapted to inserted or removed rows and columns does not differ. If the entries do not
-        suffice, the two states are compared cell by cell.
+        A formula that the engine only adapted to inserted or removed rows and columns does not differ. If the entries
+        do not suffice, this method compares the two states cell by cell.
         """
         low, high = sorted((source, target))
         changes = self._from_entries(low, high)
@@ -93,7 +94,7 @@ class Comparison:
         return _differences(*(self._followed(sheets, path) for path in paths))
 
     def _common(self, low: int, high: int) -> int:
-        """Return the newest common ancestor. A restored version descends from the version whose state it restores."""
+        """Return the newest common ancestor. A restored version descends from the version whose state was restored."""
         while low != high:
             restored = self._last_restored(low, high)
             if restored is None:
@@ -102,7 +103,10 @@ class Comparison:
         return low
 
     def _runs(self, load_plan: LoadPlan, common: int, version: int) -> list[list[Message]]:
-        """Return the messages from a plan's base to a descendant, in runs. In a run each is based on the one before."""
+        """Return the messages from a plan's base to a descendant, in runs.
+
+        Within a run, each message is based on the previous message. A new run begins after each restored version.
+        """
         restored = self._last_restored(common, version)
         if restored is None:
             return [[*load_plan.messages, *self._messages(common, version)]]
@@ -114,7 +118,7 @@ class Comparison:
         return [fact.message for fact in facts if isinstance(fact, Revision)]
 
     def _last_restored(self, after: int, version: int) -> tuple[int, int] | None:
-        """Return the version of the last restoring entry, and the version it restored."""
+        """Return (version, restored version) of the last `Restored` entry; None if there is none."""
         last = None
         for entry in self._log.read(after, version):
             fact = fact_of(entry)
@@ -134,7 +138,7 @@ def _needs_engine(run: list[Message]) -> bool:
     """Return whether only the engine can compute the positions and contents that the messages write.
 
     After an undone insertion or removal of lines, later messages take effect at other positions. The content of a
-    squished write may be relative to the write before it.
+    `SQUISHED_UPDATE_CELL` command may be relative to the previous write.
     """
     undone = set(map(target_of, run))
     return any(
@@ -146,7 +150,7 @@ def _needs_engine(run: list[Message]) -> bool:
 
 
 def _counting(run: list[Message]) -> Iterator[dict[str, Any]]:
-    """Yield the messages that are not undone at the end of a run. Only correct if no undone message moved cells."""
+    """Yield the messages that are not undone at the end of a run, in which no undone message may move cells."""
     undone = set()
     for message in run:
         if message["type"] == REDONE:
@@ -164,7 +168,10 @@ def _commands(run: list[Message]) -> Iterator[dict[str, Any]]:
 
 
 def _moves(sheet: str, old: Tab, new: Tab | None) -> Iterator[dict[str, Any]]:
-    """Yield the commands that turn the rows and columns of ``old`` into those of ``new``; None if it was deleted."""
+    """Yield the commands that turn the rows and columns of ``old`` into those of ``new``, or that delete the sheet.
+
+    ``new`` is None if the sheet was deleted.
+    """
     if new is None:
         yield {"type": "DELETE_SHEET", "sheetId": sheet, "sheetName": old.name}
         return
@@ -196,7 +203,7 @@ def _differences(low: Contents, high: Contents) -> Iterator[CellChange]:
 
 
 def _candidates(old: Tab | None, new: Tab | None) -> Iterator[CellId]:
-    """Yield each cell, once, that may differ: it was written, or its line or sheet exists on one side only."""
+    """Yield once each cell that may differ: a written cell, or a cell whose line or sheet exists on one side only."""
     if old is None or new is None:
         yield from (old or new).filled()  # type: ignore[union-attr]
         return

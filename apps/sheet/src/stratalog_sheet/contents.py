@@ -1,10 +1,10 @@
 """The contents of a workbook's cells, computed from commands without an engine: texts, without values and formats.
 
-Each row and column is identified by its position in the base state or by the message that inserted it. So a cell keeps
-its identity when it moves, and when undone messages are left out.
+A row or column has a lasting identity: its position in the base state, or the message that inserted it. So a cell keeps
+its identity when it moves, and when the caller leaves out undone messages.
 
-All engines refuse some commands in the log, because their authors had not seen the commands before them: two users may
-each delete one of two sheets. Such commands have no effect here either.
+All engines refuse some commands in the log. The author of such a command had not seen the previous commands: two users
+may each delete one of two sheets. `Contents` ignores these commands, too.
 """
 
 from __future__ import annotations
@@ -22,9 +22,9 @@ from stratalog_sheet.writes import CellWrite, writes_of
 __all__ = ["CellId", "Contents", "StateSheet", "Tab", "read_sheets"]
 
 ROWS_NEW, COLUMNS_NEW = 100, 26
-"""The engine's size of a new sheet whose command states none."""
+"""The size that the engine gives a new sheet if the command states no size."""
 ZONE_CELLS_MAX = 10_000
-"""In a larger cleared zone, only the filled cells are visited instead of each cell."""
+"""In a cleared zone with more cells, `Tab.write` visits only the filled cells."""
 DIGITS = "0123456789"
 
 Line = int | tuple[str, int, int]
@@ -137,14 +137,14 @@ class Tab:
         return None if column is None or row is None else (column, row)
 
     def content(self, cell: CellId) -> str:
-        """Return the content of a cell, also of a removed one; empty if it has none."""
+        """Return the content of a cell, even of a removed cell; empty if the cell has no content."""
         if cell in self.written:
             return self.written[cell]
         column, row = cell
         return self._at_first(cell_name(column, row)) if isinstance(column, int) and isinstance(row, int) else ""
 
     def write(self, written: CellWrite) -> None:
-        """Set the content of a range, without the part beyond the sheet."""
+        """Set the content of a range. The part of the range beyond the sheet is ignored."""
         (left, top), (right, bottom) = written.first, written.last
         right, bottom = min(right, len(self.columns) - 1), min(bottom, len(self.rows) - 1)
         content = str(written.content).replace("\r\n", "\n").replace("\r", "\n")
@@ -157,7 +157,7 @@ class Tab:
             self.written[cell] = content
 
     def filled(self) -> Iterator[CellId]:
-        """Yield the cells that have or had content; some may be removed."""
+        """Yield the cells that have or had content. Some of them may no longer exist."""
         yield from self.written
         for name in self._base:
             if (cell := parse_cell(name)) not in self.written:
@@ -193,7 +193,7 @@ class Contents:
             self.tabs[sheet.id] = tab
 
     def apply(self, message: str, commands: Iterable[Mapping[str, Any]]) -> None:
-        """Apply the commands of one message. ``message`` is its id and names the lines that it inserts."""
+        """Apply the commands of one message. ``message`` is its id, which the identities of inserted lines contain."""
         insertions = 0
         for command in commands:
             if self._refuses(command):
@@ -208,7 +208,8 @@ class Contents:
     def _refuses(self, command: Mapping[str, Any]) -> bool:
         """Return whether the engine refuses a command that moves cells or changes sheets, or whose sheet is missing.
 
-        The engine also keeps the last line that is not hidden, and the last one that is not frozen; this does not.
+        The engine also refuses a command that would leave no line that is not hidden, or no line that is not frozen.
+        This method does not check these two cases.
         """
         kind, sheet = command["type"], command.get("sheetId")
         if kind == "CREATE_SHEET":

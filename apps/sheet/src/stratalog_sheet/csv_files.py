@@ -29,7 +29,7 @@ __all__ = ["csv_sheet_bytes", "read_csv", "write_csv"]
 SHEET = "Sheet1"
 DELIMITERS = (",", ";", "\t", "|")
 CELL_BYTES = len('<c r="AB12345" t="str"><v xml:space="preserve"></v></c>')
-# A number in every locale. `1,5` and `1.000` are ambiguous, and `007` would lose its zeros, so these stay texts.
+# A number with a decimal point. `1,5` is ambiguous, and `007` would lose its zeros, so these stay texts.
 NUMBER = re.compile(r"-?(?:0|[1-9][0-9]{0,14})(?:\.[0-9]{1,15})?")
 CONTROL = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\ufffe\uffff]")
 
@@ -37,16 +37,16 @@ CONTROL = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\ufffe\uffff]")
 def read_csv(body: bytes) -> Workbook:
     """Return the file as a workbook of one sheet: numbers by `NUMBER`, everything else as text.
 
-    A file that is neither UTF-8 nor UTF-16 is read as Windows-1252, and the report says so. Raises Invalid for UTF-16
-    that cannot be decoded, and for a zero byte in a file that is not UTF-8. Raises LimitExceeded. Like the text of a
-    workbook's cell, a field may be as long as the file.
+    A file that is neither UTF-8 nor UTF-16 is read as Windows-1252, and the report says so. Like the text of a
+    workbook's cell, a field may be as long as the file. Raises Invalid for UTF-16 that cannot be decoded, and for a
+    zero byte in a file that is not UTF-8. Raises LimitExceeded for a file that is too large or has too many cells.
     """
     if len(body) > min(SHEET_XLSX_BYTES_MAX, SHEET_XLSX_READ_BYTES_MAX):
         raise LimitExceeded("the file is too large", value=len(body), limit=SHEET_XLSX_READ_BYTES_MAX)
     findings = Findings()
     text = _text(body, findings)
     counted = _Counted(findings)
-    # The csv module has one limit of a field's size for the process. Its default is lower than what a cell may hold.
+    # The csv module has one limit on the size of a field for the process. The default is lower than a cell's limit.
     if csv.field_size_limit() < SHEET_XLSX_BYTES_MAX:
         csv.field_size_limit(SHEET_XLSX_BYTES_MAX)
     delimiter = _delimiter(text)

@@ -1,8 +1,8 @@
 """The engine: o-spreadsheet in a V8 in a child process, called in JSON.
 
-V8 alone has no browser functions. `javascript/stubs.js` replaces those that the engine needs, linkedom provides the XML
-documents for .xlsx, and `javascript/bridge.js` holds the models. V8 never runs in the caller's process, because two V8s
-in two threads crash a process, and so can the content of a sheet.
+V8 alone has no browser functions. `javascript/stubs.js` replaces the functions that the engine needs. linkedom provides
+the XML documents for .xlsx, and `javascript/bridge.js` holds the models. V8 never runs in the caller's process: two V8s
+in two threads crash a process, and the content of a sheet can crash V8.
 """
 
 from __future__ import annotations
@@ -37,21 +37,21 @@ REBASE = Path(__file__).parent / "web" / "rebase.js"
 LENGTHS = struct.Struct(">II")
 WORKBOOK_CALLS = ("importXlsx", "exportXlsx", "brokenFormulas")
 ANSWER_SECONDS = 2
-"""The time beyond a call's limit that the parent waits, so that V8 stops the call first and the process reports it."""
+"""The parent waits this much longer than a call's limit, so that V8 stops the call first and its process replies."""
 
 READ_BYTES = 1 << 20
-# The child gets only these variables: it finds its libraries, and sees no secrets of a server's environment.
+# The child inherits only these variables. They suffice to find its libraries, and have no secrets of a server.
 VARIABLES = ("HOME", "LANG", "LC_ALL", "LD_LIBRARY_PATH", "PATH", "TMPDIR")
-# V8 ends its process with one of these when it cannot allocate memory.
+# V8 ends its process with one of these signals when V8 cannot allocate memory.
 OUT_OF_MEMORY = (signal.SIGABRT, signal.SIGILL, signal.SIGTRAP)
 
 
 class Engine:
     """One child process with the engine, for one call at a time. Safe to share between threads.
 
-    The process holds models under keys that the caller chooses. It is never restarted. Once it has died, timed out or
-    run out of memory, its models are gone and every later call raises Unavailable. The caller then makes another
-    engine.
+    The process holds models under keys that the caller chooses. An `Engine` never restarts its process. Once the
+    process has died, timed out or run out of memory, its models are gone and every later call raises Unavailable. The
+    caller then makes another `Engine`.
     """
 
     def __init__(
@@ -79,14 +79,15 @@ class Engine:
         return not self.has_ended and (self._process is None or self._process.poll() is None)
 
     def call(self, name: str, **arguments: Any) -> Any:
-        """Call a function of the bridge and return its decoded result. Raises as `raw`."""
+        """Call a function of the bridge and return its decoded result. Raises the errors of `raw`."""
         return msgspec.json.decode(self.raw(name, **arguments))
 
     def raw(self, name: str, **arguments: Any) -> bytes:
         """Call a function of the bridge and return its result as JSON. An argument of type bytes must be JSON.
 
         Raises Invalid if the engine refuses the call; the engine stays usable. Raises LimitExceeded if the call takes
-        too long or too much memory or returns too much, and Unavailable if the process dies; the engine has then ended.
+        too long or too much memory or returns too much, and Unavailable if the process dies. After these two errors the
+        engine has ended.
         """
         plain = {key: msgspec.Raw(value) if isinstance(value, bytes) else value for key, value in arguments.items()}
         request = [msgspec.json.encode(plain)]
@@ -96,7 +97,7 @@ class Engine:
             return self._run(name, request)
 
     def start(self) -> None:
-        """Start the process, but do not wait until it is ready; a call does. Raises Unavailable for missing files."""
+        """Start the process. The first call waits until the process is ready. Raises Unavailable for missing files."""
         with self._lock:
             self._start()
 
@@ -159,7 +160,7 @@ class Engine:
         self._is_ready = True
 
     def _run(self, name: str, request: list[bytes]) -> bytes:
-        """Run one call. Empties ``request`` while sending, so that the arguments leave memory."""
+        """Run one call. Empties ``request`` while sending, so that the arguments do not stay in memory."""
         of_workbook = name in WORKBOOK_CALLS
         seconds = self.settings.workbook_seconds_max if of_workbook else self.settings.call_seconds_max
         cpu_seconds = self.settings.workbook_cpu_seconds_max if of_workbook else self.settings.call_cpu_seconds_max

@@ -1,7 +1,7 @@
 """The engine's files: their folder, and their installation from npm, pinned by content and unmodified.
 
-The engine's licence is the LGPL, so this package does not contain it. `install_engine` puts the engine's packages, each
-with its licence, into a separate folder. The page and the server load them from there.
+The engine's licence is the LGPL, so this package does not contain the engine. `install_engine` puts the engine's
+packages, each with its licence, into a separate folder. The page and the server load them from there.
 """
 
 from __future__ import annotations
@@ -108,7 +108,7 @@ def _installing(folder: Path) -> Iterator[None]:
 
 
 def own_file(name: str) -> bytes:
-    """Return the content of one of this package's own JavaScript files."""
+    """Return the content of one of this package's own files in `javascript`."""
     return (OWN_FILES / name).read_bytes()
 
 

@@ -4,9 +4,9 @@ The parent (`engine.py`) runs this file as a script, so that the process starts 
 is the process's standard input. A frame is two lengths, a head in JSON, and a body. The process ends when the socket
 closes.
 
-RLIMIT_DATA limits the memory of the process; RLIMIT_AS would not do, because V8 reserves much unused address space.
-RLIMIT_CPU limits the CPU time, and is renewed before each request. V8's own heap limit is lower. V8 does not observe it
-everywhere.
+RLIMIT_DATA limits the memory of the process. RLIMIT_AS is unsuitable, because V8 reserves much unused address space.
+RLIMIT_CPU limits the CPU time; the process raises this limit before each request. V8 also has a lower limit on its
+heap, but V8 does not check the heap limit everywhere.
 """
 
 from __future__ import annotations
@@ -126,7 +126,7 @@ def _end_with_parent(line: socket.socket, parent: int) -> NoReturn:
 
 
 def _bound_memory(more_bytes: int) -> None:
-    """Limit the process to ``more_bytes`` beyond its present memory. Only Linux reports that; elsewhere do nothing."""
+    """Limit the process to ``more_bytes`` beyond its present memory. Do nothing if the system is not Linux."""
     try:
         now = _PROGRAM_BYTES.search(Path("/proc/self/status").read_text())
     except OSError:

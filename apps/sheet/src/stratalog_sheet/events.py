@@ -42,7 +42,7 @@ REVISION = "REMOTE_REVISION"
 UNDONE = "REVISION_UNDONE"
 REDONE = "REVISION_REDONE"
 IN_ORDER = "ordered"
-"""The value of `rebase` in an ordered undo, which moves its inverse past all later messages; see `web/rebase.js`."""
+"""The value of `rebase` in an ordered undo: the engine moves its inverse past all later messages (`web/rebase.js`)."""
 
 TARGETS = {UNDONE: "undoneRevisionId", REDONE: "redoneRevisionId"}
 MESSAGES = (REVISION, UNDONE, REDONE)
@@ -138,7 +138,7 @@ class Revision(msgspec.Struct, frozen=True):
 
 
 class Restored(msgspec.Struct, frozen=True):
-    """The state of ``version`` is restored under a new revision. ``before`` is the revision before it."""
+    """The state of ``version`` is restored under a new revision. ``before`` is the revision before the restore."""
 
     version: int
     before: str
@@ -198,7 +198,7 @@ class SheetChange(msgspec.Struct, frozen=True):
 
 
 def event_of(fact: Fact) -> Event:
-    """Return the fact as an event of the log. An empty `titled` or `report` is left out, to save its bytes."""
+    """Return the fact as an event of the log, without a ``titled`` of 0 and an empty ``report``, to save bytes."""
     data = msgspec.to_builtins(fact, builtin_types=(bytes,))
     for name in ("titled", "report"):
         if not data.get(name):
@@ -209,7 +209,7 @@ def event_of(fact: Fact) -> Event:
 
 
 def fact_of(entry: Entry) -> Fact:
-    """Return an entry's fact. Raises Unsupported for a type or schema newer than this program, Corrupt."""
+    """Return an entry's fact. Raises Corrupt, and Unsupported for a newer type or schema."""
     (event,) = entry.events
     kind = FACTS.get(event.type)
     if kind is None or event.schema > SCHEMAS[event.type]:
@@ -235,7 +235,7 @@ def change_of(entry: Entry) -> SheetChange:
 
 
 def changes_within(entries: Iterable[Entry], bytes_max: int) -> list[SheetChange] | None:
-    """Return the entries as readers see them; None, without reading on, if they exceed ``bytes_max``."""
+    """Return the entries as readers see them. Stop and return None once they exceed ``bytes_max``."""
     changes: list[SheetChange] = []
     for entry in entries:
         changes.append(change_of(entry))
@@ -246,7 +246,7 @@ def changes_within(entries: Iterable[Entry], bytes_max: int) -> list[SheetChange
 
 
 def titled_at(fact: Fact, version: int) -> int:
-    """Return the last renaming's version as of the entry with ``fact`` at ``version``; 0 if this log has none."""
+    """Return the version of the last renaming up to ``version``, whose fact is ``fact``; 0 without a renaming."""
     if isinstance(fact, Renamed):
         return version
     return fact.titled if isinstance(fact, Revision | Restored | Named) else 0
@@ -278,7 +278,7 @@ def check_message(message: Any) -> dict[str, Any]:
 
 
 def check_text(text: str, what: str) -> str:
-    """Return a valid title, label or file name. ``what`` names it in errors. Raises Invalid, LimitExceeded."""
+    """Return a valid title, label or file name. ``what`` names the text in errors. Raises Invalid, LimitExceeded."""
     if not isinstance(text, str):
         raise Invalid(f"a {what} must be text", value=type(text).__name__)
     if (size := len(text.encode(errors="replace"))) > SHEET_TEXT_BYTES_MAX:
@@ -287,7 +287,7 @@ def check_text(text: str, what: str) -> str:
 
 
 def check_title(title: str) -> str:
-    """Return a valid title with its white space collapsed. Raises Invalid for an empty one, LimitExceeded."""
+    """Return a valid title with its white space collapsed. Raises LimitExceeded, and Invalid for an empty title."""
     text = " ".join(check_text(title, "title").split())
     if not text:
         raise Invalid("a title must not be empty")

@@ -1,4 +1,4 @@
-"""Failed versions: calls on which engines died or ran out of time or memory. For a while they are not repeated."""
+"""Failed versions: calls on which engines died or ran out of time or memory. Engines do not repeat them for a while."""
 
 from __future__ import annotations
 
@@ -25,8 +25,8 @@ class _Failure(msgspec.Struct):
 class Unopenable:
     """Failures of engines by sheet, version and call. Safe to share between threads.
 
-    A call that has failed too often is refused for ``seconds``. The same call on a newer version is not. Beyond
-    `SHEET_UNOPENABLE_MAX` failures the oldest is forgotten.
+    `check` refuses a call that has failed too often, for ``seconds``. It allows the same call on a newer version.
+    Beyond `SHEET_UNOPENABLE_MAX` failures, `note` forgets the oldest failure.
     """
 
     def __init__(self, clock: Clock, seconds: float) -> None:
@@ -36,7 +36,7 @@ class Unopenable:
         self._lock = threading.Lock()
 
     def check(self, owner: str, version: int, call: str = OPENING) -> None:
-        """Raise LimitExceeded if the call has failed too often, the last time less than ``seconds`` ago."""
+        """Raise LimitExceeded if the call has failed too often, and its last failure is less than ``seconds`` old."""
         with self._lock:
             failure = self._failures.get((owner, version, call))
             if failure is None or failure.kills < SHEET_KILLS_MAX:

@@ -20,7 +20,7 @@ class FileFinding(msgspec.Struct, frozen=True):
     text: str
     count: int
     where: Sequence[str] = ()
-    """The first `SHEET_REPORT_CELLS_MAX` cells as in ``Sheet1!B7``, names, or parts of the file."""
+    """The first `SHEET_REPORT_CELLS_MAX` positions: cells such as ``Sheet1!B7``, names, or parts of the file."""
 
 
 class FileReport(msgspec.Struct, frozen=True):
@@ -62,12 +62,12 @@ def report_in(data: bytes) -> FileReport:
 
 
 def broken_formulas(broken: Mapping[str, Any]) -> list[FileFinding]:
-    """Return a finding for the formulas that the engine cannot read; an empty list if it reads all."""
+    """Return one finding for all formulas that the engine cannot read; an empty list if the engine reads all."""
     return _of_cells(broken, "formula", "formulas that the engine does not know are kept as they are")
 
 
 def other_values(others: Mapping[str, Any]) -> list[FileFinding]:
-    """Return a finding for the formulas whose value differs from the file's; an empty list if none differs."""
+    """Return one finding for all formulas whose value differs from the file's value; an empty list if none differs."""
     return _of_cells(others, "formula-value", "formulas give another value here than in the file")
 
 

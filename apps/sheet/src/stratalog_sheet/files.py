@@ -18,14 +18,15 @@ ZIP = b"PK"
 def import_bytes(body: bytes) -> int:
     """Return the bytes of memory to reserve for an import: the unpacked size, times the copies held at once.
 
-    An import that may take more than `SHEET_IMPORT_BYTES_MAX` reserves only so many. It then runs alone.
+    An import that may take more than `SHEET_IMPORT_BYTES_MAX` reserves only `SHEET_IMPORT_BYTES_MAX`. It then runs
+    alone.
     """
     size = unpacked_bytes(body) if body.startswith(ZIP) else csv_sheet_bytes(body)
     return min(SHEET_XLSX_COPIES * size, SHEET_IMPORT_BYTES_MAX)
 
 
 def read_path(path: Path) -> bytes:
-    """Return the bytes of a file to import. Raises LimitExceeded, without reading on, beyond `SHEET_XLSX_BYTES_MAX`."""
+    """Return the bytes of a file to import. Stop and raise LimitExceeded beyond `SHEET_XLSX_BYTES_MAX`."""
     with path.open("rb") as opened:
         body = opened.read(SHEET_XLSX_BYTES_MAX + 1)
     if len(body) > SHEET_XLSX_BYTES_MAX:
@@ -35,7 +36,7 @@ def read_path(path: Path) -> bytes:
 
 
 def read_file(name: str, body: bytes) -> Workbook:
-    """Return a file as a workbook for the engine. Raises Invalid for another kind of file, LimitExceeded."""
+    """Return a file as a workbook for the engine. Raises LimitExceeded, and Invalid for another kind of file."""
     if name.lower().endswith(".csv") and not body.startswith(ZIP):
         return read_csv(body)
     return read_workbook(body)

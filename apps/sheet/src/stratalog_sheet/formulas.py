@@ -53,8 +53,8 @@ def shift(formula: str, columns: int, rows: int) -> str:
 def without_single_ranges(formula: str) -> str:
     """Return the formula with a cell such as ``$D$4`` in place of each range of one cell, such as ``$D$4:D4``.
 
-    The engine itself displays such a range as a cell. It cannot store one above a longer range, so it would refuse a
-    column of running totals.
+    The engine itself displays a range of one cell as a cell. It cannot store a range of one cell above a longer range,
+    so it would refuse a column of running totals.
     """
     pieces = tokens(formula)
     left_out: set[int] = set()
@@ -66,7 +66,7 @@ def without_single_ranges(formula: str) -> str:
 
 
 def quote_sheet(name: str) -> str:
-    """Return a sheet's name as formulas write it before the exclamation mark."""
+    """Return a sheet's name in the form that formulas have before the exclamation mark."""
     if re.fullmatch(r"[^\W\d]\w*", name) and not _CORNER.fullmatch(name):
         return name
     return "'" + name.replace("'", "''") + "'"

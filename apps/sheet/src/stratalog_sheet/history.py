@@ -31,7 +31,7 @@ _CELL_COMMANDS = ("UPDATE_CELL", "CLEAR_CELL", "SQUISHED_UPDATE_CELL")
 
 
 class Activity(msgspec.Struct, frozen=True):
-    """A description of one entry. ``cells`` are the first cells that it wrote, by their names at that version."""
+    """A description of one entry. ``cells`` are the first cells that the entry wrote, named as at that version."""
 
     version: int
     created_ms: int
@@ -42,7 +42,7 @@ class Activity(msgspec.Struct, frozen=True):
 
 
 class NamedVersion(msgspec.Struct, frozen=True):
-    """A labelled version. Time and author are those of the labelling."""
+    """A labelled version. ``created_ms`` and ``author`` are of the entry that set the label."""
 
     version: int
     label: str
@@ -131,7 +131,7 @@ def _written(commands: Iterable[Mapping[str, Any]]) -> Iterator[str]:
 
 
 def _is_write(command: Mapping[str, Any]) -> bool:
-    """Return whether a command writes the content of cells. Without content it changes only their look."""
+    """Return whether a command writes the content of cells. A command without content changes only their format."""
     kind = command["type"]
     return kind == "CLEAR_CELL" or (kind in _CELL_COMMANDS and "content" in command)
 

@@ -1,6 +1,7 @@
 """The spreadsheet over HTTP: the routes for its page and other programs. A sheet has the live pokes of its log.
 
-Each write takes ``author`` in its query. It counts only if the caller's principal has no author, as without tokens.
+Each write takes ``author`` in its query. The server uses this name only if the caller's principal has no author, as on
+a server without tokens.
 """
 
 from __future__ import annotations
@@ -130,7 +131,7 @@ async def import_file(
 
 @reading("/", opt={"action": "read"}, summary="Show a sheet")
 def show(request: Asked, sheet: Opened) -> Facts:
-    """The response has its title, its newest version, and whether the caller may only read it."""
+    """The response has the sheet's title and newest version, and says whether the caller may only read the sheet."""
     return facts_of(request.user, sheet)
 
 
@@ -142,7 +143,7 @@ async def rename(service: Served, turns: Turns, sheet: Opened, signer: Signer, d
 
 @deleting("/", summary="Delete a sheet")
 async def remove(service: Served, sheet: Opened) -> None:
-    """All versions are deleted. Copies stay, and the name may be used again."""
+    """All versions are deleted. Copies of the sheet stay, and the name may be used again."""
 
     def run() -> int:
         version = sheet.version
@@ -150,7 +151,7 @@ async def remove(service: Served, sheet: Opened) -> None:
         return version
 
     version = await service.in_turn(sheet.organisation, sheet.name, run)
-    # A version that does not exist: the poke makes listeners read, and they find the sheet deleted.
+    # This version does not exist. The poke makes listeners read, and then they find that the sheet is deleted.
     service.hub.poke(sheet.organisation, sheet.name, version + 1)
 
 
@@ -213,7 +214,7 @@ async def state(turns: Turns, sheet: Opened, at: At = None) -> Response[bytes]:
 
 @computing("/cells/{cell:str}", summary="One cell")
 async def read_cell(turns: Turns, sheet: Opened, cell: Name, tab: Text = "", at: At = None) -> Any:
-    """The response has its typed content, value and shown text at the version ``at``; the default is the newest."""
+    """The response has the cell's typed content, value and shown text at version ``at``; the default is the newest."""
     return await compute(turns, sheet, lambda: sheet.get(cell, sheet=tab or None, at=at))
 
 
@@ -257,8 +258,8 @@ async def changes(turns: Turns, sheet: Opened, source: Version, target: Version)
 async def moves(turns: Turns, sheet: Opened, source: Version, target: Version, hash: Text = "") -> Any:
     """Commands of the engine that move cells from their positions in ``source`` to those in ``target``.
 
-    After a restore, a browser moves its pending changes by these. Answers 409 with the code `version-lost` if the sheet
-    has no version ``source`` of this ``hash``.
+    After a restore, a browser moves its pending changes by these commands. Answers 409 with the code `version-lost` if
+    the sheet has no version ``source`` of this ``hash``.
     """
 
     def find() -> list[dict[str, Any]]:
@@ -284,7 +285,7 @@ def activity(sheet: Opened, before: At = None, limit: Count = 50) -> Any:
 
 @reading("/versions", opt={"action": "read"}, summary="The versions that have a name")
 def versions(sheet: Opened) -> Any:
-    """A later name of a version replaces an earlier one."""
+    """A later name of a version replaces its earlier name."""
     return sheet.versions()
 
 
@@ -296,7 +297,7 @@ async def name_version(service: Served, turns: Turns, sheet: Opened, signer: Sig
 
 @writing("/restore", summary="Restore a version")
 async def restore(service: Served, turns: Turns, sheet: Opened, signer: Signer, data: JSONBody[Moment]) -> Any:
-    """The state becomes a new version; later versions are kept. This works if the newest version cannot be opened."""
+    """The state becomes a new version; later versions are kept. Works even if the newest version cannot be opened."""
     done = await compute(turns, sheet, lambda: sheet.restore(data.version, author=signer))
     return announce(service, turns, sheet, done)
 
@@ -364,7 +365,7 @@ def application(
 ) -> Application:
     """Return the spreadsheet as an application: its page at `/web/sheet/`, and its routes.
 
-    ``engines`` limits its engines; ``options`` are further fields of `Application`. Maintenance saves due snapshots.
+    ``engines`` limits the engines; ``options`` are further fields of `Application`. Maintenance saves due snapshots.
     """
     warm = WarmSheets(engines)
 
@@ -392,4 +393,4 @@ def application(
 
 
 app = application()
-"""For `stratalog serve stratalog_sheet.http:app`. Every user of this machine may change every sheet."""
+"""The application of `stratalog serve stratalog_sheet.http:app`. Every user of this machine may change every sheet."""

@@ -42,13 +42,14 @@ SHEET_CALL_CPU_SECONDS_MAX = 10
 SHEET_WORKBOOK_SECONDS_MAX = 60
 SHEET_WORKBOOK_CPU_SECONDS_MAX = 40
 SHEET_ANSWER_BYTES_MAX = 512 * 1024 * 1024
-# A version that could not be opened is refused for this time without another try. This many are remembered.
+# An engine does not try again, for this time, to open a version that could not be opened. The process remembers this
+# many such failures.
 SHEET_UNOPENABLE_SECONDS = 60
 SHEET_UNOPENABLE_MAX = 1000
 # Limits on reading a workbook: the text for the engine, the elements parsed, and the images.
 SHEET_XLSX_READ_BYTES_MAX = 32 * 1024 * 1024
 # The measured number of copies of the unpacked bytes in memory at once. A part with an emoji takes four bytes for each
-# character as a Python string, and one each as UTF-8 and as JSON. Cells of numbers are objects larger than their text.
+# character as a Python string, one as UTF-8 and one as JSON. A number's cell is an object larger than its text.
 SHEET_XLSX_COPIES = 10
 # The memory that one import may reserve: nearly all that a server with default settings has for decoded bodies.
 SHEET_IMPORT_BYTES_MAX = 96 * 1024 * 1024

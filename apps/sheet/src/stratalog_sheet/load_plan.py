@@ -53,13 +53,13 @@ class LoadPlan(msgspec.Struct, frozen=True):
 
 
 class _Held:
-    """Reads the entries of a load, and counts the bytes of their messages. Holds no more than the limit."""
+    """Reads the entries of a load, and counts the bytes of their messages. Never holds more bytes than the limit."""
 
     def __init__(self) -> None:
         self._bytes = 0
 
     def read(self, log: Log, after: int, upto: int) -> list[Entry]:
-        """Return the entries of a range from its last complete state on. Earlier entries do not count."""
+        """Return the entries of a range from its last complete state on. The limit ignores earlier entries."""
         entries: list[Entry] = []
         earlier = self._bytes
         for entry in log.read(after, upto):

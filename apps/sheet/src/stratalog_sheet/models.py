@@ -1,4 +1,4 @@
-"""Warm models: the open models of a few sheets in one engine. Each is at a version and advances along its log."""
+"""Warm models: the open models of a few sheets in one engine. Each model is at a version and advances along its log."""
 
 from __future__ import annotations
 
@@ -19,7 +19,8 @@ from stratalog_sheet.load_plan import LoadPlans
 
 __all__ = ["Model", "Models"]
 
-# A model remembers every message and slows down with each. After this many, open it again from a newer state.
+# A model remembers every message and slows down with each. After this many messages, open a new model from a newer
+# state.
 MESSAGES_MAX = 1000
 
 
@@ -34,7 +35,7 @@ class Model(msgspec.Struct):
 
 
 class Models:
-    """The models of one engine, for one caller at a time. They end with it; the least recently used is evicted."""
+    """The models of one engine, for one caller at a time. A new model may evict the least recently used model."""
 
     def __init__(self, engine: Engine, unopenable: Unopenable, clock: Clock) -> None:
         self.engine = engine
@@ -47,7 +48,7 @@ class Models:
         return any(model.owner == owner for model in self._held)
 
     def at(self, owner: str, load_plans: LoadPlans, log: Log, version: int) -> Model:
-        """Return a model of ``owner``'s log at exactly ``version``: an older one advanced, or a new one.
+        """Return a model of ``owner``'s log at exactly ``version``: an open model, advanced if necessary, or a new one.
 
         Raises LimitExceeded for a version that engines recently failed to open.
         """
@@ -62,7 +63,7 @@ class Models:
         return self._open(owner, load_plans, version)
 
     def raw(self, model: Model, name: str, **arguments: Any) -> bytes:
-        """Return the JSON result of a call on a model. Raises LimitExceeded where the call recently failed there."""
+        """Return the JSON result of a call on a model. Raises LimitExceeded if the call failed recently."""
         self._unopenable.check(model.owner, model.version, name)
         return self._guarded(model.owner, model.version, name, name, key=model.key, **arguments)
 
@@ -82,7 +83,7 @@ class Models:
         self._follow(model, version, [message])
 
     def _advance(self, model: Model, log: Log, version: int) -> bool:
-        """Advance to ``version``. Return False at a complete state, an undo before the base, or too many messages."""
+        """Advance to ``version``. Return False if the model cannot take the entries or would have too many messages."""
         if model.version == version:
             return True
         messages = self._messages(model, log, version)
@@ -92,6 +93,7 @@ class Models:
         return True
 
     def _messages(self, model: Model, log: Log, version: int) -> list[dict[str, Any]] | None:
+        """Return the messages up to ``version``; None if the model cannot take them, as at a complete state."""
         messages = []
         bytes_left = SHEET_LOAD_BYTES_MAX
         for entry in log.read(model.version, version):
@@ -103,7 +105,7 @@ class Models:
                     return None  # the model has never received the edit that is undone
                 bytes_left -= len(encode(fact.message))
                 if bytes_left < 0:
-                    return None  # a load has the same limit, and begins at a newer state
+                    return None  # a new model has the same limit, but begins at a newer state
                 messages.append(fact.message)
         return messages
 

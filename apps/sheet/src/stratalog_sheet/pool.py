@@ -24,7 +24,7 @@ __all__ = ["EngineNeeded", "EnginePool", "PoolCounts"]
 
 
 class EngineNeeded(Exception):
-    """Work in a block of `EnginePool.without` needs an engine. Repeat it where it may wait for one."""
+    """Work in a block of `EnginePool.without` needs an engine. The caller repeats the work without the block."""
 
 
 class PoolCounts(msgspec.Struct, frozen=True):
@@ -57,7 +57,7 @@ class EnginePool:
         os.register_at_fork(after_in_child=partial(_reset, weakref.ref(self)))
 
     def start(self) -> None:
-        """Start an engine now, and keep one idle from now on if possible. Raises Unavailable if none can start."""
+        """Start an engine, and from now on keep an engine idle if possible. Raises Unavailable if none can start."""
         with self._freed:
             self._is_ahead = True
             if not self._all:
@@ -65,10 +65,10 @@ class EnginePool:
 
     @contextmanager
     def lend(self, owner: str = "") -> Iterator[Models]:
-        """Lend an engine for the block, preferably one with ``owner``'s models; at most one at a time per owner.
+        """Lend an engine for the block, preferably one with ``owner``'s models. An owner has one engine at a time.
 
         Nested calls of one thread for the same owner share one engine. Raises Unavailable if too many callers wait or
-        this one waited too long, Closed, and EngineNeeded in a block of `without`.
+        this caller waited too long, Closed after `close`, and EngineNeeded in a block of `without`.
         """
         held = self._mine.held
         if self._mine.is_refused:
@@ -86,7 +86,7 @@ class EnginePool:
 
     @contextmanager
     def without(self) -> Iterator[None]:
-        """A block in which `lend` raises EngineNeeded in this thread, so it never waits for an engine."""
+        """A block in which `lend` raises EngineNeeded in this thread, so that the thread never waits for an engine."""
         was_refused = self._mine.is_refused
         self._mine.is_refused = True
         try:
@@ -121,7 +121,10 @@ class EnginePool:
             engine.close()
 
     def _reset(self) -> None:
-        """Set the initial state. A fork does so too: absent threads may hold locks, and the parent owns the engines."""
+        """Set the initial state, also after a fork: threads that are not in the child may hold locks.
+
+        The child starts its own engines, because the engines of the pool belong to the parent.
+        """
         self._freed = threading.Condition()
         self._mine = _Held()
         self._all: list[Models] = []
@@ -174,7 +177,7 @@ class EnginePool:
         with self._freed:
             self._lent.pop(owner, None)
             if models in self._all:
-                # Append: `_available` takes the first idle engine, so the least recently used loses its models first.
+                # Append: `_available` takes the first idle engine, so the models of an engine used long ago go first.
                 self._idle.append(models)
                 self._drop_ended()
                 self._start_ahead()

@@ -30,13 +30,16 @@ __all__ = ["EngineSettings", "SheetSettings"]
 
 
 class SheetSettings(msgspec.Struct, frozen=True, kw_only=True):
-    """Settings of sheets. All processes of a store need equal ones: a longer undo in one breaks readers of others."""
+    """Settings of sheets. All processes of a store need equal settings.
+
+    Otherwise a process with more ``undo_entries`` commits an undo that the loads of the other processes do not cover.
+    """
 
     undo_entries: int = SHEET_UNDO_ENTRIES_MAX
-    """The entries that an undo may reach back. A load reaches back at least so far."""
+    """An undo may reach back this many entries. A load reaches back at least as far."""
 
     snapshot_entries: int = SHEET_SNAPSHOT_ENTRIES
-    """A snapshot is due once this many entries follow the last one."""
+    """A snapshot is due once this many entries follow the last snapshot."""
 
 
 def _engines_by_cores() -> int:

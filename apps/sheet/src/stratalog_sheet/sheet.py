@@ -101,13 +101,13 @@ class Sheet:
     # Following
 
     def load(self, at: int | None = None) -> Loaded:
-        """Return the base state and entries that a reader needs for a version and for later undos; see `LoadPlans`."""
+        """Return the base state and entries that a reader needs for a version and for later undos: the load plan."""
         load_plan = self._load_plans.plan(self._version(at))
         base = load_plan.base
         return Loaded(load_plan.version, base.version, base.revision, base.data, [*map(change_of, load_plan.entries)])
 
     def since(self, version: int, hash: str = "") -> Since:
-        """Return the entries after ``version``. Raises VersionLost if the log lacks it or has another hash there."""
+        """Return the entries after ``version``. Raises VersionLost if the log has no ``version`` of this ``hash``."""
         head = self.log.head()
         check_standing(self.log, head.version, Standing(version, hash))
         self.log.note_hash(head.version, head.hash)  # for the check of the reader's next call
@@ -138,7 +138,7 @@ class Sheet:
     # Reading
 
     def state(self, at: int | None = None) -> bytes:
-        """Return the engine's JSON of a version; None is the newest one."""
+        """Return the engine's JSON of a version; None means the newest version."""
         version = self._version(at)
         if (saved_state := self._load_plans.snapshot_state(version)) is not None:
             return saved_state
@@ -151,7 +151,7 @@ class Sheet:
         return listed
 
     def get(self, cell: str, *, sheet: str | None = None, at: int | None = None) -> Cell:
-        """Return one cell at a version, evaluated. Raises NotFound for a missing sheet or cell, Invalid."""
+        """Return one cell at a version, evaluated. Raises Invalid, and NotFound for a missing sheet or cell."""
         column, row = parse_cell(cell)
         content = self._query(at, "cell", sheet=sheet, col=column, row=row)
         if content is None:
@@ -187,7 +187,7 @@ class Sheet:
     def rename(self, title: str, *, author: str = "") -> SheetChange:
         """Change the sheet's title; open pages show it without a reload. An unchanged title adds no version.
 
-        The sheet's name in addresses stays. Raises Invalid for an empty title, LimitExceeded.
+        The sheet's name in addresses stays. Raises LimitExceeded, and Invalid for an empty title.
         """
         wanted = check_title(title)
 
@@ -207,14 +207,14 @@ class Sheet:
         self._store.delete_log(self.log)
 
     def name_version(self, version: int, label: str, *, author: str = "") -> SheetChange:
-        """Give a version a label; an empty one removes the label."""
+        """Give a version a label; an empty label removes the present one."""
         fact = Named(self._version(version), check_text(label, "label"))
         return self._commit(lambda window: fact, author)
 
     def restore(self, version: int, *, author: str = "") -> SheetChange:
         """Restore the state of a version as a new entry. Readers load again; earlier edits can no longer be undone.
 
-        Raises LimitExceeded if engines recently failed to open ``version``. The newest version need not be openable.
+        Raises LimitExceeded if engines recently failed to open ``version``, but not if they cannot open the newest one.
         """
         wanted = self._version(version)
         self._engines.unopenable.check(self._owner, wanted)
@@ -227,7 +227,7 @@ class Sheet:
     def fork(self, version: int, name: str, *, title: str = "", author: str = "") -> Sheet:
         """Return a new sheet of the same organisation that shares this one's history up to ``version``.
 
-        Raises Conflict if the name is taken, or if ``version`` belongs to a deleted sheet that this was forked from.
+        Raises Conflict if the name is taken, or if ``version`` belongs to this sheet's source, which was deleted.
         """
         check_text(title, "title")
         at = self._version(version)
@@ -304,7 +304,7 @@ class Sheet:
     # The state of this process
 
     def _commit(self, plan: Callable[[Window], Fact | int], author: str, write_id: str | None = None) -> SheetChange:
-        """Append the fact that ``plan`` returns, with retries after conflicts. A version means that it has the fact."""
+        """Append the fact that ``plan`` returns, with retries; append nothing if ``plan`` returns a version instead."""
         with self._turn:
             if self._window is not None:
                 with suppress(VersionConflict):  # the cached window may be stale: plan again from a fresh one
@@ -376,7 +376,7 @@ class Sheet:
         return change
 
     def _executed(self, messages: list[dict[str, Any]]) -> list[dict[str, Any]]:
-        """Return the effective commands of messages, each based on the previous one; see `Blame`."""
+        """Return the effective commands of messages, each based on the previous message; see `Blame`."""
         start = with_revision(msgspec.json.encode(BLANK), messages[0]["serverRevisionId"])
         executed: list[dict[str, Any]] = self._engines.call("executed", data=start, messages=messages, client="none")
         return executed

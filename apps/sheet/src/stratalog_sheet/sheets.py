@@ -34,7 +34,7 @@ __all__ = ["KIND", "SheetInfo", "Sheets", "snapshots_due"]
 
 KIND = "sheet"
 ENDING = re.compile(r"\.(?:xlsx|csv)\Z", re.IGNORECASE)
-"""The end of a file's name that its title lacks. `read_file` ignores case, too."""
+"""The extension of a file, which the title of the imported sheet omits. Case does not count, as in `read_file`."""
 
 _log = logging.getLogger("stratalog.sheet")
 
@@ -81,7 +81,7 @@ class Sheets:
         """
         check_text(title, "title")
         check_text(file_name, "file name")
-        # A variable for the workbook would keep its text in memory until the sheet is stored.
+        # Do not assign the workbook to a variable, which would keep its text in memory until the sheet is stored.
         data, report = self._converted(read_file(file_name, xlsx))
         _check_cells(count_cells(data))
         revision = self._new_revision()
@@ -94,7 +94,7 @@ class Sheets:
         return made
 
     def open(self, organisation: str, name: str) -> Sheet:
-        """Return the sheet of that name. Raises NotFound, Invalid if the name is not a sheet's."""
+        """Return the sheet of that name. Raises NotFound, and Invalid if the log of that name is not a sheet."""
         log = self.store.log(organisation, name, upcasters=UPCASTERS)
         if log.record.kind != KIND:
             raise Invalid("the log is not a sheet", organisation=organisation, name=name)
@@ -102,7 +102,7 @@ class Sheets:
             known = self._held.get((organisation, name))
             is_same = known is not None and known.log.record.incarnation == log.record.incarnation
             if known is not None and is_same and known.log.is_lost:
-                # The engines' models of this sheet are of the lost history. With a new owner key they are not used.
+                # The engines have models of the lost history. With a new owner key, the sheet does not use them.
                 self._owners[log.record.prefix] = f"{log.record.prefix} {new_id(self.store.environment.clock)}"
             elif known is not None and is_same:
                 self._held.move_to_end((organisation, name))
@@ -132,7 +132,7 @@ class Sheets:
         return saved
 
     def _converted(self, workbook: Workbook) -> tuple[bytes, bytes]:
-        """Return the engine's JSON of a workbook, and the report as JSON; empty if there are no findings."""
+        """Return the engine's JSON of a workbook, and the report as JSON; the report is empty without findings."""
         _check_cells(workbook.cells)
         key = new_id(self.store.environment.clock)
         with self.engines.lend(key) as models:
@@ -148,7 +148,7 @@ class Sheets:
         return data.replace(BRACKET.encode(), b"["), msgspec.json.encode(FileReport(findings)) if findings else b""
 
     def _save_due(self, organisation: str, name: str) -> int:
-        """Save the due snapshots of one sheet. If engines cannot open the sheet, log that and skip it."""
+        """Save the due snapshots of one sheet. If engines cannot open the sheet, log a warning and skip the sheet."""
         saved = 0
         try:
             sheet = self.open(organisation, name)
@@ -165,7 +165,7 @@ class Sheets:
         self.engines.close()
 
     def _make(self, organisation: str, name: str, fact: Fact, author: str) -> Sheet:
-        """Create a log and append its first entry. A log without entries is reused: its creator may have died."""
+        """Create a log and append its first entry. Reuse a log without entries, because its creator may have died."""
         try:
             log = self.store.create_log(organisation, name, KIND, upcasters=UPCASTERS)
         except Conflict:
@@ -214,7 +214,10 @@ def _check_cells(count: int) -> None:
 
 
 def _imported(engine: Any, key: str, workbook: Workbook) -> tuple[bytes, Workbook]:
-    """Return the engine's JSON, and the workbook that it read: the given or a reduced one. Raises Invalid for none."""
+    """Return the engine's JSON, and the workbook that the engine read: ``workbook``, or a reduced form of it.
+
+    Raises Invalid if the engine refuses each of them.
+    """
     try:
         return engine.raw("importXlsx", key=key, files=workbook.files, client=key, names=workbook.names), workbook
     except Invalid:

@@ -41,7 +41,7 @@ _encode = msgspec.msgpack.Encoder().encode
 def split_state(data: bytes, title: str = "") -> list[bytes]:
     """Return the parts of a state that the engine exported as JSON.
 
-    A title is stored in the first part, which then holds only the format and the title.
+    With a title, the first part holds only the format and the title.
     """
     records = _records(msgspec.json.decode(data))
     parts = [_joined([_encode(next(records)), _encode(["title", title])])] if title else []
@@ -96,7 +96,7 @@ def _records(data: dict[str, Any]) -> Iterator[Record]:
     yield from _fields(data)
     sheets.reverse()
     while sheets:
-        sheet = sheets.pop()  # a sheet leaves memory here, and each of its rows once it is written
+        sheet = sheets.pop()  # free each sheet once its records are written; `_rows` frees each row
         yield ["sheet"]
         cells = sheet.pop("cells", {})
         yield from _fields(sheet)

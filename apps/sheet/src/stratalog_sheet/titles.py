@@ -1,7 +1,7 @@
 """Titles: the title of a sheet at any version, found in two reads whatever the length of the history.
 
 Each entry states the version of the last renaming. Without a renaming, the title is in the log's own first entry, which
-in a fork follows the shared history. An app snapshot has the title too, in case that entry was forgotten.
+in a fork follows the shared history. An app snapshot has the title, too, in case the entry with the title is forgotten.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ __all__ = ["Titles"]
 
 
 class _Known(msgspec.Struct, frozen=True):
-    """The title as of ``version``, and the version ``given`` of the entry that set it."""
+    """The title as of ``version``. ``given`` is the version of the entry that set this title."""
 
     version: int = 0
     given: int = 0
@@ -42,7 +42,7 @@ class Titles:
         return title
 
     def _first(self, version: int) -> int:
-        """Return the first version written by the log that wrote ``version``: this log or an ancestor."""
+        """Return the first version of the log that wrote ``version``. That log is this log or an ancestor."""
         below = (parent.version for parent in self._log.record.lineage if parent.version < version)
         return max(below, default=0) + 1
 

@@ -22,10 +22,10 @@ _log = logging.getLogger("stratalog.sheet")
 
 
 class EngineTurns:
-    """Runs calls that need an engine on their own threads: as many as engines, and at most one at a time per sheet.
+    """Runs calls that need an engine on its own threads: one thread for each engine, and one call of a sheet at a time.
 
-    So calls that wait for an engine never occupy the server's other threads, and a long call of one sheet occupies only
-    one engine.
+    So calls that wait for an engine never occupy the server's other threads, and the calls of one sheet never occupy
+    more than one engine.
     """
 
     def __init__(self, settings: EngineSettings) -> None:
@@ -42,7 +42,7 @@ class EngineTurns:
     async def run(self, name: tuple[str, str], function: Callable[[], T]) -> T:
         """Call ``function`` after the earlier calls of the sheet ``name`` = (organisation, name); return its result.
 
-        Raises Refused if too many calls wait or this one waited too long. One sheet may use half of the queue.
+        Raises Refused if too many calls wait or this call waited too long. One sheet may use half of the queue.
         """
         work = present_work()
         return await self._pool.run(function, key=name, caller=work.caller if work else None)

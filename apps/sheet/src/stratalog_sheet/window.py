@@ -16,8 +16,8 @@ __all__ = ["Window"]
 class Window:
     """The present revision of a sheet, the version of its last renaming, and the revisions that an undo may refer to.
 
-    It covers at least the last ``reach`` entries, because an undo may refer back no farther, or all entries since the
-    last complete state (created, imported, restored) if these are fewer.
+    It covers at least the last ``reach`` entries, because an undo may not refer back farther. If fewer entries follow
+    the last complete state (created, imported, restored), it covers only these.
     """
 
     def __init__(self, version: int, revision: str, reach: int) -> None:
@@ -42,7 +42,7 @@ class Window:
                 self._versions, self._undone, self._edits = {}, set(), set()
 
     def check_revision(self, sheet: str, revision: str, reader: Standing, log: Log) -> None:
-        """Raise VersionConflict for a message based on another revision, VersionLost for a reader of a lost version."""
+        """Raise VersionConflict if the message has another base; raise VersionLost if the reader's version is lost."""
         if self.revision != revision:
             text = "the message does not follow the present revision"
             raise VersionConflict(text, sheet=sheet, version=self.version, revision=self.revision)
@@ -83,7 +83,7 @@ class Window:
             self._forget()
 
     def _forget(self) -> None:
-        """Drop revisions beyond the reach. This runs only at twice the reach, to spread its cost over many entries."""
+        """Drop revisions beyond the reach. The caller waits for twice as many, to spread the cost over many entries."""
         recent = {name: at for name, at in self._versions.items() if at > self.version - self._reach}
         self._versions = recent
         self._undone &= recent.keys()

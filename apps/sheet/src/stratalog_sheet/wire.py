@@ -63,7 +63,7 @@ class Facts(msgspec.Struct, frozen=True):
 
 
 class NewMessage(msgspec.Struct, frozen=True):
-    """One complete message of the engine, with the version at which it was made and the hash of that entry."""
+    """One complete message of the engine, and the version and hash of the newest entry that its sender has."""
 
     message: dict[str, Any]
     version: Number = 0

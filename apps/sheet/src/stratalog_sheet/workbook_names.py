@@ -15,9 +15,9 @@ from stratalog_sheet.limits import SHEET_XLSX_NAME_DEPTH_MAX
 __all__ = ["BRACKET", "DefinedName", "TableRange", "WorkbookNames"]
 
 BRACKET = "\uf5d3"
-"""Stands for an opening bracket in the formulas of a workbook with tables, until the import restores the bracket.
+"""This character replaces each opening bracket in the formulas of a workbook with tables, until the end of the import.
 
-In such a workbook the engine reads every bracket as a table reference, even in a text, and writes `[undefined]`.
+In such a workbook, the engine reads every bracket as a table reference, even in a text, and writes `[undefined]`.
 """
 
 NEW_FUNCTION = re.compile(r"^(?:_xlfn\.|_xlws\.|_xlpm\.)+", re.IGNORECASE)
@@ -34,7 +34,7 @@ LIKE_A_CELL = re.compile(r"[A-Za-z]{1,3}[0-9]+|[A-Za-z]{1,3}|[0-9.]+|true|false"
 
 
 class DefinedName(msgspec.Struct, frozen=True):
-    """A defined name. ``scope`` is the only sheet in which it is valid; empty for the whole workbook."""
+    """A defined name. ``scope`` is the only sheet in which the name is valid; empty for the whole workbook."""
 
     name: str
     text: str
@@ -165,7 +165,7 @@ class WorkbookNames:
 
 
 def _parts(inner: str) -> list[list[str]]:
-    """Return the parts within the brackets: keywords, a column, or the first and last column."""
+    """Return the parts within the brackets. Each part is a keyword, a column, or a first and a last column."""
     inner = inner.strip()
     if inner.startswith("@"):
         return [["#This Row"], *_parts(inner[1:])]

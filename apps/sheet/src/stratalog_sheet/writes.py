@@ -1,4 +1,4 @@
-"""Writes of commands: the ranges whose content they set or clear. Changes of format only are left out."""
+"""Writes of commands: the ranges whose content a command sets or clears. Changes of format do not count."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ class CellWrite(msgspec.Struct, frozen=True):
     first: Position
     last: Position
     content: Any = ""
-    """A text; or an object that only the engine can convert to one, because it is relative to the previous command."""
+    """A text, or an object relative to the previous command. Only the engine can convert such an object to a text."""
 
 
 def writes_of(command: Mapping[str, Any]) -> Iterator[CellWrite]:

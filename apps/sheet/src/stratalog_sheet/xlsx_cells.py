@@ -99,7 +99,10 @@ class SheetWriter(PartWriter):
         self._shifts_date = False
         self._arrays: list[tuple[Position, Position]] = []
         self.values: list[tuple[int, int, Any]] = []
-        """(column, row, value) of each formula that is not volatile, as stored in the file."""
+        """(column, row, value) of the formulas, as stored in the file, except volatile ones.
+
+        Also of the other cells in the range of an array formula.
+        """
 
     def rewritten(self, chunks: Iterable[bytes]) -> str:
         """Return the worksheet rewritten for the engine. Raises Invalid, LimitExceeded."""
@@ -132,7 +135,7 @@ class SheetWriter(PartWriter):
         super().end(name)
 
     def text(self, text: str) -> None:
-        """Collect text of a cell's value, formula or string. Outside cells, write it and convert validations' dates."""
+        """Collect the text of a cell's value, formula or string. Write other text; shift the dates of validations."""
         if self._cell is None:
             if self._shifts_date and (number := _number(text)) is not None:
                 text = _number_text(number + DAYS_FROM_1904)
@@ -246,7 +249,7 @@ class SheetWriter(PartWriter):
         return _number_text(number) if "e" in text.lower() else text
 
     def _formula(self, cell: _Cell) -> str | None:
-        """Return the element of a cell's formula; None if the cell has none or one of a kind that the engine lacks."""
+        """Return the element of a cell's formula; None if it has no formula, or a kind that the engine lacks."""
         if cell.formula is None:
             return None
         attributes, text = cell.formula_attributes, "".join(cell.formula).strip()
@@ -269,7 +272,7 @@ class SheetWriter(PartWriter):
         return f"<f{attribute_text(written)}>{escape(plain)}</f>"
 
     def _note(self, name: str, attributes: Attributes) -> None:
-        """Report features of the sheet that the engine drops, and remove an attribute that it would misread."""
+        """Report features of the sheet that the engine drops. Remove an attribute that the engine would misread."""
         local = name.rpartition(":")[2]
         note = ROOT_LOSSES.get(local) or (EXTENSION_LOSSES.get(local) if self._in_extension else None)
         if note is not None:
@@ -301,9 +304,9 @@ def _typed(kind: str, text: str) -> Any:
 
 
 def as_typed(text: str, *, is_text: bool = False) -> str:
-    """Return the text as a user types it: with an apostrophe if it would be read as a number or a formula.
+    """Return the text as a user types it: with an apostrophe if the engine would read a number or a formula.
 
-    In a text style (``is_text``) only a formula needs one.
+    In a text style (``is_text``) only a text like a formula needs an apostrophe.
     """
     if is_text:
         return f"'{text}" if text.startswith("=") else text
@@ -317,7 +320,7 @@ def without_empty_cells(chunks: Iterable[bytes]) -> Iterator[bytes]:
         held += chunk
         end = held.rfind(b">") + 1
         piece, held = held[:end], held[end:]
-        # A cell or row without a name takes its position from the elements before it, so keep these.
+        # A cell or row without a name has the position after the previous element, so keep all elements of the piece.
         yield piece if UNNAMED.search(piece) else EMPTY_ROW.sub(b"", EMPTY.sub(b"", piece))
     yield held
 

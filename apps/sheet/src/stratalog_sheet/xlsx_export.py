@@ -41,7 +41,7 @@ NORMAL = (
 
 
 def write_workbook(written: Mapping[str, Any]) -> tuple[bytes, FileReport]:
-    """Return the engine's output as an .xlsx file, and the report of losses. Equal output results in equal bytes.
+    """Return the engine's output as an .xlsx file, and the report of losses. Equal outputs become equal bytes.
 
     ``written`` has the ``files``, the ``names`` of ranges, and facts about each of the ``sheets``, in order.
     """
@@ -134,7 +134,7 @@ class _Export:
         return missing
 
     def _workbook(self, text: str) -> str:
-        """Return the workbook part with its defined names, and with formulas marked for computation on opening."""
+        """Return the workbook part with its defined names. Programs that open the file compute all formulas."""
         states = STATE.findall(text)
         active = states.index("visible") if "visible" in states else 0
         views = f'<bookViews><workbookView activeTab="{active}"/></bookViews>'

@@ -27,7 +27,7 @@ RULE_LINKS = re.compile(LINK % "hyperlink|table")
 def reduced(workbook: Workbook) -> Iterator[Workbook]:
     """Yield the workbook without charts and images, then also without rules, tables, links and widths.
 
-    Both have every cell.
+    Both workbooks have every cell.
     """
     without_figures = _without(
         workbook,

@@ -83,7 +83,7 @@ class Workbook(msgspec.Struct, frozen=True):
     cells: int
     report: FileReport
     values: list[list[tuple[int, int, Any]]] = []
-    """For each sheet, (column, row, value) of its formulas as stored in the file. Columns and rows count from 0."""
+    """For each sheet, the `values` of `SheetWriter`. Columns and rows count from 0."""
 
 
 def read_workbook(xlsx: bytes) -> Workbook:
@@ -204,7 +204,7 @@ class _Import:
         self._write_links(path, links, sheet.name)
 
     def _write_links(self, path: str, links: list[Relationship], sheet: str) -> None:
-        """Copy the parts that a part refers to, and write the relationships to them."""
+        """Copy the parts to which the part ``path`` refers, and write the relationships to the copies."""
         copied = [(link, self._copy(link, sheet)) for link in links]
         remaining = [(link.id, link.kind, target, link.is_external) for link, target in copied if target]
         if remaining:

@@ -70,7 +70,7 @@ class PartReader:
         self.allowance = allowance
         self._canonical: dict[str, str] = {}
         self.declared: Attributes = {}
-        """The declarations of unknown namespaces at the element that begins."""
+        """The unknown namespaces that the element which begins declares."""
 
     def start(self, name: str, attributes: Attributes) -> None:
         """Handle the start of an element."""
@@ -82,7 +82,7 @@ class PartReader:
         """Handle a piece of text."""
 
     def read(self, chunks: Iterable[bytes]) -> None:
-        """Read the part. Raises Invalid if it is not XML or declares a document type, LimitExceeded."""
+        """Read the part. Raises LimitExceeded, and Invalid if it is not XML or has a document type."""
         parser = expat.ParserCreate(namespace_separator=" ")
         parser.namespace_prefixes = True
         parser.buffer_text = True
@@ -166,7 +166,7 @@ class PartWriter(PartReader):
             self.write(escape(text))
 
     def skip(self) -> None:
-        """Leave out the element that begins, with its content. Call this instead of `PartWriter.start`."""
+        """Leave out the element that begins, with its content. A subclass calls this instead of `PartWriter.start`."""
         self._skipped = 1
 
     @property

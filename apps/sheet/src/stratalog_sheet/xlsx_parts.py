@@ -74,7 +74,7 @@ class WorkbookPart(PartReader):
         self.sheets: list[SheetEntry] = []
         self.is_1904 = False
         self.has_values = True
-        """Whether the file stores the values of formulas. Some programs store none, and the reader computes them."""
+        """False if the file asks its reader to compute all formulas (``fullCalcOnLoad``). It may have no values."""
 
         self._names: list[tuple[Attributes, list[str]]] = []
         self._is_in_name = False
@@ -196,7 +196,7 @@ class StringsWriter(PartWriter):
         self._runs = 0
 
     def start(self, name: str, attributes: Attributes) -> None:
-        """Begin a string or a part of one. Phonetic text is skipped."""
+        """Begin a string or a part of a string. Skip phonetic text."""
         self._is_text = name == "t" and not self._phonetic
         if name == "sst":
             super().start(name, {})

@@ -18,7 +18,7 @@ LIST_CHARACTERS_MAX = 255
 """Excel refuses a file with a longer list of values in a validation."""
 
 ERRORS = ("#DIV/0!", "#N/A", "#NAME?", "#NULL!", "#NUM!", "#REF!", "#VALUE!", "#SPILL!")
-# Functions that take a range as one argument. Any other function is applied to each cell of a range.
+# Functions that take a range as one argument. Programs apply any other function to each cell of a range.
 FUNCTIONS = """
 ADDRESS AND AREAS AVEDEV AVERAGE AVERAGEA AVERAGEIF AVERAGEIFS CELL CHOOSECOLS CHOOSEROWS COLUMN COLUMNS CONCAT
 CORREL COUNT COUNTA COUNTBLANK COUNTIF COUNTIFS COVAR DAVERAGE DCOUNT DCOUNTA DEVSQ DGET DMAX DMIN DPRODUCT DSUM
@@ -301,7 +301,7 @@ class DrawingRepair(OrderRepair):
 def is_array(formula: str) -> bool:
     """Return whether a formula computes with each cell of a range, and so must be written as an array formula.
 
-    In a plain formula Excel applies its older rule, by which such a range means only one of its cells.
+    In a plain formula, Excel applies an older rule: such a range means only one of its cells.
     """
     pieces = [token for token in tokens(formula) if token.kind != "space"]
     functions: list[str] = []
@@ -343,7 +343,7 @@ def _in_operation(pieces: list[Token], position: int) -> bool:
 
 
 def _computed(kind: str, value: str | None) -> tuple[str, str | None]:
-    """Return the type and value of a formula. An error that only the engine has is left out; readers compute it."""
+    """Return the type and value of a formula. The value is None for an error that only the engine has."""
     if kind == "b" and value is not None:
         return "b", "1" if value.lower() in ("true", "1") else "0"
     if kind == "str" and value is not None and value.startswith("#"):

@@ -61,8 +61,8 @@ globalThis.bridge = (() => {
     return { answer, add };
   }
 
-  // Whether a value equals the one in a file. Numbers may differ slightly, because the file's program may have computed
-  // them in another order.
+  // Whether a value equals the value in a file. Numbers may differ slightly, because another program may have computed
+  // the file's values in another order.
   function isSame(here, there) {
     if (typeof here !== "number" || typeof there !== "number") return (here ?? "") === there;
     return Math.abs(here - there) <= 1e-9 * Math.max(1, Math.abs(here), Math.abs(there));
@@ -109,8 +109,8 @@ globalThis.bridge = (() => {
       const id = sheetOf(entry.model, sheet);
       return id ? { sheet: id, ...cell(entry, id, col, row) } : null;
     },
-    // Return the messages that a command sends, or the reasons for which the model refuses it. The model applies the
-    // command, and waits until its message is acknowledged.
+    // Return the messages that a command sends, or the reasons for which the model refuses the command. The model
+    // applies the command, and its message stays pending until `apply` acknowledges it.
     dispatch({ key, sheet, command }) {
       const { line, model } = openModel(key);
       const { type, ...payload } = command;
@@ -121,8 +121,8 @@ globalThis.bridge = (() => {
       const result = model.dispatch(type, payload);
       return { refused: result.isSuccessful ? [] : result.reasons, messages: line.sent };
     },
-    // Return the effective commands of messages: those of each revision that is not undone, at the positions where they
-    // take effect after all undos. The result depends on positions only, so the model needs no contents.
+    // Return the effective commands of messages: the commands of each revision that is not undone, at the positions
+    // where the commands take effect after all undos. The result depends on positions only, so `data` may be empty.
     executed({ data, messages, client }) {
       const { tree } = make(data, messages, client).model.session.revisions;
       const executed = [];
@@ -135,14 +135,15 @@ globalThis.bridge = (() => {
     importXlsx({ key, files, client, names = {} }) {
       let entry = make(files, [], client);
       if (Object.keys(names).length) {
-        // The engine has named ranges, but reads none from a workbook. So add them to its data, and open those.
+        // The engine has named ranges, but reads none from a workbook. So add the names to the engine's data, and make
+        // a new model of these data.
         const data = exported(entry);
         entry = make({ ...data, namedRanges: { ...data.namedRanges, ...names } }, [], client);
       }
       models.set(key, entry);
       return exported(entry);
     },
-    // Return the values of a sheet's cells as text: numbers with all their digits, dates and times as they are shown.
+    // Return the values of a sheet's cells as text: numbers with all their digits, dates and times as shown.
     values({ key, sheet }) {
       const { model } = openModel(key);
       const { getters } = model;
@@ -159,7 +160,7 @@ globalThis.bridge = (() => {
       }
       return cells;
     },
-    // Return the count of formulas that the engine cannot read or that use unknown names, and the first of them.
+    // Return the count of formulas that the engine cannot read or that use unknown names, and the first such cells.
     brokenFormulas({ key, limit }) {
       const { getters } = openModel(key).model;
       const broken = counted(getters, limit);
@@ -172,8 +173,8 @@ globalThis.bridge = (() => {
       }
       return broken.answer;
     },
-    // Return the count of cells whose values differ from the file's, and the first of them. `values` has the file's
-    // values for each sheet, as [col, row, value].
+    // Return the count of cells whose values differ from the values in the file, and the first such cells. `values` has
+    // the file's values for each sheet, as [col, row, value].
     otherValues({ key, limit, values }) {
       const { getters } = openModel(key).model;
       const others = counted(getters, limit);

@@ -1,5 +1,5 @@
-// Stubs: the browser functions that the engine expects, for a V8 without a browser. Loaded before the engine, which
-// calls few of them.
+// Stubs: the browser functions that the engine expects, for a V8 without a browser. V8 loads this file before the
+// engine. The engine calls few of the functions.
 const ignore = () => {};
 const zero = () => 0;
 const DIGITS = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";

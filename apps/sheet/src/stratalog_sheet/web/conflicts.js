@@ -6,22 +6,25 @@ import { isSame, moved, movedBy } from "./positions.js";
 
 const OWN_WRITES_MAX = 200;
 const SHIFTS = new Set(["ADD_COLUMNS_ROWS", "REMOVE_COLUMNS_ROWS", "DELETE_SHEET"]);
-/** Commands without a text. If their cells were deleted, nothing of value is lost. */
+/** Commands without a text. If another user deletes their cells, nothing of value is lost. */
 const LOOKS = /^UPDATE_CELL$|^CLEAR|^DELETE|^REMOVE|FORMATTING|BORDER|RESIZE|FREEZE|HIDE|FOLD|GROUP/;
-/** Identifies a command across rebases, which copy it. A symbol property is neither sent nor stored. */
+/** Identifies a command across rebases, which copy the command. The page neither sends nor stores a symbol property. */
 const ORIGIN = Symbol("origin");
 
 /**
  * An item has its `kind`, the `text` that can be restored, the `other` text that replaced it, the cell (`sheetId`,
- * `col`, `row`, `sheet`, and `gone` as in positions.js), the author and the time. Kinds: overwrote (a change of this
- * page replaced the text), overwritten (another author did), deleted (with its row, column or sheet), refused (by the
- * server, or by the engine when the sheet was opened), undo (with a `target`, and no cell).
+ * `col`, `row`, `sheet`, and `gone` as in positions.js), the author and the time. Kinds:
+ * - overwrote: a change of this page replaced another author's text;
+ * - overwritten: another author's change replaced this page's text;
+ * - deleted: the text or change is lost with its row, column or sheet;
+ * - refused: by the server, or by the engine when the page opened the sheet;
+ * - undo: an undo or redo of `target` that did not reach the server; it has no cell.
  */
 export class Conflicts extends EventTarget {
   items = [];
   /** Counts changes: the offline cache stores the list after each. */
   changes = 0;
-  /** Committed writes of this page, at their positions in the newest version. Others may not have seen them yet. */
+  /** Committed writes of this page, at their positions in the newest version. Other users may not have seen them. */
   #own = [];
   #before = null;
 
@@ -61,7 +64,7 @@ export class Conflicts extends EventTarget {
     this.changes += 1;
   }
 
-  /** Call this before the engine gets an entry. `commands` has its effect, `pending` the pending commands, in order. */
+  /** Call this before the engine gets an entry. `commands` is its effect; `pending` has the pending commands. */
   begin(entry, commands, pending) {
     for (const command of pending) command[ORIGIN] ??= crypto.randomUUID();
     this.#before = { entry, commands, pending };
@@ -69,7 +72,7 @@ export class Conflicts extends EventTarget {
 
   /**
    * Call this after the engine got an entry of another client. `pending` has the commands that are pending now.
-   * `nameOf` returns a sheet's name before the entry, and `isSheetGone` whether the model no longer has it.
+   * `nameOf` returns a sheet's name before the entry; `isSheetGone` says whether the model no longer has the sheet.
    */
   settle(pending, nameOf, isSheetGone = () => false) {
     const { entry: given, commands, pending: before } = this.#before;
@@ -116,7 +119,7 @@ export class Conflicts extends EventTarget {
     }
   }
 
-  /** Record texts of the entry that pending changes overwrite. */
+  /** Record the entry's texts that pending changes overwrite. */
   #noteOverwrote(entry, commands, before) {
     const ours = writesOf(before);
     const rest = commands.filter(isShift);
@@ -128,8 +131,8 @@ export class Conflicts extends EventTarget {
   }
 
   /**
-   * Record pending changes whose cells the entry deleted. A new sheet of this page is gone, too, if the engine refuses
-   * it after the entry, as when its name is taken. Its commands stay pending, without an effect.
+   * Record pending changes whose cells the entry deleted. A pending new sheet is gone, too, if the engine refuses the
+   * sheet after the entry, as when its name is taken. The sheet's commands stay pending, without an effect.
    */
   #noteDeleted(entry, commands, before, pending, isSheetGone) {
     const left = new Set(pending.map((command) => command[ORIGIN]));
@@ -166,8 +169,8 @@ export function itemsOf(kind, commands, nameOf, more = {}) {
 }
 
 /**
- * The commands that write texts, without those that a later one overwrites. A row that is inserted between two writes
- * moves the first one's cell, so equal positions may be different cells.
+ * Return the commands that write texts, without the commands whose text a later command overwrites. A row that is
+ * inserted between two writes moves the cell of the first write, so equal positions may be different cells.
  */
 function lastTexts(commands) {
   let writes = [];
@@ -186,7 +189,7 @@ export function changeOf(commands) {
   return { change: [...names].join(", "), commands };
 }
 
-/** Return an entry's commands, or those of its undo or redo. Of an undo only moves count: it writes no new text. */
+/** Return an entry's commands; for an undo or redo, its effect. An undo writes no new text, so only its moves count. */
 export function effectOf({ type }, commands, effectOfTarget) {
   if (type === "REVISION_UNDONE") return effectOfTarget().filter(isShift);
   return type === "REVISION_REDONE" ? effectOfTarget() : commands;
@@ -198,7 +201,7 @@ const isShift = ({ type }) => SHIFTS.has(type);
 const cellOf = ({ sheetId, col, row }) => ({ sheetId, col, row });
 const keyOf = ({ sheetId, col, row }) => `${sheetId} ${col} ${row}`;
 
-/** Note the deleted line of a position, so that all items of one line are restored together. */
+/** Add the deleted line to a position, so that `Restorer` restores all items of one line together. */
 function withLine(source, position, moment) {
   if (!position.gone || source.gone === position.gone) return position;
   const at = { ROW: source.row, COL: source.col, SHEET: source.sheetId }[position.gone];
@@ -206,7 +209,7 @@ function withLine(source, position, moment) {
   return { ...position, line: `${moment} ${source.sheetId} ${position.gone} ${at}`, was: name };
 }
 
-/** Return a function from a position to the text that `commands` leave in its cell; null if they do not write it. */
+/** Return a function from a position to the text that `commands` leave there; null if they do not write the cell. */
 function writesOf(commands) {
   if (commands.some(isShift)) return (position) => walk(commands, position);
   const all = commands.map((command) => /** @type {const} */ ([keyOf(command), textIn(command, command)]));

@@ -171,8 +171,8 @@ const does = {
 };
 
 /**
- * Return a version's entry, the zones to mark, and the size of the change in words. Without comparison, the zones are
- * those that the entry changes. With comparison, they are cells that differ from now, and the words count all of these.
+ * Return a version's entry, the zones to mark, and the size of the change in words. Without comparison, the entry
+ * changes these zones. With comparison, the zones are cells that differ from now; the words count all such cells.
  */
 async function changedAt(version) {
   const [entry] = await entryOf(version);
@@ -245,7 +245,7 @@ async function showNames() {
   timeline.names = await server.get(server.path(name, "/versions")).catch(() => []);
 }
 
-/** Show the number of conflicts. When the server is reached, new ones open the panel at their tab, each only once. */
+/** Show the number of conflicts. A new conflict opens the panel at its tab, once, when the page reaches the server. */
 function showConflicts() {
   const { items } = workbook.conflicts;
   if (!panel || !workbook.model) return;
@@ -269,7 +269,7 @@ function dismiss(item) {
   workbook.conflicts.remove((other) => !item || other === item);
 }
 
-/** Ask the user whether a row of texts is a heading. A sort leaves a heading on top. */
+/** Ask the user whether a row of texts is a heading, which a sort leaves on top. */
 function asksHeading(row, texts) {
   const some = texts.slice(0, HEADINGS_SHOWN_MAX).map((text) => `“${String(text).slice(0, 40)}”`);
   const more = texts.length > HEADINGS_SHOWN_MAX ? ", …" : "";
@@ -302,7 +302,7 @@ function showEnd(describe) {
   } catch (error) {
     console.error(error);
   }
-  // An engine that has failed takes no more texts, so the message shows the open edit. Its grid fails at each event.
+  // An engine that has failed takes no more texts, so the message shows the open edit. Its canvas would fail again.
   const edit = editOf(canvases.now.composer);
   if (!workbook.isComplete) canvases.now.clear();
   timeline?.go(null);

@@ -7,7 +7,7 @@ const { Model, Spreadsheet, helpers, stores: Stores } = globalThis.o_spreadsheet
 
 export { helpers, Spreadsheet };
 
-/** Make a model from data and the messages after it. It sends and receives messages through `transport`. */
+/** Make a model from data and the messages after it. The model sends and receives messages through `transport`. */
 export function makeModel(data, messages, { client, transport, isReadOnly = false, page = {} }) {
   const config = { client, transportService: transport, mode: isReadOnly ? "readonly" : "normal", custom: { page } };
   const model = new Model(data, config, messages);
@@ -15,8 +15,8 @@ export function makeModel(data, messages, { client, transport, isReadOnly = fals
   return model;
 }
 
-// While an undo is unacknowledged, the engine blocks changes. It lifts the block at any client's undo, and its own undo
-// then removes text typed since. So keep the block: docs/concepts/sheet-engine-reports.md.
+// While an undo of this page is unacknowledged, the engine blocks changes. But it lifts the block at any client's undo,
+// and the page's undo then removes text typed since. So keep the block: docs/concepts/sheet-engine-reports.md.
 function blockWhileAnUndoWaits(session) {
   const { acknowledge } = session;
   session.acknowledge = (message) => {
@@ -33,8 +33,8 @@ export function pendingOf({ session }) {
 }
 
 /**
- * Repeat a message from before a reload, or of an earlier model, under its own id: the server may have it already.
- * Returns the commands that this model refuses.
+ * Repeat a message from before a reload, or of an earlier model. The message keeps its id, because the server may
+ * already have the message. Returns the commands that this model refuses.
  */
 export function redo(model, message) {
   const { session, state } = model;
@@ -59,12 +59,12 @@ export function redo(model, message) {
 }
 
 /**
- * Prepare a committed message for the model. The engine takes a message with its own client id for an acknowledgement.
- * So a message that this model has not sent, such as one from before a reload, gets another client id.
+ * Prepare a committed message for the model. The engine treats a message with its own client id as an acknowledgement.
+ * So a message that this model has not sent gets another client id, for example a message from before a reload.
  */
 export function prepared({ session }, message) {
   const isOurs = session.pendingMessages.some(({ nextRevisionId }) => nextRevisionId === message.nextRevisionId);
-  // The engine moves the selection by the pending commands, but does not rebase those. So rebase them here.
+  // The engine moves the selection by the commands of `pendingMessages`, but does not rebase them. So rebase them here.
   for (const pending of session.pendingMessages) {
     if (pending.type === "REMOTE_REVISION") pending.commands = session.revisions.get(pending.nextRevisionId).commands;
   }
@@ -74,7 +74,7 @@ export function prepared({ session }, message) {
 /** Return a message's commands, with a command for many cells split into one for each cell. */
 export const commandsOf = ({ session }, { commands }) => session.commandSquisher.unsquish(commands ?? []);
 
-/** The commands of a revision, as rebased until now. */
+/** The commands of a revision, after all rebases until now. */
 export const commandsOfRevision = ({ session }, id) => session.revisions.get(id).commands;
 
 /** Return the commands by which an undo or redo changes the present state. */
@@ -85,8 +85,8 @@ export function effectOfHistory({ session }, { undoneRevisionId, redoneRevisionI
 }
 
 /**
- * Take back undos and redos that the server has not acknowledged, since they block the sheet until it does. `withdraw`
- * makes the transport forget the message that it is sending. Returns the messages that were taken back.
+ * Take back undos and redos that the server has not acknowledged, because they block the sheet until then. `withdraw`
+ * makes the transport forget the message that the transport is sending. Returns the messages that were taken back.
  */
 export function dropWaitingUndo(model, withdraw) {
   const { session } = model;
@@ -102,7 +102,7 @@ export function dropWaitingUndo(model, withdraw) {
   return waiting;
 }
 
-/** Return the revision that the next undo or redo would change, apart from those in `except`; null if none. */
+/** Return the revision that the next undo or redo would change, except those in `except`; null if there is none. */
 export function nextInHistory(model, isRedo, except) {
   const history = historyOf(model);
   return (isRedo ? history.redoStack : history.undoStack).findLast((id) => !except.includes(id)) ?? null;
@@ -119,7 +119,7 @@ export function moveInHistory(model, id, isRedo) {
   return true;
 }
 
-/** If an undo or redo that was believed lost is committed after all, move its revision to the other stack. */
+/** After the commit of an undo or redo that the page had taken back, move its revision to the other stack. */
 export function noteHistory(model, { type, undoneRevisionId, redoneRevisionId }) {
   if (type === "REVISION_UNDONE") moveBetweenStacks(model, undoneRevisionId, true);
   if (type === "REVISION_REDONE") moveBetweenStacks(model, redoneRevisionId, false);
@@ -135,8 +135,8 @@ function moveBetweenStacks(model, id, isUndone) {
 }
 
 /**
- * Take back the newest messages, as if the model had not read them. Returns false if an undo or redo is among them: it
- * has changed earlier messages too, so the caller needs a new model.
+ * Take back the newest messages, as if the model had not read them. Returns false if an undo or redo is among them: an
+ * undo or redo has also changed earlier messages, so the caller needs a new model.
  */
 export function rewind(model, messages) {
   if (messages.some(({ type }) => type !== "REMOTE_REVISION")) return false;
@@ -170,8 +170,8 @@ export const useStores = () => Stores.useStoreProvider();
 export const endTyping = (stores) => composerOf(stores).stopEdition();
 
 /**
- * Empty the input element before the first key of a new edit. The engine does so only in the next frame, so a fast key
- * would be added to the element's old text.
+ * Empty the input element before the first key of a new edit. The engine empties the element only in the next frame, so
+ * a fast key would be added to the element's old text.
  */
 export function typeAnew({ target, inputType }, stores) {
   if (inputType !== "insertText" || !target.classList.contains("o-composer")) return;
@@ -224,9 +224,9 @@ export function moveSelection(model, { sheetId, col, row }) {
 }
 
 /**
- * Return the positions after an undo or redo that `deliver` gives the model; null for a deleted position. How this
- * message moves cells depends on all messages after the one it undoes. So the positions are temporarily put at the end
- * of the engine's history, and the engine rebases them like unsent changes.
+ * Return the positions after an undo or redo that `deliver` gives the model; null for a deleted position. How an undo
+ * moves cells depends on all messages after the undone message. So this function temporarily puts the positions at the
+ * end of the engine's history, and the engine rebases them like unsent changes.
  */
 export function traced({ session: { revisions } }, positions, deliver) {
   const id = crypto.randomUUID();
@@ -247,8 +247,9 @@ export function traced({ session: { revisions } }, positions, deliver) {
   }
 }
 
-// The engine moves the edited cell once too often, and also by commands of other sheets. If the cell is deleted, the
-// engine loses the typed text: docs/concepts/sheet-engine-reports.md. So the page follows the edited cell itself.
+// At another user's insertion or deletion, the engine moves the edited cell twice, even if it was in another sheet. If
+// the edited cell is deleted, the engine loses the typed text: docs/concepts/sheet-engine-reports.md. So the page
+// follows the edited cell itself.
 const handle = Stores.CellComposerStore.prototype.handle;
 Stores.CellComposerStore.prototype.handle = function (command) {
   if (command.type === "ADD_COLUMNS_ROWS" || command.type === "REMOVE_COLUMNS_ROWS") return;

@@ -1,4 +1,4 @@
-// Findings: a dialog of the parts of a file that were not imported, or that an exported file lacks.
+// Findings: a dialog that lists the parts of a file that an import lost, or that an exported file lacks.
 
 import { make } from "./dom.js";
 

@@ -1,5 +1,5 @@
-// Home: all sheets of an organisation. It has a list with keyboard navigation, two ways to make a sheet, and for each
-// sheet a menu to rename and delete it.
+// Home: the page of an organisation's sheets. It has a list with keyboard navigation, two ways to make a sheet, and for
+// each sheet a menu to rename or delete the sheet.
 
 import { confirmInDialog } from "./confirm.js";
 import { ago, find, make, moment, sentence, toast } from "./dom.js";
@@ -29,7 +29,7 @@ async function refresh() {
 }
 
 function show() {
-  // The title being typed is an input in the list, which a refresh would remove.
+  // The user types a new title into an input in the list. A refresh would remove this input.
   if (isRetitling) return;
   const words = find("#search").value.toLowerCase().split(/\s+/).filter(Boolean);
   const fits = ({ name, title }) => words.every((word) => `${title} ${name}`.toLowerCase().includes(word));

@@ -4,7 +4,7 @@ const NAME = "stratalog name";
 const ADJECTIVES = ["Amber", "Brisk", "Calm", "Clever", "Gentle", "Keen", "Merry", "Quiet", "Swift", "Warm"];
 const ANIMALS = ["Badger", "Crane", "Finch", "Hare", "Heron", "Lynx", "Otter", "Raven", "Seal", "Wren"];
 
-/** Return the name that others see: the one that the user typed, or a generated one. */
+/** Return the name that others see: the name that the user typed, or a generated name. */
 export function ownName() {
   const name = localStorage.getItem(NAME);
   if (name) return name;

@@ -21,8 +21,9 @@ export class Loader {
   }
 
   /**
-   * Return the facts, the loaded snapshot and entries, and the error if the sheet was deleted with changes pending.
-   * Changes `cached.pending` if these changes belong to another history. Throws if nothing can be shown.
+   * Return the facts, the loaded snapshot and entries, and the error if the sheet was deleted with changes pending. If
+   * the pending changes belong to another history, this drops `cached.pending`, or sets its version to -1. Throws if
+   * there is nothing to show.
    */
   async load(cached) {
     try {
@@ -47,13 +48,13 @@ export class Loader {
     this.#server.incarnation = this.#facts.incarnation;
   }
 
-  /** Check that the pending changes are not of a deleted sheet whose name was reused. Throws, or drops them, if so. */
+  /** If the pending changes are of a deleted sheet whose name was reused, throw, or drop the changes. */
   #checkIncarnation(cached) {
     const known = cached.snapshot?.facts.incarnation;
     const typed = cached.pending && (cached.pending.incarnation ?? known);
     if (!typed || typed === this.#facts.incarnation) return;
     if (typed === known) throw new StratalogError("not-found", "the sheet was deleted, and its name was reused");
-    // Another tab has cached the new sheet, so the snapshot below these changes is gone. Drop them.
+    // Another tab has cached the new sheet, so the snapshot below the pending changes is gone. Drop these changes.
     cached.pending = null;
     const text = "pending changes were dropped, because they belong to a deleted sheet of this name";
     this.#complain(new StratalogError("conflict", text));
@@ -72,7 +73,7 @@ export class Loader {
     return { facts, loaded: cached, fault: isGone ? error : null };
   }
 
-  /** Return the snapshot and entries to begin with: the cached ones, if they are near enough to the newest version. */
+  /** Return the snapshot and entries for the model, from the cache unless it is too far behind. */
   async #fetch(cached) {
     const { snapshot, entries } = cached;
     const path = this.#server.path(this.#sheet, "/load");
@@ -101,13 +102,13 @@ export class Loader {
     this.#complain(historyLost());
   }
 
-  /** Whether to use the cached snapshot. Pending changes need it in any case, to be rebased. */
+  /** Whether to use the cached snapshot. Pending changes need this snapshot in any case, for their rebase. */
   #isNear({ snapshot, pending }) {
     return pending !== null || this.#facts.version - snapshot.version <= BEHIND_ENTRIES_MAX;
   }
 }
 
-/** The error of a server that went back to an older history, as from a backup. */
+/** The error for a server that went back to an older history, as after a restore from a backup. */
 export const historyLost = () =>
   new StratalogError(
     LOST,

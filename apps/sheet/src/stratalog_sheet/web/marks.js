@@ -1,4 +1,4 @@
-// Marks: highlighted cells, for a while or until the next marks.
+// Marks: cells that the page highlights for a while, or until the next marks.
 
 import { helpers } from "./engine.js";
 

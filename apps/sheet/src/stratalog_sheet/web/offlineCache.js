@@ -1,5 +1,5 @@
-// Offline cache: a sheet's data in the browser. All tabs share a snapshot as the server sent it and the entries after
-// it. Each tab has its pending changes, with the version that they were typed at, and its conflicts.
+// Offline cache: a sheet's data in the browser. All tabs share one snapshot from the server and the entries after it.
+// Each tab has its own conflicts and pending changes, with the version at which the user typed them.
 
 import { Database, within } from "/web/client/database.js";
 
@@ -95,7 +95,8 @@ export class OfflineCache {
   }
 }
 
-// Only entries rebase pending changes, and each entry has a new version, so the version and the ids identify them.
+// Only entries rebase pending changes, and each entry has a new version. So the version and the ids of the messages
+// identify the present form of the pending changes.
 const signature = (version, messages, changes = 0) =>
   messages.length || changes ? [version, changes, ...messages.map(({ nextRevisionId }) => nextRevisionId)].join() : "";
 

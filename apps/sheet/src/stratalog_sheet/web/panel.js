@@ -72,7 +72,7 @@ export class Panel extends EventTarget {
     this.refresh(0);
   }
 
-  /** Query again, once no further call has come for `afterMs`. */
+  /** Query again once `afterMs` have passed without another call of `refresh`. */
   refresh(afterMs = SETTLE_MS) {
     if (!this.isOpen) return;
     clearTimeout(this.#settling);

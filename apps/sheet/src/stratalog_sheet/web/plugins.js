@@ -1,4 +1,4 @@
-// Plugins: this page's additions to the engine. Each calls the page that its model was made for.
+// Plugins: this page's additions to the engine. Each plugin calls `page`, which `makeModel` gets for its model.
 
 const { registries, UIPlugin } = globalThis.o_spreadsheet;
 const COLORS = { changed: "#d9772b", fresh: "#3f8f5f" };
@@ -33,8 +33,8 @@ class MarksPlugin extends UIPlugin {
 }
 
 /**
- * Tells the page how cells move: each command once, in the coordinates of the optimistic state. The engine gives that
- * to its stateful plugins. Its stores get another client's command twice, and replayed commands as well.
+ * Tells the page how cells move: each command once, in the coordinates of the optimistic state. The engine calls its
+ * stateful plugins in this way. The engine's stores get another client's command twice, and replayed commands as well.
  */
 class PositionsPlugin extends UIPlugin {
   constructor(config) {
@@ -47,7 +47,7 @@ class PositionsPlugin extends UIPlugin {
   }
 }
 
-/** Refuses an undo or redo while the server is away: it would block the sheet until the server acknowledges it. */
+/** Refuses an undo or redo while the server is away: it would block the sheet until the server is back. */
 class OnlinePlugin extends UIPlugin {
   constructor(config) {
     super(config);
@@ -64,7 +64,7 @@ class OnlinePlugin extends UIPlugin {
 
 /**
  * Asks the user whether a first row of texts is a heading. The engine recognises a heading only if a cell of the second
- * row has another type than the one above it. Otherwise it sorts the heading with the other rows.
+ * row has another type than the cell above it. Otherwise the engine sorts the heading with the other rows.
  */
 class SortPlugin extends registries.featurePluginRegistry.get("sort") {
   constructor(config) {

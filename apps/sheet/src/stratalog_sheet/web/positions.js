@@ -4,8 +4,8 @@
 const AXES = { COL: "col", ROW: "row" };
 
 /**
- * Return a cell's position after a command. `gone` is null while the cell exists. After its deletion it is the
- * dimension or "SHEET" that was deleted, and the position is that of the gap.
+ * Return a cell's position after a command. `gone` is null while the cell exists. After the cell's deletion, `gone` is
+ * "ROW", "COL" or "SHEET", and the position is that of the gap which the cell left.
  */
 export function moved({ gone = null, ...position }, command) {
   if (position.sheetId !== command.sheetId || gone === "SHEET") return { ...position, gone };

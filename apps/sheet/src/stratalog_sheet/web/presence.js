@@ -31,7 +31,7 @@ export class Presence {
     if (this.#shown) this.say({ type: "CLIENT_MOVED", client: { ...this.#shown, name } });
   }
 
-  /** Give the engine the presence that the live connection has. */
+  /** Give the engine the presence of the others, as the live connection has it now. */
   hear() {
     const { id, present, principals } = this.#live;
     const now = new Map(
@@ -53,8 +53,8 @@ export class Presence {
   }
 }
 
-// Other clients may send any presence. So only the parts that the engine can draw are used, under an id that another
-// connection cannot take. If the server knows the principal, the name is the server's.
+// Other clients may send any presence. So this function uses only the parts that the engine can draw, under an id that
+// another connection cannot take. If the server knows the principal, the server decides the name.
 function person(connection, state, principal) {
   const { name: own, position } = Object(state);
   const name = principal ? principal.name || principal.id : (own ?? "");

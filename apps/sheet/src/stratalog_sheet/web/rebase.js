@@ -1,7 +1,8 @@
-// Rebase: makes the engine rebase its history in order, past one command after the other. The engine itself moves the
-// whole history by a command in its original form. A text typed after a row was added or removed then gets into a wrong
-// cell: docs/concepts/sheet-engine-reports.md. Also makes an undo or redo of a loaded message complete. The server's
-// engines load this file as a script too, so it has no exports.
+// Rebase: makes the engine rebase its history in order. A new command is itself rebased past each operation before it
+// rebases the next operation. The engine alone rebases all operations by the original form of the command. A text typed
+// after a row was added or removed then gets into a wrong cell: docs/concepts/sheet-engine-reports.md. This file also
+// makes an undo or redo of a loaded message complete. The server's engines load this file as a script, too, so it has
+// no exports.
 {
   /** Marks an ordered undo. All clients of a log execute an undo without this mark in the engine's own way. */
   const IN_ORDER = "ordered";
@@ -24,8 +25,8 @@
     sendUpdateMessage.call(this, message.type === "REVISION_UNDONE" ? { ...message, rebase: IN_ORDER } : message);
   };
 
-  // If two clients copy a sheet at once, both copies get one name, and all models refuse the second. The engine gives
-  // that command to its views, too, and they fail: docs/concepts/sheet-engine-reports.md.
+  // If two clients copy a sheet at once, both copies get the same name, and all models refuse the second copy. The
+  // engine still gives the refused command to its views, which fail: docs/concepts/sheet-engine-reports.md.
   const { onRemoteRevisionReceived } = Model.prototype;
   /** @this {any} */
   Model.prototype.onRemoteRevisionReceived = function ({ commands }) {
@@ -40,7 +41,7 @@
     this.operations = [...before, operation, newOperation, ...after.map((waiting) => walk.pass(waiting))];
   };
 
-  /** Undo: move each later operation by the inverse, which is moved past the operations before it. @this {any} */
+  /** Undo: rebase each later operation by the inverse, and then the inverse by that operation. @this {any} */
   Tree.undo = function (branch, operation) {
     this.inOrder ??= new Set();
     this.inOrder.delete(operation.id);
@@ -54,7 +55,7 @@
     moveBranches(this, without, new Walk(branch, inverse(operation.data.commands)));
   };
 
-  /** After a redo: rebuild a lower branch from the one above, without its own undone operation. @this {any} */
+  /** After a redo, rebuild a lower branch from the branch above it, without its undone operation. @this {any} */
   Tree.rebaseUp = function (branch) {
     const { previousBranch, branchingOperation } = this.findPreviousBranchingOperation(branch);
     if (!this.inOrder?.has(branchingOperation?.id)) return rebaseUp.call(this, branch);
@@ -68,7 +69,7 @@
     if (next) this.rebaseUp(next);
   };
 
-  /** Also insert a new operation into the branches that still have the undone one, for a redo. @this {any} */
+  /** Insert a new operation also into the branches that keep an undone operation for a redo. @this {any} */
   Tree.insertPrevious = function (branch, newOperation, insertAfter) {
     const { previousBranch, branchingOperation } = this.findPreviousBranchingOperation(branch);
     if (!this.inOrder?.has(branchingOperation?.id)) return insertPrevious.call(this, branch, newOperation, insertAfter);
@@ -83,9 +84,9 @@
   };
 
   /**
-   * Return the commands by which an undo or redo of an operation changes the present state: moved past later committed
-   * operations. It is not moved past pending ones, for which `isPending(id)` is true. An undo may remove a line and,
-   * with it, lines that were added beside it; the result does not include these.
+   * Return the commands by which an undo or redo of an operation changes the present state. They are rebased past the
+   * later committed operations, but not past pending operations, for which `isPending(id)` is true. An undo that
+   * removes a line may also remove lines that were added beside this line; the result omits the added lines.
    * @this {any}
    */
   Tree.effectOf = function (id, isUndo, isPending) {
@@ -98,7 +99,7 @@
     return walk.commands;
   };
 
-  /** Move a branch and those below it. Each lower branch begins after the operation that it leaves out. */
+  /** Rebase a branch and the branches below it. Each lower branch begins after the operation that the branch omits. */
   function moveBranches(tree, branch, walk) {
     const branching = tree.branchingOperationIds.get(branch);
     const next = tree.nextBranch(branch);
@@ -108,7 +109,7 @@
     });
   }
 
-  /** Moves commands past operations: each operation is rebased by the commands, and then the commands by it. */
+  /** Moves commands past operations. At each step, the commands rebase the operation, and then it rebases them. */
   class Walk {
     constructor({ buildTransformation }, commands) {
       this.buildTransformation = buildTransformation;
@@ -164,18 +165,19 @@
     return command.type === "ADD_COLUMNS_ROWS" ? [movedAddition(command, own)] : movedRemoval(command, own);
   }
 
-  /** Move another client's added lines by one's own command. */
+  /** Rebase an executed command that adds lines by a waiting command, `own`. */
   function movedAddition(command, own) {
     const at = startOf(command);
     if (own.type === "REMOVE_COLUMNS_ROWS") return addition(command, at - countBelow(own.elements, at));
     const start = startOf(own);
-    // If both add lines to one gap, own lines that were added before a line stay next to it, after the others.
+    // If both commands add lines to the same gap, the lines that `own` adds before a line stay beside it.
     const isAfter = start < at || (start === at && own.position === "after");
     return addition(command, isAfter ? at + own.quantity : at);
   }
 
   /**
-   * Move another client's removed lines by one's own command. Own lines added beside a removed line are removed, too.
+   * Rebase an executed command that removes lines by a waiting command, `own`. If `own` added lines beside a removed
+   * line, the result also removes the added lines.
    */
   function movedRemoval(command, own) {
     const { elements } = command;
@@ -195,12 +197,12 @@
   const countBelow = (elements, line) => new Set(elements.filter((element) => element < line)).size;
   const addition = (command, base) => ({ ...command, base, position: "before" });
 
-  // The engine makes its views only after it has replayed the loaded messages, so it has no changes of a view to revert
-  // there. If an undo brings back a sheet that a loaded message had deleted, the sheet has no heights of rows, and the
-  // engine fails: docs/concepts/sheet-engine-reports.md. So make the contents of these views again.
+  // The engine makes its views only after it has replayed the loaded messages, so an undo of a loaded message reverts
+  // nothing in a view. If the undo brings back a sheet that the message had deleted, the sheet has no heights of rows,
+  // and the engine fails: docs/concepts/sheet-engine-reports.md. So the two views below compute their contents again.
   const views = registries.coreViewsPluginRegistry;
 
-  /** Return a view that starts again at each undo or redo after the engine has reverted a loaded message. */
+  /** Return a `View` that starts again at each undo or redo, once the engine has reverted a loaded message. */
   const restarting = (View) =>
     class extends View {
       constructor(config) {

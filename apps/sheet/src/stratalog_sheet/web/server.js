@@ -29,7 +29,7 @@ export function askForToken({ details }) {
 }
 
 export class Server {
-  /** The incarnation that requests state; empty for the sheet that has the name at present. */
+  /** Requests name this incarnation of the sheet. If it is empty, they go to the sheet that now has the name. */
   incarnation = "";
   #live = null;
 
@@ -42,7 +42,7 @@ export class Server {
     return `${this.base}/sheets/${encodeURIComponent(sheet)}${rest}`;
   }
 
-  /** Return a sheet's live connection: the address that a response stated, with the document, else the log's own. */
+  /** Return a sheet's live connection: the address that a response gave, and the document; else the log's address. */
   live(sheet) {
     const own = new URL(`${this.base}/logs/${encodeURIComponent(sheet)}/live`, location.href);
     own.protocol = location.protocol.replace("http", "ws");
@@ -99,7 +99,7 @@ export class Server {
 
   async #send(method, path, body, headers, timeoutMs = TIMEOUT_MS) {
     if (token.get()) headers.Authorization = `Bearer ${token.get()}`;
-    // A gateway may unescape the path; the header keeps it as it was sent.
+    // A gateway may unescape the path, but the header keeps the path as the page sends it.
     const [raw] = path.split("?");
     if (raw.includes("%")) headers["Stratalog-Path"] = raw;
     /** @type {RequestInit} */
@@ -112,7 +112,7 @@ export class Server {
       throw new StratalogError("outcome-unknown", "no answer came from the server", { reason: error.message });
     }
     if (!answer.ok) throw await problem(answer);
-    // The live connection sends the token, so over https only an encrypted address is accepted.
+    // The live connection sends the token, so a page over https accepts only an encrypted address.
     const live = answer.headers.get("Stratalog-Live") ?? "";
     if ((location.protocol === "https:" ? /^wss:\/\// : /^wss?:\/\//).test(live)) this.#live = live;
     return answer;

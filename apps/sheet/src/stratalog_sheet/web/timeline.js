@@ -57,7 +57,7 @@ export class Timeline extends EventTarget {
     return this.#parts.compare.getAttribute("aria-pressed") === "true";
   }
 
-  /** Show a version; now if that is null or the newest. */
+  /** Show a version. If `version` is null or the newest version, show now. */
   go(version) {
     const wanted = version === null || version >= this.#last ? null : Math.max(this.#first, version);
     if (wanted === this.at) return;
@@ -73,7 +73,7 @@ export class Timeline extends EventTarget {
     this.#show();
   }
 
-  /** The handler of `move` calls this once the version is shown. Play waits for it before the next version. */
+  /** The handler of `move` calls this once the version is shown. Play waits for this call before the next version. */
   shown() {
     if (this.#playing === null) return;
     if (this.at === null) return this.pause();

@@ -27,8 +27,8 @@ export class Tracker {
   }
 
   /**
-   * Call `deliver`, which gives the model an undo or redo, and update the followed cells. The message does not say
-   * where it moves cells, so `traced` finds their positions.
+   * Call `deliver`, which gives the model an undo or redo, and update the followed cells. An undo or redo does not say
+   * how it moves cells, so `traced` finds their new positions.
    */
   across(model, deliver) {
     const composer = this.#composer();

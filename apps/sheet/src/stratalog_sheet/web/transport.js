@@ -1,7 +1,6 @@
-// Transport: carries the engine's messages to the sheet's log and back. A message with a change is appended on
-// condition that the log is still at the version the engine has. If another client was faster, the transport gives the
-// engine the newer entries; the engine rebases the message and sends it again. Only one request is in flight, which
-// keeps the order.
+// Transport: carries the engine's messages to the sheet's log and back. The server appends a message with a change only
+// if the log is still at the engine's version. If another client was faster, the transport gives the engine the newer
+// entries; the engine rebases the message and sends it again. Only one request is in flight, which keeps the order.
 
 import { StratalogError } from "/web/client/errors.js";
 import { Alarm, pauseMs } from "/web/client/backoff.js";
@@ -13,7 +12,7 @@ export const LOST = "version-lost";
 const PRESENCE = new Set(["CLIENT_JOINED", "CLIENT_MOVED", "CLIENT_LEFT"]);
 
 export class Transport {
-  /** The version of the newest entry that the engine was given, and the hash of the history up to it. */
+  /** The version of the newest entry that the engine has, and the hash of the history up to this entry. */
   version;
   hash;
   /** The error while the server cannot be reached; otherwise null. */
@@ -32,7 +31,7 @@ export class Transport {
    * `log.append(message, version, hash)` returns the new entry; `log.read(after, hash)` returns a page of the entries
    * after a version.
    * `hooks`: `onEntry(entry)` before the engine gets the entry; `onState()`; `onRefused(message, error)` for a message
-   * that the server will never accept; `onEnd(error)` after an error that no retry helps; `onReload()` when the server
+   * that will never be accepted; `onEnd(error)` after an error that no retry helps; `onReload()` when the server
    * asks for a reload or the sheet was restored; `onLost()` when the server went back to an older history;
    * `onPresence(message)`; and `give(entry, emit)`, which gives the engine the message of an entry.
    */
@@ -63,7 +62,7 @@ export class Transport {
 
   // Methods for the page.
 
-  /** Give the engine a message that is no entry, such as presence. */
+  /** Give the engine a message: of an entry, of presence, or made by the page. */
   emit(message) {
     for (const callback of this.#callbacks.values()) callback(message);
   }
@@ -92,9 +91,9 @@ export class Transport {
     return this.#loop;
   }
 
-  /** Read new entries, since the server has `version`, or has an unknown version. */
+  /** Read new entries, because the server has `version`. Without `version`, read in any case. */
   poke(version = Infinity) {
-    // An older version may be a late poke, or mean that the server went back to an older history. So read then, too.
+    // A poke of an older version may be late, or the server went back to an older history. So read then, too.
     if (version === this.version) return;
     this.#isBehind = true;
     this.#failures = 0;
@@ -165,7 +164,7 @@ export class Transport {
     try {
       const entry = await this.#log.append(message, this.version, this.hash);
       if (entry.version === this.version + 1) this.#deliver(entry);
-      // The entry is older than the model's start, so the model cannot acknowledge it.
+      // The message was committed before the model's start, so the model cannot acknowledge the message.
       else if (entry.version <= this.version) this.#hooks.onRefused(message, null);
       else this.#isBehind = true;
     } catch (error) {

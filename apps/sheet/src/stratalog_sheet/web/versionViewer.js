@@ -1,5 +1,5 @@
-// Version viewer: a sheet at any of its versions, in a read-only model of its own. To go forward it applies entries. To
-// go back it takes entries back, or makes another model if that is impossible.
+// Version viewer: a sheet at any of its versions, in a read-only model of its own. To go forward, the viewer applies
+// entries. To go back, it takes entries back, or makes a new model if `rewind` cannot.
 
 import { makeModel, prepared, rewind } from "./engine.js";
 
@@ -85,7 +85,7 @@ export class VersionViewer {
 
   #make(version) {
     this.#transport = new Silent();
-    // Parse the text each time, because a model may change its data, and the base is needed again.
+    // Parse the text each time, because a model may change its data, and the next model needs the base unchanged.
     const data = JSON.parse(this.#base.text);
     const options = { client: CLIENT, transport: this.#transport, isReadOnly: true, page: this.#page };
     this.model = makeModel(data, this.#between(this.#base.version, version), options);
@@ -94,7 +94,7 @@ export class VersionViewer {
   }
 }
 
-// Entries after a restore need another base: they build on the restored state.
+// Return the entries before a restore. The later entries build on the restored state, so they need another base.
 function untilRestore(entries) {
   const index = entries.findIndex(({ type }) => type === "restored");
   return index < 0 ? entries : entries.slice(0, index);

@@ -1,5 +1,5 @@
-// Workbook: a sheet that is open in this page. The transport connects its model to the log. With the offline cache it
-// opens again after fetching only new entries, or without the server, and keeps all typed changes.
+// Workbook: a sheet that is open in this page. The transport connects its model to the log. With the offline cache, the
+// page opens the sheet again with only new entries from the server, or without the server, and loses no typed change.
 
 import { Live } from "/web/client/live.js";
 import { Conflicts } from "./conflicts.js";
@@ -11,7 +11,7 @@ import { Presence } from "./presence.js";
 import { token } from "./server.js";
 import { Transport } from "./transport.js";
 
-/** Conflicts follow the entries that came while the page was closed, unless there are more than this. */
+/** If more entries than this came while the page was closed, the cells of conflicts do not follow these entries. */
 const FOLLOWED_ENTRIES_MAX = 200;
 
 export class Workbook extends EventTarget {
@@ -62,7 +62,7 @@ export class Workbook extends EventTarget {
     return this.fault?.code === "not-found";
   }
 
-  /** Whether the model has taken each entry completely. If the engine fails at one, the model is of no version. */
+  /** Whether the model has taken each entry completely. If the engine fails at an entry, the model has no version. */
   get isComplete() {
     return this.#isComplete;
   }
@@ -159,8 +159,8 @@ export class Workbook extends EventTarget {
   }
 
   /**
-   * Open the sheet without the pending changes, because the engine fails with them: else no reload would help. They are
-   * listed as conflicts.
+   * Open the sheet without the pending changes, because the engine fails with them. Otherwise no reload would help. The
+   * page lists the changes as conflicts.
    */
   async #makeWithout({ snapshot, entries, pending, conflicts }, loaded, error) {
     this.conflicts.load(structuredClone(conflicts));
@@ -175,8 +175,9 @@ export class Workbook extends EventTarget {
   }
 
   /**
-   * Make the model from the snapshot, the entries up to the version of the pending changes, these changes, and then the
-   * later entries, which rebase them. Without pending changes, `followed` is the version of the conflicts' positions.
+   * Make the model from the snapshot, the entries up to the version of the pending changes, and the pending changes.
+   * Then give the model the later entries, which rebase the pending changes. Without pending changes, `followed` is the
+   * version of the conflicts' positions.
    */
   #make(snapshot, entries, pending, followed = Infinity) {
     this.#isComplete = false;
@@ -220,7 +221,7 @@ export class Workbook extends EventTarget {
     }));
   }
 
-  /** Load a new model from the server and repeat the pending changes: after a restore, or when too far behind. */
+  /** Load a new model from the server, and repeat the pending changes. Needed after a restore, or if too far behind. */
   async reload(without = "") {
     if (this.#isReloading || this.fault) return;
     this.#isReloading = true;
@@ -243,7 +244,7 @@ export class Workbook extends EventTarget {
     const moves = await this.#movesTo(loaded);
     this.#announce("reload");
     this.#dropWaitingUndo();
-    // Store the edit that the reload has committed, in case that the next model cannot be made.
+    // The `reload` event has committed the open edit. Store it, in case the next model cannot be made.
     this.#store();
     // Move the pending changes only now, so that those typed during the requests are moved, too.
     this.#watch.carry(moves, this.version, (message) => this.#transport.emit(message));
@@ -253,7 +254,7 @@ export class Workbook extends EventTarget {
     this.#make(loaded.snapshot, loaded.entries, { version: -1, messages });
   }
 
-  /** Take the entries before a restore: a sent change may be among them, and is then no longer pending. */
+  /** Take the entries before a restore. If a sent change is among these entries, it is no longer pending. */
   async #catchUp() {
     const asked = { after: this.version, hash: this.#transport.hash };
     const answer = this.#server.get(this.#server.path(this.#sheet, "/entries"), asked);
@@ -261,14 +262,14 @@ export class Workbook extends EventTarget {
     this.#transport.take(beforeRestore(entries));
   }
 
-  /** Fetch how cells move from a version, by default the shown one, to the loaded one; nothing if that is unknown. */
+  /** Fetch the commands that move cells from `shown` to the loaded version; an empty list if the request fails. */
   async #movesTo({ snapshot, entries }, shown = this.#transport) {
     const target = entries.at(-1)?.version ?? snapshot.version;
     const asked = { source: shown.version, target, hash: shown.hash };
     return this.#server.get(this.#server.path(this.#sheet, "/moves"), asked).catch(() => []);
   }
 
-  /** Follow a server that went back to an older history, as from a backup. Pending changes are repeated on it. */
+  /** Follow a server that went back to an older history, as from a backup, and repeat the pending changes on it. */
   async #leaveBranch() {
     await this.reload();
     this.#announce("lost");
@@ -282,7 +283,7 @@ export class Workbook extends EventTarget {
     else this.#dropWaitingUndo();
   }
 
-  /** Take back waiting undos while the server is away: until it acknowledges them, the engine accepts no change. */
+  /** Take back waiting undos while the server is away, because the engine accepts no change before their commit. */
   #react() {
     if (this.#transport.lastError) this.#dropWaitingUndo();
     this.#announce("state");
@@ -322,7 +323,7 @@ export class Workbook extends EventTarget {
     });
   }
 
-  /** Store the pending changes. If the engine failed, those that were stored before it are the right ones. */
+  /** Store the pending changes. If the engine failed, keep the changes that were stored before the failure. */
   #store() {
     if (!this.#isComplete) return;
     const waiting = pendingOf(this.model);
