@@ -1,7 +1,7 @@
 """The location of data files as a table stores it: relative to the store, if both are folders near each other.
 
-Data files below the store's folder, or in a folder next to it, are found again when both are moved together. A copy of
-both uses the copied files.
+If the data files are below the store's folder, or in a folder next to it, the store finds them after both folders are
+moved together. A copy of both folders uses the copied files.
 """
 
 from __future__ import annotations

@@ -51,9 +51,9 @@ class Schema(msgspec.Struct, frozen=True):
         return tuple((minimum_key(column.type), None) for column in self.keys)
 
     def region(self, ranges: Sequence[tuple[Key | None, Key | None]]) -> Region:
-        """Return the region of the keys from the first of each pair up to, but excluding, the second.
+        """Return the region with a range of keys per column: the lower bound and the exclusive upper bound.
 
-        None leaves a side open. Columns without a pair are not bounded. Raises Invalid.
+        None leaves a side of a range open. Columns without a range are not bounded. Raises Invalid.
         """
         if len(ranges) > len(self.keys):
             raise Invalid("there are more ranges than key columns", value=len(ranges), limit=len(self.keys))

@@ -1,5 +1,6 @@
-"""The draft of a table's document in the table's terms. A transaction creates it first and closes it last.
+"""A draft of a table's document with operations on partitions, files and references.
 
+A transaction creates a `TableDraft` first and closes it last.
 The tally of each partition is kept in memory while the transaction runs and is written once, by `TableDraft.close`.
 """
 
