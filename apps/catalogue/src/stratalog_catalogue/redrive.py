@@ -50,7 +50,8 @@ def _try(store: Store, records: Records, source: Source, letter: DeadLetter, con
     if letter.id.startswith(SOURCES) and letter.size is not None:
         return _take_stored_body(records, source, letter)
     if source.name in polled:
-        # The poll for an earlier letter of this source resolved this one. It may have written a new letter.
+        # `_poll_anew` resolved this letter before it polled the source for an earlier letter. The poll may have written a
+        # new letter for the same file.
         return ""
     return _poll_anew(store, records, source, letter, connect, polled)
 
