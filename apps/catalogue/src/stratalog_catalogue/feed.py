@@ -150,7 +150,7 @@ def _retry_after_seconds(headers: Any) -> int | None:
 
 
 def shown_url(url: str) -> str:
-    """Return a URL for messages and dead letters, without user, password and query, because they may be secret."""
+    """Return a URL for messages and dead letters, without user, password and query: these may be secret."""
     try:
         parts = urlsplit(url)
         host = parts.hostname or ""

@@ -33,9 +33,9 @@ Checkpoint = dict[str, Any]
 Remembered = list[Any]
 """The entry of a file in a checkpoint: its time in nanoseconds and its size in bytes.
 
-A third item is the time in milliseconds of the file's records. An entry has it if that time differs from the file's
-time, or if a fourth item follows. The fourth item is the file's SHA-256, or "" if the file could not be read. An entry
-has it if a later change may leave the file's time and size unchanged.
+The third item is the time in milliseconds of the file's records. An entry has this item if the time differs from the
+file's time, or if a fourth item follows. The fourth item is the file's SHA-256, or "" if the file could not be read. An
+entry has this item if a later change may leave the file's time and size unchanged.
 """
 
 FILES_PER_STEP = 200
@@ -140,7 +140,7 @@ def _has_changed(file: _File, entry: Remembered | None) -> bool:
 def _remembered(file: _File, dated: _File, looked_ms: int) -> Remembered:
     """Return the entry of a file that is read next, with the time of ``dated``.
 
-    The file is hashed before its records are read, so the next poll detects a change between the two.
+    The file is hashed before its records are read, so the next poll detects a change in between.
     """
     return _settled(file, [file.time_ns, file.size, dated.time_ms, None], looked_ms)
 

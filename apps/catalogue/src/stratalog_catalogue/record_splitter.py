@@ -249,7 +249,7 @@ def _record(
 ) -> Read:
     """Return the record with this body, or Unreadable. ``value`` returns the value of a field.
 
-    ``letter``, if given, is a document with only this record. A dead letter keeps it instead of ``body``.
+    ``letter``, if given, is a document with only this record. A dead letter keeps ``letter`` instead of ``body``.
     """
     try:
         parts = [_text(value(field)) for field in source.id_fields]

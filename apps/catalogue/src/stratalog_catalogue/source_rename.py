@@ -159,7 +159,7 @@ def _is_copy(version: RecordVersion, name: str) -> bool:
 
 
 def _copied(version: RecordVersion, name: str) -> int:
-    """Return the number of the old version that a version is a copy of, or 0 if it is no copy."""
+    """Return the number of the version that this copy was made from, or 0 for a version that is no copy."""
     return int(version.write_id.rpartition("/")[2]) if _is_copy(version, name) else 0
 
 

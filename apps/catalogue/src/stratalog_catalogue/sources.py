@@ -51,7 +51,7 @@ class Source(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     """The field with a record's id, or several fields separated by commas. Several values are joined by `/`."""
 
     time: str = ""
-    """The field with the time of a record's last change. Without it a record has the time of its file or answer."""
+    """The field with the time of a record's last change. If empty, a record has the time of its file or answer."""
 
     next: str = ""
     """In JSON and XML, the field with the next page's URL. Else the URL is in the answer's `Link` header."""

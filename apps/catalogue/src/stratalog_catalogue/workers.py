@@ -63,7 +63,7 @@ def reconcile(
     each source. Raises Invalid, and NotFound for an unknown source.
     """
     if processes > 1 and url in ("", "memory:"):
-        raise Invalid("several processes need a store that each can open by its URL", store=url or "none")
+        raise Invalid("several processes need a store with a URL that each process can open", store=url or "none")
     records = store.records(organisation)
     chosen = [read_source(records, name) for name in sources] or list(read_sources(records))
     with _pool(url, organisation, processes) as pool:

@@ -62,7 +62,7 @@ class FileRights:
     def verdict(self, filename: str) -> Verdict:
         """Return the decision on a file that the table's log names and to which the table has no reference."""
         if not self._folder.holds(filename) or filename.startswith(f"{REGISTER}/"):
-            return Verdict.FORGET  # The name is not a data file's. Any program may have put it into the log.
+            return Verdict.FORGET  # The name is not a data file's. Any program may have put the name into the log.
         owner = owner_of(filename)
         if owner == self._incarnation or (not owner and self._is_owner):
             return Verdict.RETAIN if self._is_shared(filename) else Verdict.DELETE
@@ -185,7 +185,7 @@ def _delete_data(table: Table, rights: FileRights, data_files: DataFiles) -> int
 
 
 def _unknown(table: Table, rights: FileRights, before_ms: int) -> Iterator[str]:
-    """Return the table's own files that it does not track and that are older than ``before_ms``."""
+    """Return the table's own files that the table does not track and that are older than ``before_ms``."""
     old = [file.filename for file in rights.own_files(table.at()) if file.modified_ms < before_ms]
     # Read the view after the listing. If a transaction adds a listed file meanwhile, the view then tracks the file.
     view = table.at()
@@ -197,7 +197,8 @@ def _collect_unknown(
 ) -> int:
     """Declare files garbage, then delete them, and return how many were deleted.
 
-    If one of them was added meanwhile, the transaction is refused and each file is tried in a transaction of its own.
+    If another transaction added one of the files meanwhile, this transaction is refused. Each file is then tried in a
+    transaction of its own.
     """
     if not _is_committed(lambda: table.collect_files(names)):
         if len(names) == 1:

@@ -1,6 +1,6 @@
 """A folder of data files, on this machine or in S3, that gives access to the files below it and to no others.
 
-Names of files come from the log, into which any program may have written them. A name that leads out of the folder by
+Names of files come from the log, and any program may write names into the log. A name that leads out of the folder by
 `..`, as an absolute path or through a symbolic link is refused.
 """
 

@@ -37,7 +37,7 @@ class InputFile(msgspec.Struct, frozen=True):
 
 
 class _Options(NamedTuple):
-    """What an ingest may do with repeated content, and with columns that do not fit the table."""
+    """Whether an ingest accepts repeated content, and whether it changes columns that do not fit the rows."""
 
     repeat: bool
     add_columns: bool

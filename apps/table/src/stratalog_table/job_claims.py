@@ -26,7 +26,7 @@ class JobClaim(msgspec.Struct, frozen=True, array_like=True):
 
 
 class ClaimJob(msgspec.Struct, frozen=True, omit_defaults=True):
-    """The claim of a job by a worker. ``seen`` is the claim that it renews or takes over, or None for a first claim."""
+    """The claim of a job by a worker. ``seen`` is the claim that this one replaces, or None for a first claim."""
 
     job: str
     partition: str

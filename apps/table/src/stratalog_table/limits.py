@@ -5,7 +5,7 @@ from __future__ import annotations
 from stratalog import Invalid
 from stratalog.limits import MUTATIONS_PER_BATCH_MAX
 
-# The table's state stores the name of each source and of each file that it brings.
+# The table's state stores the name of each source and of each file of a source.
 SOURCE_BYTES_MAX = 256
 SOURCE_FILE_BYTES_MAX = 1_024
 
@@ -33,7 +33,7 @@ TABLE_ID_BYTES_MAX = 64
 EDGE_BYTES_MAX = 256
 # Transactions of one call: half the mutations of an entry, so that another call fits into the same entry.
 TRANSACTIONS_PER_CALL_MAX = MUTATIONS_PER_BATCH_MAX // 2
-# Attempts to send one message while it is in doubt whether it was queued.
+# Attempts to send one message while the outcome of an attempt is in doubt.
 PUSH_TRIES_MAX = 5
 # Data files of one merge job.
 FILES_PER_JOB_MAX = 100

@@ -71,7 +71,7 @@ class Schema(msgspec.Struct, frozen=True):
 
 
 class Partition(msgspec.Struct, frozen=True, omit_defaults=True):
-    """A part of the key space. A partition without children is a leaf; ``dimension`` is the column it was split on."""
+    """A part of the key space. A leaf has no children. ``dimension`` is the index of the key column of the split."""
 
     id: str
     region: Region
@@ -114,7 +114,10 @@ class FileReference(msgspec.Struct, frozen=True, gc=False):
 
 
 class File(msgspec.Struct, frozen=True, gc=False):
-    """A tracked file and the partitions it is referenced on, in order. A file without references is to be collected."""
+    """A tracked file and the partitions with a reference to the file, in order.
+
+    Maintenance collects a file without references.
+    """
 
     filename: str
     partitions: tuple[str, ...]

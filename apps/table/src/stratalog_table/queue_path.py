@@ -1,8 +1,8 @@
 """Transactions through the queue: a transaction is durable once it is sent, and a worker commits it later.
 
-A worker applies the messages of one table in order, to the newest state. Messages that wait together become one entry,
-even if several senders sent them. The worker commits a failed transaction as a rejection, and continues with the next.
-The command `stratalog work stratalog_table.application:app` runs the worker.
+A worker applies the messages of one table in order, to the newest state. Messages that wait at the same time become one
+entry, even if several senders sent them. The worker commits a failed transaction as a rejection, and continues with the
+next transaction. The command `stratalog work stratalog_table.application:app` runs the worker.
 """
 
 from __future__ import annotations

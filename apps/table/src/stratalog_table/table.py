@@ -182,7 +182,7 @@ class Table:
         return self._commit("collect_files", Filenames(tuple(filenames)), len(filenames)) if filenames else None
 
     def clear_files(self) -> int:
-        """Stop tracking all files, in one small entry. `purge` deletes the rows that it leaves behind."""
+        """Stop tracking all files, in one small entry. `purge` deletes the rows that a clear leaves behind."""
         return self._commit("clear_files", None)
 
     # Jobs and damage
@@ -192,11 +192,11 @@ class Table:
         return self._commit("claim_job", ClaimJob(job, partition, worker, seen))
 
     def cancel_job(self, job: str, partition: str) -> int:
-        """Unassign all references of a partition from a job. The commit of a worker that does it is then refused."""
+        """Unassign all references of a partition from a job. The commit of the job's worker is then refused."""
         return self._commit("cancel_job", CancelJob(job, partition))
 
     def set_aside_files(self, files: Sequence[FileDamage]) -> int | None:
-        """Set unreadable files aside. They stay referenced, and no maintenance step uses them."""
+        """Set unreadable files aside. The files stay referenced, and no maintenance step uses them."""
         return self._commit("set_aside_files", SetAside(tuple(files)), len(files)) if files else None
 
     def release_files(self, filenames: Sequence[str]) -> int | None:
@@ -263,8 +263,9 @@ class Table:
         return self.document.snapshot()
 
     def forget_below(self, version: int) -> int:
-        """Delete the log below ``version`` after the job tracker has read it and a snapshot is verified.
+        """Delete the log below ``version``.
 
+        Before the deletion, the job tracker reads the log up to ``version``, and a snapshot of ``version`` is verified.
         Raises Conflict, with nothing deleted, if the table's retention covers an older version.
         """
         self._check_promise(version)

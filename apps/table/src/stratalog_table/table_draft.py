@@ -49,7 +49,7 @@ DECODED_REMEMBERED = 1024
 
 
 class TableDraft:
-    """One transaction's view of a table, which it reads and changes. Raises Rejected if the document has no table."""
+    """The state of a table as one transaction reads and changes it. Raises Rejected if the document has no table."""
 
     def __init__(self, draft: Draft) -> None:
         self.draft = draft
@@ -84,7 +84,7 @@ class TableDraft:
         id = check_id(partition.id, "partition")
         before = self.partition(id)
         if before is not None:
-            # Load the tally before its row under the leaf's key is deleted; `close` writes it under the inner key.
+            # Load the tally before its row under the leaf's key is deleted. `close` writes it under the inner key.
             self._tally(id)
             self.draft.delete(self.layout.leaf(self.position(id)))
         self.draft.put(self.layout.partition(id), partition_row(partition))

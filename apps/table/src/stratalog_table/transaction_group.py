@@ -227,8 +227,8 @@ class Committer:
 def committed_with(document: Document, client: str, id: int) -> dict[int, CommittedTransaction]:
     """Return the outcomes of the client's mutations in the version that contains mutation ``id``, by number.
 
-    Returns an empty dict if no version contains it yet. Raises VersionForgotten if it was committed in a version that
-    is forgotten now.
+    Returns an empty dict if no version contains the mutation yet. Raises VersionForgotten if the version that contained
+    the mutation is forgotten.
     """
     version = document.applied_in(client, id)
     if version is None:
