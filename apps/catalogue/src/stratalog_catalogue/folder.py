@@ -199,7 +199,10 @@ def read_file(source: Source, id: str) -> Iterator[SplitRecord | Unreadable] | N
 
 
 def poll_file(source: Source, path: Path) -> Iterator[Step]:
-    """Yield one file, of any path and name, as a step. The step is a complete state if the source's files are so."""
+    """Yield one file, of any path and name, as a step.
+
+    The step is a complete state if each file of the source is a complete state.
+    """
     file = _listed(path.parent.resolve(), path.parent, path)
     if file is None:
         raise Invalid("not a file", path=path)

@@ -54,8 +54,8 @@ class FileRights:
         self._is_owner = register.enter().is_owner
         self._relatives = Relatives(table.store, table.document.log)
         # This store cannot tell which files a copy in another store tracks. A copy enters the register after the copy
-        # was made, and it knows no file that was written later. So every file that was written up to the newest entry
-        # counts as shared.
+        # was made, and the copy knows no file that was written later. So every file that was written up to the newest
+        # entry of a copy counts as shared.
         copies = register.relatives_elsewhere()
         self._copied_ms = max((copy.entered_ms for copy in copies), default=-1)
 

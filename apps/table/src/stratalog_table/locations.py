@@ -19,7 +19,10 @@ RELATIVE = "store:"
 
 
 def store_location(store: Store, url: str) -> str:
-    """Return the location to store for the URL of data files: relative below the store's parent folder."""
+    """Return the location to store for the URL of data files.
+
+    The location is relative if the data files are below the store's parent folder.
+    """
     folder = folder_of(store.location)
     parts = urlsplit(url)
     if folder is None or parts.scheme not in ("", "file"):

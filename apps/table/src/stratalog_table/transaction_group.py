@@ -136,7 +136,7 @@ class Committer:
             self._document.snapshot()
 
     def _let_others_come(self) -> None:
-        """Wait until as many callers are there as the last commit served.
+        """Wait until as many callers have requests as the last commit served.
 
         The wait is at most a fifth of the last commit's time, within 1 to 4 ms.
 
