@@ -1,4 +1,4 @@
-"""The catalogue: records of many sources with their original bytes, and works made of them in one shared model.
+"""The catalogue: records of many sources with their original bytes, and works in one model, made from the records.
 
 Modules
 -------
@@ -17,7 +17,7 @@ polls            polls sources on a schedule
 ingest           stores records that are newer; failures become dead letters
 dry_run          counts what an ingest would do, and writes nothing
 model            the shared model
-transformers     make works of sources' records
+transformers     make works from sources' records
 reconciliation   synchronises works with their sources
 workers          scan a catalogue in one process or several
 summary          stores the counts and titles of a scan

@@ -1,4 +1,4 @@
-"""Commands on a catalogue: poll sources, make works of their records, and search and compare them."""
+"""Commands on a catalogue: poll sources, make works from records, search works, and compare versions of records."""
 
 from __future__ import annotations
 

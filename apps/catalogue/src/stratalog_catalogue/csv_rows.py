@@ -14,7 +14,10 @@ __all__ = ["CsvRow", "cut_rows"]
 
 
 class CsvRow(NamedTuple):
-    """A row's fields by name, or why it has none. ``body`` is the header and the row, a document of its own."""
+    """A row's fields by name, or the reason why the row has no fields.
+
+    ``body`` is the bytes of the header and the row, which together are a CSV document.
+    """
 
     fields: dict[str, str | None]
     body: bytes
@@ -22,7 +25,7 @@ class CsvRow(NamedTuple):
 
 
 class _Lines:
-    """Lines for a CSV reader. It keeps the bytes of the lines that were read."""
+    """The lines for a CSV reader, with the bytes of the lines that the reader has read."""
 
     def __init__(self, lines: Iterable[bytes]) -> None:
         self._lines = iter(lines)
@@ -34,7 +37,7 @@ class _Lines:
     def __next__(self) -> str:
         line = next(self._lines) + b"\n"
         self.read.append(line)
-        # Invalid UTF-8 passes the reader as surrogates. `_row` then refuses only the row that has it.
+        # Invalid UTF-8 passes the reader as surrogates. `_row` then refuses only the row with the invalid bytes.
         return line.decode(errors="surrogateescape")
 
     def take(self) -> bytes:

@@ -23,10 +23,10 @@ def preview(
     progress: Callable[[int], None] = lambda count: None,
     allow_deletions: bool = False,
 ) -> IngestCounts:
-    """Return the counts that `take` would return for a step. Nothing is written, also no dead letter.
+    """Return the counts that `take` would return for a step. Nothing is written, not even a dead letter.
 
-    Each record is compared with the store as it is now, so the second copy of a record in one step counts like the
-    first. Raises Unavailable.
+    Each record is compared with the present state of the store. So if a step has two copies of a record, both count in
+    the same way. Raises Unavailable.
     """
     counts, seen = IngestCounts(), {stored_id(id) for id in step.present}
     for record in step.records:

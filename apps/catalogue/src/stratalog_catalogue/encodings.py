@@ -1,4 +1,7 @@
-"""Encodings of text. A byte order mark or the source's settings name one, else it is UTF-8. No byte is replaced."""
+"""Encodings of text. A byte order mark or the source's settings name the encoding; otherwise it is UTF-8.
+
+Decoding never replaces an invalid byte by another character.
+"""
 
 from __future__ import annotations
 
@@ -65,7 +68,7 @@ def decode_text(body: bytes, encoding: str) -> str:
 
 
 def encode_text(body: bytes, encoding: str) -> bytes:
-    """Return text that is in UTF-8 in the encoding of its source."""
+    """Convert a text from UTF-8 to the encoding of its source."""
     return body if encoding == UTF8 else body.decode().encode(encoding)
 
 

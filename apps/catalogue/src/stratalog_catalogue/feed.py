@@ -35,10 +35,10 @@ PASSING = {408, 425, 429, 500, 502, 503, 504}
 
 SECONDS_DIGITS_MAX = 9
 LINK = re.compile(r'<([^<>]*)>((?:"(?:[^"\\]|\\.)*"|[^",])*)')
-"""A link of a Link header: its target and its parameters. A comma in either does not end the link."""
+"""A link of a Link header: its target and its parameters. A comma in the target or in quotes does not end the link."""
 
 PARAMETER = re.compile(r';\s*([^\s=;"]+)\s*(?:=\s*("(?:[^"\\]|\\.)*"|[^;"]*))?')
-"""A parameter of a link: its name, and its value in quotes or not."""
+"""A parameter of a link: its name, and its value with or without quotes."""
 
 
 class FeedPage(msgspec.Struct, frozen=True):
@@ -52,9 +52,9 @@ class FeedPage(msgspec.Struct, frozen=True):
 def poll_feed(source: Source, checkpoint: Checkpoint, connect: Callable[[], httpx.Client]) -> Iterator[Step]:
     """Yield the pages of a feed as steps, or nothing if its first page is unchanged since the checkpoint.
 
-    The checkpoint advances only with the last page, because records may move between pages while they are read. A
-    record that is read again is not written again. If the pages are the source's complete state, they are one step.
-    Raises Unavailable (also if a complete state changed while it was read), Invalid and LimitExceeded.
+    The checkpoint advances only with the last page, because records may move between pages during the poll. A record
+    that is read again is not written again. If the pages are the source's complete state, they are one step. Raises
+    Unavailable, Invalid and LimitExceeded. Unavailable also means that a complete state changed during the poll.
     """
     validators: dict[str, str] = {name: str(checkpoint[name]) for name in ("etag", "modified") if name in checkpoint}
     with connect() as client:
@@ -72,7 +72,8 @@ def poll_feed(source: Source, checkpoint: Checkpoint, connect: Callable[[], http
 def _pages(source: Source, client: httpx.Client, first: FeedPage) -> Iterator[tuple[FeedPage, bool]]:
     """Yield each page and whether it is the last one.
 
-    A page with an invalid link to the next page is yielded before the error is raised, so its records are stored.
+    A page with an invalid link to the next page is yielded before the error is raised. So the page's records are
+    stored.
     """
     answer, url, seen = first, source.location, {source.location}
     while True:
@@ -135,7 +136,10 @@ def fetch(client: httpx.Client, url: str, headers: dict[str, str]) -> FeedPage:
 
 
 def _retry_after_seconds(headers: Any) -> int | None:
-    """Return the seconds of a Retry-After header, or None. A date in it is compared with the response's own Date."""
+    """Return the seconds of a Retry-After header, or None.
+
+    If the header has a date, the seconds are counted from the Date header of the same response.
+    """
     wait = str(headers.get("retry-after", "")).strip()
     if is_decimal(wait) and len(wait) <= SECONDS_DIGITS_MAX:
         return int(wait)
@@ -146,7 +150,7 @@ def _retry_after_seconds(headers: Any) -> int | None:
 
 
 def shown_url(url: str) -> str:
-    """Return a URL for messages and dead letters, without user, password and query, because they may be secret."""
+    """Return a URL for messages and dead letters, without user, password and query: these may be secret."""
     try:
         parts = urlsplit(url)
         host = parts.hostname or ""

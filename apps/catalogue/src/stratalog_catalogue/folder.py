@@ -1,8 +1,8 @@
-"""The adapter of a folder: files that are new or differ since the checkpoint, oldest first.
+"""The adapter of a folder: files that are new or changed since the checkpoint, oldest first.
 
 A checkpoint remembers a file by its time and size. A file that is changed twice within one tick of the file system's
-clock may have the same time and size after both changes. So the checkpoint also has the hash of a file whose time was
-within `CATALOGUE_FILE_TICK_SECONDS_MAX` of the poll, and the next poll compares it, as Git does with its index.
+clock may have the same time and size after both changes. So if a file's time was within
+`CATALOGUE_FILE_TICK_SECONDS_MAX` of the poll, the checkpoint also has the file's hash, and the next poll compares it.
 """
 
 from __future__ import annotations
@@ -33,9 +33,9 @@ Checkpoint = dict[str, Any]
 Remembered = list[Any]
 """The entry of a file in a checkpoint: its time in nanoseconds and its size in bytes.
 
-A third item is the time in milliseconds of its records, if that differs from the file's time. A fourth item is the
-file's SHA-256, or "" if the file could not be read. It is there if a later change may leave the time and size as they
-are.
+The third item is the time in milliseconds of the file's records. An entry has this item if the time differs from the
+file's time, or if a fourth item follows. The fourth item is the file's SHA-256, or "" if the file could not be read. An
+entry has this item if a later change may leave the file's time and size unchanged.
 """
 
 FILES_PER_STEP = 200
@@ -48,13 +48,17 @@ class Step(msgspec.Struct, frozen=True):
 
     records: Iterator[SplitRecord | Unreadable]
     checkpoint: Checkpoint
-    """While the records are read, each file that cannot be read is removed from it, so the next poll tries it again."""
+    """The checkpoint after the step.
+
+    While the records are read, each unreadable file is removed from this checkpoint, so the next poll tries the file
+    again.
+    """
 
     time_ms: int
     """The time of the records that have no time of their own."""
 
     is_complete: bool = False
-    """Whether the records, together with those of ``present``, are all that the source has."""
+    """Whether the records, together with those of ``present``, are all records of the source."""
 
     present: Sequence[str] = ()
     """The ids of the source's unchanged records, which were not read again."""
@@ -64,9 +68,9 @@ def poll_folder(source: Source, checkpoint: Checkpoint, clock: Clock) -> Iterato
     """Yield the files that differ from the checkpoint, as steps. Raises Unavailable if the folder cannot be read.
 
     A file that cannot be read to its end yields the records before the fault, then Unreadable, and the poll continues
-    with the next file. If the source's files are complete states, a file older than an ingested one is skipped.
+    with the next file. If the source's files are complete states, a file older than an ingested file is skipped.
     """
-    looked_ms = clock.wall_ms()  # before any file is read: a later change may leave the time of a file as it is
+    looked_ms = clock.wall_ms()  # before any file is read: a later change may leave a file's time unchanged
     folder = Path(source.location)
     before: dict[str, Remembered] = checkpoint.get("files", {})
     listed = _files(folder, source.pattern)
@@ -106,8 +110,8 @@ def _mirror(
 ) -> Iterator[Step]:
     """Yield a folder in which each file is a record, as one complete state: a missing file is a deleted record.
 
-    The store discards a deletion that is not later than its record. So the time of the state is later than the last
-    state and each missing file. A file that comes back with its old time gets a time after its deletion.
+    The ingest ignores a deletion that is older than its record. So the time of a state with missing files is later than
+    the last state and the missing files. A file that returns with its old time gets a time after its deletion.
     """
     before: dict[str, Remembered] = checkpoint.get("files", {})
     last_ms = int(checkpoint.get("newest", -1))
@@ -127,7 +131,7 @@ def _mirror(
 
 
 def _has_changed(file: _File, entry: Remembered | None) -> bool:
-    """Return whether a file differs from what the checkpoint remembers of it, if anything."""
+    """Return whether a file differs from its entry in the checkpoint, or has no entry."""
     if entry is None or entry[:2] != [file.time_ns, file.size]:
         return True
     return len(entry) > 3 and (not entry[3] or _hash(file) != entry[3])
@@ -136,13 +140,13 @@ def _has_changed(file: _File, entry: Remembered | None) -> bool:
 def _remembered(file: _File, dated: _File, looked_ms: int) -> Remembered:
     """Return the entry of a file that is read next, with the time of ``dated``.
 
-    The file is hashed before it is read, so the next poll detects a change in between.
+    The file is hashed before its records are read, so the next poll detects a change in between.
     """
     return _settled(file, [file.time_ns, file.size, dated.time_ms, None], looked_ms)
 
 
 def _settled(file: _File, entry: Remembered, looked_ms: int) -> Remembered:
-    """Return the entry, with the file's hash only if a change after ``looked_ms`` may leave its time as it is."""
+    """Return the entry. It has the file's hash only if a change after ``looked_ms`` may leave the time unchanged."""
     given_ms = _given_ms(entry)
     if looked_ms - file.time_ms <= CATALOGUE_FILE_TICK_SECONDS_MAX * 1000:
         if len(entry) < 4:  # an earlier poll, whose clock was ahead of this one's, has removed the hash
@@ -171,8 +175,8 @@ def _last_ms_of(file: _File, known: dict[str, Remembered]) -> int:
 def _dated(file: _File, last_ms: int) -> _File:
     """Return the file with the time for its records, which is later than ``last_ms``.
 
-    The file's own time may be in the same tick or millisecond as before, and the store would discard its records as
-    stale.
+    The file's own time may be in the same tick or millisecond as before the change. The store would then discard the
+    file's records as stale.
     """
     return file if file.time_ms > last_ms else file._replace(time_ns=(last_ms + 1) * 1_000_000)
 
@@ -195,7 +199,10 @@ def read_file(source: Source, id: str) -> Iterator[SplitRecord | Unreadable] | N
 
 
 def poll_file(source: Source, path: Path) -> Iterator[Step]:
-    """Yield one file, of any path and name, as a step. It is a complete state if the source's files are states."""
+    """Yield one file, of any path and name, as a step.
+
+    The step is a complete state if each file of the source is a complete state.
+    """
     file = _listed(path.parent.resolve(), path.parent, path)
     if file is None:
         raise Invalid("not a file", path=path)
@@ -270,7 +277,7 @@ def _records(
                 raise Unavailable("the source's folder does not exist", folder=folder) from exc
             fault = f"the file cannot be read: {exc}"
         if fault:
-            # Its bytes cannot be read now. Without an entry in the checkpoint the next poll tries the file again.
+            # The file cannot be read now. Without an entry in the checkpoint the next poll tries the file again.
             known.pop(file.id, None)
             following["files"].pop(file.id, None)
             yield Unreadable(id=file.id, reason=fault, file_time_ms=time_ms)

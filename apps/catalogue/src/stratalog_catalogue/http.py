@@ -1,8 +1,8 @@
 """The read-only HTTP API of a catalogue, for its page and other programs.
 
-Works and titles contain parts of records' bodies. So their routes require the action `read-record`, like the server's
-own routes to a body. A route to one record also checks the permission for that record itself: the record is named in
-the query, and the server's guard does not read the query.
+Works and titles contain parts of records' bodies. So the routes to works require the action `read-record`, like the
+server's own routes to a body. A route to one record also checks the permission for that record itself, because the
+query names the record and the server's guard does not read the query.
 """
 
 from __future__ import annotations

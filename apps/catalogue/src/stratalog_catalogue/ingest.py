@@ -90,8 +90,8 @@ def take(
 ) -> IngestCounts:
     """Store all records of a step and return their counts.
 
-    Records that a complete state lacks are deleted. If a part of the state could not be read, none is deleted. If the
-    state lacks too many records, none is deleted unless ``allow_deletions``.
+    Records that a complete state lacks are deleted. If any record of the state failed, none is deleted. If the state
+    lacks too many records, none is deleted unless ``allow_deletions`` is True.
 
     Raises Unavailable, OutcomeUnknown, Conflict, and the errors of reading the step. The records before the error are
     stored, and the step can be repeated.
@@ -147,7 +147,10 @@ class _Intake:
         self._bodiless = _bodiless(records, source) if source.format == "file" else set()
 
     def bodies(self) -> Iterator[NewBody]:
-        """Yield the bodies that may share a commit. In between, store files, deletions and unreadable records."""
+        """Yield the bodies that may share a commit.
+
+        In between, store files and deletions, and make dead letters of unreadable records.
+        """
         for record in self._step.records:
             self.counts.read += 1
             self._progress(1)
@@ -163,7 +166,7 @@ class _Intake:
                 yield body_of(self._source, record, self._step.time_ms)
 
     def settle(self, stored: Stored) -> None:
-        """Count the outcome of a put, or raise its error if the step can be repeated."""
+        """Count the outcome of a put. Raise the put's error if a repetition of the step may succeed."""
         record = self._given.popleft()
         if isinstance(stored.error, Unavailable | OutcomeUnknown | Conflict):
             raise stored.error
@@ -192,7 +195,7 @@ class _Intake:
                 return
 
     def _refuse_record(self, record: SplitRecord, reason: str) -> None:
-        """Make a dead letter of a record that the store refused. A newer failure of the same record replaces it."""
+        """Make a dead letter of a record that the store refused. A later failure of the record replaces the letter."""
         self.counts.failed += 1
         letter = self._letter(record.id, record.file_time_ms)
         letter = msgspec.structs.replace(letter, encoding=str(record.metadata.get("encoding", "")))
@@ -200,7 +203,10 @@ class _Intake:
         fail(self._records, source_id(self._source.name, record.id), reason, letter, body)
 
     def _refuse(self, unreadable: Unreadable) -> None:
-        """Make a dead letter of unreadable bytes. Its id has their hash, so it replaces no letter of other bytes."""
+        """Make a dead letter of unreadable bytes.
+
+        The letter's id has the hash of the bytes, so the letter replaces no letter of other bytes.
+        """
         self.counts.failed += 1
         letter = self._letter(unreadable.id, unreadable.file_time_ms)
         letter = msgspec.structs.replace(letter, document=unreadable.document, encoding=unreadable.encoding)
@@ -224,9 +230,9 @@ class _Intake:
 
 
 def _bodiless(records: Records, source: Source) -> set[str]:
-    """Return the ids of dead letters without a body, which are those of files that could not be opened.
+    """Return the ids of dead letters without a body: the letters of files that could not be opened.
 
-    Such a letter is resolved when its file is stored.
+    The ingest resolves such a letter when it stores the file.
     """
     prefix = f"{SOURCES}{source.name}/"
     letters = takewhile(lambda letter: letter.id.startswith(prefix), records.dead_letters(prefix))
@@ -266,7 +272,10 @@ def _metadata(source: Source, record: SplitRecord) -> dict[str, Any]:
 
 
 def _delete(records: Records, record_id: str, time_ms: int) -> bool:
-    """Delete a record and return True. Return False if it is newer than ``time_ms``, already deleted, or unknown."""
+    """Delete a record and return True.
+
+    Return False if the record is newer than ``time_ms``, already deleted, or unknown.
+    """
     while (latest := living_version(records, record_id, time_ms)) is not None:
         try:
             records.delete(record_id, expected=latest, source_time_ms=time_ms)
@@ -277,7 +286,7 @@ def _delete(records: Records, record_id: str, time_ms: int) -> bool:
 
 
 def living_version(records: Records, record_id: str, time_ms: int) -> int | None:
-    """Return the latest version, or None if it is deleted, unknown or newer than ``time_ms``."""
+    """Return the latest version of a record, or None if the record is deleted, unknown or newer than ``time_ms``."""
     try:
         latest = records.stat(record_id)
     except NotFound:

@@ -10,7 +10,8 @@ CATALOGUE_PAGES_MAX = 100_000
 CATALOGUE_DIFF_BYTES_MAX = 1024 * 1024
 # FAT has the coarsest clock of all file systems: two changes of a file within this time may have the same timestamp.
 CATALOGUE_FILE_TICK_SECONDS_MAX = 2.0
-# Without --allow-deletions a complete state may delete this number of records, or this percentage of the source's.
+# Without --allow-deletions a complete state may delete this number of records, or this percentage of the source's
+# records if that is more.
 CATALOGUE_DELETIONS_UNASKED_MAX = 25
 CATALOGUE_DELETIONS_PERCENT = 20.0
 

@@ -1,8 +1,8 @@
 """The migration of a versioned hybrid store on DynamoDB and S3: its rows become records of a source.
 
 A row has an id, a version and a payload. The payload is the record itself (text, bytes or a map) or its location in a
-bucket: ``{bucket, key}``, the older ``{namespace, path}``, or either of them within ``typedStoreId``. A table may have
-one row for each id, or one row for each version.
+bucket. The location is ``{bucket, key}``, the older ``{namespace, path}``, or one of these within ``typedStoreId``. A
+table may have one row for each id, or one row for each version.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ def migrate(
     s3: Any = None,
     progress: Callable[[int], None] = lambda count: None,
 ) -> Migrated:
-    """Copy all rows of ``table``, those of one id by ascending version. A repeated call resumes an interrupted run.
+    """Copy all rows of ``table``, the rows of one id by ascending version. A repeated call resumes an interrupted run.
 
     A record's metadata has the row's version, so a version that is already stored is not copied again. A row that
     cannot be read becomes a dead letter. ``dynamodb`` and ``s3`` are boto3 clients; without them they are created from
@@ -174,7 +174,7 @@ def _begun(records: Records, table: str) -> dict[str, Any] | None:
 
 
 def _note(records: Records, table: str, position: dict[str, Any] | None) -> None:
-    """Store the start key with which the next run resumes. None, after the last page, is the beginning."""
+    """Store the start key with which the next run resumes. None, after the last page, starts from the beginning."""
     id = f"{CHECKPOINTS}!migrate/{table}"
     records.put(id, msgspec.json.encode(position))
     records.prune(id, retain=1)

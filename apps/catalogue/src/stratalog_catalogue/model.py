@@ -1,4 +1,4 @@
-"""The shared model of works. Records of all sources become works of it. `formats/catalogue.md` specifies it."""
+"""The shared model of works, for the records of all sources. `formats/catalogue.md` specifies the model."""
 
 from __future__ import annotations
 
@@ -31,14 +31,14 @@ class Identifier(msgspec.Struct, frozen=True):
 
 
 class Relation(msgspec.Struct, frozen=True):
-    """A relation to another work, which has the name that the source gives it."""
+    """A relation to another work. ``target`` is the name that the source gives to the other work."""
 
     kind: str
     target: str
 
 
 class Work(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, tag_field="model", tag=MODEL_VERSION):
-    """One work. It has no time or count of its making, so the same record always gives the same bytes."""
+    """One work. A work does not say when it was made, so the same record always gives the same bytes."""
 
     id: str
     """The source's own id; with ``source`` it is unique."""

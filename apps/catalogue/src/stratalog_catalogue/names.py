@@ -63,7 +63,10 @@ def file_id(name: str) -> str:
 
 
 def letter_id(where: str, digest: bytes) -> str:
-    """Return the id of unreadable bytes: their position and hash, so that two letters of one position differ."""
+    """Return the id of unreadable bytes: their position and their hash.
+
+    So letters of different bytes at one position have different ids.
+    """
     return f"{where}~{digest.hex()[:16]}"
 
 
@@ -78,6 +81,6 @@ def work_id(source: str, id: str) -> str:
 
 
 def parts_of(record_id: str) -> tuple[str, str]:
-    """Return the source and the source's id from the stored id of a record, a work or a dead letter."""
+    """Return the source, and the record's id at the source, from the stored id of a record, a work or a dead letter."""
     _, source, id = record_id.split("/", 2)
     return source, id

@@ -39,9 +39,9 @@ def poll_oai(source: Source, checkpoint: Checkpoint, connect: Callable[[], httpx
     """Yield each page of records that changed since the checkpoint, as a step.
 
     A stored token resumes its harvest. If the token has expired, the harvest starts again. The next harvest starts
-    ``from`` the day or second at which this one began, by the server's clock. The two overlap, so no record is missed
-    between them. A source with complete states is harvested from its beginning each time, in one step. Raises
-    Unavailable and Invalid.
+    ``from`` the day or second at which this harvest began, by the server's clock. So consecutive harvests overlap, and
+    no record is missed between them. A source with complete states is harvested from its beginning each time, in one
+    step. Raises Unavailable and Invalid.
     """
     with connect() as client:
         if source.complete:
@@ -116,8 +116,8 @@ def _earlier(begun: str, until: str) -> str:
 def _has_expired(root: Element, harvest: dict[str, str]) -> bool:
     """Return whether an answer says that the harvest's token has expired.
 
-    Raises Invalid for any other error, and for an answer without a list, which must not count as an empty harvest. A
-    request without a token cannot have an expired one.
+    The error `noRecordsMatch` means an empty harvest. Raises Invalid for any other error, and for an answer with
+    neither a list nor an error. A request without a token cannot have an expired token.
     """
     errors = [child for child in root if local_name(child) == "error"]
     permitted = (NOTHING, EXPIRED) if "token" in harvest else (NOTHING,)
@@ -131,7 +131,10 @@ def _has_expired(root: Element, harvest: dict[str, str]) -> bool:
 
 
 def _root(source: Source, body: bytes) -> Element:
-    """Return an answer's tree. Characters that XML forbids are replaced, so that only their record is unreadable."""
+    """Return an answer's tree.
+
+    Characters that XML forbids are replaced, so that only a record with such a character is unreadable.
+    """
     try:
         return parse_element(readable_xml(body))
     except StratalogError as exc:

@@ -97,8 +97,9 @@ def poll_source(
     If the source or the store is unavailable, the poll is retried from the newest checkpoint, with at most
     `CATALOGUE_POLL_TRIES_MAX` tries from one checkpoint.
 
-    A complete state that lacks too many records deletes none unless ``allow_deletions``, and the next poll reads it
-    again. A failed poll counts as a failure of the source. Repeated failures make the source a dead letter.
+    If a complete state lacks too many records, none is deleted unless ``allow_deletions`` is True, and the next poll
+    reads the state again. A failed poll counts as a failure of the source. Repeated failures make the source a dead
+    letter.
     """
     counts = IngestCounts()
     tries, retry = 0, Retry(clock, RETRY_POLICY)
@@ -111,7 +112,7 @@ def poll_source(
                 _refuse_withheld(source, taken)
                 _save_checkpoint(records, source, step.checkpoint, clock.wall_ms())
                 if step.checkpoint != checkpoint:
-                    # Progress was stored: the next failure retries from here, with all tries again.
+                    # Progress was stored: after a failure the poll resumes from this checkpoint, with all tries again.
                     tries, retry = 0, Retry(clock, RETRY_POLICY)
             _save_checkpoint(records, source, _checkpoint(records, source), clock.wall_ms())
             break
@@ -133,14 +134,14 @@ def preview_source(
     progress: Callable[[int], None] = lambda count: None,
     allow_deletions: bool = False,
 ) -> Polled:
-    """Read a source once and return what a poll would do. Nothing is written, also no checkpoint or failure count."""
+    """Read a source once and return the counts of a poll. Nothing is written: no checkpoint and no failure count."""
     counts, reason = IngestCounts(), ""
     try:
         for step in _steps(source, _checkpoint(records, source), connect, records.environment.clock):
             taken = preview(records, source, step, progress, allow_deletions)
             counts.add(taken)
             _refuse_withheld(source, taken)
-    except Exception as exc:  # noqa: BLE001 - what ends one source's look must not stop the others'
+    except Exception as exc:  # noqa: BLE001 - an error of one source must not stop the other sources
         reason = _reason(exc)
     return Polled(source=source.name, taken=counts, reason=reason, dry_run=True)
 

@@ -78,8 +78,9 @@ class FieldDifference(msgspec.Struct, frozen=True, kw_only=True):
 def search(records: Records, text: str = "", *, source: str = "", begins: str = "", limit: int = 50) -> list[Hit]:
     """Return works of a source, or of all sources, whose ids begin with ``begins``, ordered by source and id.
 
-    With ``text`` the title and id of a work must also contain all its words. This search reads the titles that the last
-    scan stored. A search without words reads the list of works. Each hit has the work's present title and kind.
+    With ``text``, each word of the text must also be in the title or the id of a work. This search reads the titles
+    that the last scan stored. A search without ``text`` reads the list of works. Each hit has the work's present title
+    and kind.
     """
     names = [source] if source else [listed.name for listed in read_sources(records)]
     works = (work for name in names for work in (_by_title if text else _by_id)(records, name, text, begins))
@@ -174,5 +175,5 @@ def _changes(before: Any, after: Any, path: str) -> Iterator[FieldChange]:
 
 
 def _broken(text: str) -> list[str]:
-    """Break a document on one line before each of its elements."""
+    """Break a one-line XML document into lines between adjacent tags."""
     return text.replace("><", ">\n<").split("\n")

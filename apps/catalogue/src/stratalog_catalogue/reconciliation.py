@@ -59,7 +59,7 @@ def reconcile_records(
     """Make the works of these records of a source: those that are out of date, or with ``everything`` all of them.
 
     ``record_ids`` are ids of the store, in ascending order. If no work can be made of a record, the work becomes a dead
-    letter. A scan without ``everything`` tries it again only with a new version of the record or transformer.
+    letter. A scan without ``everything`` tries the work again only with a new version of the record or transformer.
     """
     scan = _Scan(records, source, record_ids, everything)
     for stored in records.put_many(scan.works()):

@@ -229,7 +229,7 @@ def _json_record(source: Source, raw: bytes, where: str, encoding: str) -> Read:
 
 
 def _json_value(fields: Mapping[str, bytes], path: str) -> str | None:
-    """Return the value at a path as text, a number with its original digits, or None for null, an object or a list."""
+    """Return the value at a path as text, or None for null, an object or a list. A number keeps its original digits."""
     first, *steps = path.split(".")
     raw = fields.get(first, b"null")
     for step in steps:
@@ -249,7 +249,7 @@ def _record(
 ) -> Read:
     """Return the record with this body, or Unreadable. ``value`` returns the value of a field.
 
-    ``letter``, if given, is a document with only this record. A dead letter keeps it instead of ``body``.
+    ``letter``, if given, is a document with only this record. A dead letter keeps ``letter`` instead of ``body``.
     """
     try:
         parts = [_text(value(field)) for field in source.id_fields]

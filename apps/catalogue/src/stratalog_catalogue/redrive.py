@@ -50,13 +50,17 @@ def _try(store: Store, records: Records, source: Source, letter: DeadLetter, con
     if letter.id.startswith(SOURCES) and letter.size is not None:
         return _take_stored_body(records, source, letter)
     if source.name in polled:
-        # The poll for an earlier letter of this source resolved this one. It may have written a new letter.
+        # `_poll_anew` resolved this letter before it polled the source for an earlier letter. The poll may have written
+        # a new letter for the same file.
         return ""
     return _poll_anew(store, records, source, letter, connect, polled)
 
 
 def _take_stored_body(records: Records, source: Source, letter: DeadLetter) -> str:
-    """Read a letter's body with the source's present settings, and store its records. Return why it failed, or ""."""
+    """Read a letter's body with the source's present settings, and store its records.
+
+    Return the reason of a failure, or "".
+    """
     failure = msgspec.json.decode(letter.pointer, type=IngestFailure)
     if failure.document:
         return _take_document(records, source, letter, failure)
@@ -66,7 +70,7 @@ def _take_stored_body(records: Records, source: Source, letter: DeadLetter) -> s
         records.resolve_dead_letter(letter.id)
         return ""
     body = b"".join(records.open_dead_letter(letter.id))
-    reason = "it contains no record"
+    reason = "the body contains no record"
     for record in split(_single_record_source(source, failure), [body], failure.id):
         if isinstance(record, SplitRecord):
             take_record(records, source, record, failure.time_ms)
@@ -78,7 +82,7 @@ def _take_stored_body(records: Records, source: Source, letter: DeadLetter) -> s
 
 
 def _take_document(records: Records, source: Source, letter: DeadLetter, failure: IngestFailure) -> str:
-    """Store all records of a document: a file or answer that a letter holds. Return why it failed, or "".
+    """Store all records of the file or answer in a letter. Return the reason of a failure, or "".
 
     If the document of a folder is still unreadable, the file that is in the folder now is read instead.
     """

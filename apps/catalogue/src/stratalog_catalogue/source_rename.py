@@ -98,12 +98,12 @@ def _move_records(records: Records, name: str, other: str, progress: Callable[[i
 
 
 def _copy(records: Records, source_id: str, target_id: str, name: str) -> int:
-    """Copy those versions of a record to another id that are not copied yet, and return their number."""
+    """Copy the versions of a record that are not copied yet to another id, and return the number of these versions."""
     newest = _newest(records, target_id)
     latest, copied = (newest.version, _copied(newest, name)) if newest else (0, 0)
     count = 0
     for version in records.versions(source_id):
-        # A redacted version has no body to copy. A deletion before any other version has no target record to delete.
+        # A redacted version has no body to copy. A deletion is not copied while the target record has no version.
         if version.version <= copied or version.redacted or (version.deleted and not latest):
             continue
         # Concurrent runs cannot interleave their copies: the expected version of the slower run is out of date.
@@ -159,7 +159,7 @@ def _is_copy(version: RecordVersion, name: str) -> bool:
 
 
 def _copied(version: RecordVersion, name: str) -> int:
-    """Return the number of the old version that a version is a copy of, or 0 if it is no copy."""
+    """Return the number of the version that this copy was made from, or 0 for a version that is no copy."""
     return int(version.write_id.rpartition("/")[2]) if _is_copy(version, name) else 0
 
 

@@ -42,20 +42,22 @@ class Source(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
 
     transformer: str = "plain"
     records: str = ""
-    """In JSON the path of the list of records, in XML the name of a record's element. Without it, in JSON the whole
-    document is the list or the one record, and in XML it is one record."""
+    """In JSON the path of the list of records, in XML the name of a record's element.
+
+    Without this setting a JSON document is a list of records or one record, and an XML document is one record.
+    """
 
     id: str = "id"
-    """The field with a record's id, or several separated by commas. Their values are joined by `/`."""
+    """The field with a record's id, or several fields separated by commas. Several values are joined by `/`."""
 
     time: str = ""
-    """The field with the time of a record's last change. Without it a record has the time of its file or answer."""
+    """The field with the time of a record's last change. If empty, a record has the time of its file or answer."""
 
     next: str = ""
     """In JSON and XML, the field with the next page's URL. Else the URL is in the answer's `Link` header."""
 
     complete: bool = False
-    """Whether each file or answer is the source's complete state. A record that it lacks is then deleted."""
+    """Whether each file or answer is the source's complete state. Records that the state lacks are then deleted."""
 
     encoding: str = ""
     """The encoding of text that is not UTF-8, if neither a byte order mark nor the document names it."""
@@ -73,15 +75,19 @@ class Source(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
 
     every_seconds: float = 3600.0
     paused: bool = False
-    """Whether polls skip the source unless they name it."""
+    """Whether a poll skips the source unless the poll names it."""
 
     renamed_to: str | msgspec.UnsetType = msgspec.UNSET
-    """The new name during a rename. The source is not polled until the rename is complete. Older programs refuse it."""
+    """The new name during a rename. The source is not polled until the rename is complete.
+
+    Older programs refuse settings with this field.
+    """
 
     deletions_percent_max: float = CATALOGUE_DELETIONS_PERCENT
     """The percentage of records that a complete state may lack.
 
-    If it lacks more, and more than `CATALOGUE_DELETIONS_UNASKED_MAX`, it deletes none unless the poll allows deletions.
+    If a state lacks a larger share, and more than `CATALOGUE_DELETIONS_UNASKED_MAX` records, no record is deleted
+    unless the poll allows deletions.
     """
 
     version: Literal[1] = 1
@@ -144,7 +150,7 @@ def read_sources(records: Records) -> Iterator[Source]:
 
 
 def pause_source(records: Records, name: str, paused: bool) -> Source:
-    """Pause or resume a source. Polls skip a paused source unless they name it. Raises NotFound and Invalid."""
+    """Pause or resume a source. A poll skips a paused source unless the poll names it. Raises NotFound and Invalid."""
     return add_source(records, msgspec.structs.replace(read_source(records, name), paused=paused))
 
 

@@ -25,10 +25,10 @@ class Row(msgspec.Struct, frozen=True):
     kind: str
     records: int
     versions: int
-    """The number of their versions, pruned ones included."""
+    """The number of versions of these records, including pruned versions."""
 
     bytes: int
-    """The size of their latest versions."""
+    """The size of the latest versions of these records."""
 
 
 class Summary(msgspec.Struct, frozen=True, kw_only=True):
@@ -50,7 +50,7 @@ class Stats(msgspec.Struct, frozen=True):
     """By source."""
 
     more_dead_letters: bool
-    """Whether there are more than `CATALOGUE_LETTERS_COUNTED_MAX`. Those after the first ones are not counted."""
+    """Whether there are more than `CATALOGUE_LETTERS_COUNTED_MAX` dead letters. The further letters are not counted."""
 
 
 def write_summary(records: Records, source: str, tally: ReconciliationCounts, now_ms: int) -> Summary:

@@ -1,6 +1,6 @@
-"""Transformers: pure functions that make a work of a source's record.
+"""Transformers: pure functions that make a work from a source's record.
 
-Each has a version. A change of its results needs a new version, so that the next scan makes its works again.
+Each transformer has a version. A change of its results needs a new version: the next scan then makes the works again.
 """
 
 from __future__ import annotations

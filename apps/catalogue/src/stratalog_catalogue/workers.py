@@ -22,7 +22,7 @@ __all__ = ["Progress", "reconcile"]
 
 PIECE_RECORDS = 500
 PIECES_AHEAD = 3
-"""The batches per process that are in flight at once."""
+"""The number of batches per process that are in flight at once."""
 
 PIECES_PER_NOTE = 10
 RUN = f"{CHECKPOINTS}!reprocess"
@@ -56,14 +56,14 @@ def reconcile(
     resume: bool = True,
     progress: Progress = lambda count: None,
 ) -> ReconciliationCounts:
-    """Reconcile the works of these sources, or of all, with their records. No source is read.
+    """Reconcile the works of these sources, or of all sources, with the stored records. No source is read.
 
-    With ``everything`` each work is made again, and an interrupted scan resumes unless ``resume`` is False. With more
-    than one of ``processes``, each worker process opens the store at ``url``. Counts and titles are stored after each
-    source. Raises Invalid, and NotFound for an unknown source.
+    With ``everything`` each work is made again, and an interrupted scan resumes unless ``resume`` is False. If
+    ``processes`` is more than 1, each worker process opens the store at ``url``. Counts and titles are stored after
+    each source. Raises Invalid, and NotFound for an unknown source.
     """
     if processes > 1 and url in ("", "memory:"):
-        raise Invalid("several processes need a store that each can open by its URL", store=url or "none")
+        raise Invalid("several processes need a store with a URL that each process can open", store=url or "none")
     records = store.records(organisation)
     chosen = [read_source(records, name) for name in sources] or list(read_sources(records))
     with _pool(url, organisation, processes) as pool:

@@ -1,8 +1,8 @@
-"""The check of the limits of XML. A parser that builds no tree checks each piece before a tree is built of it.
+"""The check of the limits of XML. A parser that builds no tree checks each piece before another parser builds a tree.
 
 The limits hold with every version of expat. Versions before 2.6 parse an incomplete token again with each piece, so a
-long token costs quadratic time. Therefore the length of tokens is limited, and pieces have one size, however they
-arrive.
+long token costs quadratic time. Therefore the length of tokens is limited, and `even_pieces` makes all pieces the same
+size.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ class XmlBounds:
         """Check the next bytes."""
         self._parser.Parse(piece, False)
         self.read_bytes += len(piece)
-        # While a token is incomplete the parser's index stays at its start.
+        # While a token is incomplete the parser's index stays at the start of the token.
         token_bytes = self.read_bytes - self._parser.CurrentByteIndex
         _bound("a tag or comment of XML is too long", token_bytes, XML_TOKEN_BYTES_MAX)
 

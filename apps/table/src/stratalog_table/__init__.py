@@ -13,11 +13,11 @@ layout                keys and rows of the table's document
 table_draft           a draft of the document in a table's terms
 partitions            transactions on partitions
 references            transactions on files and their references
-sources               the files that each source brought
+sources               the files that were ingested from each source
 table_changes         transactions on columns and retention
 job_claims            claims of jobs by workers
 damaged_files         data files that were set aside
-jobs                  the job tracker, a second model of the same log
+jobs                  the job tracker, a model that is derived from the table's log
 messages              texts of failures
 queries               a table at one version
 transaction_group     group commit: concurrent transactions in one entry
@@ -39,8 +39,8 @@ job_worker            the worker of merge jobs
 maintenance_faults    the failures of a pass
 maintenance           splits, compaction, collection
 commands              the command `stratalog table`
-table_commands        its subcommands on a whole table
-maintenance_commands  its subcommands for maintenance
+table_commands        subcommands of `stratalog table` on a whole table
+maintenance_commands  subcommands of `stratalog table` for maintenance
 command_parts         shared parts of the commands
 
 See `formats/table.md`.

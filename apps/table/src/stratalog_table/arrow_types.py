@@ -73,8 +73,11 @@ _KEY_SOURCES = {
 def type_of(kind: pa.DataType) -> ColumnType:
     """Return the type that a table's state stores for a column of a pyarrow type.
 
-    It omits the layout of values: dictionaries, runs, views, large offsets, and the extension around a storage type.
-    Raises Invalid for a type that Parquet cannot store, such as a union, and LimitExceeded for one nested too deep.
+    The stored type omits the layout of values: dictionaries, runs, views, large offsets, and the extension around a
+    storage type.
+
+    Raises Invalid for a type that Parquet cannot store, for example a union. Raises LimitExceeded for a type that is
+    nested too deep.
     """
     known: ColumnType
     if pa.types.is_dictionary(kind) or pa.types.is_run_end_encoded(kind):

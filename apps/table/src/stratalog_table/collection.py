@@ -33,14 +33,14 @@ class Verdict(Enum):
 
     DELETE = "delete"
     FORGET = "forget"
-    """Drop the name only: the file belongs to another table, which deletes it."""
+    """Remove only the name from the table: another table deletes the file, or the name is not that of a data file."""
 
     RETAIN = "retain"
-    """Keep name and file and decide again later: a relative still tracks the file, or its owner is unknown."""
+    """Keep name and file and decide again later: a relative may need the file, or the owner of the file is unknown."""
 
 
 class FileRights:
-    """The data files that one table may delete, as known when the rights were read.
+    """The rights of one table to delete data files. The views of its relatives are read once, at creation.
 
     Creating the rights enters the table in the folder's register. Raises DataFolderTaken if the files belong to the
     table in another store.
@@ -53,15 +53,16 @@ class FileRights:
         self._register = register = table.register(data_files.folder)
         self._is_owner = register.enter().is_owner
         self._relatives = Relatives(table.store, table.document.log)
-        # The files that a copy in another store tracks cannot be read from here, so every file that is older than the
-        # newest copy counts as shared. A copy knows no file that was written after it was made.
+        # This store cannot tell which files a copy in another store tracks. A copy enters the register after the copy
+        # was made, and the copy knows no file that was written later. So every file that was written up to the newest
+        # entry of a copy counts as shared.
         copies = register.relatives_elsewhere()
         self._copied_ms = max((copy.entered_ms for copy in copies), default=-1)
 
     def verdict(self, filename: str) -> Verdict:
         """Return the decision on a file that the table's log names and to which the table has no reference."""
         if not self._folder.holds(filename) or filename.startswith(f"{REGISTER}/"):
-            return Verdict.FORGET  # The name is not a data file's. Any program may have put it into the log.
+            return Verdict.FORGET  # The name is not a data file's. Any program may have put the name into the log.
         owner = owner_of(filename)
         if owner == self._incarnation or (not owner and self._is_owner):
             return Verdict.RETAIN if self._is_shared(filename) else Verdict.DELETE
@@ -73,7 +74,10 @@ class FileRights:
         return Verdict.FORGET if self._is_shared(filename) else Verdict.DELETE
 
     def own_files(self, view: TableView) -> Iterator[DataFile]:
-        """Yield the table's files, tracked or not: those with its incarnation in the name, and those of a clear."""
+        """Yield the table's files, tracked or not: the files whose names have the table's incarnation.
+
+        If the folder was made for the table, yield also the files without an incarnation that a clear dropped.
+        """
         for file in self._folder.list(self._incarnation):
             if owner_of(file.filename) == self._incarnation:
                 yield file
@@ -84,7 +88,7 @@ class FileRights:
                 yield DataFile(name, written_ms)
 
     def retire(self) -> None:
-        """Remove a deleted table from the register, unless relatives still need some of its files."""
+        """Remove a deleted table from the register, unless some of its files remain because relatives need them."""
         if next(self._folder.list(self._incarnation), None) is None:
             self._register.retire()
 
@@ -113,14 +117,14 @@ def retained_ms(table: Table, age_ms: int) -> int:
 def collect(table: Table, data_files: DataFiles, age_ms: int, faults: MaintenanceFaults | None = None) -> int:
     """Delete the table's garbage files that are older than ``age_ms`` and return how many were deleted.
 
-    Garbage is a file that has had no reference for that long, or a file of the table that the table does not track:
-    no transaction added it, or a clear dropped it. A table whose retention is longer than ``age_ms`` keeps its files
-    for the retention. Readers of an older view have this time to finish. An untracked file is declared garbage before
-    it is deleted. From then on the transaction of a slow writer that wrote the file is rejected.
+    A file that has had no reference for ``age_ms`` is garbage. A file of the table that the table does not track is
+    garbage too: no transaction added it, or a clear dropped it. A table whose retention is longer than ``age_ms`` keeps
+    its files for the retention. The age gives readers of an older view time to finish. An untracked file is declared
+    garbage before it is deleted. After that, a slow writer's transaction that adds the file is rejected.
 
-    Raises Invalid for a negative age, and DataFolderTaken if the files belong to the table in another store. Nothing is
-    deleted then. A file that cannot be deleted stays for the next pass and is listed in ``faults``; without ``faults``
-    its error is raised.
+    Raises Invalid for a negative age, and DataFolderTaken if the files belong to the table in another store. In both
+    cases nothing is deleted. A file that cannot be deleted stays for the next pass and is listed in ``faults``; without
+    ``faults`` its error is raised.
     """
     return collect_as(table, FileRights(table, data_files), data_files.delete, age_ms, faults)
 
@@ -181,9 +185,9 @@ def _delete_data(table: Table, rights: FileRights, data_files: DataFiles) -> int
 
 
 def _unknown(table: Table, rights: FileRights, before_ms: int) -> Iterator[str]:
-    """Return the table's own files that it does not track and that are older than ``before_ms``."""
+    """Return the table's own files that the table does not track and that are older than ``before_ms``."""
     old = [file.filename for file in rights.own_files(table.at()) if file.modified_ms < before_ms]
-    # Read the view after the listing: a listed file that was added meanwhile is tracked in it.
+    # Read the view after the listing. If a transaction adds a listed file meanwhile, the view then tracks the file.
     view = table.at()
     return (name for name in old if view.file(name) is None and rights.verdict(name) is Verdict.DELETE)
 
@@ -193,7 +197,8 @@ def _collect_unknown(
 ) -> int:
     """Declare files garbage, then delete them, and return how many were deleted.
 
-    If one of them was added meanwhile, the transaction is refused and each file is tried in a transaction of its own.
+    If another transaction added one of the files meanwhile, this transaction is refused. Each file is then tried in a
+    transaction of its own.
     """
     if not _is_committed(lambda: table.collect_files(names)):
         if len(names) == 1:

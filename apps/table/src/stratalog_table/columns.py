@@ -2,8 +2,8 @@
 
 A type is Arrow's name, or a list for a nested type: ``["list", T]``, ``["fixed_size_list", T, length]``,
 ``["map", K, V]``, ``["struct", [[name, T], …]]``. A type that Parquet cannot store is not allowed. Columns are only
-added and widened, so a file with older columns can always be read with newer ones, and writers need not change
-together. This module does not import pyarrow.
+added and widened. So a reader with newer columns can read every older file, and writers need not change at the same
+time. This module does not import pyarrow.
 """
 
 from __future__ import annotations
@@ -119,9 +119,9 @@ def joined(
 ) -> tuple[ValueColumn, ...]:
     """Return the columns of a table with columns ``known`` that gets rows with the columns ``brought``.
 
-    Raises Invalid for a new column, unless ``add`` is True. Raises Invalid for values that a column cannot hold, unless
-    ``widen`` is True and one type holds both. A column of type null takes the new type in any case. Raises
-    LimitExceeded for too many columns.
+    Raises Invalid for a new column, unless ``add`` is True. Raises Invalid for a type that the table's column cannot
+    hold, unless ``widen`` is True and one type holds the values of both types. A column of type null takes the new type
+    in any case. Raises LimitExceeded for too many columns.
     """
     types = {column.name: column.type for column in known}
     for column in brought:
@@ -151,14 +151,20 @@ def joined(
 
 
 def holds(wide: ColumnType, narrow: ColumnType) -> bool:
-    """Return whether values of ``narrow`` may be stored as ``wide``. The cast checks that each timestamp fits."""
+    """Return whether values of ``narrow`` may be stored as ``wide``.
+
+    For timestamps, the cast in `arrow_types.fitted` also checks that each value fits.
+    """
     if wide == narrow or narrow == "null" or widened(wide, narrow) == wide:
         return True
     return bool((pair := _instants(wide, narrow)) and _UNITS.index(pair[0]) > _UNITS.index(pair[1]))
 
 
 def widened(first: ColumnType, other: ColumnType) -> ColumnType | None:
-    """Return the type that holds every value of both exactly: one of the two, or a wider decimal. Else None."""
+    """Return the type that holds every value of both types exactly, or None.
+
+    The type is one of the two types, or a wider decimal.
+    """
     if first == other or other == "null":
         return first
     if first == "null":
@@ -187,7 +193,7 @@ def _is_wider(wide: str, narrow: str) -> bool:
 
 
 def _instants(first: str, other: str) -> tuple[str, str] | None:
-    """Return the units of two timestamp types that differ in the unit at most, or None for other types."""
+    """Return the units of two timestamp types whose zones are equal, or None for other types."""
     if not isinstance(first, str) or not isinstance(other, str):
         return None
     left, right = _TIMESTAMP.fullmatch(first), _TIMESTAMP.fullmatch(other)

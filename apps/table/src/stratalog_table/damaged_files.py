@@ -1,7 +1,7 @@
-"""Data files that cannot be read. Maintenance sets such a file aside and lists it; damage alone deletes no file.
+"""Data files that cannot be read. Maintenance sets these files aside and lists them. It deletes no file for its damage.
 
-A file that is set aside is still referenced, so its rows count. No job merges it, no split samples it, and its
-references are not moved. A scan names it in its error. Once the file is restored, `retry_damaged` releases it.
+A file that is set aside is still referenced, so its rows count. No job merges the file, no split samples it, and its
+references are not moved. The error of a scan names the file. Once the file is restored, `retry_damaged` releases it.
 """
 
 from __future__ import annotations

@@ -33,7 +33,7 @@ READ_BYTES = 1024 * 1024
 
 STREAMED_ROWS = 8 * 1024
 STREAMED_BYTES = 64 * 1024
-"""The rows of each streamed file, and the bytes of each of its columns, that are in memory at once."""
+"""`STREAMED_ROWS` rows of a streamed file, and `STREAMED_BYTES` bytes of each of its columns, are in memory at once."""
 
 PARQUET = ds.ParquetFileFormat(
     default_fragment_scan_options=ds.ParquetFragmentScanOptions(page_checksum_verification=True)
@@ -59,13 +59,13 @@ class DataFiles:
         self.schema = schema
         self.folder = folder
         self.rows_schema = None if columns is None else arrow_schema(schema, columns)
-        """The columns of the table's rows; None if the table declares none, and each file has its own."""
+        """The columns of the table's rows, or None if the table declares no columns: each file then has its own."""
 
         self._require_owner = require_owner
         self._is_owner = False
 
     def with_columns(self, columns: Sequence[ValueColumn] | None) -> DataFiles:
-        """Return the same files, read with the columns of the table at a version."""
+        """Return a handle for the same files that reads rows with ``columns``, the table's columns at a version."""
         other = copy.copy(self)
         other.rows_schema = None if columns is None else arrow_schema(self.schema, columns)
         return other
@@ -98,7 +98,8 @@ class DataFiles:
     def read(self, filename: str, region: Region, columns: Sequence[str] | None = None) -> pa.Table:
         """Return the rows of a file in a region, in order.
 
-        Raises FileNotFoundError if the file does not exist, Invalid, and DataFileDamaged.
+        Raises FileNotFoundError if the file does not exist, Invalid if the name leads out of the folder, and
+        DataFileDamaged.
         """
         wanted = self.rows_schema
         if wanted is not None and columns is not None:
@@ -115,7 +116,7 @@ class DataFiles:
             condition = self.condition(region)
             (fragment,) = self._dataset(filename).get_fragments()
             groups = [group.id for group in fragment.subset(condition).row_groups] if condition is not None else None
-            # Read with ParquetFile: the dataset decodes whole row groups at once, which is not bounded memory.
+            # Read with ParquetFile: the dataset decodes whole row groups at once, so its memory is not bounded.
             file = pq.ParquetFile(
                 self.folder.path(filename),
                 filesystem=self.folder.files,
@@ -158,7 +159,7 @@ class DataFiles:
     def _reading(self, filename: str) -> Iterator[None]:
         """Turn the error of a damaged file into DataFileDamaged, and leave errors of unavailable storage as they are.
 
-        pyarrow raises the same errors for both.
+        pyarrow raises the same errors in both cases.
         """
         self.folder.path(filename)
         try:
@@ -170,7 +171,8 @@ class DataFiles:
         except (pa.ArrowException, OSError) as exc:
             if isinstance(exc, OSError) and exc.errno is not None:
                 raise
-            # If all bytes can be read, storage is available and the content is damaged. If not, this read raises.
+            # If all bytes can be read, storage is available and the content is damaged. Otherwise this read raises the
+            # error of the storage.
             self._read_bytes(filename)
             raise DataFileDamaged("a data file cannot be read", filename=filename, reason=str(exc)) from exc
 
@@ -189,11 +191,11 @@ class DataFiles:
         self.folder.delete(filename)
 
     def list(self) -> Iterator[DataFile]:
-        """Yield all files in the folder, also files that no table knows, but not those of the register."""
+        """Yield all files in the folder except the register's, also files that no table knows."""
         return (file for file in self.folder.list() if not file.filename.startswith(f"{REGISTER}/"))
 
     def condition(self, region: Region) -> pc.Expression | None:
-        """Return the pyarrow filter for the rows whose keys lie in a region, or None if all do."""
+        """Return the pyarrow filter for the rows whose keys lie in a region, or None for the full region."""
         full_region = self.schema.full_region()
         parts = []
         for position, (bounds, (minimum, _)) in enumerate(zip(region, full_region, strict=True)):
@@ -227,7 +229,7 @@ def intersection(left: Region, right: Region) -> Region:
 def _count(data_files: DataFiles, rows: pa.Table, first: Any, region: Region) -> int:
     """Count the rows in a region: bisect the sorted first key column, then filter on the others if they are bounded."""
     low, high = region[0]
-    # The lowest text of a type need not decode to one of its keys, so the full region's lower bound is not decoded.
+    # The minimum text of a type may not be decodable as a key, so the full region's lower bound is not decoded.
     start = 0 if low == data_files.schema.full_region()[0][0] else _row_position(data_files, first, low)
     stop = len(first) if high is None else _row_position(data_files, first, high)
     if region[1:] == data_files.schema.full_region()[1:]:

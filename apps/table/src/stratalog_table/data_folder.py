@@ -1,6 +1,6 @@
 """A folder of data files, on this machine or in S3, that gives access to the files below it and to no others.
 
-Names of files come from the log, into which any program may have written them. A name that leads out of the folder by
+Names of files come from the log, and any program may write names into the log. A name that leads out of the folder by
 `..`, as an absolute path or through a symbolic link is refused.
 """
 
@@ -51,9 +51,10 @@ class DataFolder:
         return is_plain and self._is_inside(f"{self.base}/{filename}")
 
     def write_with(self, filename: str, write: Any) -> None:
-        """Write a new file atomically with ``write(path)``. It is durable on return; after an error it does not exist.
+        """Write a new file atomically with ``write(path)``. The file is durable on return.
 
-        An object store may show a part of the file before the error. So a file of that name must not exist before.
+        If ``write`` raises an error, no file is left. On an object store, ``write`` uses the final name. A part of the
+        file may then be visible before the error, and a file that already had the name would be lost.
         """
         path = self.path(filename)
         self._write(path + UNFINISHED if self.is_local else path, path, write)
@@ -61,7 +62,8 @@ class DataFolder:
     def replace_bytes(self, filename: str, body: bytes, token: str) -> None:
         """Write or replace a small file, atomically and durably. After an error the present file is unchanged.
 
-        The bytes are written under a name with ``token`` first. The token must be unique among concurrent writers.
+        The bytes are first written under a name that contains ``token``. The token must be unique among concurrent
+        writers.
         """
 
         def write(path: str) -> None:
@@ -105,7 +107,10 @@ class DataFolder:
         return self.is_vacant(self.base)
 
     def is_vacant(self, path: str) -> bool:
-        """Return whether no file exists below a path of the same file system."""
+        """Return whether the folder at a path of the same file system is empty or missing.
+
+        In an object store, subfolders without files do not count.
+        """
         infos = self.files.get_file_info(fs.FileSelector(path, recursive=False, allow_not_found=True))
         if self.is_local or any(info.type == fs.FileType.File for info in infos):
             return not infos
@@ -113,14 +118,17 @@ class DataFolder:
         return all(self.is_vacant(info.path) for info in infos)
 
     def remove_empty(self, below: str) -> None:
-        """Remove the subfolder ``below`` (the folder itself for "") and the folders in it, as far as they are empty."""
+        """Remove the subfolder ``below`` (the folder itself for "") and the folders in it, as far as they are empty.
+
+        On an object store, do nothing.
+        """
         if self.is_local:
             for folder, _, _ in os.walk(os.path.join(self.base, below), topdown=False):
                 with suppress(OSError):
                     os.rmdir(folder)
 
     def _write(self, source: str, path: str, write: Any) -> None:
-        """Write a file at ``source``, which is deleted if that fails, and then move it to ``path``."""
+        """Write a file at ``source`` and move it to ``path``. If the write fails, delete the file at ``source``."""
         if self.is_local:
             os.makedirs(os.path.dirname(path), exist_ok=True)
         try:
@@ -138,7 +146,7 @@ class DataFolder:
         if not self.is_local:
             return True
         base, folder = Path(os.path.realpath(self.base)), Path(os.path.realpath(os.path.dirname(path)))
-        # The file itself may be a link, because a delete removes only the link. Its folder may not lead elsewhere.
+        # The file itself may be a link, because a delete removes only the link. The folder of the file must be inside.
         return folder == base or base in folder.parents
 
 

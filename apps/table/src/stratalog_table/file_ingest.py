@@ -33,11 +33,11 @@ class InputFile(msgspec.Struct, frozen=True):
     name: str
     sha256: str
     stamp: tuple[int, int]
-    """Its size and its modification time, by which the ingest notices a change."""
+    """The file's size and modification time. The ingest compares them to notice a change."""
 
 
 class _Options(NamedTuple):
-    """What an ingest may do with repeated content, and with columns that do not fit the table."""
+    """Whether an ingest accepts repeated content, and whether it changes columns that do not fit the rows."""
 
     repeat: bool
     add_columns: bool
@@ -79,13 +79,13 @@ def ingest_files(
 ) -> FileIngestReport:
     """Add the rows of Parquet files, ``rows_per_file`` at a time, and call ``step`` after each part.
 
-    With a ``source``, a file that is in the table is skipped, and a file that is there in part is resumed. Raises
-    SourceConflict if the source brought other content under a file's name before, or the same content under another
-    name; ``repeat`` allows the latter. Nothing is added then.
+    With a ``source``, the call skips a file that is in the table, and resumes a file of which the table has a part.
+    Raises SourceConflict, with nothing added, if the source brought other content under a file's name before. Unless
+    ``repeat`` is True, it also raises SourceConflict for content that the source brought under another name.
 
     Raises Invalid for a file that is not Parquet, Invalid or LimitExceeded for rows that do not fit the table, and
-    Conflict for a file that changes during the ingest. The files before it, and its own parts before the error, are in
-    the table then. ``add_columns`` and ``widen`` change the table's columns, see `rows.ingest`.
+    Conflict for a file that changes during the ingest. After these errors, the table has the earlier files and the
+    parts of this file before the error. ``add_columns`` and ``widen`` change the table's columns, see `rows.ingest`.
     """
     if source:
         check_files(table, files, source, repeat=repeat)
@@ -129,7 +129,7 @@ def check_files(table: Table, files: Sequence[InputFile], source: str, *, repeat
 def _ingest(
     table: Table, data_files: DataFiles, file: InputFile, rows_per_file: int, source: str, options: _Options
 ) -> Iterator[int]:
-    """Add the rows of a file that the table lacks, and yield the number of rows of each part."""
+    """Add those rows of a file that the table lacks, and yield the number of rows of each part."""
     start = _present(table, file, source)
     with _read(file) as opened:
         reader = _parts(opened, start, rows_per_file)

@@ -1,7 +1,7 @@
 """The register of a folder of data files: the tables that have files in it, and the store of each table.
 
 A table enters itself before it writes. A store that was copied as plain files has tables of the same incarnations, so
-the register names the one store that may write and delete. Each entry is a file of its own, so tables do not contend.
+the register names the one store that may write and delete. Each entry is a separate file, so tables do not contend.
 """
 
 from __future__ import annotations
@@ -40,10 +40,10 @@ class Registration(msgspec.Struct, frozen=True, kw_only=True):
     table: str
     origin: str
     store: str
-    """The location of its store: a path relative to the folder if both are on one machine, else the store's URL."""
+    """The location of the table's store: a path relative to the data folder if both are on one machine, else a URL."""
 
     is_owner: bool = False
-    """Whether the folder was made for the table. Files whose names carry no incarnation are then the table's."""
+    """Whether the folder was made for the table. If so, files without an incarnation in the name are the table's."""
 
     entered_ms: int = 0
 
@@ -61,8 +61,9 @@ class FolderRegister:
     def enter(self, *, is_owner: bool = False) -> Registration:
         """Return the table's entry, and write it if it is missing or names a store that no longer exists.
 
-        If the store of the entry no longer exists, this store counts as that store, moved. Raises DataFolderTaken if it
-        exists: its table has the same incarnation and owns the files.
+        If the store of the entry no longer exists, the register assumes that this store is that store after a move.
+        Raises DataFolderTaken if the entry names another store that exists. The table in that store has the same
+        incarnation and owns the files.
         """
         known = self.registration(self._record.incarnation)
         if known is not None and self.is_ours(known):
@@ -96,7 +97,7 @@ class FolderRegister:
                 yield other
 
     def relatives_elsewhere(self) -> list[Registration]:
-        """Return the entries of copies of the table's history in other stores that exist, as seen from this machine."""
+        """Return the entries of copies of the table in other stores, if this machine can see that the store exists."""
         return [
             other
             for other in self.others()
@@ -104,18 +105,21 @@ class FolderRegister:
         ]
 
     def is_ours(self, registration: Registration) -> bool:
-        """Return whether an entry is that of a table of this store."""
+        """Return whether an entry names this store."""
         return self._resolved(registration.store) == self._resolved(self._store_text())
 
     def retire(self) -> None:
-        """Remove the table from the register, then the empty folders. The caller has deleted its data files."""
+        """Remove the table from the register, then the empty folders. The caller has deleted the table's data files."""
         self._folder.delete(self._name)
         self._folder.remove_empty(self._record.incarnation)
         self.remove_unfinished()
         self._folder.remove_empty("")
 
     def remove_unfinished(self) -> None:
-        """Remove what an interrupted first write of the table's entry left. No other process may write the entry."""
+        """Remove the temporary files that interrupted writes of the table's entry left.
+
+        No other process may write the entry at the same time.
+        """
         for file in self._folder.list(REGISTER):
             if file.filename.startswith(f"{self._name}.") and file.filename.endswith(UNFINISHED):
                 self._folder.delete(file.filename)
@@ -148,7 +152,10 @@ class FolderRegister:
         return os.path.realpath(os.path.join(os.path.realpath(self._folder.base), text))
 
     def _exists(self, registration: Registration) -> bool:
-        """Return whether the store of an entry exists. A hosted store counts as existing, a store in memory as gone."""
+        """Return whether the store of an entry exists.
+
+        A store with a URL counts as existing, and a store in memory counts as gone.
+        """
         resolved = self._resolved(registration.store)
         if _is_elsewhere(resolved):
             return "://" in resolved
@@ -174,7 +181,7 @@ def check_vacant(folder: DataFolder) -> None:
 
 
 def origin_of(log: Log) -> str:
-    """Return the origin that all copies of a history share. An import may prefix it with an id of its own."""
+    """Return the origin that all copies of a history share, without the id that an import may put before it."""
     return log.record.origin.rpartition("/")[2]
 
 

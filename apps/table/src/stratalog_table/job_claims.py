@@ -2,7 +2,7 @@
 
 A claim only avoids duplicate work. Correctness does not depend on it: even if two workers do one job, one output is
 committed. No transaction carries a time, so the age of a claim is the age of the version that wrote it. A worker that
-takes over a claim names the claim that it saw, so of two such workers only one succeeds.
+takes over a claim names the claim that it saw. So if two workers take over the same claim, only one succeeds.
 """
 
 from __future__ import annotations
@@ -19,14 +19,14 @@ __all__ = ["CancelJob", "ClaimJob", "JobClaim", "cancel_job", "claim_job"]
 
 
 class JobClaim(msgspec.Struct, frozen=True, array_like=True):
-    """The worker that does a job, and the number of its claim's heartbeats."""
+    """The worker that does a job, and the number of heartbeats of the claim."""
 
     worker: str
     beats: int
 
 
 class ClaimJob(msgspec.Struct, frozen=True, omit_defaults=True):
-    """The claim of a job by a worker. ``seen`` is the claim that it renews or takes over, or None for a first claim."""
+    """The claim of a job by a worker. ``seen`` is the claim that this one replaces, or None for a first claim."""
 
     job: str
     partition: str
@@ -42,7 +42,7 @@ class CancelJob(msgspec.Struct, frozen=True):
 
 
 def claim_job(draft: Draft, args: Any) -> None:
-    """Claim a job that no worker has, or replace the claim ``seen``. Raises Rejected if the stored claim is another."""
+    """Claim a job that no worker has, or replace the claim ``seen``. Raises Rejected if another claim is stored."""
     wanted: ClaimJob = read(args, ClaimJob)
     layout = meta_of(draft).layout
     check_id(wanted.worker, "worker")

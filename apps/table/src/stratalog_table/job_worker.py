@@ -34,10 +34,11 @@ class JobWorker:
         self._id = table.new_id()
 
     def work(self, job: str, partition: str) -> bool:
-        """Claim a job, merge its files and commit the output. Return False if another worker has it or it is gone.
+        """Claim a job, merge its files and commit the output.
 
-        Raises DataFileDamaged for a file that cannot be read. The job is then cancelled, so the next plan can omit the
-        file once it is set aside.
+        Return False if another worker has the job, or if the job no longer exists. Raises DataFileDamaged for a file
+        that cannot be read. The job is then cancelled. Once the caller has set the file aside, the next plan can merge
+        the other files.
         """
         claim = _Claim(self._table, job, partition, self._id, self._lease_ms)
         try:
@@ -66,13 +67,14 @@ class JobWorker:
         try:
             self._table.replace_file_references([ReplaceFileReferences(claim.job, claim.partition, names, output)])
         except TransactionRefused:
-            # Only a refusal proves that no version names the output. After any other error it may be committed.
+            # Only a refusal proves that no version names the output. After any other error the transaction may be
+            # committed, so the file must stay.
             self._data_files.delete(filename)
             return False
         return True
 
     def _rows(self, claim: _Claim, held: Held, reference: FileReference, schema: pa.Schema) -> Iterator[pa.Table]:
-        """Yield the rows of a reference. Raises DataFileDamaged if their number is not the reference's count."""
+        """Yield the rows of a reference. Raises DataFileDamaged if their number differs from an exact count."""
         count = 0
         try:
             for part in self._data_files.stream(reference.filename, held.region, schema):
@@ -156,5 +158,5 @@ class _Claim:
         try:
             return self._table.changed_ms(version)
         except NotFound:
-            # The version of the claim was forgotten, so the claim is old: report it as expired.
+            # The log forgot the version of the claim, so the claim is old: report it as expired.
             return 0

@@ -1,7 +1,8 @@
 """The job tracker: the state of ingest and compaction jobs, a second model that is derived from the table's log.
 
-It is a document next to the table's. Each of its entries advances it from one version of the table to a later one, and
-is rejected if another process advanced it first. A reader therefore brings it up to date itself; no process owns it.
+The tracker is a document next to the table's document. Each of its entries advances the tracker from one version of
+the table to a later one. If another process advanced the tracker first, the entry is rejected. So each reader can bring
+the tracker up to date itself, and no process owns it.
 """
 
 from __future__ import annotations
@@ -35,11 +36,12 @@ T = TypeVar("T")
 
 
 class Job(msgspec.Struct, frozen=True):
-    """The state of a job. Versions are the table's; 0 for an event that has not happened.
+    """The state of a job. ``created`` and ``finished`` are versions of the table, or 0 if the event has not happened.
 
-    status: created — references wait for it. committed — its last references were replaced. failed — a commit of it was
-    refused, and references may still wait. cleared — the table was cleared before the job was done, or the versions in
-    which the job ended were forgotten. ingested — its files were added. cancelled — its references were unassigned.
+    status: created — references wait for the job. committed — the job's last references were replaced. failed — a
+    transaction of the job was refused, and references may still wait. cleared — the table was cleared before the job
+    was done, or the versions in which the job ended were forgotten. ingested — the job's files were added. cancelled —
+    the job's references were unassigned.
     """
 
     job: str
@@ -48,7 +50,7 @@ class Job(msgspec.Struct, frozen=True):
     created: int = 0
     finished: int = 0
     waiting: int = 0
-    """The number of references that wait for it now."""
+    """The number of references that wait for the job now."""
 
     files: int = 0
     rows: int = 0
@@ -71,8 +73,9 @@ class JobTracker:
         return self._reading(lambda document: self._follow(document, version_min))
 
     def job(self, job: str, partition: str = "", *, version_min: int | None = None) -> Job | None:
-        """Return a job, or None if it is unknown, as of ``version_min`` or newer; without it, as of the newest version.
+        """Return a job, or None if it is unknown, as of version ``version_min`` or a newer one.
 
+        Without ``version_min``, the answer is as of the newest version.
         A merge job is identified with its partition; an ingest job has no partition.
         """
 
@@ -132,7 +135,7 @@ class JobTracker:
                 self._store.create(self._table.organisation, self._name)
             document = self._existing()
             if not self._is_ours(document):
-                # Raises NotFound if this table was deleted: then the model belongs to its successor and must stay.
+                # Raises NotFound if this table was deleted: then the model belongs to a newer table and must stay.
                 self._table.log.head()
                 self._store.delete(document)
                 return self._opened()
@@ -152,7 +155,7 @@ class JobTracker:
         followed = view.get(TABLE)
         if followed is not None:
             return bool(followed == self._table.log.record.incarnation)
-        # Older models lack the field. A model is younger than its table, or it belongs to an earlier incarnation.
+        # Older models lack the field. A model that is older than the table belongs to an earlier incarnation.
         return document.log.record.created_ms >= self._table.log.record.created_ms
 
     def _follow(self, document: Document, version_min: int | None) -> int:
@@ -165,7 +168,8 @@ class JobTracker:
         try:
             events = [event for version in self._table.versions(after, upto) for event in events_of(version)]
         except VersionForgotten:
-            # The versions between were forgotten. Compare the jobs that waited with those that wait at the floor.
+            # The log forgot the next versions. `_skipped` compares the jobs that the model has as waiting with the jobs
+            # that wait at the floor.
             floor = self._table.log.floor()
             events, upto = [["skipped", floor, after, list(TableView(self._table.at(floor)).jobs())]], floor
         table = self._table.log.record.incarnation
@@ -177,13 +181,16 @@ def events_of(version: Any) -> Iterator[Event]:
     for mutation in version.mutations:
         event_reader = _EVENT_READERS.get(mutation.name)
         if event_reader is not None:
-            # A transaction that cannot be read was rejected, and names no job.
+            # A transaction whose arguments cannot be decoded was rejected, and names no job.
             with suppress(Rejected):
                 yield from event_reader(version.version, mutation.args, mutation.reason)
 
 
 def track(draft: Draft, args: Any) -> None:
-    """Advance the tracker from one version of the table to a later one. Raises Rejected if another follower did."""
+    """Advance the tracker from one version of the table to a later one.
+
+    Raises Rejected if another follower advanced it first.
+    """
     if draft.get(UPTO, 0) != args["after"]:
         raise Rejected("another follower was first")
     for kind, version, *rest in args["events"]:
@@ -291,7 +298,10 @@ def _cleared(draft: Draft, version: int, spared: Collection[str] = ()) -> None:
 
 
 def _skipped(draft: Draft, version: int, after: int, waiting: Sequence[tuple[str, str, int]]) -> None:
-    """Fold the versions from ``after`` to ``version``: ``waiting`` are the jobs for which references wait then."""
+    """Account for the forgotten versions from ``after`` to ``version``.
+
+    ``waiting`` are the jobs for which references wait at ``version``.
+    """
     _cleared(draft, after, {_key(job, partition) for job, partition, _ in waiting})
     for job, partition, count in waiting:
         record = _find(draft, job, partition, version)

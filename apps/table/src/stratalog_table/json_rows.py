@@ -54,7 +54,7 @@ def _plain_values(column: Any) -> list[Any]:
 
 
 def _grouped(column: Any, values: Any, group: Any) -> list[Any]:
-    """Return one value per row of a list column: ``group`` of the row's part of the flat ``values``."""
+    """Return one value per row of a list or map column: ``group`` applied to the row's slice of the flat ``values``."""
     flat = [*values]
     edges = pairwise(column.offsets.to_pylist())
     valid = column.is_valid().to_pylist()

@@ -1,7 +1,7 @@
 """The layout of a table's state: the keys of its document and the content of its rows. See `formats/table.md`.
 
-The rows of references follow the row of their leaf, in the order of the leaves. So a query of a range of keys reads a
-range of rows.
+The rows of leaves are in the order of the leaves' key ranges. The rows of the references on a leaf follow the leaf's
+row. So a query of a range of keys reads a range of rows.
 
 A clear deletes no rows. It increments the numbers in the names of the collections, and `purge` deletes the rows under
 the old numbers.
@@ -42,7 +42,7 @@ COLLECTED = "collected/"
 """Prefix of the keys of files that were collected before a transaction added them. No transaction can add them."""
 
 COLUMN = "column/"
-"""Prefix of the keys of value columns, by number: `[name, type]`. They are declared if `Meta.has_columns` is True."""
+"""Prefix of the keys of value columns, by number. A row is `[name, type]`. See `Meta.has_columns`."""
 
 EDGE_CHARACTERS = 64
 UNBOUNDED = "~"
@@ -55,7 +55,7 @@ class Meta(msgspec.Struct, frozen=True, omit_defaults=True):
 
     schema: Schema
     data: str = ""
-    """The location of its data files, see `locations`; empty if this program does not manage them."""
+    """The location of the table's data files, see `locations`; empty if this program does not manage them."""
 
     tree: int = 0
     files: int = 0
@@ -65,7 +65,7 @@ class Meta(msgspec.Struct, frozen=True, omit_defaults=True):
     """Whether any partition of the tree was split on a column other than the first."""
 
     has_columns: bool = False
-    """Whether the value columns are declared."""
+    """Whether the table declares its value columns."""
 
     retention_days: int = 0
     """The minimum number of days that data files are kept after the last version that needs them; 0 for no minimum."""
@@ -77,7 +77,7 @@ class Meta(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 class TableTally(msgspec.Struct, frozen=True, gc=False):
-    """The counts of a partition: references, rows, and ``sure``, the rows of exact references to complete files."""
+    """The counts of a partition: references, rows, and ``sure``, the rows of references that are exact and complete."""
 
     files: int = 0
     rows: int = 0
@@ -100,15 +100,18 @@ class Layout(msgspec.Struct, frozen=True):
         return f"partition{self.tree}/{id}"
 
     def file(self, filename: str = "") -> str:
-        """Return the key of a tracked file. Its row is its only partition, or the number of its partitions."""
+        """Return the key of a tracked file. The row is the file's only partition, or the number of its partitions."""
         return f"file{self.files}/{filename}"
 
     def location(self, filename: str, partition: str = "") -> str:
-        """Return the key that records one of the partitions of a file that is on several."""
+        """Return the key that records one of the partitions of a file with several partitions."""
         return f"of{self.files}/{filename}\t{partition}"
 
     def unreferenced(self, filename: str = "") -> str:
-        """Return the key of a file without references. The row's version is when the file lost the last one."""
+        """Return the key of a file without references.
+
+        The version of its row is the version in which the file lost its last reference.
+        """
         return f"unreferenced{self.files}/{filename}"
 
     def job(self, job: str, partition: str) -> str:

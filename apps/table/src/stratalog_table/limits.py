@@ -5,7 +5,7 @@ from __future__ import annotations
 from stratalog import Invalid
 from stratalog.limits import MUTATIONS_PER_BATCH_MAX
 
-# The table's state stores the name of each source and of each file that it brings.
+# The table's state stores the name of each source and of each file of a source.
 SOURCE_BYTES_MAX = 256
 SOURCE_FILE_BYTES_MAX = 1_024
 
@@ -23,7 +23,7 @@ RETENTION_DAYS_MAX = 36_500
 # The longest age of garbage and the longest lease of a job, in one pass of maintenance.
 DURATION_MS_MAX = RETENTION_DAYS_MAX * 86_400_000
 
-# The part of a reason for setting a data file aside that is stored.
+# The table stores this much of the reason why a data file was set aside.
 DAMAGE_REASON_CHARACTERS_MAX = 300
 
 # Names in transactions: of data files, and of partitions, jobs and workers. EDGE_BYTES_MAX limits split points only:
@@ -33,7 +33,7 @@ TABLE_ID_BYTES_MAX = 64
 EDGE_BYTES_MAX = 256
 # Transactions of one call: half the mutations of an entry, so that another call fits into the same entry.
 TRANSACTIONS_PER_CALL_MAX = MUTATIONS_PER_BATCH_MAX // 2
-# Attempts to send one message while it is in doubt whether it was queued.
+# Attempts to send one message while the outcome of an attempt is in doubt.
 PUSH_TRIES_MAX = 5
 # Data files of one merge job.
 FILES_PER_JOB_MAX = 100
@@ -42,7 +42,7 @@ FILES_PER_JOB_MAX = 100
 def check_duration(name: str, value: float) -> None:
     """Raise Invalid unless a duration in milliseconds is 0 to `DURATION_MS_MAX`.
 
-    A negative age would make garbage of the files that are being written, and of those that readers use.
+    With a negative age, a collection would delete files that writers are writing or readers are reading.
     """
     if not 0 <= value <= DURATION_MS_MAX:
         raise Invalid("a duration is outside its range", name=name, value=value, limit=DURATION_MS_MAX)

@@ -1,7 +1,7 @@
 """The location of data files as a table stores it: relative to the store, if both are folders near each other.
 
-Data files below the store's folder, or in a folder next to it, are found again when both are moved together. A copy of
-both uses the copied files.
+If the data files are below the store's folder, or in a folder next to it, the store finds them after both folders are
+moved together. A copy of both folders uses the copied files.
 """
 
 from __future__ import annotations
@@ -19,7 +19,10 @@ RELATIVE = "store:"
 
 
 def store_location(store: Store, url: str) -> str:
-    """Return the location to store for the URL of data files: relative if they are below the store's parent folder."""
+    """Return the location to store for the URL of data files.
+
+    The location is relative if the data files are below the store's parent folder.
+    """
     folder = folder_of(store.location)
     parts = urlsplit(url)
     if folder is None or parts.scheme not in ("", "file"):

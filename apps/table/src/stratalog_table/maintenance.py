@@ -167,9 +167,10 @@ def _sample(data_files: DataFiles, held: Held, filename: str, dimension: int) ->
 
 
 def _median(data_files: DataFiles, held: Held, dimension: int, sample: list[tuple[str, int]]) -> Key | None:
-    """Return the median of a sorted sample, weighted by rows, or None if no sampled key is below it.
+    """Return the first usable key at or above the median of a sorted sample, weighted by rows, or None.
 
-    A point without a key below would make an empty leaf. Keys too long for an edge are skipped.
+    A key is usable if it is short enough for an edge, and if a sampled key is below it: a split at the lowest key would
+    make an empty leaf.
     """
     left = sum(weight for _, weight in sample) / 2
     low = held.region[dimension][0]

@@ -19,9 +19,9 @@ __all__ = ["MaintenanceFault", "MaintenanceFaults", "isolated"]
 ISOLATED = (OSError, pa.ArrowException, Corrupt, Invalid)
 """The errors that concern one file, job or leaf. Unavailable and other errors of the store end the pass.
 
-Corrupt is among them because damage in the store may concern the rows of one file, job or leaf. It lasts until a
-repair, and would end every pass at the same action. Each action that reads the damage is listed. Damage in rows that
-every action needs still ends the pass, because the pass also reads them outside the actions.
+`Corrupt` is in the list because damage in the store may concern the rows of one file, job or leaf. Such damage lasts
+until a repair, and would otherwise end every pass at the same action. The pass lists each action that reads the damage.
+Damage in rows that every action needs still ends the pass, because the pass also reads these rows outside the actions.
 """
 
 

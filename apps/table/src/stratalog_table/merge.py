@@ -27,8 +27,8 @@ class OutOfOrder(Exception):
 def merged(schema: Schema, inputs: Iterable[Iterator[pa.Table]]) -> Iterator[pa.Table]:
     """Yield the rows of all inputs in the order of the key. Each part except the last has at least `OUTPUT_ROWS` rows.
 
-    Each input must be in the order of the key. Raises OutOfOrder, before it yields rows out of order, for the input
-    that they come from.
+    Each input must be in the order of the key. For an input that is not, OutOfOrder is raised before any row is yielded
+    out of order.
     """
     waiting: list[pa.Table] = []
     count = 0
@@ -110,7 +110,8 @@ class _Head:
         """Return the unmerged rows up to and including a key, and count them as merged. Raises OutOfOrder."""
         positions = range(self._part.num_rows)
         stop = bisect_right(positions, bound, lo=self._start, key=self._key)
-        # If the part were sorted, no row could remain here. A remaining row would be merged too late or never.
+        # If the part is sorted and its last key is at most the bound, no row remains. Any row that remains would be
+        # merged too late or never.
         if stop < len(positions) and self.last <= bound:
             raise OutOfOrder(self.position)
         rows = self._part.slice(self._start, stop - self._start)

@@ -75,7 +75,7 @@ def reference_not_assigned(job: str, partition: str, filename: str) -> str:
 
 
 def reference_already_exists(partition: str, filename: str) -> str:
-    """Add: a partition is named twice. Split: that too, or the partition already has a reference to the file."""
+    """Add, split: a partition is named twice. Split: the partition already has a reference to the file."""
     return f"Reference to file already exists in partition {partition}, filename {filename}"
 
 
@@ -105,7 +105,7 @@ def source_content_known(source: str, name: str, known: str) -> str:
 
 
 def source_rows_present(source: str, name: str, count: int) -> str:
-    """Add: the rows do not begin after the rows of the source's file that the table already has."""
+    """Add: the rows do not begin right after the last row of the source's file that the table has."""
     return f"Source rows are present up to {count}, source {source}, name {name}"
 
 
@@ -138,7 +138,10 @@ class TransactionFailure(msgspec.Struct, frozen=True):
 
 
 class TransactionRefused(Conflict):
-    """Requests of a call failed their checks. Each is a transaction: requests not in ``failures`` are committed."""
+    """Requests of a call failed their checks.
+
+    Each request is a transaction of its own, so the requests that are not in ``failures`` are committed.
+    """
 
     code = "refused"
 
@@ -179,6 +182,6 @@ _KINDS = (
 
 
 def failure_of(reason: str, request: int = 0) -> TransactionFailure:
-    """Return the failure for the reason of a rejected mutation. A reason of no other kind has kind ``partitions``."""
+    """Return the failure for the reason of a rejected mutation. The kind of an unlisted reason is ``partitions``."""
     kind = next((kind for text, kind in _KINDS if reason.startswith(text)), "partitions")
     return TransactionFailure(request, kind, reason)

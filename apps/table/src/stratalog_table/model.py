@@ -51,9 +51,9 @@ class Schema(msgspec.Struct, frozen=True):
         return tuple((minimum_key(column.type), None) for column in self.keys)
 
     def region(self, ranges: Sequence[tuple[Key | None, Key | None]]) -> Region:
-        """Return the region of the keys from the first of each pair up to, but excluding, the second.
+        """Return the region with a range of keys per column: the lower bound and the exclusive upper bound.
 
-        None leaves a side open. Columns without a pair are not bounded. Raises Invalid.
+        None leaves a side of a range open. Columns without a range are not bounded. Raises Invalid.
         """
         if len(ranges) > len(self.keys):
             raise Invalid("there are more ranges than key columns", value=len(ranges), limit=len(self.keys))
@@ -71,7 +71,7 @@ class Schema(msgspec.Struct, frozen=True):
 
 
 class Partition(msgspec.Struct, frozen=True, omit_defaults=True):
-    """A part of the key space. A partition without children is a leaf; ``dimension`` is the column it was split on."""
+    """A part of the key space. A leaf has no children. ``dimension`` is the index of the key column of the split."""
 
     id: str
     region: Region
@@ -114,7 +114,10 @@ class FileReference(msgspec.Struct, frozen=True, gc=False):
 
 
 class File(msgspec.Struct, frozen=True, gc=False):
-    """A tracked file and the partitions it is referenced on, in order. A file without references is to be collected."""
+    """A tracked file and the partitions with a reference to the file, in order.
+
+    Maintenance collects a file without references.
+    """
 
     filename: str
     partitions: tuple[str, ...]

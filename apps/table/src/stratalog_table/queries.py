@@ -35,10 +35,10 @@ from stratalog_table.sources import SourceFile, content_key, source_key
 __all__ = ["Files", "Holding", "TableView"]
 
 INNER_SCANNED_MAX = 256
-"""Up to this many inner partitions with references are all scanned; with more, only the leaves' ancestors are read."""
+"""A query scans up to this many inner partitions with references. If there are more, it reads the leaves' ancestors."""
 
 UNWANTED_MAX = 128
-"""The unwanted rows (two chunks) after which a seek past the rest of them is faster than reading on."""
+"""After this many unwanted rows (two chunks), a seek past the other unwanted rows is faster than reading them."""
 
 LAST = "\U0010ffff"
 
@@ -135,7 +135,10 @@ class TableView:
         return next(self._view.list(self._layout.file()), None) is None
 
     def unreferenced(self, upto: int) -> Iterator[str]:
-        """Yield the files without references since version ``upto`` or earlier. The caller may delete as it reads."""
+        """Yield the files without references since version ``upto`` or earlier.
+
+        The caller may delete files during the iteration.
+        """
         for row in self._view.list(self._layout.unreferenced()):
             if row.version <= upto:
                 yield _after_slash(row.key)
@@ -186,7 +189,7 @@ class TableView:
             yield job, partition, count
 
     def job_since(self, job: str, partition: str) -> int | None:
-        """Return the version that last changed a job's number of references on a partition, or None if it has none."""
+        """Return the version that last changed a job's number of references on a partition; None without references."""
         rows = self._view.list(self._layout.job(job, partition))
         return next((row.version for row in rows if row.key == self._layout.job(job, partition)), None)
 
@@ -224,9 +227,9 @@ class TableView:
         return self._held(id, partition.region)
 
     def in_range(self, region: Region) -> list[Held]:
-        """Return the leaves that overlap a region, in order, then the partitions above them that hold references.
+        """Return the leaves that overlap a region, in order, then the partitions above these that hold references.
 
-        Reads few other rows: leaves are stored in order, each followed by its references.
+        The query reads few other rows, because leaves are stored in order, each followed by its references.
         """
         leaves = list(self._leaves_by_descent(region) if self.meta.crossed else self._leaves_in_order(region))
         return leaves + self._above(leaves, region)
@@ -242,8 +245,9 @@ class TableView:
             if overlaps(leaf.region, region):
                 yield Held(leaf.partition, leaf.region, references)
             if edge > end and beyond is None:
-                # Positions hold only the first characters of an edge. Leaves with equal ones are not in order of the
-                # full edge, so the leaf with the end of the range may come later. Read on while the edge is the same.
+                # A position holds only the first characters of a leaf's edge. Leaves whose edges begin with the same
+                # characters are not in order of the full edges. So the leaf that contains the end of the range may come
+                # later: read on while these characters are the same.
                 beyond = edge
 
     def _leaf_rows(self, edge: str, *, with_references: bool) -> Iterator[tuple[Holding, tuple[FileReference, ...]]]:
@@ -270,7 +274,7 @@ class TableView:
             yield leaf, tuple(references)
 
     def _leaves_by_descent(self, region: Region) -> Iterator[Held]:
-        """Yield the overlapping leaves of a tree that is split on several columns. Its leaves have no single order."""
+        """Yield the overlapping leaves of a tree that is split on several columns. Such leaves have no single order."""
         waiting = [self._root()]
         while waiting:
             partition = waiting.pop()
@@ -281,7 +285,7 @@ class TableView:
             waiting += [self.partition(id) for id in reversed(partition.children)]
 
     def _root(self) -> Partition:
-        """Return the root: the last ancestor of any partition."""
+        """Return the root: the topmost ancestor of any partition."""
         key = next(self._view.list(self._layout.partition())).key
         partition = self.partition(_after_slash(key))
         while partition.parent is not None:

@@ -1,8 +1,8 @@
 """Transactions through the queue: a transaction is durable once it is sent, and a worker commits it later.
 
-A worker applies the messages of one table in order, to the newest state. Messages that wait together become one entry,
-even if several senders sent them. The worker commits a failed transaction as a rejection, and continues with the next.
-The command `stratalog work stratalog_table.application:app` runs the worker.
+A worker applies the messages of one table in order, to the newest state. Messages that wait at the same time become one
+entry, even if several senders sent them. The worker commits a failed transaction as a rejection, and continues with the
+next transaction. The command `stratalog work stratalog_table.application:app` runs the worker.
 """
 
 from __future__ import annotations
@@ -25,7 +25,10 @@ from stratalog_table.transaction_group import TRANSIENT, CommittedTransaction, R
 __all__ = ["TableQueue", "Ticket"]
 
 GROUP = "queue"
-"""The client group of all senders: only pushes of one group can share an entry. Collecting it would end all senders."""
+"""The client group of all senders: only pushes of one group can share an entry.
+
+If this group were collected, the table would refuse all senders.
+"""
 
 POLL_POLICY = RetryPolicy(wait_seconds_first=0.01, wait_seconds_max=1)
 
@@ -50,13 +53,13 @@ class TableQueue:
         close_in_child(self, "_lock")
 
     def send(self, requests: Sequence[Request]) -> list[Ticket]:
-        """Queue transactions as one message, durably on return, and return a ticket for each; for none, queue nothing.
+        """Queue transactions as one message, durable on return, and return a ticket for each transaction.
 
-        Raises LimitExceeded: nothing is queued. Raises Unavailable if the queue cannot be reached or is too long:
-        nothing is queued. Raises Conflict if the table refuses the sender's client, for example since another sender
-        used its numbers: nothing is queued, and another client must be used. Raises OutcomeUnknown if the message of
-        any attempt may be queued. Send nothing more with this sender then: its next message would have the same
-        numbers.
+        An empty sequence queues nothing. Raises LimitExceeded for too many transactions or a message that is too large,
+        and Unavailable if the queue cannot be reached or is too long.
+        Raises Conflict if the table refuses the sender's client, for example because another sender used its numbers:
+        use another client then. After these errors nothing is queued. Raises OutcomeUnknown if any attempt may have
+        queued the message. Send nothing more with this sender then: its next message would have the same numbers.
         """
         if not requests:
             return []

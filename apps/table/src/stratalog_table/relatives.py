@@ -26,11 +26,11 @@ class Relatives:
             except NotFound:
                 continue
             except StratalogError:
-                # The files of a relative that cannot be read are unknown, so it may track any file.
+                # The files of a relative that cannot be read are unknown, so the relative may track any file.
                 self._is_complete = False
 
     def may_hold(self, filename: str) -> bool:
-        """Return whether a relative tracks the file, or might because it cannot be read."""
+        """Return whether a relative tracks the file, or may track it because the relative cannot be read."""
         return not self._is_complete or any(view.file(filename) is not None for view in self._views)
 
 

@@ -2,8 +2,8 @@
 
 An integer is shifted up by half its range and written in hexadecimal with a fixed width. A date becomes its days since
 1970, a timestamp its ticks since 1970, and a decimal its digits without the point. The bits of a float become an
-integer that sorts as the floats do. Text is written as UTF-8 and bytes as they are, with two digits per byte. The lower
-bound of a type is all zeros, or the empty text.
+integer that sorts as the floats do. Text is written as UTF-8 and bytes as they are, with two hexadecimal digits per
+byte. The lower bound of a type is all zeros, or the empty text.
 """
 
 from __future__ import annotations
@@ -221,7 +221,7 @@ def _from_decimal(kind: KeyKind, value: Any) -> int:
     sign, digits, exponent = Decimal(value).as_tuple()
     number = int("".join(map(str, digits)) or "0")
     shift = int(exponent) + kind.scale if number else 0
-    # A shift beyond these bounds fits no key, and the power of ten for 1E999999999 would take too long to compute.
+    # A value with a shift beyond these bounds does not fit. For 1E999999999, the power of ten would take too long.
     if not -len(digits) < shift <= kind.precision:
         raise _is_no_key(kind, value)
     unscaled, rest = (number * 10**shift, 0) if shift >= 0 else divmod(number, 10**-shift)

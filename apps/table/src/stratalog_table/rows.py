@@ -80,7 +80,7 @@ def ingest(
     deleted if that transaction is refused. After any other failure, maintenance collects a file that was not added.
 
     Raises Invalid if keys or columns do not fit the table. ``add_columns`` adds missing columns, and ``widen`` widens
-    columns whose type does not hold the values. The first rows of a table without declared columns determine them.
+    columns whose type does not hold the values. If the table declares no columns, its first rows determine them.
     """
     if not rows.num_rows or (source and table.document.last_mutation(source.client) >= source.number):
         return None

@@ -28,7 +28,7 @@ class SourceConflict(Conflict):
 
 
 class SourceRows(msgspec.Struct, frozen=True, omit_defaults=True):
-    """Some rows of a file that a source brings: ``rows`` of them after the first ``start``."""
+    """Some rows of a file that a source brings: ``rows`` rows that follow the first ``start`` rows of the file."""
 
     source: str
     name: str
@@ -56,7 +56,7 @@ def source_key(meta: Meta, source: str, name: str) -> str:
 
 
 def content_key(meta: Meta, source: str, content: str) -> str:
-    """Return the key of the name under which a source first brought a content."""
+    """Return the key of the name under which a source first brought the content with the hash ``content``."""
     return f"content{meta.files}/{_hash(source)}/{content}"
 
 

@@ -73,9 +73,9 @@ DAY_MS = 86_400_000
 class Table:
     """One table. Threads may share a handle; their concurrent transactions then share entries of the log.
 
-    A transaction is checked against the newest state and committed before the call returns. The call returns its
-    version. If a check fails the call raises TransactionRefused, and nothing of that request takes effect. It also
-    raises the errors of `Committer.commit`.
+    A transaction is checked against the newest state and committed before the call returns. The call returns the
+    version with the transaction. If a check fails the call raises TransactionRefused, and nothing of that request takes
+    effect. The call also raises the errors of `Committer.commit`.
     """
 
     def __init__(self, store: Store, document: Document, author: str = "") -> None:
@@ -113,8 +113,9 @@ class Table:
         return self.at().unreferenced(version)
 
     def cleared_ms(self) -> int:
-        """Return when the table was last cleared. Return 0 if no row from before the clear is left, or if the version
-        of the clear was forgotten.
+        """Return a time at or after the last clear: when a version last wrote the table's metadata.
+
+        Return 0 if no row from before the clear is left, or if that version was forgotten.
         """
         version = self.at().cleared_in()
         try:
@@ -159,8 +160,9 @@ class Table:
         return self._commit("assign_job_ids", AssignJobIds(wanted), weight) if wanted else None
 
     def replace_file_references(self, jobs: Sequence[ReplaceFileReferences]) -> int | None:
-        """Commit the results of jobs, each on its own. Raises TransactionRefused with the jobs that failed; the others
-        are committed.
+        """Commit the results of jobs, each on its own.
+
+        Raises TransactionRefused with the jobs that failed. The other jobs are committed.
         """
         requests = [Request("replace_file_references", plain(job), 1 + len(job.inputs)) for job in jobs]
         return self._each(requests) if requests else None
@@ -180,7 +182,7 @@ class Table:
         return self._commit("collect_files", Filenames(tuple(filenames)), len(filenames)) if filenames else None
 
     def clear_files(self) -> int:
-        """Stop tracking all files, in one small entry. `purge` deletes the rows that it leaves behind."""
+        """Stop tracking all files, in one small entry. `purge` deletes the rows that a clear leaves behind."""
         return self._commit("clear_files", None)
 
     # Jobs and damage
@@ -190,11 +192,11 @@ class Table:
         return self._commit("claim_job", ClaimJob(job, partition, worker, seen))
 
     def cancel_job(self, job: str, partition: str) -> int:
-        """Unassign all references of a partition from a job. The commit of a worker that does it is then refused."""
+        """Unassign all references of a partition from a job. The commit of the job's worker is then refused."""
         return self._commit("cancel_job", CancelJob(job, partition))
 
     def set_aside_files(self, files: Sequence[FileDamage]) -> int | None:
-        """Set unreadable files aside. They stay referenced, and no maintenance step uses them."""
+        """Set unreadable files aside. The files stay referenced, and no maintenance step uses them."""
         return self._commit("set_aside_files", SetAside(tuple(files)), len(files)) if files else None
 
     def release_files(self, filenames: Sequence[str]) -> int | None:
@@ -219,7 +221,7 @@ class Table:
     # Partitions
 
     def initialise(self, points: Sequence[Key] = ()) -> int:
-        """Replace the tree of a table without files by one that is split at ``points`` on the first column."""
+        """Replace the tree of a table without files by a tree that is split at ``points`` on the first column."""
         return self.initialise_partitions(self._tree(points))
 
     def initialise_partitions(self, tree: Sequence[Partition]) -> int:
@@ -261,12 +263,13 @@ class Table:
         return self.document.snapshot()
 
     def forget_below(self, version: int) -> int:
-        """Delete the log below a version, after the job tracker has read it and a snapshot of the version is verified.
+        """Delete the log below ``version``.
 
-        Raises Conflict if the table's retention covers a version below it; nothing is deleted then.
+        Before the deletion, the job tracker reads the log up to ``version``, and a snapshot of ``version`` is verified.
+        Raises Conflict, with nothing deleted, if the table's retention covers an older version.
         """
         self._check_promise(version)
-        # The tracker reads the log. It could never read versions that are deleted before it reads them.
+        # The tracker must read versions before they are deleted.
         self.jobs.catch_up(version)
         return self.document.forget_below(version)
 

@@ -36,7 +36,7 @@ class SetRetention(msgspec.Struct, frozen=True):
 
 
 def set_columns(draft: Draft, args: Any) -> None:
-    """Add and widen columns. A table without declared columns gets all of them."""
+    """Add and widen columns. A table without declared columns gets all the given columns."""
     wanted: SetColumns = read(args, SetColumns)
     meta = meta_of(draft)
     if not meta.has_columns:

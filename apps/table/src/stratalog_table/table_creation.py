@@ -1,8 +1,9 @@
-"""The creation of a table, and what an interrupted or rejected creation leaves.
+"""The creation of a table, and the resumption or removal of an unfinished creation.
 
 A creation has three steps: an empty log, the entry in the register of the data folder, and the first transaction. A
-process that ends between them leaves an unfinished creation. An earlier version also left one when the transaction was
-rejected. The next `create_table` of the same name resumes it, and `delete_unfinished` removes it.
+process that ends between the steps leaves an unfinished creation. An earlier version of this program also left an
+unfinished creation when the transaction was rejected. The next `create_table` of the same name resumes an unfinished
+creation, and `delete_unfinished` removes it.
 """
 
 from __future__ import annotations
@@ -48,9 +49,9 @@ def create_table(
     ``columns`` are its value columns; if they are None the first rows determine them. Data files stay for
     ``retention_days`` after the last version that needs them. An unfinished creation is resumed.
 
-    Raises Invalid and LimitExceeded for a schema, points, columns or a retention that no table can have, Conflict if a
-    log of that name exists, and DataFolderTaken if the folder is not empty or belongs to another table. Nothing is
-    created then. Raises TransactionRefused if another process created the table meanwhile.
+    Raises Invalid or LimitExceeded for a schema, points, columns or a retention that no table can have. Raises Conflict
+    if a log of that name exists, and DataFolderTaken if the folder is not empty or belongs to another table. Nothing is
+    created after these errors. Raises TransactionRefused if another process created the table meanwhile.
     """
     if not schema.keys:
         raise Invalid("a table needs at least one key column")
@@ -118,7 +119,7 @@ def _unfinished(store: Store, organisation: str, name: str) -> Table | None:
 
 
 def _check_free(folder: DataFolder, table: Table | None) -> None:
-    """Raise DataFolderTaken unless the folder is vacant, or the unfinished creation of ``table`` has it."""
+    """Raise DataFolderTaken unless the folder is vacant, or the unfinished creation of ``table`` has registered it."""
     if table is not None:
         register = table.register(folder)
         if register.registration(table.incarnation) is not None:

@@ -1,5 +1,6 @@
-"""The draft of a table's document in the table's terms. A transaction creates it first and closes it last.
+"""A draft of a table's document with operations on partitions, files and references.
 
+A transaction creates a `TableDraft` first and closes it last.
 The tally of each partition is kept in memory while the transaction runs and is written once, by `TableDraft.close`.
 """
 
@@ -48,7 +49,7 @@ DECODED_REMEMBERED = 1024
 
 
 class TableDraft:
-    """One transaction's view of a table, which it reads and changes. Raises Rejected if the document has no table."""
+    """The state of a table as one transaction reads and changes it. Raises Rejected if the document has no table."""
 
     def __init__(self, draft: Draft) -> None:
         self.draft = draft
@@ -83,7 +84,7 @@ class TableDraft:
         id = check_id(partition.id, "partition")
         before = self.partition(id)
         if before is not None:
-            # Load the tally before its row under the leaf's key is deleted; `close` writes it under the inner key.
+            # Load the tally before its row under the leaf's key is deleted. `close` writes it under the inner key.
             self._tally(id)
             self.draft.delete(self.layout.leaf(self.position(id)))
         self.draft.put(self.layout.partition(id), partition_row(partition))

@@ -40,12 +40,12 @@ __all__ = [
 
 CLIENT_CHARACTERS = 16
 WEIGHT_MAX = 20_000
-"""The files and partitions after which no call is added to an entry. One call alone may name more."""
+"""Once an entry names this many files and partitions, no further call joins it. One call alone may name more."""
 
 SNAPSHOT_WEIGHT = 200_000
-"""The files and partitions after which a snapshot moves the changes from memory into the tree.
+"""After transactions that name this many files and partitions, a snapshot moves the changes from memory into the tree.
 
-At most twice as many are in memory: commits then wait for the snapshot.
+Commits wait for the snapshot once transactions with as much weight again are in memory.
 """
 
 RETRY_POLICY = RetryPolicy(seconds_max=60, wait_seconds_first=0.02, wait_seconds_max=2)
@@ -116,8 +116,9 @@ class Committer:
     def _snapshot_when_due(self, weight: int) -> None:
         """Write a snapshot once the weight since the last one is large: few versions can hold many changes in memory.
 
-        Commits continue while the snapshot is written, until as much has changed again. Then they wait for it, so that
-        memory is bounded. If the store cannot start a background task, the commit writes the snapshot itself.
+        Commits continue while the snapshot is written, until as much has changed again. Then commits wait for the
+        snapshot, so that memory is bounded. If the store cannot start a background task, the commit writes the snapshot
+        itself.
         """
         self._weight += weight
         if self._weight >= SNAPSHOT_WEIGHT:
@@ -135,7 +136,9 @@ class Committer:
             self._document.snapshot()
 
     def _let_others_come(self) -> None:
-        """Wait up to a fifth of the last commit's time, but 1 to 4 ms, for as many callers as that commit served.
+        """Wait until as many callers have requests as the last commit served.
+
+        The wait is at most a fifth of the last commit's time, within 1 to 4 ms.
 
         Callers that were just answered usually call again at once. Without the pause they would miss this commit and
         wait for all of the next one.
@@ -224,8 +227,8 @@ class Committer:
 def committed_with(document: Document, client: str, id: int) -> dict[int, CommittedTransaction]:
     """Return the outcomes of the client's mutations in the version that contains mutation ``id``, by number.
 
-    Returns an empty dict if no version contains it yet. Raises VersionForgotten if it was committed in a version that
-    is forgotten now.
+    Returns an empty dict if no version contains the mutation yet. Raises VersionForgotten if the version that contained
+    the mutation is forgotten.
     """
     version = document.applied_in(client, id)
     if version is None:

@@ -29,7 +29,7 @@ def from_split_points(schema: Schema, points: Sequence[Key], new_id: Callable[[]
 def extended(schema: Schema, leaf: Partition, points: Sequence[Key], new_id: Callable[[], str]) -> list[Partition]:
     """Return a leaf in its state after a split at ``points`` on the first key column, then the new partitions below it.
 
-    Raises Invalid for points that are not inside the leaf, and as `from_split_points`.
+    Raises Invalid for points that are not inside the leaf, and for the reasons of `from_split_points`.
     """
     edges = _edges(schema, points)
     low, high = leaf.region[0]
@@ -47,7 +47,7 @@ def split(parent: Partition, edge: str, dimension: int, left: str, right: str) -
 
 
 def check_split(parent: Partition, children: Sequence[Partition]) -> None:
-    """Raise ValueError unless the children, in the parent's order, fill it and meet on its dimension."""
+    """Raise ValueError unless the children, in the parent's order, fill the parent and meet on its dimension."""
     if len(parent.children) != 2 or len(children) != 2:
         raise ValueError(f"Partition {parent.id} should have exactly 2 children, found {len(parent.children)}")
     if not 0 <= parent.dimension < len(parent.region):

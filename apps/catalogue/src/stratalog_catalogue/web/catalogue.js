@@ -26,7 +26,7 @@ function address(changes) {
   return `?${query}`;
 }
 
-/** Change the address and show it. Words that were typed but not yet searched for become part of the address. */
+/** Change the address and show it. If the user typed words that the page has not searched for yet, add the words. */
 function go(changes, how = "pushState") {
   const typed = timer ? { q: find("#search").value.trim() } : {};
   clearTimeout(timer);
@@ -146,7 +146,10 @@ async function openFirst() {
   links()[0]?.click();
 }
 
-/** Move the focus from the work to its line in the list, or from the list to the search field; there, clear it. */
+/**
+ * Move the focus from the work to its line in the list, or from the list to the search field. If the focus is in the
+ * search field already, clear the search. On a narrow screen, also close the work.
+ */
 function back() {
   const focused = activeElement();
   if (find("#work").contains(focused)) (links().find(isCurrent) ?? links()[0])?.focus();

@@ -4,7 +4,7 @@ import { canLink, fetchJson, make, moment, size } from "./parts.js";
 
 const FIELD = /^.([\w-]+):/;
 
-/** Add the versions to `element`, newest first, and the changes of the newest one. */
+/** Add the versions to `element`, newest first, and the changes of the newest version. */
 export function showHistory(element, base, asked, versions) {
   const shown = make("div", { class: "difference", "aria-live": "polite" });
   const earlier = make("select", { "aria-label": "The version to compare with" });
@@ -64,7 +64,7 @@ function change({ path, before, after }) {
   return [`@@ ${path || "the whole record"}`, ...side("-", before), ...side("+", after)];
 }
 
-/** Pair each added line with the removed line of the same field. The map has the index of each line for the other. */
+/** Pair each added line with the removed line of the same field. The map has the index of the other line of a pair. */
 function paired(all) {
   const pairs = new Map();
   let went = new Map();

@@ -1,12 +1,12 @@
 // Helpers: make an element in one line, and fetch from the server. Text is never parsed as markup, so the text of a
-// record cannot inject any.
+// record cannot inject markup.
 
 const TOKEN = "stratalog token";
 const TIMEOUT_MS = 30_000;
 
 export const find = (selector) => document.querySelector(selector);
 
-/** Make an element with attributes and content. An attribute `on…` adds a listener; one that is false is omitted. */
+/** Make an element. An attribute `on…` adds a listener. An attribute whose value is false is omitted. */
 export function make(tag, attributes = {}, ...content) {
   const element = document.createElement(tag);
   for (const [name, value] of Object.entries(attributes)) {
@@ -31,7 +31,7 @@ export async function fetchJson(path, query) {
   return body;
 }
 
-/** Whether a plain link works: a link cannot send a token, so it cannot if the page has one. */
+/** Whether a plain link works. A link cannot send a token, so it does not work if the page has a token. */
 export const canLink = () => !remembered();
 
 export function moment(ms) {
