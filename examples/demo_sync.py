@@ -74,7 +74,7 @@ def fill(store: stratalog.Store) -> None:
     document = store.create(ORGANISATION, NAME)
     for batch in grouped(movies(), BATCH):
         document.apply(list(puts(batch)), author="import")
-    click.echo(f"{sum(1 for _ in document.at().list('movies/')):,} movies taken in")
+    click.echo(f"{sum(1 for _ in document.at().list('movies/')):,} movies stored")
 
 
 def puts(batch: list[tuple[str, Any]]) -> Iterator[stratalog.Mutation]:
