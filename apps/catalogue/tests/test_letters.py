@@ -134,6 +134,24 @@ def test_a_file_that_cannot_be_opened_is_named_and_tried_again_by_each_poll(
     assert (catalogue.ids("source/scans/"), list(catalogue.records.dead_letters())) == (["a", "b"], [])
 
 
+def test_of_two_files_that_still_cannot_be_opened_a_redrive_resolves_none(
+    catalogue: Catalogue, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    catalogue.add("scans", **{**LINES, "format": "file"})
+    for name in ("a", "b"):
+        catalogue.write("x", source="scans", name=name)
+    with monkeypatch.context() as patched:
+        patched.setattr(Path, "open", _deny)
+        assert catalogue.poll().taken.failed == 2
+        assert redriven(catalogue) == [False, False]
+    assert redriven(catalogue) == [True, True]
+    assert (catalogue.ids("source/scans/"), letters(catalogue)) == (["a", "b"], [])
+
+
+def _deny(path: Path, *arguments: Any, **more: Any) -> Any:
+    raise PermissionError(13, "Permission denied")
+
+
 def test_a_link_that_leads_out_of_the_folder_is_named_and_not_read(catalogue: Catalogue) -> None:
     catalogue.add("scans", **{**LINES, "format": "file"})
     (catalogue.folder / "secret").write_text("secret")

@@ -44,6 +44,12 @@ def test_each_day_s_file_is_taken_and_none_twice(table: Table) -> None:
     assert rows_of(table) == all_of(2 * ROWS)
 
 
+def test_a_file_without_rows_is_not_in_the_table(table: Table) -> None:
+    pq.write_table(numbered(0).slice(0, 0), "empty.parquet")
+    assert bring(table, "empty.parquet") == bring(table, "empty.parquet") == FileIngestReport(0, 0, 0)
+    assert bring(table, "empty.parquet", "day-0/p1.parquet") == FileIngestReport(ROWS, 1, 0)
+
+
 def test_other_content_under_a_known_name_is_an_error_and_nothing_of_the_call_is_taken(
     table: Table, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:

@@ -52,7 +52,7 @@ def _try(store: Store, records: Records, source: Source, letter: DeadLetter, con
     if source.name in polled:
         # `_poll_anew` resolved this letter before it polled the source for an earlier letter. The poll may have written
         # a new letter for the same file.
-        return ""
+        return _reason_left(records, letter)
     return _poll_anew(store, records, source, letter, connect, polled)
 
 
@@ -131,6 +131,11 @@ def _poll_anew(
     done = poll_source(records, source, connect, store.environment.clock)
     if done.reason:
         return done.reason
+    return _reason_left(records, letter)
+
+
+def _reason_left(records: Records, letter: DeadLetter) -> str:
+    """Return the reason of the letter that the poll wrote anew, or "" if the poll left none."""
     try:
         again = records.failure(letter.id)
     except NotFound:

@@ -215,7 +215,7 @@ class SheetRepair(OrderRepair):
         if name in ("formula1", "formula2") and self._rule is not None:
             text, self._text = "".join(self._text or []), None
             super().end(name)
-            self._has_long_list = text.startswith('"') and len(text) - 2 > LIST_CHARACTERS_MAX
+            self._has_long_list |= text.startswith('"') and len(text) - 2 > LIST_CHARACTERS_MAX
             return
         super().end(name)
         if name == "dataValidation":
