@@ -26,7 +26,7 @@ from stratalog.worker.settlement import Settlement, Settler, again_seconds
 __all__ = ["Processor", "handler"]
 
 END_SECONDS = 3.0
-"""With less time left than this, no message is begun: the rest must still be released and reported."""
+"""With less time left, the handler begins no message: it must still release and report the remaining messages."""
 
 Remaining = Callable[[], float]
 """Returns the seconds that are left of this call."""
@@ -115,8 +115,8 @@ class Processor:
 
     def _finish(self, settled: Settlement) -> None:
         """Finish a settled message. A redelivered one is acknowledged at once."""
-        # SQS deletes the messages of a batch only when the call ends. A redelivered message may share its batch with
-        # one that crashes the process, and would then be redelivered with it each time.
+        # SQS deletes the messages of a batch only when the call ends. If another message of the batch crashes the
+        # process each time, a redelivered message would otherwise be redelivered with it each time.
         finish = self._settler.finish if settled.message.receives > 1 else self._settler.drop_claim_check
         finish(settled)
 
@@ -129,7 +129,7 @@ class Processor:
         return again_seconds(message, self._settings.failure_seconds_max)
 
     def _give_back(self, messages: Sequence[Message], after_seconds: float) -> Sequence[Message]:
-        """Release the messages, the last one first, so that none is redelivered before an earlier one. Return them."""
+        """Release and return the messages, the last first, so that no message is redelivered before an earlier one."""
         for message in reversed(messages):
             with suppress(StratalogError):
                 self._queue.release(message, after_seconds=after_seconds)
