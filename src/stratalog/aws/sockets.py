@@ -28,7 +28,7 @@ from stratalog.server.thread_pool import Pool, PoolSettings
 __all__ = ["SILENCE_SECONDS", "Sockets", "handler"]
 
 SILENCE_SECONDS = 660
-"""A client disconnects by itself after this silence. API Gateway closes a connection already after 10 minutes."""
+"""A client disconnects by itself after this silence. API Gateway closes a silent connection after 10 minutes."""
 
 ANSWERED = {"statusCode": 200}
 

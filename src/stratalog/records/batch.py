@@ -181,7 +181,7 @@ def would_put(environment: Environment, organisation: str, body: NewBody) -> boo
 def put_through(
     pool: Executor | None, environment: Environment, organisation: str, heads: Heads, bodies: Iterable[NewBody]
 ) -> Iterator[Stored]:
-    """Yield the results of all bodies in order. Put by the threads of ``pool``; without a pool, by joint commits."""
+    """Yield the results of all bodies in order. Use the threads of ``pool``, or joint commits if ``pool`` is None."""
     rest = iter(bodies)
     while turn := _turn(rest):
         puts = [_Put(environment, organisation, heads, body) for body in turn]

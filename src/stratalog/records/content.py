@@ -82,7 +82,7 @@ class RecordBody:
         return bytes(self._attributes["h"])  # type: ignore[arg-type]
 
     def attributes(self) -> dict[str, Attribute]:
-        """Return the item's attributes for the body. Before, put a single blob again if its put is half a grace ago.
+        """Return the item's attributes for the body. If the put of a single blob is half a grace ago, first repeat it.
 
         Raises Unavailable.
         """

@@ -1,4 +1,4 @@
-"""Reading a record's versions: one, the latest, or all in order. Forgotten versions raise or are skipped."""
+"""Reading a record's versions: one, the latest, or all in order. Forgotten versions raise an error or are skipped."""
 
 from __future__ import annotations
 

@@ -175,7 +175,7 @@ def _marked(floor: Floor, version: int, now_ms: int) -> Floor:
 
 
 def _on_base(index: Index, name: Name, floor: Floor) -> Floor | None:
-    """Return ``floor`` with the hash of the version before it and the origin; None if the stored floor has changed.
+    """Return ``floor`` with its origin and the hash of the version before it; None if the stored floor has changed.
 
     While the stored floor is unchanged, all items from the stored floor on exist. `store_floor` writes the new floor
     only on this condition.

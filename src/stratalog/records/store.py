@@ -163,9 +163,9 @@ class Records:
         """Store many bodies, each as `put` or `put_if_newer` would; yield the results in order, as they are settled.
 
         If the index has joint commits, puts of different records share commits, which makes each put far cheaper.
-        Otherwise ``threads`` puts run in parallel. The call is no transaction: each put succeeds or fails alone. Its
-        result holds its error, which is not raised. The call reads at most 400 bodies ahead. Bodies of one record keep
-        their order.
+        Otherwise ``threads`` puts run in parallel. The call is no transaction: each put succeeds or fails alone. The
+        error of a put is part of its result, and is not raised. The call reads at most some hundred bodies ahead.
+        Bodies of one record keep their order.
         """
         return put_many(self.environment, self.organisation, self._heads, bodies, threads)
 

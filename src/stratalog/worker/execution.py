@@ -50,7 +50,7 @@ class NotRun(Exception):  # no StratalogError: it never leaves the worker
 
 
 def apply(document: Document, queued: QueuedPush, mutations: Sequence[Carried] | None = None) -> list[Outcome]:
-    """Run a queued push, or only ``mutations`` of it, as a push that is not queued. Raises the errors of `push`."""
+    """Run a queued push, or only ``mutations`` of it, like a push that was not queued. Raises the errors of `push`."""
     chosen = queued.mutations if mutations is None else mutations
     refused = refusal(document, queued.push(chosen))
     if refused is not None:

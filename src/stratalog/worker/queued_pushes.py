@@ -39,9 +39,9 @@ RUNNABLE = frozenset({"rejected"})
 OPEN = frozenset({"rejected", "gap", "unknown-client"})
 """Outcomes of a trial run that may change once earlier messages in the queue are applied. All others are final.
 
-For some pushes only `RUNNABLE` outcomes may change: those without an origin, and whose clients have no queued push. A
+If a push names no origin, and this process has queued no push of its clients, only `RUNNABLE` outcomes may change. A
 push without an origin holds all mutations that no pull has confirmed (`formats/sync.md`). So no queued mutation would
-fill a gap of the push, or make its client known.
+fill a gap of the push, or make a client of the push known.
 """
 
 

@@ -102,7 +102,7 @@ class Settler:
         remove_claim_check(self._store.environment.blobs, settled.envelope)
 
     def finish(self, settled: Settlement) -> None:
-        """Acknowledge a settled message. If that fails, the message is delivered again, and its mutations are seen."""
+        """Acknowledge a settled message. If that fails, the message is delivered again, which changes nothing."""
         self.drop_claim_check(settled)
         self._store.queue.acknowledge(settled.message)
         if settled.message.receives > 1:

@@ -47,7 +47,7 @@ class WorkerSettings(msgspec.Struct, frozen=True, kw_only=True):
     """How often the queue delivers a message: at most the queue's own limit."""
 
     messages_max: int = WORKER_MESSAGES_MAX
-    """The maximum number of messages held at once. Messages of documents that cannot be reached now count too."""
+    """The maximum number of messages held at once. Messages that wait for an unreachable document count too."""
 
     retry_seconds_first: float = 0.1
     retry_seconds_max: float = 30
