@@ -1,8 +1,8 @@
 """Blobs as files of a folder: one file per blob, written under a temporary name and linked into place.
 
 A file's path is the blob's key plus the suffixes of its kind and codec, so that a person can open it. In format 1 the
-path is the key alone. Such a file can still be read. The next put of its blob writes a file with suffixes and removes
-the old one.
+path is the key alone. A file of format 1 can still be read. The next put of its blob writes a file with suffixes and
+removes the old file.
 """
 
 from __future__ import annotations

@@ -210,7 +210,7 @@ class HostedTurns:
         self._clock.sleep((low + (high - low) * self._clock.random()) * self._round_trip_ms / 1000)
 
     def _mark(self, wait: _Wait) -> None:
-        """Write a mark with a new id, unless another writer has written one that this process does not know yet."""
+        """Write a mark with a new id, unless there is a mark of another writer that this process does not know yet."""
         traffic = wait.traffic
         with suppress(StratalogError):  # the mark is only a hint: if it cannot be written, the writer continues
             item = self._index.get(traffic.mark_partition, MARK_SORT)

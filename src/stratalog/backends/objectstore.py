@@ -38,8 +38,8 @@ __all__ = ["ObjectBlobs", "Versions", "open_object_blobs"]
 
 T = TypeVar("T")
 
-# How long obstore may reuse credentials. botocore renews those that expire within ten minutes, so the credentials that
-# it returns are valid for longer than this.
+# How long obstore may reuse credentials. botocore renews credentials that expire within ten minutes, so it returns only
+# credentials that are valid for longer than this.
 CREDENTIALS_TTL = timedelta(minutes=9)
 CONTENT_TYPE, CONTENT_ENCODING = "Content-Type", "Content-Encoding"
 CODE = re.compile(r"<Code>(\w+)</Code>")

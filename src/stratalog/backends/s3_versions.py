@@ -117,7 +117,7 @@ class S3Versions:
 
     def close(self) -> None:
         """Close the connections. Closing twice is fine."""
-        if "_client" in self.__dict__:  # otherwise there is no client, and the property would make one
+        if "_client" in self.__dict__:  # otherwise the property would make a client only to close it
             self._client.close()
 
     def _answers(self, prefix: str, marker: dict[str, str]) -> Iterator[Any]:

@@ -1,4 +1,4 @@
-"""The queue on Amazon SQS: a FIFO queue whose message groups are the port's groups, and a second one for dead letters.
+"""The queue on Amazon SQS: a FIFO queue whose message groups are the port's groups, and a FIFO queue for dead letters.
 
 SQS accepts only text, so a body is sent as base64. A message's id in the port is its deduplication id. `SqsQueue` makes
 these ids, in order of time. A retried send has the same id, so SQS accepts the message once.
@@ -159,7 +159,7 @@ class SqsQueue:
         return msgspec.structs.replace(message, receives=min(message.receives, self._receives_max - 1))
 
     def _living(self, messages: list[Message]) -> list[Message]:
-        """Return the messages to work on. The others are moved to the dead letters.
+        """Return the messages to work on. Move the messages that were received too often to the dead letters.
 
         A move has two steps. If a crash interrupts it, the next receive repeats it: the letter has the same id and is
         listed once.
@@ -290,7 +290,7 @@ class _VisibilityTimeout(msgspec.Struct, frozen=True):
 def find_queues(client: Any, name: str) -> tuple[str, str]:
     """Return the URLs of the FIFO queue ``name`` and its dead-letter queue.
 
-    Raises Unavailable, also where one is missing; the error then names it.
+    Raises Unavailable. If a queue is missing, the error names this queue.
     """
     urls = []
     for full_name in _names(name):
@@ -302,7 +302,7 @@ def find_queues(client: Any, name: str) -> tuple[str, str]:
 
 
 def missing_queues(client: Any, name: str) -> list[str]:
-    """Return the full names of those of the two queues that are missing. Raises Unavailable."""
+    """Return the full names of the missing queues: none, one or both. Raises Unavailable."""
     return [full_name for full_name in _names(name) if not _url(client, full_name)]
 
 

@@ -82,8 +82,8 @@ class Turnstile:
     def close(self) -> None:
         """Close the lock files, which frees their locks. No transaction may be in flight.
 
-        A thread that has a turn, or waits for one, closes the turn's files itself at the end: otherwise it could use
-        descriptors that already belong to other files. A thread that waits gets no turn.
+        If a thread has a turn or waits for a turn, this thread closes the turn's files itself at the end. Otherwise it
+        could use descriptors that already belong to other files. A thread that waits gets no turn.
         """
         self._closed = True
         self._transaction.close()
@@ -96,7 +96,7 @@ class Turnstile:
         self._turn.close()
 
     def _close_turn(self) -> None:
-        """Close the turn's files, unless a thread has the turn: that thread calls this when it ends."""
+        """Close the turn's files, unless a thread has the turn: that thread calls this at the end of its turn."""
         if self._owner.acquire(blocking=False):
             try:
                 self._turn.close()

@@ -1,8 +1,8 @@
 """The making of a backup: copy a store to a folder or bucket while its writers continue.
 
 The backup holds each log and record at a head that was read after the backup began, with everything that this head
-needs. The store has no transactions across logs, so a backup is not one moment of the whole store; but no fork is ahead
-of its parent. Queued messages and the attempt records of workers are not part of a backup.
+needs. The store has no transactions across logs, so a backup is not one moment of the whole store. But no fork in it
+begins after the head of its parent. Queued messages and the attempt records of workers are not part of a backup.
 """
 
 from __future__ import annotations

@@ -1,4 +1,6 @@
-"""A backup as of a version or a time: a view in which logs and records end there and later ones do not exist.
+"""A backup as of a version or a time: a view in which logs and records end there.
+
+Logs and records that were created later do not exist in the view.
 
 A log is cut after a version. The segment of that version becomes the current one, and later snapshots, projection
 checkpoints and forks are left out. Origin, incarnation and hashes stay, so the cut history is a prefix of the whole.

@@ -1,4 +1,4 @@
-"""The floor of a record: the oldest version kept, and the progress of freeing the older ones.
+"""The floor of a record: the oldest version kept, and the progress of freeing the older versions.
 
 One item holds the floor, so one conditional write marks any number of versions. A late write may put an item at the key
 of a freed version. Readers recognise this item by the floor: it is no version.
@@ -40,7 +40,7 @@ class Floor(msgspec.Struct, frozen=True, kw_only=True):
     freeing: int = 1
     freed: int = 1
     marks: tuple[Mark, ...] = ()
-    """Marks whose versions are not yet due to be freed, oldest first."""
+    """Marks for which freeing has not begun yet, oldest first."""
 
     revision: int = 0
     hash: bytes = b""

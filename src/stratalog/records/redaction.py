@@ -41,7 +41,7 @@ def redact_item(environment: Environment, name: Name, version: int) -> Item:
 
 
 def _erased(item: Item) -> Item:
-    """Return the item without body, size, body hash and salt. With the hash one could test guesses of the body."""
+    """Return the item without body, size, body hash and salt. A reader could check guesses of the body by its hash."""
     attributes: Any = item.attributes
     digest = body_digest(attributes["s"], attributes["h"])
     left = {name: value for name, value in attributes.items() if name not in ("s", "b", "z", "x")}

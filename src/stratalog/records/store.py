@@ -52,8 +52,9 @@ class Declined(Exception):
 class Records:
     """The records of an organisation. Safe to use from many threads.
 
-    All methods share these errors: Invalid and LimitExceeded for an invalid name or value; Unavailable where the
-    backend is unreachable for the time budget (nothing was written); OutcomeUnknown where a write may exist; Corrupt.
+    All methods share these errors. Invalid and LimitExceeded are raised for an invalid name or value. Unavailable means
+    that the backend was unreachable for the time budget and that nothing was written. OutcomeUnknown means that a write
+    may exist. Corrupt means that stored data are damaged or missing.
 
     A caller's own ``write_id`` is bound to the request and to ``principal``, the id of the requesting principal: a put
     to its body, metadata and source time; an update, deletion or undeletion to the operation. Using it for something
@@ -75,9 +76,9 @@ class Records:
     def get(self, id: str, version: int | None = None, *, size_max: int | None = None) -> Record:
         """Return a version with its body, the latest by default.
 
-        Raises NotFound where the record or version does not exist, or the version is a deletion (its number is in the
-        details); VersionForgotten; Corrupt where the body is missing or damaged; LimitExceeded where the body is larger
-        than ``size_max`` bytes, before reading it.
+        Raises NotFound if the record or version does not exist, or if the version is a deletion; the details then hold
+        the deletion's number. Raises VersionForgotten, Redacted. Raises Corrupt if the body is missing or damaged.
+        Raises LimitExceeded, before reading the body, if the body is larger than ``size_max`` bytes.
         """
         for _ in range(READ_ATTEMPTS_MAX):
             version_record, pieces = self._open(id, version)
@@ -127,8 +128,8 @@ class Records:
 
         ``expected`` is the version that the new version must follow (0: the record must be new). If a put is repeated
         with the same ``expected`` or ``write_id``, it returns the version that the first put wrote. No version is made
-        if the latest version holds the same bytes (or ``equal(stored, body)`` returns true) and no metadata or source
-        time is given that differs. ``size``, if given, must be the size of ``body`` in bytes. An iterable is read once.
+        if the latest version holds the same bytes (or ``equal(stored, body)`` returns true), and the same metadata and
+        source time where given. ``size``, if given, must be the size of ``body`` in bytes. An iterable is read once.
 
         Raises VersionConflict with ``expected`` and ``actual``; ContentionError.
         """

@@ -71,7 +71,7 @@ def _speaks_for(opened: Opened) -> tuple[str, ...]:
 
 
 def _run_on(reached: dict[str, tuple[int, int]], mutations: Sequence[Carried]) -> bool:
-    """Return whether each client's numbers continue or repeat those in ``reached``; add them to ``reached``."""
+    """Return whether each client's numbers continue or repeat its numbers in ``reached``. Add them to ``reached``."""
     for mutation in mutations:
         first, last = reached.get(mutation.client, (mutation.id, mutation.id - 1))
         if not first <= mutation.id <= last + 1:

@@ -48,8 +48,8 @@ fill a gap of the push, or make a client of the push known.
 class QueuedPushes:
     """Queues the pushes of one server process. Safe for threads.
 
-    At most ``pushes_max`` pushes of a document wait, and at most half of them of one owner. A message is at most
-    ``message_bytes_max`` bytes; larger pushes go to blobs.
+    At most ``pushes_max`` pushes of a document wait. At most half of that number belong to one owner. A message is at
+    most ``message_bytes_max`` bytes; larger pushes go to blobs.
     """
 
     def __init__(

@@ -57,7 +57,7 @@ class WorkerSettings(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Worker:
-    """Applies queued pushes. Pushes that wait together for one document become one entry where they can.
+    """Applies queued pushes. Pushes that wait together for one document become one entry if they can be combined.
 
     Several processes may work on one store; each runs one worker. ``stop`` and ``heartbeat`` may be called from other
     threads. ``report_failure`` is called with a message that failed and the reason. The threads of the executor
@@ -220,7 +220,7 @@ class Worker:
         return [future for future in self._finishing if not future.done()]
 
     def _fail(self, message: Message, error: Exception) -> None:
-        """Store the reason, and release the message for a while, with all later ones of its group."""
+        """Store the reason. Release the message for a while, with all later messages of its group."""
         self._report_failure(message, self._settler.note_failure(message, error))
         self._size = 1
         self._give_back(message.group, again_seconds(message, self._settings.failure_seconds_max))
@@ -241,7 +241,7 @@ class Worker:
 
 
 class _Hand:
-    """The messages of one group that this worker holds, in order, and when to try the first again."""
+    """The messages of one group that this worker holds, in order, and the time of the next try of the first message."""
 
     def __init__(self, seen: Observation, retry: Retry) -> None:
         self.messages: list[Message] = []
