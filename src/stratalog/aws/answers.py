@@ -1,8 +1,8 @@
 """Responses in the form that Lambda passes to a gateway: one JSON object of at most 6 MB with the body in base64.
 
 A body that would be too large is compressed if the client accepts zstd or gzip. Every other body is sent uncompressed,
-as the server does: where a body holds a secret beside text that an attacker chose, its compressed length can reveal the
-secret.
+as the server sends all bodies. If a body holds a secret beside text that an attacker chose, its compressed length can
+reveal the secret.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ _NONE_OF_IT = re.compile(r"\s*q\s*=\s*0(\.0*)?\s*")
 
 
 class GatewayAnswer:
-    """A response that is being built: first set status and headers, then `add` the body by pieces, then `end` it."""
+    """A response that is being built: first set status and headers, then `add` each piece of the body, then `end`."""
 
     def __init__(self, packing: str = "") -> None:
         """``packing`` is the coding for a body that would be too large: zstd, gzip, or empty for none."""
@@ -89,7 +89,7 @@ class GatewayAnswer:
             if name == "set-cookie":
                 cookies.append(value)
             elif name == "content-security-policy" and live_address:
-                # Live hints come from another host here, so the page may connect to it too.
+                # Live hints come from another host here, so allow the page to connect to that host too.
                 headers[name] = value.replace(OWN_CONNECTIONS, f"{OWN_CONNECTIONS} {_origin(live_address)}")
             elif name != "content-length":
                 headers[name] = f"{headers[name]}, {value}" if name in headers else value

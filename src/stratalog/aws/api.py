@@ -1,7 +1,7 @@
 """The handler of an HTTP API: it passes each event, in payload format 2.0, as a request to the server's application.
 
-The application runs without its lifespan, which would start a watch over live connections: a function has none. A
-function returns a response in one piece (`answers.py`), so event streams are refused.
+The application runs without its lifespan, which would start a watch over live connections: a function has no live
+connections. A function returns a response in one piece (`answers.py`), so event streams are refused.
 
 The fields are described in “AWS Lambda proxy integrations for HTTP APIs”, Amazon API Gateway Developer Guide.
 """

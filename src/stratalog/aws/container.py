@@ -30,10 +30,10 @@ class Container:
     """The store and the application of a function, configured by environment variables.
 
     ``STRATALOG_STORE`` is the store's URL. ``STRATALOG_APPLICATION`` is the application, by its short name or as
-    MODULE:NAME. Without it the function serves the built-in mutators, and only to callers on the machine itself. If
-    ``STRATALOG_QUEUED`` is not empty, every push goes through the queue. ``STRATALOG_SOCKETS`` is the URL of the
-    WebSocket API's stage, ``https://…``. ``STRATALOG_LIVE`` is the address to which clients connect, if it differs:
-    ``wss://…``.
+    MODULE:NAME. Without an application the function serves the built-in mutators, and only to callers on the machine
+    itself. If ``STRATALOG_QUEUED`` is not empty, every push goes through the queue. ``STRATALOG_SOCKETS`` is the URL of
+    the WebSocket API's stage, ``https://…``. ``STRATALOG_LIVE`` is the address to which clients connect, ``wss://…``,
+    if it differs from that stage's address.
     ``STRATALOG_ORIGINS`` lists web origins, separated by spaces, that may call in addition to the application's own.
     ``STRATALOG_SETTINGS`` holds settings of the log, the server, the worker and quotas, as JSON.
 
@@ -80,7 +80,7 @@ class Container:
             self._news[organisation, name] = max(version, self._news.get((organisation, name), 0))
 
     def announce(self) -> None:
-        """Poke the listeners of each document noted. Raises nothing: pokes are hints, and may not arrive."""
+        """Poke the listeners of each document that `note` was called for. Raises nothing: pokes are only hints."""
         while self._news:
             (organisation, name), version = self._news.popitem()
             self.listeners.announce(organisation, name, Poke(version))

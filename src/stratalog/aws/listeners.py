@@ -1,7 +1,8 @@
 """Listeners: the live connections that API Gateway holds, stored in the index, and the messages to them.
 
-All messages are hints. A client that misses one pulls by itself within a minute. A connection is removed when it
-disconnects. If the event of that is lost, it is removed when the next message to it fails, or when it expires.
+All messages are hints. A client that misses a message pulls by itself within a minute. A connection is removed when it
+disconnects. If the disconnect event is lost, the connection is removed when the next message to it fails, or when the
+connection expires.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ from stratalog.protocol.live import FromServer, Here
 __all__ = ["ANNOUNCE_SECONDS_MAX", "Connections", "GatewayListener", "Listeners"]
 
 ANNOUNCE_SECONDS_MAX = 3.0
-"""After this time no further listener is sent a message, so that the caller of a commit gets the response in time."""
+"""After this time `Listeners` sends no further messages, so that the caller of a commit gets the response in time."""
 
 THREADS = 16
 GONE = frozenset({"410", "GoneException"})
@@ -91,10 +92,10 @@ class Listeners:
         self._clock = environment.clock
 
     def join(self, id: str, organisation: str, name: str, expires_ms: int | None) -> None:
-        """Add a connection to the listeners of a document until it expires. Raises Forbidden if it is one already.
+        """Add a connection to the listeners of a document until it expires. Raises Forbidden if it was added before.
 
-        ``expires_ms`` is the expiry of its principal, or None. The connection expires then, but at the latest after
-        `GATEWAY_CONNECTION_SECONDS_MAX`.
+        ``expires_ms`` is the expiry time of the connection's principal, or None. The connection expires at that time,
+        but at the latest after `GATEWAY_CONNECTION_SECONDS_MAX`.
         """
         latest_ms = self._clock.wall_ms() + GATEWAY_CONNECTION_SECONDS_MAX * 1000
         try:
@@ -106,7 +107,7 @@ class Listeners:
         self._put((organisation, name), GatewayListener(id, min(latest_ms, expires_ms or latest_ms)))
 
     def leave(self, id: str) -> None:
-        """Remove a connection. If it showed a state, send the others the remaining states. Raises errors of commits."""
+        """Remove a connection. If it showed a state, send the others the remaining states. Raises errors of ports."""
         name = self.name_of(id)
         if name is None:
             return
@@ -116,7 +117,7 @@ class Listeners:
             self._send_shown(name)
 
     def show(self, id: str, state: Value) -> None:
-        """Show a connection's state to the others; None removes it. Raises LimitExceeded, Forbidden."""
+        """Show a connection's state to the others; None removes the state. Raises LimitExceeded, Forbidden."""
         size = len(encode(state))
         if size > PRESENCE_BYTES_MAX:
             raise LimitExceeded("the presence of a client is too large", value=size, limit=PRESENCE_BYTES_MAX)
@@ -142,7 +143,7 @@ class Listeners:
         return None if item is None else (str(item.attributes["o"]), str(item.attributes["d"]))
 
     def announce(self, organisation: str, name: str, message: FromServer) -> None:
-        """Send a message to all listeners that can be reached, and remove closed ones. Raises nothing: it is a hint."""
+        """Send a message to all listeners that can be reached, and remove closed ones. Raises no StratalogError."""
         try:
             # An eventually consistent read costs half as much. A missed listener has just joined, and pulls anyway.
             self._send((organisation, name), message, self._living((organisation, name), consistent=False))
@@ -154,7 +155,7 @@ class Listeners:
         self._send(name, _shown(living), living)
 
     def _send(self, name: Name, message: FromServer, living: list[GatewayListener]) -> None:
-        """Send a message to the listeners. If one that showed a state proves closed, send the others the new states."""
+        """Send a message to the listeners. If a closed listener showed a state, send the others the new states."""
         begun = Observation(self._clock)
         send = partial(self._send_to, name, message, begun)
         if len(living) < 2:
@@ -184,13 +185,13 @@ class Listeners:
         now_ms, begun = self._clock.wall_ms(), Observation(self._clock)
         listeners = list(self._all(name, consistent))
         for listener in listeners:
-            # Close expired connections only while there is time. The next call closes the rest; they get no message.
+            # Close expired connections only while there is time; the next call closes the rest. None gets messages.
             if listener.expires_ms <= now_ms and begun.age_seconds() <= ANNOUNCE_SECONDS_MAX:
                 self._end(name, listener)
         return [listener for listener in listeners if listener.expires_ms > now_ms]
 
     def _end(self, name: Name, listener: GatewayListener) -> None:
-        """Close an expired connection and remove it. If that fails, the next message to the document tries again."""
+        """Close and remove an expired connection. After a failure, the next message to the document tries again."""
         try:
             self.connections.close(listener.id)
             self._forget(name, listener.id)

@@ -16,7 +16,7 @@ from stratalog.maintenance.store_pass import MaintenanceReport, maintain
 __all__ = ["handler", "maintained"]
 
 END_SECONDS = 60.0
-"""With less than this left of the function's time, the pass begins no new part."""
+"""The time that the pass leaves unused at the end of the function's time: it begins no new part then."""
 
 _log = logging.getLogger("stratalog.aws")
 

@@ -1,9 +1,9 @@
 """The handler of the FIFO queue: the worker's own code settles a batch of messages, in the order of each group.
 
 SQS deletes the messages that the handler does not report. The handler stops a group at its first message that cannot be
-settled, or when its time ends. It then reports that message and all later ones of the group, and releases them; after a
-failure they return with a delay. So no message overtakes another of its group. The event source must have
-``ReportBatchItemFailures``.
+settled, or when its time ends. The handler then reports and releases this message and all later messages of the group.
+After a failure these messages return with a delay. So no message overtakes another of its group. The event source must
+have ``ReportBatchItemFailures``.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from stratalog.worker.settlement import Settlement, Settler, again_seconds
 __all__ = ["Processor", "handler"]
 
 END_SECONDS = 3.0
-"""With less time left than this, no message is begun: the rest must still be released and reported."""
+"""With less time left, the handler begins no message: it must still release and report the remaining messages."""
 
 Remaining = Callable[[], float]
 """Returns the seconds that are left of this call."""
@@ -71,7 +71,7 @@ class Processor:
         groups: dict[str, list[Message]] = {}
         for message in self._queue.receive_event(records):
             groups.setdefault(message.group, []).append(message)
-        # A message that was received often may be one that crashes the process: settle its group last.
+        # A message that was received often may crash the process: settle its group last.
         again: list[Message] = []
         for group in sorted(groups.values(), key=lambda messages: max(message.receives for message in messages)):
             again += self._take(group, remaining)
@@ -114,9 +114,9 @@ class Processor:
         return len(settled)
 
     def _finish(self, settled: Settlement) -> None:
-        """Finish a settled message. A redelivered one is acknowledged at once."""
-        # SQS deletes the messages of a batch only when the call ends. A redelivered message may share its batch with
-        # one that crashes the process, and would then be redelivered with it each time.
+        """Finish a settled message. A redelivered message is acknowledged at once."""
+        # SQS deletes the messages of a batch only when the call ends. If another message of the batch crashes the
+        # process each time, a redelivered message would otherwise be redelivered with it each time.
         finish = self._settler.finish if settled.message.receives > 1 else self._settler.drop_claim_check
         finish(settled)
 
@@ -129,7 +129,7 @@ class Processor:
         return again_seconds(message, self._settings.failure_seconds_max)
 
     def _give_back(self, messages: Sequence[Message], after_seconds: float) -> Sequence[Message]:
-        """Release the messages, the last one first, so that none is redelivered before an earlier one. Return them."""
+        """Release and return the messages, the last first, so that no message is redelivered before an earlier one."""
         for message in reversed(messages):
             with suppress(StratalogError):
                 self._queue.release(message, after_seconds=after_seconds)

@@ -28,7 +28,7 @@ from stratalog.server.thread_pool import Pool, PoolSettings
 __all__ = ["SILENCE_SECONDS", "Sockets", "handler"]
 
 SILENCE_SECONDS = 660
-"""API Gateway closes a connection after 10 silent minutes. A client disconnects by itself after this longer time."""
+"""A client disconnects by itself after this silence. API Gateway closes a silent connection after 10 minutes."""
 
 ANSWERED = {"statusCode": 200}
 

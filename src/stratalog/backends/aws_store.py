@@ -1,6 +1,6 @@
 """A store on AWS: its address, `aws://NAME?…`, and the table, bucket, queue and dead-letter queue behind it.
 
-A region that the address does not name, endpoints and credentials come from where AWS's own tools find them.
+Endpoints and credentials come from the sources that AWS's own tools use. So does the region if the address names none.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ class Address(msgspec.Struct, frozen=True):
     region: str = ""
     prefix: str = ""
     freed: str = ""
-    """With ``retain``, a copy of each deleted blob stays below `!freed/`, until the bucket's lifecycle removes it."""
+    """With ``retain``, a copy of each deleted blob stays below `!freed/` until the bucket's lifecycle removes it."""
 
 
 def parse_address(url: str) -> Address:
@@ -69,7 +69,7 @@ def parse_address(url: str) -> Address:
 class AwsStore:
     """The three ports at an address. The constructor sends no request to AWS.
 
-    It raises Invalid or Unavailable where region or credentials are missing.
+    The constructor raises Invalid or Unavailable if the region or the credentials are missing.
     """
 
     def __init__(self, address: Address, clock: Clock, meter: Meter | None = None) -> None:
@@ -107,8 +107,8 @@ class AwsStore:
     def create(self) -> list[str]:
         """Create the missing table, bucket and queues, and return their kinds and names, such as ``table plans``.
 
-        What exists is only read, so a role without the right to create can open an existing store. Several processes
-        may call this at once. Raises Invalid. After Unavailable or OutcomeUnknown, call it again.
+        Existing ones are only read, so a role without the right to create can open an existing store. Several processes
+        may call this at once. Raises Invalid. After Unavailable or OutcomeUnknown, call this again.
         """
         table, bucket, queue = self._address.table, self._address.bucket, self._address.queue
         made = []
@@ -165,9 +165,9 @@ def configured_endpoint(session: Any, service: str) -> str:
     return next((url for url in candidates if url), "")
 
 
-# Part of an address → a pattern of the names that its service accepts, and the rule in words. The table's name, where
-# it is also the bucket's or the queue's, must match their rules too. SQS accepts 80 characters, of which `-dead.fifo`
-# takes ten.
+# For each part of an address: a pattern of the names that its service accepts, and the rule in words. The table's name
+# is the default name of bucket and queue, and must then match their rules too. SQS accepts 80 characters, and
+# `-dead.fifo` takes ten of them.
 SHAPES: dict[str, tuple[re.Pattern[str], str]] = {
     "table": (re.compile(r"[A-Za-z0-9_.-]{3,255}"), "3 to 255 letters, digits, underscores, dots and hyphens"),
     "bucket": (re.compile(r"[a-z0-9][a-z0-9.-]{1,61}[a-z0-9]"), "3 to 63 lower-case letters, digits and hyphens"),

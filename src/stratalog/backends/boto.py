@@ -1,6 +1,7 @@
 """Clients of boto3 without retries, and one mapping of boto3's errors to ours, for all backends on boto3.
 
-boto3's own retries are off, since they hide that an earlier try may have taken effect. `send_request` retries instead.
+boto3's own retries are off, since they hide that an earlier try may have taken effect. Callers use `send_request` to
+retry.
 """
 
 from __future__ import annotations

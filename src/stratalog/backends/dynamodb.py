@@ -65,9 +65,9 @@ _page = msgspec.json.Decoder(_Page)
 class DynamoIndex:
     """An index in the table ``table``, which `create_table` makes. Safe for threads and any number of processes.
 
-    A commit of one put or delete is one request, a commit of one check is a consistent read, and a commit of several
-    writes is a transaction with a request token.
-    A commit raises Invalid for an attribute called ``P`` or ``S`` and for an integer of more than 64 bits.
+    A commit of one put or delete is one request. A commit of one check is a consistent read. A commit of several writes
+    is a transaction with a request token. A commit raises Invalid for an attribute called ``P`` or ``S``, and for an
+    integer of more than 64 bits.
 
     The client's meter counts units by the published rules. For a write it counts DynamoDB's own figure if that is
     higher: an overwrite of a larger item is billed by the old size, which only DynamoDB knows.
@@ -159,7 +159,7 @@ class DynamoIndex:
 
     def _settle(self, writes: Sequence[Write], answer: DynamoAnswer[_Written]) -> None:
         if answer.kind is Kind.DONE:
-            # No items of the old state are passed: only DynamoDB knows the size of an item it overwrote or removed.
+            # Pass no old items: only DynamoDB knows the size of an item that it overwrote or removed.
             count_commit(self.meter, writes, {}, reported=_reported_units(answer.value))
             return
         failed = {
@@ -205,9 +205,9 @@ def _reported_units(written: _Written | None) -> float:
 def _bounds(partition: str, after: str | None, before: str | None, reverse: bool) -> Request:
     """Return the part of a query request that holds its bounds.
 
-    DynamoDB accepts one condition on the sort key. With two bounds, the one where the query ends is that condition, and
-    the one where it starts is the exclusive start key. `BETWEEN` would include both ends: the items there would be
-    read, billed and dropped.
+    DynamoDB accepts one condition on the sort key. With two bounds, the bound where the query ends is that condition,
+    and the bound where it starts is the exclusive start key. `BETWEEN` would include the items at both bounds, which
+    would be read, billed and dropped.
     """
     values = {":p": DynamoValue(S=partition)}
     near, far = (before, after) if reverse else (after, before)

@@ -66,8 +66,8 @@ class Reason(msgspec.Struct, frozen=True):
 class DynamoRetryPolicy(RetryPolicy, frozen=True, kw_only=True):
     """How long a call is retried: ``seconds_max`` for lost and unsent requests, other budgets for other failures.
 
-    The budgets are separate, so that waiting for a throttled table does not use up the time for conflicts, and the
-    other way round.
+    The budgets are separate. So waiting for a throttled table does not use up the time for conflicts, and conflicts do
+    not use up the time for a throttled table.
     """
 
     seconds_max: float = 5.0
@@ -94,7 +94,7 @@ class Credentials(Protocol):
 
 
 class CallEffect(enum.Enum):
-    """The effect that a call may have had when its answer is lost. It decides whether the call may be repeated."""
+    """The effect that a call may have had when its answer is lost. The effect decides whether the call is repeated."""
 
     READ = "it has no effect: make it again"
     WRITE = "it may have had its effect: say so"
@@ -160,8 +160,8 @@ class DynamoClient:
     def call(self, operation: str, request: Any, decoder: msgspec.json.Decoder[T], kind: CallEffect) -> DynamoAnswer[T]:
         """Send ``request``, with retries, and return its answer: DONE, or CONDITION where a condition does not hold.
 
-        Raises Unavailable, Invalid, LimitExceeded: nothing was written. OutcomeUnknown: the write may have been done.
-        Corrupt: the data read are not of a form that this package writes.
+        Raises Unavailable, Invalid, LimitExceeded: nothing was written. Raises OutcomeUnknown: the write may have been
+        done. Raises Corrupt: the data read are not of a form that this package writes.
         """
         body = msgspec.json.encode(request)
         policy = self._retry_policy
@@ -267,8 +267,8 @@ def _refusal(reply: Reply) -> DynamoAnswer[Any]:
 def _kind(codes: set[str]) -> Kind:
     """Return the kind of a refusal with these codes.
 
-    It is CONDITION only if every code is a failed condition. If one write meets a conflict or a throttle, DynamoDB does
-    not evaluate the conditions of the others, but the port promises the item of every failed condition.
+    The kind is CONDITION only if every code is a failed condition. If one write meets a conflict or throttle, DynamoDB
+    does not evaluate the conditions of the other writes. But the port promises the item of every failed condition.
     """
     if codes - CONDITIONS - CONFLICTS - THROTTLED or not codes:
         return Kind.REFUSED

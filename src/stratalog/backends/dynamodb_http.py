@@ -45,7 +45,8 @@ class HttpExchange(Protocol):
     def exchange(self, request: bytes) -> Reply:
         """Send ``request`` at most once and return the reply.
 
-        Raises Unavailable: nothing was sent. OutcomeUnknown: it may have been sent, and no complete reply came.
+        Raises Unavailable: nothing was sent. Raises OutcomeUnknown: the request may have been sent, and no complete
+        reply came.
         """
         ...
 
@@ -57,7 +58,7 @@ class HttpExchange(Protocol):
 class Endpoint:
     """The server behind an ``http`` or ``https`` URL. Safe for threads: each exchange has a connection to itself.
 
-    A forked child that inherits it opens connections of its own. Raises Invalid for any other URL.
+    A forked child that inherits this object opens connections of its own. Raises Invalid for any other URL.
     """
 
     def __init__(
@@ -95,7 +96,8 @@ class Endpoint:
     def _idle_connection(self) -> _Connection | None:
         """Return the idle connection that was used last and is still open, or None.
 
-        It is reused first, so that after a burst the server closes the other, idle ones.
+        The connection used last is reused first. So after a burst other connections stay idle, and the server closes
+        them.
         """
         # A forked child must not share its parent's streams: the replies of both would mix.
         if self._process != os.getpid():
@@ -135,7 +137,7 @@ class _Connection:
         self._poll.register(stream, select.POLLIN)
 
     def is_open(self) -> bool:
-        """Return whether an idle connection can be used. If it is readable without a request, the server closed it."""
+        """Return whether an idle connection can be used. If the connection is readable, the server has closed it."""
         return not self._poll.poll(0)
 
     def exchange(self, request: bytes) -> Reply:

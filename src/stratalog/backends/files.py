@@ -1,8 +1,8 @@
 """Blobs as files of a folder: one file per blob, written under a temporary name and linked into place.
 
 A file's path is the blob's key plus the suffixes of its kind and codec, so that a person can open it. In format 1 the
-path is the key alone. Such a file can still be read. The next put of its blob writes a file with suffixes and removes
-the old one.
+path is the key alone. A file of format 1 can still be read. The next put of its blob writes a file with suffixes and
+removes the old file.
 """
 
 from __future__ import annotations
@@ -35,12 +35,12 @@ __all__ = ["FileBlobs"]
 
 # No key component starts with a dot, so neither folder clashes with a key.
 NEW = ".new"
-# In this folder, deletes of earlier versions of Stratalog put a file before they compared its stamp.
+# To delete a blob, earlier versions of Stratalog moved its file to this folder, and then compared the stamp.
 ASIDE = ".aside"
 DIGITS = 64
 KINDS = frozenset(kind.suffix for kind in (JSON, MSGPACK, OCTETS))
-# How often a reader looks at all possible paths. A put may replace a file of format 1 by one with suffixes just after
-# the reader looked for the latter: it finds that at the second look.
+# How often a reader looks at all possible paths. A put may replace a file of format 1 by a file with suffixes, just
+# after the reader looked for the file with suffixes. The reader then finds it at the second look.
 LOOKS = 2
 FILES_LOOKED_AT_MAX = 10_000
 PUT_TRIES_MAX = 100
@@ -126,7 +126,7 @@ class FileBlobs:
     def _refresh(self, path: str) -> bool:
         """Renew the modification time of an existing file, durably, and return True.
 
-        False where there is no file, or where another process removed or replaced it meanwhile. The file's bytes are
+        False if there is no file, or if another process removed or replaced the file meanwhile. The file's bytes are
         read once per observation window, since presence does not prove integrity. A damaged file is removed, and the
         result is False.
         """
@@ -138,12 +138,12 @@ class FileBlobs:
                     if _is_at(path, file):
                         os.unlink(path)
                 return False
-            # The lock is held from reading the clock to setting the time. Otherwise a process suspended between the two
-            # could replace the newer time of a later put by an old one, or a delete could unlink the file in between.
+            # Hold the lock from reading the clock to setting the time. Otherwise a process suspended between the two
+            # could replace the newer time of a later put by an old time, or a delete could unlink the file in between.
             with self._locked(file):
                 os.utime(file.fileno(), ns=self._times())
                 renewed = os.fstat(file.fileno())
-            # A delete that takes the lock after this finds a newer stamp. A delete before may have unlinked the file.
+            # A delete that takes the lock later finds a newer stamp. But an earlier delete may have unlinked the file.
             if not _is_at(path, file):
                 return False
             self._reads.note(path, _generation(renewed), seen or looked)
@@ -155,8 +155,8 @@ class FileBlobs:
     def _write(self, path: str, data: bytes) -> bool:
         """Write a new file and link it to ``path``, durably, and return True.
 
-        False where another put was first: a link does not replace that put's file, which may be younger. False also
-        where another process removed the temporary file, as an unfinished one, or the empty folder.
+        False if another put was first: a link does not replace the file of that put, which may be younger. False also
+        if another process removed the temporary file, which it took for an unfinished one, or the empty folder.
         """
         temporary = os.path.join(self._folder, NEW, new_id(self._clock, 26))
         try:
@@ -170,7 +170,7 @@ class FileBlobs:
         return False
 
     def _make_durable(self, path: str) -> bool:
-        """Sync the folders above a new file. False where its folder has been removed. Raises OutcomeUnknown."""
+        """Sync the folders above a new file. False if the file's folder has been removed. Raises OutcomeUnknown."""
         try:
             self._folders.sync_up(os.path.dirname(path))
         except FileNotFoundError:
@@ -180,7 +180,7 @@ class FileBlobs:
         return True
 
     def _write_durably(self, path: str, data: bytes) -> None:
-        # Locked, so that `_remove_unfinished` of another process does not remove it.
+        # Lock the file, so that `_remove_unfinished` of another process does not remove it.
         with open(path, "xb") as file, self._locked(file):
             file.write(data)
             file.flush()
@@ -188,7 +188,7 @@ class FileBlobs:
             self._sync_descriptor(file.fileno())
 
     def _remove_unfinished(self) -> None:
-        """Remove unfinished files of processes that have ended. A process that still writes one holds a lock on it."""
+        """Remove unfinished files of processes that have ended. A process that still writes a file holds its lock."""
         with os.scandir(os.path.join(self._folder, NEW)) as entries:
             for entry in entries:
                 with suppress(OSError), open(entry.path, "rb") as file:
@@ -200,7 +200,7 @@ class FileBlobs:
         return now_ns, now_ns
 
     def _unlink_generation(self, path: str, stamp: str) -> bool:
-        """Unlink the file and return True. False where it has another stamp than ``stamp``, or is gone."""
+        """Unlink the file and return True. False if the file has another stamp than ``stamp``, or is gone."""
         with suppress(FileNotFoundError), open(path, "rb", buffering=0) as file, self._locked(file):
             if _is_at(path, file) and _stamp(os.fstat(file.fileno())) == stamp:
                 os.unlink(path)
@@ -209,9 +209,9 @@ class FileBlobs:
 
     @contextmanager
     def _locked(self, file: IO[bytes]) -> Iterator[None]:
-        """Hold the lock of an open file, waiting for it. Raises Unavailable after `FILE_LOCK_WAIT_MS_MAX`.
+        """Wait for the lock of an open file and hold it. Raises Unavailable after `FILE_LOCK_WAIT_MS_MAX`.
 
-        To close the file would not be enough to unlock it: a child that was just forked still has it open.
+        Closing the file would not be enough to free the lock: a child that was just forked still has the file open.
         """
         for _ in range(FILE_LOCK_WAIT_MS_MAX // LOCK_POLL_MS):
             with suppress(BlockingIOError):
@@ -226,9 +226,10 @@ class FileBlobs:
             fcntl.flock(file, fcntl.LOCK_UN)
 
     def _put_back(self) -> None:
-        """Put back files that a crash of an earlier version left in `ASIDE`. A put may have renewed them before that.
+        """Put back the files that an earlier version of Stratalog moved to `ASIDE` before it crashed.
 
-        A link keeps the generation and does not replace a blob that was put since.
+        A put may have renewed such a file before the move, so the file must not be lost. A link keeps the generation
+        and does not replace a blob that was put since.
         """
         root = os.path.join(self._folder, ASIDE)
         for folder, _, names in os.walk(root, topdown=False):
@@ -236,7 +237,7 @@ class FileBlobs:
                 target = os.path.join(self._folder, os.path.relpath(folder, root), name.rpartition(".")[0])
                 target = os.path.normpath(target)
                 make_shared_folder(os.path.dirname(target))
-                with suppress(FileNotFoundError):  # another process puts it back
+                with suppress(FileNotFoundError):  # another process puts the file back
                     _link(os.path.join(folder, name), target)
                     self._folders.sync_up(os.path.dirname(target))
                     os.unlink(os.path.join(folder, name))
@@ -265,7 +266,7 @@ class FileBlobs:
 def _walk(folder: str, base: str, prefix: str, after: str) -> Iterator[tuple[str, str]]:
     """Yield keys and paths in order of key. A folder sorts as its name plus a slash, as it does within keys.
 
-    If a blob has two files, the one of format 1 is left out: it sorts first, and the other replaces it in the `dict`.
+    If a blob has two files, the file of format 1 is left out: it sorts first, and the other replaces it in the `dict`.
     """
     with file_errors():
         try:
@@ -287,7 +288,7 @@ def _walk(folder: str, base: str, prefix: str, after: str) -> Iterator[tuple[str
 
 
 def _file_name(text: str) -> str:
-    """Return a key component as a file name. On disk it is always UTF-8, whatever the locale's encoding is."""
+    """Return a key component as a file name. On disk the name is always UTF-8, whatever the locale's encoding is."""
     return text if text.isascii() else os.fsdecode(text.encode())
 
 
@@ -304,9 +305,9 @@ def _digest_of(name: str) -> str:
 
 
 def _refuse_unknown_codec(key: str, base: str) -> None:
-    """Raise Unsupported where the blob's file exists with a codec that this program does not know.
+    """Raise Unsupported if the blob's file exists with a codec that this program does not know.
 
-    It reads at most `FILES_LOOKED_AT_MAX` names, which is quick. In a larger folder it may miss the file.
+    Only the first `FILES_LOOKED_AT_MAX` names of the folder are read, so that a large folder costs little time.
     """
     folder, digest = os.path.split(base)
     with suppress(FileNotFoundError), os.scandir(folder) as entries:
@@ -340,9 +341,9 @@ def _is_intact(path: str, data: bytes) -> bool:
 
 
 def _is_at(path: str, file: IO[bytes]) -> bool:
-    """Return whether ``path`` still leads to the open ``file``. No other file has its inode number while it is open.
+    """Return whether ``path`` still leads to the open ``file``. No other file has the inode number of an open file.
 
-    Raises FileNotFoundError where ``path`` does not exist.
+    Raises FileNotFoundError if ``path`` does not exist.
     """
     return os.path.samestat(os.stat(path), os.fstat(file.fileno()))
 
@@ -356,5 +357,5 @@ def _stamp(status: os.stat_result) -> str:
 
 
 def _generation(status: os.stat_result) -> str:
-    """Return a name of the file's present content. Unlike a stamp, it also changes if the file is written in place."""
+    """Return a name of the file's present content. Unlike a stamp, the name changes if the file is written in place."""
     return f"{status.st_ino:x}-{status.st_mtime_ns:x}-{status.st_ctime_ns:x}-{status.st_size}"

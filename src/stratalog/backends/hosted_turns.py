@@ -1,17 +1,18 @@
 """Turns at a hosted index: a waiting mark that busy writers read rarely. It is a hint and never a fence.
 
-Without turns a busy process commits between another process's read of the head and its put, so the other process loses
-every race. With turns each writer follows three rules:
+Without turns a busy process commits between another process's read of the head and its put. So the other process
+loses every race. With turns each writer follows three rules:
 
-- A writer that *keeps losing* writes the mark: one item for each log or record, with a random id. Marks have no order,
-  and no time is compared with them. So no writer waits for a waiter that crashed. Maintenance deletes the marks of
-  records; a writer that still waits writes a new one.
+- A writer that *keeps losing* writes the mark: one item for each log or record, with a random id. A mark holds no time
+  and names no order. Each id stops a process at most once, so no writer waits long for a waiter that crashed.
+  Maintenance deletes the marks of records; a writer that still waits writes a new mark.
 - A process that *commits without pause* reads the mark in parallel with its commits. When it finds a new id, it stops
-  once, until another writer has written the item that it was about to write, or for `STOP_MS_MAX`.
+  once, for at most `STOP_MS_MAX`. The stop ends as soon as another writer has written the item that the process was
+  about to write.
 - A writer that *lost* waits a random time of up to two round trips, then reads and puts.
 
-A lone writer pays only for reads of the mark. Each is eventually consistent and costs a tenth of a write, and there is
-at most one for `LOOK_COMMITS` commits. The measurements behind the constants are in
+A lone writer pays only for reads of the mark. Each read is eventually consistent and costs a tenth of a write. There is
+at most one read for `LOOK_COMMITS` commits. The measurements behind the constants are in
 docs/decisions/0032-turns-at-hosted-indexes.md.
 """
 
@@ -37,8 +38,8 @@ LOOK_COMMITS = 3
 PAUSE_MS = 100
 IDS_KNOWN_MAX = 4
 
-# How long a new mark stops a process whose last win is at most RECENT_MS old. Meanwhile it polls the key of its append,
-# at intervals of POLL_ROUND_TRIPS but at least POLL_MS_MIN.
+# How long a new mark stops a process whose last win is at most RECENT_MS old. Meanwhile the process polls the key
+# of its append, at intervals of POLL_ROUND_TRIPS but at least POLL_MS_MIN.
 STOP_MS_MAX = 100
 RECENT_MS = 50
 POLL_ROUND_TRIPS = 0.4
@@ -61,7 +62,7 @@ WAIT_FORGOTTEN_MS = 5000
 
 ROUND_TRIP_MS_FIRST = 10.0
 ROUND_TRIP_MS_MAX = 250.0
-ROUND_TRIP_SHARE = 1 / 8  # of the newest measurement in the estimate
+ROUND_TRIP_SHARE = 1 / 8  # the weight of the newest measurement in the estimate
 TRAFFIC_MAX = 1024
 LONG_AGO_MS = -(10**9)
 
@@ -82,12 +83,12 @@ class _Traffic:
         """Whether a new mark asks this process to stop at its next commit."""
 
         self.author: _Wait | None = None
-        """The writer of this process that wrote that mark; None if another process wrote it."""
+        """The writer of this process that wrote the newest mark; None if another process wrote it."""
 
     def learn(self, id: str, author: _Wait | None = None) -> bool:
-        """Note a mark that was read or written. Return whether its id is new; a new one sets ``stop``.
+        """Note a mark that was read or written. Return whether its id is new; a new id sets ``stop``.
 
-        The last `IDS_KNOWN_MAX` ids are remembered, since a read that is not consistent may return an older mark.
+        The last `IDS_KNOWN_MAX` ids are remembered, since an eventually consistent read may return an older mark.
         """
         if id in self.known:
             return False
@@ -112,14 +113,14 @@ class _Wait:
         self.has_turn = False
 
     def mark_after_ms(self) -> int:
-        """Return how long this writer must have waited before it writes a mark: its first one, or a further one."""
+        """Return how long this writer must have waited before it writes its first mark, or a further mark."""
         if self.marked:
             return MARK_AGAIN_MS
         sated = self.lost_ms - self.traffic.wins_ms[0] < SATED_MS
         return MARK_SATED_AFTER_MS if sated else MARK_AFTER_MS
 
 
-# A writer is identified by its context. Each thread has its own, and so has each actor of a simulation.
+# A context identifies a writer. Each thread has its own context, and so has each actor of a simulation.
 _waiting: ContextVar[_Wait | None] = ContextVar("stratalog waiting", default=None)
 
 
@@ -161,8 +162,8 @@ class HostedTurns:
     def commit(self, writes: Sequence[Write], blobs: Mapping[str, bytes] = NO_BLOBS) -> None:
         """Commit on the wrapped index.
 
-        A mark may stop the commit for a while. If its first condition fails meanwhile, the commit is not sent, and
-        raises ConditionFailed with the item found.
+        A mark may stop the commit for a while. If another writer puts the appended item meanwhile, the commit is not
+        sent, and raises ConditionFailed with that item.
         """
         first = _appended(writes)
         partition = turn_partition(first.partition) if first is not None else None
@@ -185,9 +186,9 @@ class HostedTurns:
         self._note_win(traffic)
 
     def turn(self, partition: str) -> AbstractContextManager[bool]:
-        """For a caller that has lost a race or was stopped: wait, or write the mark. The block's value is then True.
+        """Wait, or write the mark, if the caller has lost a race or was stopped; the block's value is then True.
 
-        For any other caller it is False, without a wait.
+        For any other caller the value is False, and there is no wait.
         """
         self._index.turn(partition)  # raises Closed
         return _Turn(self, self._traffic_of(partition))
@@ -209,15 +210,15 @@ class HostedTurns:
         self._clock.sleep((low + (high - low) * self._clock.random()) * self._round_trip_ms / 1000)
 
     def _mark(self, wait: _Wait) -> None:
-        """Write a mark with a new id, unless another writer has written one that this process does not know yet."""
+        """Write a mark with a new id, unless there is a mark of another writer that this process does not know yet."""
         traffic = wait.traffic
         with suppress(StratalogError):  # the mark is only a hint: if it cannot be written, the writer continues
             item = self._index.get(traffic.mark_partition, MARK_SORT)
             wait.marked = item is None or not traffic.learn(_id_of(item))
             if wait.marked:
                 id = new_id(self._clock)
-                # Note the mark before the put, whatever the outcome: other threads of this process then stop for it,
-                # and the writer does not stop for its own mark when it reads that later.
+                # Note the mark before the put, whatever the outcome. Then other threads of this process stop for the
+                # mark, and this writer does not stop when a later read returns its own mark.
                 traffic.learn(id, wait)
                 condition: Condition = Absent() if item is None else Equals("i", _id_of(item))
                 self._index.commit([Put(Item(traffic.mark_partition, MARK_SORT, {"i": id}), condition)])
@@ -226,8 +227,8 @@ class HostedTurns:
     def _stop(self, traffic: _Traffic, item: Item) -> None:
         """Let a waiter commit first: poll ``item``'s key until another writer's item is there or the time is over.
 
-        Raises ConditionFailed with that item. Returns at once for the waiter's own mark, and in a process that has not
-        won within `RECENT_MS`.
+        Raises ConditionFailed with the other writer's item. Returns at once if the caller itself wrote the mark, or if
+        this process has not won within `RECENT_MS`.
         """
         traffic.stop = False
         begun_ms = self._clock.boot_ms()
@@ -324,7 +325,7 @@ class _Turn(AbstractContextManager[bool]):
 
 
 class _Looks:
-    """Threads that read marks, one read each. None outlives `close`."""
+    """Threads that read marks, one read for each thread. `close` waits for all threads."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()

@@ -23,7 +23,7 @@ PAGE_ITEMS = 100
 class MemoryIndex:
     """An index in a dictionary of partitions, each with a sorted list of its sort keys.
 
-    Commits store their blobs in ``blobs``. If that is None, they accept no blobs.
+    Commits store their blobs in ``blobs``. If ``blobs`` is None, a commit accepts no blobs.
     """
 
     joint_commits = True
@@ -86,7 +86,7 @@ class MemoryIndex:
         self._closed = True
 
     def _put_blobs(self, blobs: Mapping[str, bytes]) -> None:
-        """Store the blobs of a commit: before its items, so that no reader sees an item without its blobs."""
+        """Store the blobs of a commit before its items, so that no reader sees an item without its blobs."""
         if self._blobs is not None:
             for key, body in blobs.items():
                 self._blobs.put(key, body)

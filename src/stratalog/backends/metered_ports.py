@@ -1,6 +1,6 @@
 """The ports with a meter: wrappers around any backend that count what DynamoDB, S3 and SQS would bill for its calls.
 
-A wrapper only counts, except that it makes its callers behave as on AWS. `joint_commits` is False, so that a log
+A wrapper only counts, but two of its attributes make callers behave as on AWS. `joint_commits` is False, so that a log
 commits each entry alone, as on DynamoDB. `blob_bytes_max` is 0, so that blobs are put on their own, as on S3. Each
 request is counted once, as if the network never failed.
 """
@@ -35,8 +35,9 @@ LETTERS_A_REQUEST = 10
 class MeteredIndex:
     """An index that counts as DynamoDB bills.
 
-    The old item of each write is read first, uncounted, since its size may decide the price. A query reads a page of
-    1 MB ahead, as DynamoDB does: the whole page is billed, even if its reader stops midway.
+    Before a commit, the item that a write may replace is read without being counted, since its size may decide the
+    price. A query reads a page of 1 MB ahead, as DynamoDB does: the whole page is billed, even if its reader stops
+    midway.
     """
 
     joint_commits = False
@@ -192,7 +193,7 @@ class MeteredQueue:
         return done
 
     def dead_letters(self, *, after: str = "") -> Iterator[DeadMessage]:
-        """Count as SQS bills `SqsQueue`, which receives all letters, ten per request, and then releases them all."""
+        """Count the requests of `SqsQueue`, which receives all letters, ten per request, and then releases them all."""
         letters = list(self._queue.dead_letters())
         for start in range(0, len(letters), LETTERS_A_REQUEST):
             some = letters[start : start + LETTERS_A_REQUEST]

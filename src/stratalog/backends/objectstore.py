@@ -38,8 +38,8 @@ __all__ = ["ObjectBlobs", "Versions", "open_object_blobs"]
 
 T = TypeVar("T")
 
-# How long obstore may reuse credentials. botocore renews those that expire within ten minutes, so the credentials that
-# it returns are valid for longer than this.
+# How long obstore may reuse credentials. botocore renews credentials that expire within ten minutes, so it returns only
+# credentials that are valid for longer than this.
 CREDENTIALS_TTL = timedelta(minutes=9)
 CONTENT_TYPE, CONTENT_ENCODING = "Content-Type", "Content-Encoding"
 CODE = re.compile(r"<Code>(\w+)</Code>")
@@ -78,8 +78,9 @@ class ObjectBlobs:
     """Blobs in ``store``, which several processes may share. ``store`` must not retry requests itself.
 
     The store's clock measures a blob's age, in whole seconds. Every put writes the whole object again, which restarts
-    its age and repairs a damaged object. In a bucket with versioning a put makes a version, and its id is the stamp.
-    Elsewhere the stamp is ETag and time, which two puts in the same second share, so a delete there raises Unavailable.
+    its age and repairs a damaged object. In a bucket with versioning a put makes a version, whose id is the stamp.
+    Elsewhere the stamp is ETag and time. Two puts of a blob in the same second have the same stamp, so a delete there
+    raises Unavailable.
     """
 
     def __init__(
@@ -105,8 +106,8 @@ class ObjectBlobs:
         check_put(key, body)
         data = compress(body)
         headers: Attributes = {CONTENT_TYPE: kind_of(key, body).media_type, CONTENT_ENCODING: ZSTD.encoding}
-        # In one request, since an upload in parts leaves them behind if it is aborted, and S3 dates its object by its
-        # start.
+        # Upload in one request. An aborted upload in parts would leave its parts behind. Also S3 would date the object
+        # by the start of such an upload.
         put = partial(obstore.put, self._store, key, data, attributes=headers, use_multipart=False)
         self._request("PutObject", key, put, writes=True)
         self.meter.add("PutObject", "bytes", len(data))
@@ -229,7 +230,7 @@ def open_object_blobs(
 
 
 def _credentials(session: Any) -> Boto3CredentialProvider:
-    """Return the session's credentials for obstore, so that obstore and boto3 use the same."""
+    """Return the session's credentials for obstore, so that obstore and boto3 use the same credentials."""
     try:
         return Boto3CredentialProvider(session, ttl=CREDENTIALS_TTL)
     except ValueError as exc:
@@ -266,10 +267,10 @@ def _once(bucket: str, key: str, call: Callable[[], T], writes: bool) -> T:
 
 
 def _raise_ours(exc: Exception, writes: bool) -> NoReturn:
-    """Raise our error for obstore's: Retryable where another try may succeed.
+    """Raise our error for an error of obstore: Retryable if another try may succeed.
 
-    obstore reports the HTTP status and failed connections only in its text. An error without a known text may have had
-    its effect, so a write's outcome is then unknown.
+    obstore reports the HTTP status and failed connections only in the error's text. If the text is unknown, the request
+    may have taken effect, so the outcome of a write is unknown.
     """
     text = str(exc)
     status_match, code = STATUS.search(text), CODE.search(text)

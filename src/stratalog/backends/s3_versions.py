@@ -1,4 +1,4 @@
-"""Versions of objects in an S3 bucket: listed and deleted through boto3, since obstore cannot."""
+"""Versions of objects in an S3 bucket: listed and deleted through boto3, since obstore cannot list or delete them."""
 
 from __future__ import annotations
 
@@ -32,11 +32,11 @@ NO_BUCKET = "NoSuchBucket"
 class S3Versions:
     """The versions of the objects in ``bucket`` whose key starts with ``base``.
 
-    ``make_client`` returns a boto3 client that tries each request once. It is called when a client is first needed: few
-    processes list or delete, and a Lambda function must not wait for it in a cold start.
+    ``make_client`` returns a boto3 client that tries each request once. `S3Versions` calls it when a client is first
+    needed: few processes list or delete, and a Lambda function must not wait for a client in a cold start.
 
     If the current version is removed, the version before it becomes current. So a delete removes the oldest version
-    first and the current one last: a reader sees no change of a delete that ends midway. With ``retains_freed`` a
+    first and the current version last. If the delete ends midway, a reader sees no change. With ``retains_freed`` a
     delete first copies the object below `FREED`.
     """
 
@@ -67,7 +67,7 @@ class S3Versions:
     def enabled(self) -> bool:
         """Return whether the bucket has versioning. The first call asks the bucket; later calls repeat the result.
 
-        If versioning is suspended later, new puts have the version `NULL`, and `delete` refuses those.
+        If versioning is suspended later, new puts have the version `NULL`, and `delete` refuses to delete them.
         """
         if self._enabled is None:
             try:
@@ -82,7 +82,7 @@ class S3Versions:
         return self._enabled
 
     def page(self, prefix: str, after: str) -> tuple[list[BlobStat], str]:
-        """Return the next page that has current versions, and the ``after`` of the page after it; "" at the end."""
+        """Return the next page with current versions, and the ``after`` of the following page; "" at the end."""
         marker = {"KeyMarker": self._base + after} if after else {}
         for answer in self._answers(prefix, marker):
             stats = [self._stat(version) for version in answer.get("Versions", []) if version["IsLatest"]]
@@ -117,7 +117,7 @@ class S3Versions:
 
     def close(self) -> None:
         """Close the connections. Closing twice is fine."""
-        if "_client" in self.__dict__:  # otherwise there is no client, and the property would make one
+        if "_client" in self.__dict__:  # otherwise the property would make a client only to close it
             self._client.close()
 
     def _answers(self, prefix: str, marker: dict[str, str]) -> Iterator[Any]:
@@ -143,14 +143,14 @@ class S3Versions:
         try:
             self._request("CopyObject", partial(self._client.copy_object, **request), writes=True)
         except RequestRefused as exc:
-            if exc.reason != "NoSuchKey":  # another collector has copied and deleted it
+            if exc.reason != "NoSuchKey":  # another collector has copied and deleted the object
                 raise
 
     def _check_clock(self, answer: Any) -> None:
         """Raise Unavailable where this machine's clock differs from the store's by more than `SKEW_SECONDS_MAX`.
 
-        The store dates a blob, and the collector compares the date with its own clock. With a fast clock it would
-        delete too early.
+        The store dates a blob, and the collector compares the date with its own clock. With a fast clock the collector
+        would delete too early.
         """
         theirs = parsedate_to_datetime(answer["ResponseMetadata"]["HTTPHeaders"]["date"]).timestamp()
         skew = self._clock.wall_ms() / 1000 - theirs

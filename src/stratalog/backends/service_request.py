@@ -17,8 +17,8 @@ T = TypeVar("T")
 class RequestPolicy(RetryPolicy, frozen=True, kw_only=True):
     """How long a request is retried, and how long one try may take.
 
-    A try that fails later than ``seconds_max`` after the start is the last one. It may take ``request_seconds_max``
-    itself.
+    A try that fails later than ``seconds_max`` after the start is the last try. Each try may take
+    ``request_seconds_max``.
     """
 
     seconds_max: float = 10.0
@@ -27,7 +27,7 @@ class RequestPolicy(RetryPolicy, frozen=True, kw_only=True):
 
 
 class Retryable(Exception):
-    """One try failed, and another may succeed. ``error`` is the error to raise if it was the last one."""
+    """One try failed, and another may succeed. ``error`` is the error to raise if there is no further try."""
 
     def __init__(self, error: StratalogError) -> None:
         super().__init__(str(error))
@@ -37,8 +37,8 @@ class Retryable(Exception):
 def send_request(clock: Clock, policy: RequestPolicy, call: Callable[[], T]) -> T:
     """Return the result of ``call``, which is retried on `Retryable` until the policy's time is used up.
 
-    Raises the error of the last try, as OutcomeUnknown if the outcome of any try is unknown: the error of a later try
-    says nothing about the effect of an earlier one.
+    Raises the error of the last try. If the outcome of any try is unknown, raises OutcomeUnknown instead: the error of
+    a later try says nothing about the effect of an earlier try.
     """
     retry = Retry(clock, policy)
     unknown = False

@@ -97,7 +97,7 @@ class SqliteBlobs:
         return below is None or self._files.delete(key, below.stamp)
 
     def close(self) -> None:
-        """Close the other store. The file is closed by the caller that opened it."""
+        """Close the other store. The caller that opened the SQLite file closes it."""
         self._closed = True
         self._files.close()
 
@@ -141,8 +141,8 @@ def rows_bytes(rows: Sequence[BlobRow]) -> int:
 def store_blobs(rows: Sequence[BlobRow], clock: Clock, connection: apsw.Connection) -> None:
     """Store each blob inside a transaction. An existing blob is renewed, and its body replaced if damaged.
 
-    A renewal reads the clock here and does not use the row's time: a writer that was suspended since it made the row
-    would otherwise set an older time than the stored one.
+    A renewal reads the clock here and does not use the row's time. Otherwise a writer that was suspended after it made
+    the row could replace the stored time by an older time.
     """
     for row in rows:
         frame, key, _, _, stamp = row
@@ -165,7 +165,7 @@ def _is_intact(key: str, body: bytes | None, tag: str) -> bool:
 
 
 def _delete(key: str, stamp: int, connection: apsw.Connection) -> bool:
-    """Delete one generation of a blob. False where it is not stored."""
+    """Delete one generation of a blob. False if this generation is not stored."""
     rows: list[Any] = connection.execute(FORGET, (key, stamp)).fetchall()
     for row in rows:
         connection.execute(FREE, row)

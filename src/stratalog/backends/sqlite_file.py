@@ -88,14 +88,14 @@ class SqliteFile:
         """Run ``job`` in a transaction. Return its result, or raise its error, once the transaction is durable.
 
         The job must read before it writes, and do the same when it runs again. It may raise ConditionFailed before its
-        first write, and other errors at any time: they fail this job and no other of the transaction.
+        first write, and other errors at any time. Such an error fails this job and no other job of the transaction.
 
         A caller that gives ``rows`` or ``blobs`` states that the job only inserts these if all are absent, so one
         statement may replace the job. ``blob_bytes`` is the size of the blobs that the job writes: jobs share a
         transaction until their blobs have `BLOB_SLICE_BYTES`.
 
-        Raises the job's error, StorageFull, Unavailable, Corrupt, Closed: nothing was written. OutcomeUnknown: all or
-        nothing was.
+        Raises the job's error, StorageFull, Unavailable, Corrupt, Closed: nothing was written. Raises OutcomeUnknown:
+        either everything or nothing was written.
         """
         if self._closed:  # tested here first, since a call would cost time in every commit
             self.check_open()
@@ -266,16 +266,16 @@ class _GroupWriter:
         return outcomes
 
     def _insert(self, rows: Sequence[Row], blobs: Sequence[BlobRow]) -> bool:
-        """Insert all by one call that is its own transaction.
+        """Insert all rows by one call that is its own transaction.
 
-        False, and nothing written, where a key is taken or a check fails.
+        False if a key is taken or a check fails; nothing is written then.
 
         Each call into SQLite releases the interpreter's lock and must then compete for it with the other threads. So
         one call for many rows makes many writing threads fast.
 
-        Raises Unavailable, StorageFull: nothing written. SQLite reports a busy or read-only file before it writes
-        anything, and a full one before the commit frame is complete. Any other error may come from the commit:
-        OutcomeUnknown.
+        Raises Unavailable, StorageFull: nothing was written. SQLite reports a busy or read-only file before it writes
+        anything, and a full disk before the commit frame is complete. Raises OutcomeUnknown for any other error, since
+        it may come from the commit.
         """
         try:
             if blobs:
@@ -299,7 +299,8 @@ class _GroupWriter:
     def _run_each(self, group: Sequence[_Ticket[Any]]) -> list[Any]:
         """Run all jobs in an open transaction and return the result or the error of each.
 
-        A job that fails otherwise than by its condition may have written. Then the transaction begins again without it.
+        A job that fails with another error than ConditionFailed may have written. The transaction then begins again
+        without this job.
         """
         failed: dict[int, StratalogError] = {}
         while True:
@@ -332,7 +333,7 @@ def _nothing(_: apsw.Connection) -> None:
 
 
 def _all_rows(group: Sequence[_Ticket[Any]]) -> tuple[Sequence[Row], Sequence[BlobRow]]:
-    """Return the rows of all tickets, if each ticket only inserts rows and one statement can hold all; else no rows."""
+    """Return the rows of all tickets if all tickets only insert and one statement can hold all rows; else no rows."""
     rows = list(chain.from_iterable(ticket.rows for ticket in group))
     blobs = list(chain.from_iterable(ticket.blobs for ticket in group))
     insert = len(rows) <= INSERT_ROWS_MAX and all(ticket.rows or ticket.blobs for ticket in group)
@@ -371,7 +372,7 @@ def _prepare(connection: apsw.Connection, synchronous: str, file_bytes_max: int 
 
 
 def _leave_to_parent(reference: weakref.ref[SqliteFile]) -> None:
-    """In a forked child, close the lock files. Left open, they would stay locked if the parent died holding them."""
+    """In a forked child, close the lock files. Otherwise a lock would stay if the parent died while holding it."""
     file = reference()
     if file is not None:
         file.leave_to_parent()

@@ -1,4 +1,7 @@
-"""The queue in the SQLite file. A row for each group holds the time when it is ready, so a poll reads no messages."""
+"""The queue in the SQLite file.
+
+A row for each group holds the time when the group is ready. So a poll that finds no group ready reads no messages.
+"""
 
 from __future__ import annotations
 
@@ -26,8 +29,8 @@ GIVE = (
     " RETURNING id, name, body, receives, receipt"
 )
 
-# The comparison with 0 repeats the partial index's condition: SQLite uses the index only if a query states that, and
-# does not infer it from the other comparison.
+# The comparison with 0 repeats the condition of the partial index. SQLite uses the index only if the query states this
+# condition.
 EXPIRED = "FROM messages WHERE name = ?1 AND hidden_until_ms <= ?2 AND hidden_until_ms > 0 AND receives >= ?3"
 MOVE_ASIDE = f"INSERT INTO dead_letters SELECT id, name, receives, ?2, body {EXPIRED}"
 LAST_HIDDEN = (
@@ -89,9 +92,9 @@ class SqliteQueue:
     def _receive(self, limit: int, now: int, hidden_until_ms: int, connection: apsw.Connection) -> list[Message]:
         """Receive up to ``limit`` messages inside a transaction.
 
-        It reads up to ``limit`` groups whose messages in flight are visible again, the earliest visible first, and up
-        to ``limit`` groups with nothing in flight, the oldest message first. These are enough: each group has at least
-        one message. If all messages read become dead letters, it reads the next groups.
+        It reads up to ``limit`` groups whose messages in flight are visible again, the earliest visible first. It also
+        reads up to ``limit`` groups with nothing in flight, the oldest message first. These groups are enough, since
+        each has at least one message. If all messages read become dead letters, it reads the next groups.
         """
         while True:
             again = _names(connection, VISIBLE_AGAIN, (now, limit))

@@ -131,7 +131,7 @@ def prepare(connection: apsw.Connection) -> None:
 
 
 def _create(connection: apsw.Connection, schema: str) -> None:
-    """Create tables in one transaction: a crash meanwhile leaves the file as it was before."""
+    """Create tables in one transaction, so that a crash meanwhile leaves the file unchanged."""
     connection.pragma("page_size", PAGE_BYTES)
     with connection:
         connection.execute(schema)

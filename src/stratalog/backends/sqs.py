@@ -1,11 +1,11 @@
-"""The queue on Amazon SQS: a FIFO queue whose message groups are the port's groups, and a second one for dead letters.
+"""The queue on Amazon SQS: a FIFO queue whose message groups are the port's groups, and a FIFO queue for dead letters.
 
-SQS accepts only text, so a body is sent as base64. A message's id in the port is its deduplication id. It is made here,
-in order of time. A retried send has the same id, so SQS accepts the message once.
+SQS accepts only text, so a body is sent as base64. A message's id in the port is its deduplication id. `SqsQueue` makes
+these ids, in order of time. A retried send has the same id, so SQS accepts the message once.
 
 A receive moves a message that was received too often to the dead-letter queue; SQS's own redrive policy is not used.
-Each dead letter is a message group of its own, so that all can be listed: SQS returns at most ten messages of one group
-until they are deleted.
+Each dead letter is a message group of its own. Otherwise they could not all be listed: SQS returns at most ten messages
+of one group until these are deleted.
 """
 
 from __future__ import annotations
@@ -54,9 +54,9 @@ ATTRIBUTES = ("ApproximateReceiveCount", "MessageDeduplicationId", "MessageGroup
 class SqsQueue:
     """The queue at ``url`` with its dead letters at ``dead_url``. ``client`` must try each request once.
 
-    SQS measures visibility by its own clock, in whole seconds, rounded up. By ``clock`` a receipt is stale once its
-    time is over, before SQS is asked. SQS retains messages and dead letters for 14 days. A receive waits up to
-    ``wait_seconds`` for a message, 20 at most.
+    SQS measures visibility by its own clock, in whole seconds, rounded up. If a receipt's time is over by ``clock``,
+    the receipt is stale, and no request is sent. SQS retains messages and dead letters for 14 days. A receive waits up
+    to ``wait_seconds`` for a message, 20 at most.
     """
 
     def __init__(
@@ -110,9 +110,9 @@ class SqsQueue:
     def receive_event(self, records: Sequence[Mapping[str, Any]]) -> list[Message]:
         """Return the messages in an event with which SQS called a Lambda function.
 
-        Messages received too often become dead letters, as in `receive`. SQS delivers the messages behind a failing one
-        together with it, and increases their counts too. So only the first message of a group was tried as often as its
-        count says. For the others ``receives`` is lowered, so that each has at least one more try.
+        Messages received too often become dead letters, as in `receive`. SQS delivers a failing message together with
+        the messages behind it, and increases their counts too. So only the first message of a group was tried as often
+        as its count says. For the other messages ``receives`` is lowered, so that each has at least one more try.
         """
         self._check_open()
         messages = [_message_of_event(record) for record in records]
@@ -129,11 +129,11 @@ class SqsQueue:
         return self._settle("ChangeMessageVisibility", message, call, after_seconds)
 
     def dead_letters(self, *, after: str = "") -> Iterator[DeadMessage]:
-        """List the dead letters, sorted by id, which needs all of them in memory.
+        """List the dead letters, sorted by id. All of them are held in memory.
 
-        They are hidden from other readers until all are received, so two listings at the same time each get a part. The
-        listing ends when SQS returns none. In a long listing a letter may become visible and be received again. The
-        longer the listing runs, the longer it hides further letters, so it receives each letter only a few times.
+        The letters are hidden from other readers until all are received, so two listings at the same time each get a
+        part. The listing ends when SQS returns no letter. In a long listing a letter may become visible and be received
+        again. So the longer the listing runs, the longer it hides further letters: each is received only a few times.
         """
         self._check_open()
         letters: dict[str, DeadMessage] = {}
@@ -159,7 +159,7 @@ class SqsQueue:
         return msgspec.structs.replace(message, receives=min(message.receives, self._receives_max - 1))
 
     def _living(self, messages: list[Message]) -> list[Message]:
-        """Return the messages to work on. The others are moved to the dead letters.
+        """Return the messages to work on. Move the messages that were received too often to the dead letters.
 
         A move has two steps. If a crash interrupts it, the next receive repeats it: the letter has the same id and is
         listed once.
@@ -176,10 +176,10 @@ class SqsQueue:
         self._settle("DeleteMessage", message, self._client.delete_message, 0)
 
     def _send_rest(self, url: str, entries: list[dict[str, Any]]) -> None:
-        """Send ``entries``, and remove those that were sent from the list, so that a retry sends the rest in order.
+        """Send ``entries``, and remove the sent entries from the list, so that a retry sends the rest in order.
 
-        Raises Retryable for the rest. Raises OutcomeUnknown, without a retry, where a later message was sent although
-        an earlier one failed: a retry would send them in the wrong order.
+        Raises Retryable for the rest. If a later message was sent although an earlier one failed, raises OutcomeUnknown
+        without a retry: a retry would send the messages in the wrong order.
         """
         answer = self._client.send_message_batch(QueueUrl=url, Entries=entries)
         failed = {failure["Id"]: failure for failure in answer.get("Failed", [])}
@@ -217,7 +217,7 @@ class SqsQueue:
         return records
 
     def _settle(self, operation: str, message: Message, call: Callable[..., Any], seconds: float) -> bool:
-        """Make a request for one receipt. False where the receipt is stale by our clock (no request is made) or by SQS.
+        """Make a request for one receipt. False if the receipt is stale by our clock (no request is made) or for SQS.
 
         On success the receipt is valid for ``seconds`` from now on.
         """
@@ -235,7 +235,7 @@ class SqsQueue:
         return True
 
     def _remember(self, receipt: str, timeout: _VisibilityTimeout) -> None:
-        """Remember how long a receipt is valid. Over `TIMEOUTS_MAX` the oldest is dropped, but SQS still knows it."""
+        """Remember how long a receipt is valid. Over `TIMEOUTS_MAX` the oldest is forgotten here, but not by SQS."""
         with self._lock:
             self._timeouts[receipt] = timeout
             if len(self._timeouts) > TIMEOUTS_MAX:
@@ -290,7 +290,7 @@ class _VisibilityTimeout(msgspec.Struct, frozen=True):
 def find_queues(client: Any, name: str) -> tuple[str, str]:
     """Return the URLs of the FIFO queue ``name`` and its dead-letter queue.
 
-    Raises Unavailable, also where one is missing; the error then names it.
+    Raises Unavailable. If a queue is missing, the error names this queue.
     """
     urls = []
     for full_name in _names(name):
@@ -302,7 +302,7 @@ def find_queues(client: Any, name: str) -> tuple[str, str]:
 
 
 def missing_queues(client: Any, name: str) -> list[str]:
-    """Return the full names of those of the two queues that are missing. Raises Unavailable."""
+    """Return the full names of the missing queues: none, one or both. Raises Unavailable."""
     return [full_name for full_name in _names(name) if not _url(client, full_name)]
 
 
@@ -375,7 +375,10 @@ def _message_of_event(record: Mapping[str, Any]) -> Message:
 
 
 def _body(text: str) -> bytes:
-    """Return the decoded body, or another program's text unchanged if it is not base64: its reader refuses it."""
+    """Return the decoded body. If the text is not base64, another program sent it. Then return the text unchanged.
+
+    The reader of the message refuses it.
+    """
     try:
         return b"" if text == EMPTY else b64decode(text, validate=True)
     except ValueError:

@@ -1,8 +1,9 @@
 """Turns between the processes that share a file: a fair hand-over, but never a fence.
 
 Each shared file has two lock files. A process holds the *room* while it works. To get the room, a process takes the
-*door*, waits for the room while it holds the door, and then frees the door. With a single lock the process that frees
-it takes it again before a waiting process wakes. With two locks it finds the door taken, and waits behind that process.
+*door*, waits for the room while it holds the door, and then frees the door. With a single lock, the process that frees
+the lock would take it again before a waiting process wakes. With two locks, it finds that the waiting process holds the
+door, and waits behind that process.
 
 Every wait polls and is bounded. With a blocking lock, one stopped process would stop all others.
 """
@@ -49,8 +50,8 @@ class Turnstile:
     def enter(self) -> bool:
         """Wait for the room. Return whether the caller must `leave` it.
 
-        False inside a turn of this process, and after `TURN_WAIT_MS_MAX` without the room: the caller then works
-        without it.
+        False inside a turn of this process. Also False after `TURN_WAIT_MS_MAX`: the caller then works without the
+        room.
         """
         return not self._in_turn and self._wait(self._transaction, self._has_turn)
 
@@ -60,7 +61,7 @@ class Turnstile:
 
     @contextmanager
     def turn(self) -> Iterator[bool]:
-        """Keep other processes out of the room until the end of the block. The value is False where that failed.
+        """Keep other processes out of the room until the end of the block. The value is False if that failed.
 
         A second thread shares the turn of the first, so it may lose the turn in the middle of its block.
         """
@@ -81,8 +82,8 @@ class Turnstile:
     def close(self) -> None:
         """Close the lock files, which frees their locks. No transaction may be in flight.
 
-        A thread that has a turn, or waits for one, closes the turn's files itself at the end: otherwise it could use
-        descriptors that already belong to other files. A thread that waits gets no turn.
+        If a thread has a turn or waits for a turn, this thread closes the turn's files itself at the end. Otherwise it
+        could use descriptors that already belong to other files. A thread that waits gets no turn.
         """
         self._closed = True
         self._transaction.close()
@@ -95,7 +96,7 @@ class Turnstile:
         self._turn.close()
 
     def _close_turn(self) -> None:
-        """Close the turn's files, unless a thread has the turn: that thread calls this when it ends."""
+        """Close the turn's files, unless a thread has the turn: that thread calls this at the end of its turn."""
         if self._owner.acquire(blocking=False):
             try:
                 self._turn.close()
@@ -105,8 +106,8 @@ class Turnstile:
     def _wait(self, locks: _Locks, ended: Callable[[], bool]) -> bool:
         """Pass the door and take the room. False where ``ended()`` is true, or after `TURN_WAIT_MS_MAX`.
 
-        A process that waited in vain is probably behind a stopped one. It does not wait again until it finds the locks
-        free; otherwise each of its commits would wait that long.
+        A process that waited in vain is probably behind a stopped process. It does not wait again until it finds the
+        locks free. Otherwise each of its commits would wait for `TURN_WAIT_MS_MAX`.
         """
         deadline = None
         try:

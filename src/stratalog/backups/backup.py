@@ -1,8 +1,8 @@
 """The making of a backup: copy a store to a folder or bucket while its writers continue.
 
 The backup holds each log and record at a head that was read after the backup began, with everything that this head
-needs. The store has no transactions across logs, so a backup is not one moment of the whole store; but no fork is ahead
-of its parent. Queued messages and the attempt records of workers are not part of a backup.
+needs. The store has no transactions across logs, so a backup is not one moment of the whole store. But no fork in it
+begins after the head of its parent. Queued messages and the attempt records of workers are not part of a backup.
 """
 
 from __future__ import annotations
@@ -59,13 +59,13 @@ def back_up(
 ) -> BackupReport:
     """Back up a store. Every write acknowledged before the call is in the backup.
 
-    The backup shares rows with the newest one, its base, and resumes an interrupted backup. With ``anew`` it has no
+    The backup shares rows with its base, the newest backup, and resumes an interrupted one. With ``anew`` there is no
     base: everything is read and written, which replaces damaged objects of the repository. A log or record that cannot
-    be read is among the manifest's failures, and the backup holds it as the base does, if the base has it.
+    be read is one of the manifest's failures. If the base has this log or record, the new backup holds it unchanged.
     ``progress`` is called with the number of rows or blobs put. ``workers`` is the number of threads that copy blobs.
 
-    Raises Unavailable and OutcomeUnknown: call it again. Conflict if the base was pruned meanwhile, and Corrupt if the
-    repository is damaged. After an error there is no new backup.
+    After Unavailable or OutcomeUnknown, call `back_up` again. Raises Conflict if the base was pruned meanwhile, and
+    Corrupt if the repository is damaged. After an error there is no new backup.
     """
     newest, unfinished = repository.newest(), repository.unfinished()
     begun = unfinished if unfinished and (newest is None or unfinished.id > newest.id) else newest
@@ -157,7 +157,7 @@ class _Backup:
         return deleted
 
     def _put_names(self) -> None:
-        """Put the name lines: for each name, the organisations that have a log of it."""
+        """Put the name lines: for each name, the organisations that have a log with that name."""
         lines = defaultdict[str, list[Item]](list)
         for record in self._logs.values():
             lines[record.name].append(name_line_put(record.organisation, record.name, record.kind).item)
@@ -170,7 +170,7 @@ class _Backup:
             self._current.add(f"{ITEMS_ROW}{partition}")
 
     def _is_of_a_gone_log(self, key: str) -> bool:
-        """Return whether a row belongs to a log that is not in this backup. Rows of other things are never dropped."""
+        """Return whether a row belongs to a log that is not in this backup. Rows of records are never dropped."""
         return _is_of_a_log(key) and key not in self._current
 
     def _count_blobs(self, root: Root) -> int:

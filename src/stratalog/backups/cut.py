@@ -1,4 +1,6 @@
-"""A backup as of a version or a time: a view in which logs and records end there and later ones do not exist.
+"""A backup as of a version or a time: a view in which logs and records end there.
+
+Logs and records that were created later do not exist in the view.
 
 A log is cut after a version. The segment of that version becomes the current one, and later snapshots, projection
 checkpoints and forks are left out. Origin, incarnation and hashes stay, so the cut history is a prefix of the whole.
@@ -34,7 +36,7 @@ Change = Callable[[Item], Item | None]
 
 
 class _LogCut(msgspec.Struct, frozen=True):
-    """The end of a log: its last version, the segment with it, and the name record as of the cut."""
+    """The end of a log: its last version, the segment that holds this version, and the name record as of the cut."""
 
     version: int
     segment: Item
@@ -42,7 +44,7 @@ class _LogCut(msgspec.Struct, frozen=True):
 
 
 class CutIndex:
-    """The index of ``environment`` as of ``time_ms``; or with only the log ``prefix`` cut, after ``version``.
+    """The index of ``environment`` as of ``time_ms``. Without a time, only the log ``prefix`` ends, after ``version``.
 
     Reads raise VersionForgotten for a log or record whose version at that time is not kept, and NotFound for a
     ``version`` beyond the head. Commits raise Invalid.
@@ -181,7 +183,7 @@ class CutIndex:
         return record is not None and (self._time_ms is None or record.created_ms <= self._time_ms)
 
     def _is_member(self, prefix: str) -> bool:
-        """Return whether a log of a family is in the view. A deleted log always is, for its forks."""
+        """Return whether a log of a family is in the view. A deleted log is always in the view, since forks need it."""
         record = read_name(self._inner, *split_prefix(prefix))
         is_alive = record is not None and record.prefix == prefix and not record.deleted_ms
         return not is_alive or self._is_there(*split_prefix(prefix))
@@ -191,7 +193,7 @@ class CutIndex:
         return self._time_ms is None or (isinstance(time_ms, int) and time_ms <= self._time_ms)
 
     def _has_record(self, organisation: str, id: str) -> bool:
-        """Return whether a record had a version. Raises VersionForgotten if that is unknown or the version not kept."""
+        """Return whether a record had a version at the time of the cut. Raises VersionForgotten if it is forgotten."""
         partition = record_partition(organisation, record_key(id))
         floor = floor_from_item(self._inner.get(partition, FLOOR_SORT))
         versions = self._inner.query(partition, after=BEFORE_VERSIONS, reverse=True)
@@ -218,7 +220,7 @@ class CutIndex:
         try:
             hash = log.hash_at(first - 1)
         except VersionForgotten:
-            hash = record.hash  # its value does not matter: it is read only for a segment without entries
+            hash = record.hash  # any value will do: the hash is read only for a segment without entries
         cut = msgspec.structs.replace(record, segment=first, hash=hash)
         return _LogCut(version, segment, cut)
 

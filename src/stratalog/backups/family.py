@@ -1,9 +1,9 @@
 """Reading a family of logs for a backup while its writers continue: each log as of one head.
 
-The order of the reads matters. The list of members is read first, so no fork in it begins after its parent's head. A
+The order of the reads matters. The list of members is read first, so no listed fork begins after its parent's head. A
 head is read before the entries up to it, and all items are read before the blobs. At the end the items that refer to
-blobs are read again: while they are unchanged, so are their references, and a collection has deleted none of the blobs.
-If a floor rose meanwhile, or a log was deleted, the family is read again.
+blobs are read again. If these items are unchanged, no collection has deleted a blob that they refer to. If a floor rose
+meanwhile, or a log was deleted, the family is read again.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ class FamilyRead(msgspec.Struct):
 
 
 class _Log(msgspec.Struct, frozen=True):
-    """The items around one log of a family. ``head`` is None for a deleted log, which does not change any more."""
+    """The items of one log, except its entries. ``head`` is None for a deleted log, which does not change any more."""
 
     prefix: str
     member: Item
@@ -120,14 +120,14 @@ class FamilyBackup:
             assert log.record is not None
             needed.update(parent.prefix for parent in log.record.lineage)
         if needed - logs.keys():
-            raise _Moved  # a fork was deleted, and then its ancestor was swept, between the reads
+            raise _Moved  # between the reads, a fork was deleted and then its ancestor was swept
         return [log for prefix, log in sorted(logs.items()) if prefix in needed]
 
     def _read_log(self, member: Item) -> _Log:
         prefix = member.sort
         record = read_name(self._index, *split_prefix(prefix))
         record = record if record is not None and record.prefix == prefix else None
-        # Read the checkpoints before the head, so that none is of a version beyond it.
+        # Read the checkpoints before the head, so that no checkpoint is of a version after the head.
         checkpoints = tuple(self._index.query(checkpoints_partition(prefix)))
         head = None
         if record is not None and not record.deleted_ms:
@@ -202,9 +202,9 @@ class FamilyBackup:
             raise _Moved
 
     def _is_archived(self, owner: str, prefix: str, item: Item) -> bool:
-        """Return whether the backup can rely on the segment's archive; False: read the entries from the index.
+        """Return whether the backup uses the segment's archive. If not, the entries are read from the index.
 
-        A damaged archive whose entries are freed is a failure of the backup, since the index has no copy.
+        A damaged archive whose entries are freed is a failure of the backup, since the index has no copy of them.
         """
         base = self._catalogue.base.get(item.partition, item.sort)
         if base is not None and base.attributes.get("a") == item.attributes["a"]:
@@ -219,7 +219,7 @@ class FamilyBackup:
         return True
 
     def _is_sealed_in_base(self, prefix: str, item: Item) -> bool:
-        """Return whether the base has the whole segment: another one follows it there, and its record is unchanged.
+        """Return whether the base has the whole segment: another segment follows there, and its record is unchanged.
 
         A redaction changes the record of its segment.
         """
@@ -229,7 +229,7 @@ class FamilyBackup:
         return next(base.query(segments_partition(prefix), after=item.sort, limit=1), None) is not None
 
     def _add_pins(self, read: FamilyRead, logs: list[_Log]) -> None:
-        """Add the pins of the forks in the backup. A pin of any other fork would hold the floor for ever."""
+        """Add the pins of the forks in the backup. A pin of any other fork would hold down the floor for ever."""
         pins: dict[str, list[Item]] = {log.prefix: [] for log in logs}
         for log in logs:
             for parent in log.record.lineage if log.record and log.head else ():
@@ -248,7 +248,7 @@ class FamilyBackup:
         return all(base.row(key) == value for key, value in read.rows.items())
 
     def _check_unchanged(self, log: _Log) -> None:
-        """Raise _Moved unless the items that lead to the log's blobs are as they were read."""
+        """Raise _Moved if an item that refers to the log's blobs has changed since it was read."""
         if log.head is not None and log.record is not None:
             again = read_name(self._index, *split_prefix(log.prefix))
             if again is None or again.deleted_ms or _retention_of(again) != _retention_of(log.record):
@@ -274,7 +274,7 @@ def split_prefix(prefix: str) -> tuple[str, str]:
 
 
 def _is_searched(log: _Log, first: int) -> bool:
-    """Return whether the search for the log's head may read the segment, which needs its entries then.
+    """Return whether the search for the log's head may read the segment. The backup then needs the segment's entries.
 
     The search follows the seals from the segment in the name record. The backup reads that record before the segments.
     A roll-over in between seals the segment, and another process may then archive and mark it.

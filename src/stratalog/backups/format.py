@@ -83,7 +83,7 @@ class BackupManifest(msgspec.Struct, frozen=True, kw_only=True):
 
     failures: tuple[BackupFailure, ...] = ()
     base: str = ""
-    """The id of the backup that it shares rows with; empty for the first and for one made anew."""
+    """The id of the backup with which this one shares rows; empty for a first backup and for a backup made anew."""
 
 
 class Pack(msgspec.Struct, frozen=True, array_like=True):
@@ -94,7 +94,7 @@ class Pack(msgspec.Struct, frozen=True, array_like=True):
 
 
 class BackupRow(msgspec.Struct, frozen=True, array_like=True):
-    """A partition in the catalogue: its items, or its packs, or a body that lists its packs. One of them is set."""
+    """A partition in the catalogue: its items, its packs, or a body that lists its packs. Exactly one field is set."""
 
     items: tuple[tuple[str, dict[str, Any]], ...] | None = None
     packs: tuple[Pack, ...] | None = None

@@ -34,13 +34,13 @@ class Pruned(msgspec.Struct, frozen=True):
 def prune_backups(
     repository: BackupRepository, retain: int, *, dry_run: bool = False, progress: Callable[[int], None] | None = None
 ) -> Pruned:
-    """Remove all but the newest ``retain`` backups, and the objects that no other backup needs. May be repeated.
+    """Remove all but the newest ``retain`` backups, and the objects that no remaining backup needs. May be repeated.
 
     Objects younger than `ABANDONED_SECONDS` stay, because a backup may be in progress. ``progress`` is called after
     each removed object.
 
-    Raises Invalid for ``retain`` below 1. Raises Corrupt if a remaining backup cannot be read: the old manifests are
-    removed, and no other object is.
+    Raises Invalid for ``retain`` below 1. Raises Corrupt if a remaining backup cannot be read: then only the old
+    manifests are removed.
     """
     if retain < 1:
         raise Invalid("the newest backup is never pruned", retain=retain)

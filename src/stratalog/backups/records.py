@@ -84,7 +84,7 @@ class RecordsBackup:
             if not versions.has_blobs or self._is_as_in_base(partition, row):
                 break
             self._copy_blobs(key)
-            # If the items are unchanged, they referred to the blobs all the time, so none was collected meanwhile.
+            # If the items are unchanged, they referred to the blobs all the time, so no blob was collected meanwhile.
             if packed(self._index.query(partition, before=number(parse_number(latest.sort) + 1))) == row:
                 break
         else:
@@ -111,7 +111,7 @@ class RecordsBackup:
         """Put the failures that are unchanged since they were read, and their dead letters.
 
         A failure that was resolved meanwhile is left out, because its body may be collected. A dead letter is in two
-        partitions, which are not read at one moment; it is put only if both have it.
+        partitions, which are read one after the other. The backup holds the dead letter only if both have it.
         """
         standing = {item.sort: item for item in self._index.query(failures_partition(self._organisation))}
         retained = [item for item in failures if standing.get(item.sort) == item]
@@ -125,7 +125,7 @@ class RecordsBackup:
 
 
 class _Versions:
-    """Passes the items of a record on to a pack, and notes missing versions, the need of blobs, and the origin."""
+    """Passes the items of a record on to a pack. Notes whether a version is missing or has blobs, and the origin."""
 
     def __init__(self, items: Iterator[Item]) -> None:
         self._items = items

@@ -72,7 +72,7 @@ class BackupRepository:
     def publish(self, manifest: BackupManifest) -> None:
         """Write a manifest, which makes the backup visible.
 
-        Raises Conflict if its base was pruned meanwhile, because objects it needs may be gone: the manifest is removed.
+        Raises Conflict if the base was pruned meanwhile: needed objects may be gone. The manifest is then removed.
         """
         key = self._put_json(f"{MANIFESTS}/{manifest.id}", manifest)
         # Check the base after the put. A prune removes manifests before it lists them again, so either the prune sees
@@ -83,11 +83,14 @@ class BackupRepository:
         self._drop_unfinished()
 
     def note_unfinished(self, manifest: BackupManifest) -> None:
-        """Save the progress of an unfinished backup, from which the next one resumes."""
+        """Save the progress of an unfinished backup. The next backup resumes from it."""
         self._drop_unfinished(but=self._put_json(UNFINISHED, manifest))
 
     def unfinished(self) -> BackupManifest | None:
-        """Return the progress of the last backup, or None. It may be finished: some buckets cannot delete progress."""
+        """Return the saved progress of the last backup, or None.
+
+        That backup may be finished already, since some buckets cannot delete saved progress.
+        """
         manifests = [decode_manifest(self.blobs.get(stat.key)) for stat in self.blobs.list(f"{UNFINISHED}/")]
         return max(manifests, key=lambda manifest: manifest.id, default=None)
 
@@ -119,7 +122,7 @@ class BackupRepository:
         before: str | None = None,
         reverse: bool = False,
     ) -> Iterator[Item]:
-        """Yield the items of a row with ``after`` < sort < ``before``. Reads only the packs that may hold some."""
+        """Yield the items of a row with ``after`` < sort < ``before``. Reads only packs that may hold such items."""
         decoded = decode_row(row)
         if decoded.items is not None:
             yield from _within(inline_items(partition, decoded), after, before, reverse)
@@ -132,7 +135,7 @@ class BackupRepository:
             yield from _within(self._pack_items(partition, pack.ref), after, before, reverse)
 
     def items_at(self, partition: str, row: bytes, sort: str) -> list[Item]:
-        """Return the item with that sort key, in a list of none or one. Reads at most one pack."""
+        """Return a list with the item whose sort key is ``sort``, or an empty list. Reads at most one pack of items."""
         decoded = decode_row(row)
         items = inline_items(partition, decoded)
         if decoded.items is None:
@@ -166,7 +169,7 @@ class BackupRepository:
         return key
 
     def _drop_unfinished(self, but: str = "") -> None:
-        """Delete saved progress. A bucket without versioning refuses deletes; progress that is left does no harm."""
+        """Delete saved progress. A bucket without versioning refuses deletes; the remaining progress does no harm."""
         with suppress(Unavailable):
             for stat in list(self.blobs.list(f"{UNFINISHED}/")):
                 if stat.key != but:

@@ -1,4 +1,4 @@
-"""The restoration of a backup: copy the store in it to an empty store, and compare the two."""
+"""The restoration of a backup: copy the backup's store into an empty store, and compare the two stores."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ def restore_store(backup: Store, target: Store, name: str, progress: Callable[[i
     """Copy the store ``backup``, a view of a backup, into the empty store ``target``.
 
     ``name`` identifies the backup and its cut. An interrupted restoration resumes with the same ``name``. No process
-    may write to the target meanwhile. Incarnations and origins stay, so clients find out by (version, hash) whether
-    they are on a lost branch.
+    may write to the target meanwhile. Incarnations and origins stay. A client compares its (version, hash) with the
+    restored log to find out whether the log lost versions that the client has.
 
     Raises Conflict if the target holds other data or another unfinished restoration, Corrupt if the backup is damaged.
     """

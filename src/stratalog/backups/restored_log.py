@@ -39,9 +39,9 @@ def restore_log(
 ) -> NameRecord:
     """Copy the log ``name`` of ``backup`` to ``target`` as ``new_name``, with its ancestors as deleted logs.
 
-    The copy is a new incarnation of the same origin, so clients of the old one start again there. Raises NotFound, and
-    Conflict if ``new_name`` is in use. A failed restoration leaves items that no name leads to; a collection removes
-    its blobs.
+    The copy is a new incarnation of the same origin, so clients of the old incarnation must start again at the copy.
+    Raises NotFound, and Conflict if ``new_name`` is in use. After a failed restoration, no name record leads to the
+    copied items; a collection removes the copied blobs.
     """
     record = require_name(backup.environment.index, organisation, name)
     standing = read_name(target.environment.index, organisation, new_name)
@@ -110,7 +110,7 @@ class _Restoration:
         return msgspec.structs.replace(parent, incarnation=self._incarnations[parent.prefix])
 
     def _put_deleted(self, owner: str, lineage: tuple[Parent, ...], prefix: str) -> None:
-        """Put an ancestor's line among the deleted logs, from where it is swept when no fork pins it any more."""
+        """Put an ancestor's line among the deleted logs. Maintenance sweeps it when no fork pins it any more."""
         ancestors = " ".join(f"{parent.prefix} {parent.version}" for parent in lineage)
         gone: dict[str, Attribute] = {"m": self._mirror.target.clock.wall_ms(), "o": owner, "l": ancestors}
         self._put(Item(deleted_partition(self._record.organisation), prefix, gone))

@@ -57,7 +57,7 @@ class BackupIndex:
         return no_turn()
 
     def close(self) -> None:
-        """Do nothing: the repository's connection is not this object's."""
+        """Do nothing: this object does not own the repository's connection."""
 
     def row(self, key: str) -> bytes | None:
         """Return a row of the catalogue, or None."""
@@ -96,7 +96,7 @@ class BackupBlobs:
         _refuse()
 
     def close(self) -> None:
-        """Do nothing: the repository's connection is not this object's."""
+        """Do nothing: this object does not own the repository's connection."""
 
     def _item(self, key: str) -> Item | None:
         owner = _owner(key)

@@ -1,4 +1,4 @@
-"""The writer of a catalogue: copies blobs, and puts rows in place of those of a base."""
+"""The writer of a catalogue: copies blobs, and replaces rows of the base."""
 
 from __future__ import annotations
 
@@ -36,7 +36,8 @@ ROWS_MAX = 1000
 class BackupWriter:
     """The catalogue of a backup in progress, a changed copy of its base's catalogue.
 
-    ``root`` covers the rows written so far, and everything that they need is stored. Use it in a ``with`` statement.
+    ``root`` covers the rows written so far, and everything that they need is stored. Use the writer in a ``with``
+    statement.
     """
 
     def __init__(
@@ -74,7 +75,7 @@ class BackupWriter:
         return pack_rows(items, lambda body: self._write_pack(body, known))
 
     def put(self, key: str, value: bytes) -> None:
-        """Put a row. Everything that it needs must be stored already."""
+        """Put a row. Everything that the row refers to must be stored already."""
         if key in self._changed or self.base.row(key) != value:
             self._changed.add(key)
             self._patch[key] = Slot(value, 0)
@@ -89,7 +90,7 @@ class BackupWriter:
     def copy_blobs(self, owner: str, spared: Collection[str] = ()) -> bytes:
         """Copy every blob of an owner that the base lacks, and return the row that lists all blobs of the owner.
 
-        Call it after reading the items that refer to the blobs: a blob exists before any item that refers to it. Blobs
+        Read the items that refer to the blobs before this call: a blob exists before any item that refers to it. Blobs
         in the folders ``spared`` are left out. A damaged blob is left out and is a failure of the backup.
         """
         known = self._known_packs(f"{BLOBS_ROW}{owner}")
@@ -131,7 +132,7 @@ class BackupWriter:
         try:
             body = self._source.get(key)
         except NotFound:
-            return False  # collected since it was listed; a history that still needs it is read again
+            return False  # a collector deleted the listed blob; the reader repeats a history that still needs it
         except Corrupt as exc:
             self.failures.append(BackupFailure(key, exc.code, exc.message))
             return False

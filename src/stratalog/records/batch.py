@@ -1,7 +1,7 @@
-"""Putting many bodies: puts of different records share a commit where the index makes that cheap.
+"""Putting many bodies: puts of different records share a commit if the index has joint commits.
 
-A joint commit is only a shortcut. After a failed condition or a lost answer, each put is settled alone, under its
-existing write id.
+A joint commit is only a shortcut. If a joint commit fails or its answer is lost, each of its puts is settled alone,
+under the same write id.
 """
 
 from __future__ import annotations
@@ -50,16 +50,16 @@ class NewBody(msgspec.Struct, frozen=True, kw_only=True):
     source_time_ms: int | None = None
     metadata: Mapping[str, Value] | None = None
     newer_only: bool = False
-    """Store it as `put_if_newer` does: discard it if the latest version's source time is the same or later.
+    """Whether to discard the body if the latest version's source time is the same or later, as `put_if_newer` does.
 
     Needs ``source_time_ms``.
     """
 
     changed_only: bool = False
-    """With ``newer_only``: the same bytes make no version even if their time is newer.
+    """With ``newer_only``: whether to discard the body also if the latest version has the same bytes.
 
-    Suitable for a source that gives the time of its whole state and not of each record. The record keeps the source
-    time with which these bytes were first stored.
+    Suitable for a source that gives the time of its whole state and not of each record. The latest version keeps its
+    own source time.
     """
 
     write_id: str | None = None
@@ -72,7 +72,7 @@ class Stored(msgspec.Struct, frozen=True, kw_only=True):
 
     id: str
     version: RecordVersion | None = None
-    """The latest version: this body's, or the existing one that the put left in place; None after an error."""
+    """The latest version: a new one with this body, or one that the put left in place; None after an error."""
 
     new: bool = False
     """Whether this put wrote that version."""
@@ -81,7 +81,7 @@ class Stored(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class _Put:
-    """The put of one body in flight."""
+    """The put of one body, from the plan to the result."""
 
     def __init__(self, environment: Environment, organisation: str, heads: Heads, body: NewBody) -> None:
         self.id = body.id
@@ -181,7 +181,7 @@ def would_put(environment: Environment, organisation: str, body: NewBody) -> boo
 def put_through(
     pool: Executor | None, environment: Environment, organisation: str, heads: Heads, bodies: Iterable[NewBody]
 ) -> Iterator[Stored]:
-    """Do what `put_many` does with the threads of ``pool``, or jointly if it is None."""
+    """Yield the results of all bodies in order. Use the threads of ``pool``, or joint commits if ``pool`` is None."""
     rest = iter(bodies)
     while turn := _turn(rest):
         puts = [_Put(environment, organisation, heads, body) for body in turn]
@@ -194,7 +194,8 @@ def put_through(
 
 def _put_jointly(environment: Environment, puts: list[_Put]) -> None:
     """Commit the first put of each record jointly, as many at a time as a commit holds; leave the rest open."""
-    # Reversed, so that of several puts of a record the first replaces the later ones. The loop reverses them back.
+    # A dict keeps the last value of each key. So the reversed order keeps the first put of each record. The loop below
+    # reverses the order again.
     firsts = {put.id: put for put in reversed(puts) if put.error is None}
     group: list[_Put] = []
     writes: dict[tuple[str, str], Write] = {}

@@ -4,9 +4,10 @@ A small body is stored in the item. A body that the index accepts with a commit 
 body is uploaded before the item that points to it, and only once for all tries of the put. Until the item exists, two
 rules protect the body from the collector:
 
-- A body of one blob is held in memory and put again when its age approaches the grace (docs/concepts/collecting.md).
-- A body of several blobs may take hours and is not held. Instead a *pin* (`uploads.py`) marks the upload as running.
-  The commit that stores the pointer deletes the pin, on condition that the pin still exists.
+- A body of one blob is held in memory. `RecordBody` puts the blob again if the last put is more than half a grace ago
+  (docs/concepts/collecting.md).
+- The upload of a body of several blobs may take hours. A *pin* (`uploads.py`) marks this upload as running. The commit
+  that stores the pointer deletes the pin, on condition that the pin still exists.
 """
 
 from __future__ import annotations
@@ -45,7 +46,7 @@ __all__ = ["RecordBody", "body_prefix", "stream_item", "stream_version"]
 
 UPLOADS_MAX = 3
 INLINE_RATIO_MAX = 16
-"""A body larger than this multiple of the inline limit becomes a blob, without a check whether it fits compressed."""
+"""A body larger than this multiple of the inline limit becomes a blob, without an attempt to compress it first."""
 
 
 class RecordBody:
@@ -81,13 +82,13 @@ class RecordBody:
         return bytes(self._attributes["h"])  # type: ignore[arg-type]
 
     def attributes(self) -> dict[str, Attribute]:
-        """Return the item's attributes for the body. A single blob put over half a grace ago is first put again.
+        """Return the item's attributes for the body. If the put of a single blob is half a grace ago, first repeat it.
 
         Raises Unavailable.
         """
         if not self._attributes.keys() & {PLAIN.tag, ZSTD.tag, "x"} and self.bytes is not None:
             self._inline_or_upload(self.bytes)
-        # An upload may take so long that the blob is too old again.
+        # An upload may take so long that the blob is too old again after it.
         for _ in range(UPLOADS_MAX):
             if not self._ages():
                 return self._attributes
@@ -105,18 +106,18 @@ class RecordBody:
         )
 
     def refresh(self) -> None:
-        """Put the blob again if a collector may have seen it unreferenced. Raises Unavailable.
+        """Put the blob again if a collector may have found it without a reference. Raises Unavailable.
 
-        Call it once the item may exist.
+        Call this method as soon as the item may exist.
         """
         if self._ages():
             self._upload(self.bytes)
 
     def restore(self, item: Item) -> None:
-        """Restore the body of an existing version that is the put's result, if that body is damaged or lost.
+        """Restore the body of ``item``, the result of the put, if the stored body is damaged or lost.
 
-        A body that this call has already put is stored. Any other is read back, once per observation window. Raises
-        Unavailable.
+        If this put has uploaded the body itself, there is nothing to restore. Otherwise the stored body is read back,
+        once per observation window. Raises Unavailable.
         """
         if self.bytes is None or "x" in self._attributes or "x" not in item.attributes:
             return
@@ -139,7 +140,7 @@ class RecordBody:
         self._attributes = {"n": len(body), "h": sha256(body)}
 
     def _take(self, pieces: Iterator[bytes]) -> None:
-        """Hold a stream that ends within one part in memory; upload a longer one as it comes."""
+        """Hold the body in memory if it is at most one part long; upload a longer body while its pieces arrive."""
         start = bytearray()
         for piece in pieces:
             start += piece
@@ -207,9 +208,9 @@ def stream_version(environment: Environment, name: Name, item: Item) -> Iterator
 def stream_item(environment: Environment, name: Name, item: Item) -> Iterator[bytes]:
     """Yield the body that an item holds or points to, in verified parts.
 
-    Raises Corrupt, also for a missing blob; VersionForgotten or Redacted where the body is gone because its version was
-    freed or redacted meanwhile. For the body of a failure, raises NotFound where the failures were resolved or a later
-    one replaced it.
+    Raises Corrupt, also for a missing blob. Raises VersionForgotten or Redacted if the version was freed or redacted
+    while its body was read. For the body of a failure, raises NotFound if the failures were resolved or a later failure
+    replaced the body.
     """
     if "x" not in item.attributes:
         yield inline_content(item)
@@ -220,7 +221,7 @@ def stream_item(environment: Environment, name: Name, item: Item) -> Iterator[by
         if item.partition != name.partition:
             _require_failure(environment, name, item, exc)
             raise  # the item is a failure and no version: the floor does not apply
-        # Read the floor only after the failure: it may have risen while the body was read.
+        # Read the floor only after the read of the body has failed: the floor may have risen during that read.
         floor = read_floor(environment.index, name).version
         if item.sort < number(floor):
             raise VersionForgotten("the version was forgotten while it was read", record=name.id, floor=floor) from exc
@@ -232,7 +233,7 @@ def stream_item(environment: Environment, name: Name, item: Item) -> Iterator[by
 
 
 def _require_failure(environment: Environment, name: Name, item: Item, cause: Corrupt) -> None:
-    """Raise NotFound if no failure names the body that ``item`` named."""
+    """Raise NotFound if the stored failure of the record no longer refers to the body of ``item``."""
     present = environment.index.get(item.partition, item.sort)
     if present is None:
         raise NotFound("the record's failures were resolved while the body was read", record=name.id) from cause
@@ -258,7 +259,7 @@ def _check_size(size: int | None, count: int, ended: bool) -> None:
 
 
 class MissingBlobs:
-    """Puts only blobs that are damaged or lost, for a version that names them and should have them."""
+    """Blobs of an existing version. A put writes a blob only if the stored blob is damaged or lost."""
 
     def __init__(self, environment: Environment) -> None:
         self._environment = environment

@@ -1,6 +1,7 @@
-"""Decisions about the next version of a record, given the latest: one for each kind of change.
+"""Decisions about the next version of a record, given the latest version: one for each kind of change.
 
-Each returns a draft of the next version, or an existing item as the result with nothing to write, or raises.
+A decision returns a draft of the next version, or raises an error. If there is nothing to write, the decision returns
+an existing item, which is the result of the call.
 """
 
 from __future__ import annotations
@@ -101,8 +102,8 @@ class Wanted(msgspec.Struct, frozen=True):
 def next_put(call: RecordCall, wanted: Wanted, expected: int | None) -> Decide:
     """Decide a put: store the body, unless the latest version already holds it.
 
-    With ``expected`` the new version must follow that one. If a version already follows it, and is this very change,
-    that version is the result.
+    With ``expected`` the new version must follow that version. If another version already follows it and holds the same
+    change, that other version is the result.
     """
 
     def decide(latest: Item | None) -> RecordDraft | Item:
@@ -140,7 +141,7 @@ def next_newer(
 def next_update(call: RecordCall, function: Callable[[bytes], bytes], create: bytes | None, made: Contents) -> Decide:
     """Decide an update: store ``function`` of the latest body, or ``create`` if there is none.
 
-    Each content that is made is appended to ``made``.
+    The decision appends each content that it makes to ``made``.
     """
 
     def decide(latest: Item | None) -> RecordDraft | Item:
@@ -162,7 +163,7 @@ def next_update(call: RecordCall, function: Callable[[bytes], bytes], create: by
 def next_deletion(call: RecordCall, given: dict[str, Attribute], expected: int | None) -> Decide:
     """Decide a deletion: store a deleted version, unless the latest one is deleted.
 
-    It has the source time given, or else the latest version's.
+    The deleted version has the source time of ``given``, or else the source time of the latest version.
     """
 
     def decide(latest: Item | None) -> RecordDraft | Item:
@@ -181,8 +182,8 @@ def next_deletion(call: RecordCall, given: dict[str, Attribute], expected: int |
 def next_revival(call: RecordCall) -> Decide:
     """Decide an undeletion: store the version before the deletion again, unless the latest version is not deleted.
 
-    The blob of the stored version may soon have no other reference, so the commit is conditional on the floor that was
-    read.
+    The new version refers to the blob of the old version. If the old version is freed, a collector may delete the blob.
+    So the commit fails if the floor has changed since the decision read it.
     """
 
     def decide(latest: Item | None) -> RecordDraft | Item:
@@ -210,10 +211,10 @@ def _draft(call: RecordCall, given: dict[str, Attribute], content: RecordBody) -
 
 
 def _followed(call: RecordCall, expected: int, actual: int, same: Callable[[Item], bool]) -> Item:
-    """Return the version that follows ``expected`` if it is this change already made. Raises VersionConflict.
+    """Return the version that follows ``expected`` if it already holds this change. Raises VersionConflict.
 
-    Raises OutcomeUnknown where that version is forgotten and the caller chose the write id, since it may be this
-    call's.
+    Raises OutcomeUnknown if that version is forgotten and the caller chose the write id: an earlier attempt of this
+    call may have written the version.
     """
     if 0 <= expected < actual:
         try:
@@ -230,7 +231,7 @@ def _followed(call: RecordCall, expected: int, actual: int, same: Callable[[Item
 
 
 def _content(call: RecordCall, made: Contents, body: bytes) -> RecordBody:
-    """Return the content of ``body``; reuse the last one if its bytes are equal."""
+    """Return the content of ``body``; reuse the last content in ``made`` if its bytes are equal."""
     if not made or made[-1].bytes != body:
         made.append(RecordBody(call.environment, call.name, body))
     return made[-1]

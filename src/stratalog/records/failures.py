@@ -1,6 +1,6 @@
 """Dead letters: records that an adapter failed to ingest too often, with the reason and input of the last failure.
 
-The collection of a record's blobs keeps the body of its last failure.
+The collector of a record's blobs keeps the body of the record's last failure.
 """
 
 from __future__ import annotations
@@ -45,12 +45,12 @@ DEAD_RECORD = "dead letter of a record"
 
 
 class DeadLetter(msgspec.Struct, frozen=True, kw_only=True):
-    """A record's failures so far, with the input of the last."""
+    """A record's failures so far, with the input of the last failure."""
 
     id: str
     failures: int
     dead: bool
-    """Whether the failures were so many that the record is in the list of dead letters."""
+    """Whether the record failed so often that it is in the list of dead letters."""
 
     reason: str
     first_ms: int
@@ -62,7 +62,7 @@ class DeadLetter(msgspec.Struct, frozen=True, kw_only=True):
     """The size of the stored body in bytes; None if no body was given."""
 
     ref: BodyRef | None = None
-    """The reference to that body; None if the item itself holds it, or if no body was given."""
+    """The reference to the stored body; None if the item itself holds the body, or if no body was given."""
 
 
 class CountedFailure(msgspec.Struct, frozen=True):
@@ -75,12 +75,12 @@ class CountedFailure(msgspec.Struct, frozen=True):
 
 
 def count_failure(environment: Environment, name: Name, failure: CountedFailure, failures_max: int) -> DeadLetter:
-    """Count one more failure. From the ``failures_max``-th on the record is in the list of dead letters.
+    """Count one more failure. From the ``failures_max``-th failure on, the record is in the list of dead letters.
 
-    A repetition with the write id of the failure that was counted last is not counted again.
+    A failure with the same write id as the last counted failure is not counted again.
 
-    Raises Invalid, LimitExceeded, ContentionError, Unavailable: the failure is not counted. Raises OutcomeUnknown where
-    it may be counted, or is counted but its body may be lost.
+    Raises Invalid, LimitExceeded, ContentionError, Unavailable: the failure is not counted. Raises OutcomeUnknown if
+    the failure may be counted, or if it is counted and its body may be lost.
     """
     _check_texts(failure)
     retry = environment.retry()
@@ -132,7 +132,7 @@ def list_dead_letters(environment: Environment, organisation: str, *, after: str
 
 
 def failure_item(environment: Environment, name: Name) -> Item | None:
-    """Return the item that counts a record's failures, with the body of the last; None if it has none."""
+    """Return the item that counts a record's failures, with the body of the last; None if there are no failures."""
     return environment.index.get(failures_partition(name.organisation), name.key)
 
 

@@ -1,7 +1,7 @@
-"""The floor of a record: the oldest version kept, and the progress of freeing the older ones.
+"""The floor of a record: the oldest version kept, and the progress of freeing the older versions.
 
-One item holds it for all versions, so that marking a thousand of them is one conditional write. It also distinguishes a
-version from an item that a late write put at the key of a freed version.
+One item holds the floor, so one conditional write marks any number of versions. A late write may put an item at the key
+of a freed version. Readers recognise this item by the floor: it is no version.
 """
 
 from __future__ import annotations
@@ -31,17 +31,20 @@ class Mark(msgspec.Struct, frozen=True, array_like=True):
 
 
 class Floor(msgspec.Struct, frozen=True, kw_only=True):
-    """The floor: versions below ``version`` are forgotten, below ``freeing`` being freed, below ``freed`` gone."""
+    """The floor: all versions below ``version`` are forgotten.
+
+    Items of versions below ``freeing`` may be deleted already. All versions below ``freed`` are deleted.
+    """
 
     version: int = 1
     freeing: int = 1
     freed: int = 1
     marks: tuple[Mark, ...] = ()
-    """Marks that wait to be freed, oldest first."""
+    """Marks for which freeing has not begun yet, oldest first."""
 
     revision: int = 0
     hash: bytes = b""
-    """The hash of the last forgotten version, from which the chain continues. Empty while none is forgotten."""
+    """The hash of the last forgotten version, from which the chain continues. Empty if no version is forgotten."""
 
     origin: str = ""
     """The origin of the history, which version 1 held before it was forgotten."""
@@ -72,7 +75,7 @@ def floor_from_item(item: Item | None) -> Floor:
 
 
 def store_floor(environment: Environment, name: Name, floor: Floor) -> Floor:
-    """Store ``floor`` in place of the revision it was made from; return it as stored.
+    """Replace the stored floor, on condition that its revision is still ``floor.revision``; return the new floor.
 
     Raises ConditionFailed where another process changed the floor: nothing is written. Raises Unavailable,
     OutcomeUnknown.

@@ -1,4 +1,4 @@
-"""Reading a record's versions: one, the latest, or all in order; forgotten versions are recognised."""
+"""Reading a record's versions: one, the latest, or all in order. Forgotten versions raise an error or are skipped."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ __all__ = ["item_at", "item_of", "items_in_order"]
 
 
 def item_of(environment: Environment, name: Name, version: int | None) -> Item:
-    """Return the item of ``version``, or of the latest if None: one read for the latest, two for another.
+    """Return the item of ``version``, or the latest item if None. The latest costs one read, a given version two.
 
     Raises NotFound, VersionForgotten, Corrupt.
     """
@@ -32,7 +32,7 @@ def item_of(environment: Environment, name: Name, version: int | None) -> Item:
 def item_at(environment: Environment, name: Name, version: int) -> Item | None:
     """Return the item stored under ``version``, or None. Raises VersionForgotten.
 
-    The floor is read after the item: a position is only written anew once the floor above it is raised.
+    The floor is read after the item. A late write can reuse a position only after the floor was raised above it.
     """
     item = environment.index.get(name.partition, number(version))
     floor = read_floor(environment.index, name)
@@ -56,7 +56,8 @@ def items_in_order(
         name.partition, after=number(floor - 1), before=number(newest + 1), reverse=reverse
     ):
         version = parse_number(item.sort)
-        # A floor that rose meanwhile explains a gap, and an old reading of the floor no longer counts: read it again.
+        # Read the floor again at a gap, because a floor that rose meanwhile explains the gap. Also read it again if the
+        # last reading is too old.
         if version != wanted or seen.age_seconds() > OBSERVATION_SECONDS_MAX:
             seen, floor = Observation(environment.clock), read_floor(environment.index, name).version
             wanted = wanted if reverse else max(wanted, floor)
@@ -71,9 +72,9 @@ def items_in_order(
 
 
 def _missing(environment: Environment, name: Name, version: int) -> Item:
-    """Return the item of a version that was not found at first: it may have been written since.
+    """Return the item of a version that the first read did not find: a writer may have put the version since.
 
-    Raises NotFound if it is not written yet, Corrupt if it is missing below the latest version.
+    Raises NotFound if the version does not exist yet, Corrupt if it is missing although a later version exists.
     """
     latest = latest_item(environment.index, name.partition)
     if latest is None or not 0 < version <= parse_number(latest.sort):

@@ -44,14 +44,14 @@ HEADS_MAX = 1024
 
 
 class RecordHead(msgspec.Struct, frozen=True):
-    """The latest version of a record as it was when ``seen`` was taken; ``item`` is None if there was none."""
+    """The latest version of a record as of the observation ``seen``; ``item`` is None if there was no version."""
 
     item: Item | None
     seen: Observation
 
     @property
     def version(self) -> int:
-        """The version's number; 0 if there was none."""
+        """The version's number; 0 if there was no version."""
         return parse_number(self.item.sort) if self.item else 0
 
 
@@ -63,24 +63,24 @@ class RecordDraft(msgspec.Struct, frozen=True):
     """Further writes of the same commit, each with a condition."""
 
     refusal: Callable[[], StratalogError] | None = None
-    """Returns the error to raise if a guard does not hold; if None, the draft is made anew."""
+    """Returns the error to raise if a guard does not hold. If this is None, the append asks for another draft."""
 
     refresh: Callable[[], None] | None = None
-    """Called once the commit may exist; puts the body again if a collector may have seen it. Raises Unavailable."""
+    """Called as soon as the commit may exist. Puts the body again if its last put is too old. Raises Unavailable."""
 
     blobs: Mapping[str, bytes] = NO_BLOBS
     """Blobs that the commit must include."""
 
 
 Decide = Callable[[Item | None], RecordDraft | Item]
-"""Returns the draft that follows the latest version, or an existing item as the result with nothing to write.
+"""Returns a draft of the version after the latest one. If there is nothing to write, returns an existing item instead.
 
-An error or an existing item counts only if the latest version was read during the call.
+An error or an existing item is final only if the append has just read the latest version from the index.
 """
 
 
 class Heads:
-    """The latest versions that a process has seen, of the records it used last (`HEADS_MAX`)."""
+    """The latest versions that this process has seen, of the `HEADS_MAX` records that it used last."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -121,7 +121,7 @@ def plan_put(
     attributes: dict[str, Attribute] = {"c": created_ms, **draft.attributes, "s": salt}
     if latest is None:
         attributes["og"] = origin
-    # Computed from the very item that the version follows: neither the draft nor an earlier try knows its hash.
+    # Compute the hash here, from the item that the version follows: an earlier try may have followed another item.
     attributes["ch"] = chained(_hash_of(latest), version, attributes)
     put = Put(Item(name.partition, number(version), attributes), Absent())
     writes: list[Write] = [put, *draft.guards]
@@ -140,7 +140,7 @@ def _hash_of(latest: Item | None) -> bytes | None:
 
 
 class Planned(msgspec.Struct, frozen=True):
-    """A put for a caller to commit, possibly together with others."""
+    """A put that the caller commits, alone or together with other puts."""
 
     head: RecordHead
     draft: RecordDraft
@@ -159,7 +159,7 @@ class Planned(msgspec.Struct, frozen=True):
 
 
 class RecordAppend(ConditionalAppend[RecordHead, Planned]):
-    """One version in flight. ``wrote`` returns whether a version is this put's, or raises KeyReused or Redacted."""
+    """The append of one version. ``wrote`` returns whether this put wrote an item, or raises KeyReused or Redacted."""
 
     what = "a put"
     others = "other writers kept putting first"
@@ -176,7 +176,7 @@ class RecordAppend(ConditionalAppend[RecordHead, Planned]):
         principal: str = "",
         fresh: bool = False,
     ) -> None:
-        """With ``fresh`` no decision is made from a remembered head. ``principal`` makes the request."""
+        """With ``fresh`` the append reads the head before the first decision. ``principal`` makes the request."""
         super().__init__(environment)
         self._principal = principal
         self._reserved: Reservation | None = None
@@ -194,7 +194,7 @@ class RecordAppend(ConditionalAppend[RecordHead, Planned]):
         self._answer: Item | StratalogError | None = None
 
     def write(self) -> Item:
-        """Return the final version, written by this call or existing already.
+        """Return the resulting version, which this call wrote or which existed already.
 
         Raises the errors of ``decide`` on a fresh head, QuotaExceeded, ContentionError, Unavailable: nothing is
         written. Raises OutcomeUnknown.
@@ -209,21 +209,21 @@ class RecordAppend(ConditionalAppend[RecordHead, Planned]):
         raise self._answer or OutcomeUnknown("a put ended without an outcome", record=self._name.id)
 
     def plan(self) -> Item | Planned:
-        """Return the commit to make after one reading of the head, or the item that is the result. Retries nothing.
+        """Return the planned commit, or the resulting item if there is nothing to write. Does not retry.
 
-        The caller commits it and then calls `landed`, or `mark_in_doubt` if the outcome is unknown. Otherwise it calls
-        `write`.
+        The caller commits the plan and then calls `landed`. If the outcome is unknown, the caller calls `mark_in_doubt`
+        and then `write`. If the commit failed, the caller calls only `write`.
         """
         self._sent = Observation(self._environment.clock)
         planned = self._planned(self._usable_head(self._in_doubt()))
         if self._reserved is not None:
-            # The caller may crash before it settles. Keep the reservation until the next measurement, which counts the
-            # record itself.
+            # The caller may crash before it settles the put. Keep the reservation until the next measurement, which
+            # counts the record itself.
             self._reserved.confirm()
         return planned
 
     def landed(self, planned: Planned, sent: Observation) -> Item | None:
-        """Settle a commit that succeeded; return the version, or None if it succeeded so late that `write` must check.
+        """Settle a commit that succeeded; return the version. Return None if it came so late that `write` must check.
 
         ``sent`` was taken before the commit was sent. Raises Unavailable where the body cannot be put again.
         """
@@ -250,7 +250,7 @@ class RecordAppend(ConditionalAppend[RecordHead, Planned]):
         return {"record": self._name.id}
 
     def _try(self) -> None:
-        """Try once. An error of the decision is final, but while a write is in doubt it becomes OutcomeUnknown."""
+        """Try once. An error of the decision is final. While a write is in doubt, OutcomeUnknown replaces the error."""
         try:
             super()._try()
         except (Unavailable, OutcomeUnknown):
@@ -282,7 +282,7 @@ class RecordAppend(ConditionalAppend[RecordHead, Planned]):
         return planned, planned.head
 
     def _planned(self, head: RecordHead) -> Planned | Item:
-        """Return the plan after ``head``; if the decision would be final, read the head again first."""
+        """Return the plan after ``head``. Before a final decision, read the head again unless it is fresh."""
         try:
             decided = self._decided(head)
         except StratalogError:
@@ -311,7 +311,7 @@ class RecordAppend(ConditionalAppend[RecordHead, Planned]):
         return decided
 
     def _settle_reserved(self) -> None:
-        """Keep the reservation if the first version is this put's, or may be; otherwise release it."""
+        """Keep the reservation if this put wrote the first version, or may have written it; otherwise release it."""
         if self._reserved is None:
             return
         answer = self._answer
@@ -336,9 +336,9 @@ class RecordAppend(ConditionalAppend[RecordHead, Planned]):
     def _land(self, plan: Planned, head: RecordHead) -> None:
         """Settle a commit that succeeded.
 
-        The write is first marked in doubt and its body refreshed, since later steps may fail. If the head was read
-        longer than `OBSERVATION_SECONDS_MAX` ago, the commit came too late to rely on: it stays in doubt for the next
-        try.
+        First mark the write in doubt and refresh its body, since the refresh may fail. If the head was read longer than
+        `OBSERVATION_SECONDS_MAX` ago, the commit came too late. The write then stays in doubt, and the next try checks
+        it.
         """
         self._mark_in_doubt(plan)
         if head.seen.age_seconds() > OBSERVATION_SECONDS_MAX:
@@ -364,11 +364,10 @@ class RecordAppend(ConditionalAppend[RecordHead, Planned]):
                 return
 
     def _landed(self, version: int) -> Item | OutcomeUnknown | None:
-        """Return our version if it is stored as ``version``; OutcomeUnknown if it may have been stored and freed since.
+        """Return our item if it is stored as ``version``; OutcomeUnknown if it may have been stored and freed since.
 
-        None means neither. The head was read after the doubt arose. If the position is empty, the write may still
-        arrive: it stays in doubt, and the next put meets it there. In a position freed earlier our item is no version;
-        `free_versions` deletes it.
+        None means that our item is not stored, or arrived after its position was freed. Such a late item is no version,
+        and `free_versions` deletes it. If the position is empty, the write may still arrive, so it stays in doubt.
         """
         item = self._environment.index.get(self._name.partition, number(version))
         floor = read_floor(self._environment.index, self._name)
@@ -381,7 +380,7 @@ class RecordAppend(ConditionalAppend[RecordHead, Planned]):
         return None
 
     def _if_ours(self, version: int, item: Item) -> Item | None:
-        """Return ``item`` if this put wrote it; another item ends the doubt. Raises KeyReused, Redacted."""
+        """Return ``item`` if this put wrote it. The item of another put ends the doubt. Raises KeyReused, Redacted."""
         try:
             ours = self._wrote(item)
         except (KeyReused, Redacted):
@@ -392,9 +391,9 @@ class RecordAppend(ConditionalAppend[RecordHead, Planned]):
         return item if ours else None
 
     def _is_stored(self, version: int) -> bool:
-        """Return whether our item, found below the freed floor, is still stored; if so, it arrived late.
+        """Return whether our item, found below the freed floor, is still stored. If so, the item arrived late.
 
-        If it is gone, it may have been a version when it was read, and have been freed before the floor was read.
+        If the item is gone, it may have been a version at the first read, and freed before the floor was read.
         """
         item = self._environment.index.get(self._name.partition, number(version))
         return item is not None and item.attributes.get("w") == self._write_id

@@ -34,14 +34,14 @@ def redact_item(environment: Environment, name: Name, version: int) -> Item:
                 lambda: "d" in item_of(environment, name, version).attributes,
             )
         except ConditionFailed:
-            continue  # another process redacted or freed it
+            continue  # another process redacted or freed the version
         environment.counters["record redaction"] += 1
         return erased
     raise Unavailable("another process kept changing the version during the redaction", record=name.id, version=version)
 
 
 def _erased(item: Item) -> Item:
-    """Return the item without body, size, body hash and salt: the body could be guessed from its hash."""
+    """Return the item without body, size, body hash and salt. A reader could check guesses of the body by its hash."""
     attributes: Any = item.attributes
     digest = body_digest(attributes["s"], attributes["h"])
     left = {name: value for name, value in attributes.items() if name not in ("s", "b", "z", "x")}

@@ -1,4 +1,4 @@
-"""The request of a caller about a record. A write id is bound to the request and not to any derived value."""
+"""The request of a caller about a record. A write id is bound to the request, not to a body derived from it."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ class RecordRequest(msgspec.Struct, frozen=True):
     """The id of the principal that makes the request."""
 
     as_good: Callable[[Item], bool] | None = None
-    """Returns whether an existing version's body counts as equal to this one; None if the caller gave no comparison."""
+    """Returns whether the caller's comparison accepts an existing version's body; None if there is no comparison."""
 
     def attributes(self) -> dict[str, Attribute]:
         """Return the attribute that records the operation, at most one."""
@@ -50,9 +50,9 @@ class RecordRequest(msgspec.Struct, frozen=True):
 
 
 def same_request(stored: Item, asked: RecordRequest) -> bool:
-    """Return whether ``stored`` is the version that this request by the same principal asks for.
+    """Return whether ``stored`` is a version that the same principal requested by the same request.
 
-    Neither the time nor the expected version counts.
+    The time of the version and the expected version are not compared.
     """
     if stored.attributes.get("p", "") != asked.principal:
         return False

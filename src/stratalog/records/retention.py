@@ -1,8 +1,8 @@
 """Pruning: old versions are first marked as forgotten, and freed long after, by the observation rule.
 
-Marking raises the floor: it is one conditional write, and readers follow it at once. Freeing deletes the items below
-the floor. It runs at the earliest `OBSERVATION_SECONDS_MAX` and a grace after the mark, so that a put that read
-such a position as empty can no longer commit there unnoticed. The latest version is never marked and never freed.
+Marking raises the floor by one conditional write, and readers obey the new floor at once. Freeing deletes the items
+below the floor, at the earliest `OBSERVATION_SECONDS_MAX` and a grace after the mark. A put that read a freed position
+as empty is then too old to commit there unnoticed. The latest version is never marked and never freed.
 """
 
 from __future__ import annotations
@@ -41,10 +41,11 @@ def prune_versions(
 ) -> int:
     """Forget all but the newest ``retain`` versions, or all superseded before ``before_ms``; return the oldest kept.
 
-    The bodies of the oldest version kept and of the latest are read back from storage first. If one is damaged, an
-    older version may be the last good copy. A dry run returns the version that would be the oldest kept.
+    Before that, the bodies of the oldest version kept and of the latest version are read back from storage. If one of
+    them is damaged, Corrupt is raised and nothing is forgotten, since an older version may be the last good copy. A dry
+    run reads back no body and returns the version that would be the oldest kept.
 
-    Raises NotFound, Invalid, Unavailable, OutcomeUnknown; Corrupt, and nothing is forgotten.
+    Raises NotFound, Invalid, Unavailable, OutcomeUnknown, Corrupt.
     """
     if (retain is None) == (before_ms is None):
         raise Invalid(
@@ -76,7 +77,7 @@ def prune_versions(
 def free_versions(environment: Environment, name: Name, *, dry_run: bool = False) -> int:
     """Delete the items of versions marked long enough ago; return how many. Restartable.
 
-    A late put's item in a position freed earlier is deleted too. A dry run only counts the items.
+    An item that a late put wrote to a freed position is deleted too. A dry run only counts the items.
     """
     if dry_run:
         known = read_floor(environment.index, name)
@@ -91,10 +92,10 @@ def free_versions(environment: Environment, name: Name, *, dry_run: bool = False
 
 
 def remove_waiting_mark(environment: Environment, name: Name) -> bool:
-    """Delete the waiting mark of a writer that once kept losing races; return whether there was one.
+    """Delete the waiting mark of a writer that once kept losing races; return whether there was a mark.
 
-    The mark is a hint: a writer that still waits writes another. The read need not be consistent, which halves its
-    cost.
+    The mark is a hint: a writer that still waits writes another mark. So an eventually consistent read is enough, at
+    half the cost.
     """
     partition = waiting_partition(name.partition)
     mark = environment.index.get(partition, MARK_SORT, consistent=False)
@@ -109,9 +110,8 @@ def remove_waiting_mark(environment: Environment, name: Name) -> bool:
 def collect_blobs(environment: Environment, name: Name) -> int:
     """Delete the record's blobs that have no reference; return how many. Restartable.
 
-    Only a blob older than the grace is deleted. It is checked again after all roots were read, and deleted only in the
-    generation that was listed. The roots are read in ascending order, so that if a version is freed meanwhile, a later
-    version made from it is still read.
+    Only a blob older than the grace is deleted, and only if it is still the generation that was listed. The versions
+    are read in ascending order. If a version is freed meanwhile, a later version that was made from it is still read.
     """
     old = [stat for stat in environment.blobs.list(f"{body_prefix(name)}/") if _older_than_grace(environment, stat)]
     roots = referenced(environment, name) if old else None
@@ -131,7 +131,7 @@ def referenced(environment: Environment, name: Name, *, dry_run: bool = False) -
 
 
 def is_known(environment: Environment, name: Name) -> bool:
-    """Return whether anything of the record exists: a version, a failure, or a running upload."""
+    """Return whether the record has an item in its partition, a pin, or a failure."""
     lists = (environment.index.query(name.partition, limit=1), pins_of(environment, name))
     return any(next(items, None) is not None for items in lists) or failure_item(environment, name) is not None
 
@@ -156,7 +156,7 @@ def _oldest_retained(environment: Environment, name: Name, retain: int) -> int:
 
 
 def _current_at(environment: Environment, name: Name, time_ms: int) -> int:
-    """Return the version that was the latest at ``time_ms``; 0 if that is before all kept ones."""
+    """Return the version that was the latest at ``time_ms``; 0 if all kept versions are later."""
     for item in items_in_order(environment, name, reverse=True):
         if int(item.attributes["c"]) <= time_ms:
             return parse_number(item.sort)
@@ -164,9 +164,9 @@ def _current_at(environment: Environment, name: Name, time_ms: int) -> int:
 
 
 def _marked(floor: Floor, version: int, now_ms: int) -> Floor:
-    """Return ``floor`` raised to ``version``. If many marks wait, the last one absorbs the new mark.
+    """Return ``floor`` raised to ``version``. If `RECORD_MARKS_MAX` marks wait, the new mark replaces the last one.
 
-    Its time is the latest of all marks, so nothing is freed too early.
+    The new mark has the latest time of all marks, so nothing is freed too early.
     """
     assert version > floor.version, "a floor never falls"
     waiting = floor.marks[: RECORD_MARKS_MAX - 1]
@@ -175,9 +175,10 @@ def _marked(floor: Floor, version: int, now_ms: int) -> Floor:
 
 
 def _on_base(index: Index, name: Name, floor: Floor) -> Floor | None:
-    """Return ``floor`` with the hash and the origin that it is based on; None if the stored floor has changed.
+    """Return ``floor`` with its origin and the hash of the version before it; None if the stored floor has changed.
 
-    While the stored floor is unchanged, the items from it on exist. The new floor is stored only if it is unchanged.
+    While the stored floor is unchanged, all items from the stored floor on exist. `store_floor` writes the new floor
+    only on this condition.
     """
     before = index.get(name.partition, number(floor.version - 1))
     first = None if floor.origin else index.get(name.partition, number(1))

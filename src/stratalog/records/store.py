@@ -52,8 +52,9 @@ class Declined(Exception):
 class Records:
     """The records of an organisation. Safe to use from many threads.
 
-    All methods share these errors: Invalid and LimitExceeded for an invalid name or value; Unavailable where the
-    backend is unreachable for the time budget (nothing was written); OutcomeUnknown where a write may exist; Corrupt.
+    All methods share these errors. Invalid and LimitExceeded are raised for an invalid name or value. Unavailable means
+    that the backend was unreachable for the time budget and that nothing was written. OutcomeUnknown means that a write
+    may exist. Corrupt means that stored data are damaged or missing.
 
     A caller's own ``write_id`` is bound to the request and to ``principal``, the id of the requesting principal: a put
     to its body, metadata and source time; an update, deletion or undeletion to the operation. Using it for something
@@ -75,9 +76,9 @@ class Records:
     def get(self, id: str, version: int | None = None, *, size_max: int | None = None) -> Record:
         """Return a version with its body, the latest by default.
 
-        Raises NotFound where the record or version does not exist, or the version is a deletion (its number is in the
-        details); VersionForgotten; Corrupt where the body is missing or damaged; LimitExceeded where the body is larger
-        than ``size_max`` bytes, before reading it.
+        Raises NotFound if the record or version does not exist, or if the version is a deletion; the details then hold
+        the deletion's number. Raises VersionForgotten, Redacted. Raises Corrupt if the body is missing or damaged.
+        Raises LimitExceeded, before reading the body, if the body is larger than ``size_max`` bytes.
         """
         for _ in range(READ_ATTEMPTS_MAX):
             version_record, pieces = self._open(id, version)
@@ -125,10 +126,10 @@ class Records:
     ) -> RecordVersion:
         """Store ``body`` as the next version, or return the version that already holds it.
 
-        ``expected`` is the version it must follow (0: the record must be new). Repeating a put that followed it, or one
-        under the same ``write_id``, returns that version. No version is made if the latest version holds the same bytes
-        (or ``equal(stored, body)`` returns true) and no metadata or source time is given that differs. ``size``, if
-        given, must be the size of ``body`` in bytes. An iterable is read once.
+        ``expected`` is the version that the new version must follow (0: the record must be new). If a put is repeated
+        with the same ``expected`` or ``write_id``, it returns the version that the first put wrote. No version is made
+        if the latest version holds the same bytes (or ``equal(stored, body)`` returns true), and the same metadata and
+        source time where given. ``size``, if given, must be the size of ``body`` in bytes. An iterable is read once.
 
         Raises VersionConflict with ``expected`` and ``actual``; ContentionError.
         """
@@ -162,16 +163,17 @@ class Records:
     def put_many(self, bodies: Iterable[NewBody], *, threads: int = PUT_THREADS) -> Iterator[Stored]:
         """Store many bodies, each as `put` or `put_if_newer` would; yield the results in order, as they are settled.
 
-        If the index has joint commits, puts of different records share commits, so each is far cheaper; otherwise
-        ``threads`` of them run in parallel. It is no transaction: each put succeeds or fails alone, and an error is
-        part of its result, not raised. Bodies are taken some hundred at a time. Bodies of one record keep their order.
+        If the index has joint commits, puts of different records share commits, which makes each put far cheaper.
+        Otherwise ``threads`` puts run in parallel. The call is no transaction: each put succeeds or fails alone. The
+        error of a put is part of its result, and is not raised. The call reads at most some hundred bodies ahead.
+        Bodies of one record keep their order.
         """
         return put_many(self.environment, self.organisation, self._heads, bodies, threads)
 
     def would_put(self, body: NewBody) -> bool:
         """Return whether `put_many` would make a version of the body now: for a dry run. Writes nothing.
 
-        It ignores quotas and rates. Raises Invalid and LimitExceeded as a put does, and Unavailable.
+        The answer ignores quotas and rates. Raises Invalid and LimitExceeded as a put does, and Unavailable.
         """
         return would_put(self.environment, self.organisation, body)
 
@@ -184,11 +186,12 @@ class Records:
         write_id: str | None = None,
         principal: str = "",
     ) -> RecordVersion:
-        """Replace the latest body by ``function`` of it, in one version; metadata and source time stay.
+        """Call ``function`` with the latest body, and store its result as the next version.
 
-        ``function`` may be called again with another body when other writers commit first; its result is stored once.
-        Its errors propagate, and nothing is written. If there is no record, or a deleted one, ``create`` is stored as
-        it is; without ``create`` NotFound is raised. The same bytes make no version.
+        Metadata and source time stay. If other writers commit first, ``function`` is called again with the new body;
+        only the last result is stored. An error of ``function`` propagates, and nothing is written. If the record does
+        not exist or is deleted, ``create`` is stored as it is; without ``create`` NotFound is raised. The same bytes
+        make no version.
         """
         call = self._call(id, write_id, principal, "update")
         made: Contents = []
@@ -235,26 +238,26 @@ class Records:
         return prune_versions(self.environment, self._name(id), retain=retain, before_ms=before_ms)
 
     def free(self, id: str) -> int:
-        """Delete versions forgotten long enough ago, and blobs without references; return how many versions."""
+        """Delete versions forgotten long enough ago, and blobs without references; return the number of versions."""
         name = self._name(id)
         freed = free_versions(self.environment, name)
         collect_blobs(self.environment, name)
         return freed
 
     def list(self, after: str = "", *, prefix: str = "") -> Iterator[Listing]:
-        """Yield every record ever created here, deleted ones too, after the id ``after``, in order of the ids' UTF-8.
+        """Yield every record ever created here, also deleted ones, in order of the ids' UTF-8, after the id ``after``.
 
-        With ``prefix`` it reads and yields only records whose id begins so.
+        With ``prefix`` only the records whose id begins with it are read.
         """
         return list_directory(self.environment.index, self.organisation, RECORDS, after=after, prefix=prefix)
 
     def fail(
         self, id: str, reason: str, *, body: Body | None = None, pointer: str = "", write_id: str | None = None
     ) -> DeadLetter:
-        """Count a failure to ingest this record, and keep the reason and input of the last one.
+        """Count a failure to ingest this record, and keep the reason and input of the last failure.
 
-        From the ``failures_max``-th failure on the record is a dead letter, until `resolve_dead_letter`. A call that
-        repeats the ``write_id`` of the last failure, as after OutcomeUnknown, counts nothing.
+        From the ``failures_max``-th failure on, the record is a dead letter, until `resolve_dead_letter` is called. A
+        call that repeats the ``write_id`` of the last failure, as after OutcomeUnknown, counts nothing.
         """
         name, own = self._name(id), self._write_id(write_id)
         content = None if body is None else RecordBody(self.environment, name, body)
@@ -266,7 +269,7 @@ class Records:
                 content.release()
 
     def failure(self, id: str) -> DeadLetter | None:
-        """Return the failures of a record, dead letter or not yet; None if it has none. One read."""
+        """Return the failures of a record, also if it is no dead letter yet; None if it has no failures. One read."""
         item = failure_item(self.environment, self._name(id))
         return None if item is None else letter_from_item(id, item)
 
@@ -277,7 +280,8 @@ class Records:
     def open_dead_letter(self, id: str) -> Iterator[bytes]:
         """Return the body stored with the last failure, in verified parts.
 
-        Raises NotFound if there is none; during iteration also if the failures were resolved or replaced meanwhile.
+        Raises NotFound if no body is stored. The iteration also raises NotFound if the failures were resolved, or a
+        later failure replaced the body, meanwhile.
         """
         name = self._name(id)
         item = failure_item(self.environment, name)
@@ -310,7 +314,7 @@ class Records:
         return latest, stream_version(self.environment, name, item)
 
     def _run(self, call: RecordCall, decide: Decide, made: Contents, *, fresh: bool = False) -> RecordVersion:
-        """Put the version that ``decide`` returns. Settle the content that was used, and release the others."""
+        """Put the version that ``decide`` returns. Settle the content that was stored; release other contents."""
         try:
             heads, write_id = self._heads, call.write_id
             append = RecordAppend(

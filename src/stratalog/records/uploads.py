@@ -1,8 +1,7 @@
-"""Pins: an item that marks a body of several blobs as being uploaded, so that the record's blobs are not collected.
+"""Pins: a pin is an item that marks the upload of a body of several blobs. The collector then keeps the record's blobs.
 
-Pins are stored apart from the versions that they protect, so permission to delete pins does not imply permission to
-delete versions. All pins of an organisation form one partition, so those of crashed uploads are found without reading
-each record.
+Pins are stored apart from versions, so permission to delete pins does not imply permission to delete versions. All pins
+of an organisation are in one partition, so a sweep finds the pins of crashed uploads without reading each record.
 """
 
 from __future__ import annotations
@@ -20,7 +19,8 @@ __all__ = ["is_uploading", "pin_put", "pins_of", "sweep_pins", "unpin"]
 SWEEP_SECONDS = 2 * RECORD_UPLOAD_SECONDS_MAX
 """The age at which a sweep deletes a pin.
 
-It is longer than a pin is valid, since the collector should meet first the pins of a record that has only blobs.
+It is twice the time that a pin is valid, so that the collector normally meets an expired pin before the sweep does. By
+the pin the collector knows a record that has blobs but no version, and deletes the blobs without a further delay.
 """
 
 
@@ -36,14 +36,14 @@ def unpin(name: Name, pin: str) -> Delete:
 
 def pins_of(environment: Environment, name: Name) -> Iterator[Item]:
     """Return the pins of one record."""
-    # `0` comes right after `/`, which is in no key of a record.
+    # No key of a record contains `/`, and `0` is the next character after `/`.
     return environment.index.query(uploads_partition(name.organisation), after=f"{name.key}/", before=f"{name.key}0")
 
 
 def is_uploading(environment: Environment, name: Name, *, dry_run: bool = False) -> bool:
     """Return whether a body of several blobs is being uploaded to the record.
 
-    An expired pin is deleted first, so that its upload can no longer succeed; not in a dry run.
+    An expired pin is deleted first, so that its upload can no longer succeed. A dry run deletes no pin.
     """
     for item in pins_of(environment, name):
         if _age_seconds(environment, item) <= RECORD_UPLOAD_SECONDS_MAX:

@@ -1,4 +1,4 @@
-"""Verification of a record: its chain is recomputed from bodies that are read and hashed."""
+"""Verification of a record: recompute its chain from the stored bodies."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def verify_record(
 ) -> ChainReport:
     """Recompute a record's chain, from the oldest version kept to the latest. Reads and hashes every body.
 
-    Raises NotFound; Unavailable where the record was pruned again and again meanwhile.
+    Raises NotFound. Raises Unavailable if other processes pruned the record during each of `LOOKS_MAX` attempts.
     """
     for _ in range(LOOKS_MAX):
         floor = read_floor(environment.index, name)
@@ -38,7 +38,7 @@ def verify_record(
             report = _verified(environment, name, floor, parse_number(latest.sort), progress)
         except VersionForgotten:
             continue
-        # Versions that were pruned meanwhile look like damage, so the report counts only if the floor is unchanged.
+        # Versions that were pruned meanwhile look like damage, so return the report only if the floor is unchanged.
         if read_floor(environment.index, name).version == floor.version:
             return report
     raise Unavailable("another process kept pruning the record during the verification", record=name.id)
@@ -96,7 +96,7 @@ def _digest(environment: Environment, name: Name, item: Item) -> bytes:
     attributes: Any = item.attributes
     if attributes.get("k") == TOMBSTONE:
         if attributes["n"]:
-            raise Corrupt("a deletion has no size", record=name.id, version=parse_number(item.sort))
+            raise Corrupt("a deletion must have the size 0", record=name.id, version=parse_number(item.sort))
         return body_digest(attributes["s"], attributes["h"])
     body, size = hashlib.sha256(), 0
     for part in stream_item(environment, name, item):

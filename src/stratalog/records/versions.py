@@ -39,7 +39,7 @@ class Name(msgspec.Struct, frozen=True):
     organisation: str
     id: str
     known_key: RecordKey | None = None
-    """The key, where only that is known: the collector finds records by their blobs. Do not use ``id`` then."""
+    """The key, for a record whose id is unknown; ``id`` is then unused. The collector finds such records by blobs."""
 
     @property
     def key(self) -> RecordKey:
@@ -48,7 +48,7 @@ class Name(msgspec.Struct, frozen=True):
 
     @property
     def partition(self) -> str:
-        """The partition of its versions. Raises the errors of ``key``."""
+        """The partition of the record's versions. Raises the errors of ``key``."""
         return record_partition(self.organisation, self.key)
 
 
@@ -64,12 +64,12 @@ class RecordVersion(msgspec.Struct, frozen=True, kw_only=True):
     """The SHA-256 of the whole body; empty for a deletion."""
 
     source_time_ms: int | None = None
-    """The time at which the source says it last changed the value; used as given."""
+    """The time of the value's last change, as the source gives it."""
 
     metadata: Mapping[str, Value] = {}
     deleted: bool = False
     principal: str = ""
-    """The id of the principal that requested it. Empty if none was identified."""
+    """The id of the principal that requested the version. Empty if no principal was identified."""
 
     redacted: bool = False
     """Whether the body was erased: its size and digest are no longer known."""
@@ -78,7 +78,7 @@ class RecordVersion(msgspec.Struct, frozen=True, kw_only=True):
     """The hash that names the history of the record up to this version; see `formats/chain.md`."""
 
     ref: BodyRef | None = None
-    """The reference to the body; None if the item itself holds it."""
+    """The reference to the body; None if the item itself holds the body."""
 
 
 class Record(msgspec.Struct, frozen=True):

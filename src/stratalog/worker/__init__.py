@@ -1,4 +1,4 @@
-"""The consumer of the queue, which applies queued pushes to documents. It knows no HTTP.
+"""The consumer of the queue, which applies queued pushes to documents. This package uses no HTTP.
 
 Modules
 -------

@@ -12,10 +12,10 @@ __all__ = ["AttemptRecord", "drop_attempts", "read_attempts", "write_attempts"]
 
 
 class AttemptRecord(msgspec.Struct, frozen=True):
-    """Why and when a message failed, which of its mutations last ran alone, and how often.
+    """Why and when a message failed, which of its mutations last ran alone, and how often that mutation ran alone.
 
-    ``receives`` is the number of receives of the message when that trial began. ``redriven_ms`` is when the dead letter
-    was redriven.
+    ``receives`` is the number of receives of the message when the mutation last began to run alone. ``redriven_ms`` is
+    when the dead letter was redriven.
     """
 
     reason: str = ""

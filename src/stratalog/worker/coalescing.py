@@ -1,9 +1,12 @@
 """Coalescing: combine queued pushes of one document into one batch, so that they are written as one entry.
 
-Each push must have the same outcome as alone. So all have the same principal; the numbers of each client continue
-without a gap, or repeat earlier ones of the batch; and none was delivered before, since a message that failed is
-handled alone. With continuing numbers, a client whose first mutation is a gap is stopped at each of its mutations: no
-mutation of the batch fills the gap.
+Each push must have the same outcome in the batch as alone. So a batch fulfils these conditions:
+
+- All pushes have the same document, origin, client group and principal.
+- The numbers of each client continue without a gap, or repeat earlier numbers of the batch. If the document still lacks
+  a number before a client's first number, no mutation of the batch fills that gap. Each of the client's mutations then
+  has the outcome gap, as it would have alone.
+- No message was delivered before, since a message that failed is handled alone.
 """
 
 from __future__ import annotations
@@ -21,7 +24,7 @@ from stratalog.worker.messages import Carried, Envelope, QueuedPush, open_push, 
 __all__ = ["JOINED_BYTES_MAX", "Opened", "join"]
 
 JOINED_BYTES_MAX = 128 * 1024
-"""The largest joint size of messages. A large message makes an entry of its own, so joining it saves little."""
+"""The largest total size of the messages of a batch. Joining large messages would save little."""
 
 
 class Opened(msgspec.Struct, frozen=True):
@@ -33,7 +36,7 @@ class Opened(msgspec.Struct, frozen=True):
 
 
 def join(blobs: Blobs, messages: Sequence[Message]) -> list[Opened]:
-    """Return the first messages of a group that may form one batch; none if the first must go alone."""
+    """Return the first messages of a group that may form one batch; none if the first message must be handled alone."""
     joined: list[Opened] = []
     room, mutations_left = JOINED_BYTES_MAX, MUTATIONS_PER_BATCH_MAX
     reached: dict[str, tuple[int, int]] = {}
@@ -48,7 +51,7 @@ def join(blobs: Blobs, messages: Sequence[Message]) -> list[Opened]:
 
 
 def _readable(blobs: Blobs, messages: Sequence[Message]) -> Iterator[Opened]:
-    """Yield opened messages, up to the first that was delivered before, has a claim check, or cannot be read."""
+    """Yield opened messages. Stop before a message that was delivered before, has a claim check, or cannot be read."""
     for message in messages:
         if message.receives > 1:
             return
@@ -68,7 +71,7 @@ def _speaks_for(opened: Opened) -> tuple[str, ...]:
 
 
 def _run_on(reached: dict[str, tuple[int, int]], mutations: Sequence[Carried]) -> bool:
-    """Return whether each client's numbers continue or repeat those in ``reached``; add them to ``reached``."""
+    """Return whether each client's numbers continue or repeat its numbers in ``reached``. Add them to ``reached``."""
     for mutation in mutations:
         first, last = reached.get(mutation.client, (mutation.id, mutation.id - 1))
         if not first <= mutation.id <= last + 1:

@@ -1,10 +1,15 @@
 """Dead letters: failed messages and mutations, the reasons, and how they are redriven.
 
-A message that the queue moved aside is pushed again under its original numbers. Mutations that its client has sent
-again meanwhile are already applied, and are not applied twice. A mutation rejected for an unexpected exception of its
-mutator, or by a worker after its last attempt, is already committed as a rejection under its number. It is run under an
-operator's client, with its origin. Repeating either has no further effect. A number is bound to its arguments, so a
-mutation with edited arguments is a separate letter.
+There are two kinds of dead letters:
+
+- A message that the queue moved aside. Redriving it pushes its mutations under their original numbers. If the client
+  has sent a mutation again meanwhile, the mutation is not applied twice.
+- A mutation that was rejected for an unexpected exception of its mutator, or by a worker after its last attempt. This
+  rejection is committed under the mutation's number. So redriving runs the mutation as a new mutation of an operator's
+  client, which names the original as its origin.
+
+Redriving a letter twice has no further effect. A number is bound to its arguments, so a mutation with edited arguments
+is a separate letter.
 """
 
 from __future__ import annotations
@@ -53,7 +58,7 @@ class RejectedPush(msgspec.Struct, frozen=True):
     reason: str
     redriven_ms: int
     edited: bool = False
-    """Whether its arguments differ from those of the rejected mutation."""
+    """Whether the letter's arguments differ from the arguments of the rejected mutation."""
 
 
 def list_letters(store: Store, *, after: str = "") -> Iterator[RejectedPush]:
@@ -68,8 +73,8 @@ def list_letters(store: Store, *, after: str = "") -> Iterator[RejectedPush]:
 def redrive(store: Store, letter: str, author: str = OPERATOR) -> list[Outcome]:
     """Run the mutations of a dead letter again; return their outcomes. After a crash, another call resumes.
 
-    Raises NotFound if the letter or its document does not exist, and the errors of `Document.apply`. Raises Corrupt,
-    with nothing run, if the letter is damaged or its arguments are not those it was made with.
+    Raises NotFound if the letter or its document does not exist, and the errors of `Document.apply`. Raises Corrupt if
+    the letter is damaged or its arguments were changed; no mutation is run then.
     """
     if "/" in letter:
         return [_redrive_rejection(store, letter, author)]
@@ -80,7 +85,7 @@ def redrive(store: Store, letter: str, author: str = OPERATOR) -> list[Outcome]:
 
 
 def edit_letter(store: Store, letter: str, args: Any) -> str:
-    """Make a letter of a rejected mutation with other arguments; return its id. It runs when it is redriven.
+    """Make a letter of a rejected mutation with other arguments; return its id. The mutation runs when it is redriven.
 
     The same arguments make the same letter, and the mutation's original arguments give the original letter. Raises
     NotFound and Corrupt as `redrive` does, Invalid for a message of many mutations and for invalid arguments, and
@@ -164,9 +169,9 @@ def _as_it_came(document: Document, rejection: RejectedMutation) -> tuple[str, A
 
 
 def _is_of(rejection: RejectedMutation, reason: str) -> bool:
-    """Return whether a rejection with that reason is the letter's.
+    """Return whether a committed rejection with ``reason`` belongs to the letter ``rejection``.
 
-    Two workers may have counted its failures differently, so only the beginning of a worker's reason is compared.
+    Two workers may have counted the failures differently, so only the beginning of a worker's reason is compared.
     """
     if rejection.receives:
         return reason.startswith(WORKER_REJECTION)

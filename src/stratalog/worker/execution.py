@@ -1,8 +1,9 @@
 """Applying a queued push: all of it at once, or, after repeated failures, one mutation at a time.
 
-A mutation that ends the worker's process leaves only a message that is delivered again. So before a suspect runs, an
-attempt record in the index names it. The next worker finds the record, and after enough failures it rejects the
-mutation without running it. The client then continues, long before the queue would move the message aside.
+If a mutation ends the worker's process, the queue only delivers the message again. So before a worker runs a suspect
+mutation, it names the mutation in an attempt record in the index. The next worker finds the record. After enough
+failures it rejects the mutation without running it. The client then continues, long before the queue would move the
+message aside.
 """
 
 from __future__ import annotations
@@ -35,7 +36,7 @@ __all__ = [
 ]
 
 TRANSIENT = (Unavailable, OutcomeUnknown, ContentionError)
-"""Errors that are not a mutation's fault: a retry may well succeed. They are never counted against a mutation."""
+"""Errors that are not a mutation's fault: a retry may succeed. They never count as failures of a mutation."""
 
 SUSPECT_RECEIVES = 5
 """From this delivery on, a message's mutations run one by one."""
@@ -49,7 +50,7 @@ class NotRun(Exception):  # no StratalogError: it never leaves the worker
 
 
 def apply(document: Document, queued: QueuedPush, mutations: Sequence[Carried] | None = None) -> list[Outcome]:
-    """Run a queued push, or the given mutations of it, as the direct path does. Raises the errors of `push`."""
+    """Run a queued push, or only ``mutations`` of it, like a push that was not queued. Raises the errors of `push`."""
     chosen = queued.mutations if mutations is None else mutations
     refused = refusal(document, queued.push(chosen))
     if refused is not None:
@@ -67,7 +68,7 @@ def apply(document: Document, queued: QueuedPush, mutations: Sequence[Carried] |
 def apply_one_by_one(
     document: Document, message: Message, queued: QueuedPush, receives_max: int = QUEUE_RECEIVES_MAX
 ) -> list[Outcome]:
-    """Run each mutation alone, under a record that names it; reject a mutation that has failed alone too often.
+    """Run each mutation alone, after naming it in the attempt record. Reject a mutation that failed alone too often.
 
     Raises NotRun on the message's last delivery, instead of running a mutation that may end the process. Raises the
     errors of `push`.
@@ -94,7 +95,7 @@ class _Trial:
         if carried.refused or not self._would_run(carried):
             return apply(self._document, self._queued, [carried])
         tries = self._tries(carried)
-        # On the last delivery one failure alone is enough, since no other trial follows.
+        # On the last delivery one earlier failure is enough, since no other trial follows.
         if tries >= MUTATION_TRIES_MAX or (tries and self._is_last):
             return self._reject_after_last_attempt(position, carried, tries)
         if self._is_last:
@@ -116,7 +117,7 @@ class _Trial:
     def _tries(self, carried: Carried) -> int:
         """Return how often the mutation failed alone.
 
-        A trial during this same delivery ended with an error of a port, and does not count.
+        A trial during this delivery does not count: it ended with an error of a port.
         """
         if (self._attempts.client, self._attempts.id) != (carried.client, carried.id):
             return 0
@@ -127,13 +128,13 @@ class _Trial:
         try:
             return apply(self._document, self._queued, [carried])
         except (*TRANSIENT, Unsupported):
-            # The error is not the mutation's fault: take the trial back, if the index can be reached.
+            # The error is not the mutation's fault: remove the trial from the record, if the index can be reached.
             with suppress(*TRANSIENT):
                 self._mark(carried, tries, 0)
             raise
 
     def _reject_after_last_attempt(self, position: int, carried: Carried, tries: int) -> list[Outcome]:
-        """Reject the mutation, after writing a letter of it for an operator.
+        """Write a dead letter of the mutation for an operator, then reject the mutation.
 
         A letter whose rejection is not committed stays unused.
         """

@@ -1,8 +1,8 @@
 """Queued pushes: the content of a queue message, in bytes that later versions still read.
 
 A push too large for a message is put into blobs first, and the message holds a reference to them (a *claim check*). The
-blobs have an owner of their own, the message, so that none is shared and all can be deleted once the message is
-settled. `formats/queue.md` describes the bytes.
+message alone owns these blobs, so they can be deleted once the message is settled. `formats/queue.md` describes the
+bytes.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ TOKEN_CHARACTERS = 16
 
 
 class Carried(msgspec.Struct, frozen=True, array_like=True):
-    """One mutation. ``refused`` is the reason if no entry can hold it; its arguments are then left out."""
+    """One mutation. If no entry can hold the mutation, ``refused`` is the reason, and the arguments are left out."""
 
     client: str
     id: int
@@ -51,9 +51,10 @@ class Carried(msgspec.Struct, frozen=True, array_like=True):
 
 
 class QueuedPush(msgspec.Struct, frozen=True, array_like=True):
-    """A push and the principal it is for. ``origin`` is the document's origin that the client named, or empty.
+    """A push and its principal. ``origin`` is the document's origin that the client named, or empty.
 
-    ``known`` are the mutators of the push that the queueing process had. A worker without them lacks the application.
+    ``known`` holds the names of those mutators of the push that the queueing process had. A worker that lacks one of
+    them does not run the push.
     """
 
     group: str
@@ -64,13 +65,13 @@ class QueuedPush(msgspec.Struct, frozen=True, array_like=True):
     known: tuple[str, ...] = ()
 
     def push(self, mutations: Sequence[Carried] | None = None) -> Push:
-        """Return the push, with all of its mutations or those given."""
+        """Return the push with ``mutations``, by default with all of its mutations."""
         chosen = self.mutations if mutations is None else mutations
         return Push(self.group, [_mutation(carried) for carried in chosen], self.origin)
 
 
 class Envelope(msgspec.Struct, frozen=True, array_like=True):
-    """The part of a message that is read without the push: the document and the incarnation that it is for."""
+    """A decoded message: the document and incarnation, and the encoded push or a reference to its blobs."""
 
     organisation: str
     document: str
@@ -82,7 +83,7 @@ class Envelope(msgspec.Struct, frozen=True, array_like=True):
 
     inline: bytes
     claim_check: BodyRef | None = None
-    """The reference to the push, if it is not ``inline``."""
+    """The reference to the blobs of the push; None if ``inline`` holds the push."""
 
     @property
     def claim_check_owner(self) -> str:
@@ -104,10 +105,10 @@ def write_message(
     bytes_max: int = MESSAGE_BYTES_MAX,
     known: Container[str] = (),
 ) -> bytes:
-    """Return the message for a checked push. A body too large for ``bytes_max`` is put into blobs, durably.
+    """Return the message for a checked push. If it would exceed ``bytes_max``, the push is put into blobs, durably.
 
-    ``known`` are the names of the mutators that the document has in the queueing process. Raises LimitExceeded,
-    Unavailable, OutcomeUnknown.
+    ``known`` holds the names of the mutators that the document has in this process. Raises LimitExceeded, Unavailable,
+    OutcomeUnknown.
     """
     mutations = [_carried(mutation) for mutation in push.mutations]
     body = _body(QueuedPush(push.group, push.origin, owner, author, mutations, _known(push, known)))
@@ -154,12 +155,12 @@ def open_push(blobs: Blobs, envelope: Envelope) -> QueuedPush:
 
 
 def claim_check_exists(blobs: Blobs, envelope: Envelope) -> bool:
-    """Return whether the push can still be read. A settled push loses its claim check before its message."""
+    """Return whether the push can still be read. The blobs of a settled push are deleted before its message."""
     return envelope.claim_check is None or blobs.stat(_claim_check_key(envelope, envelope.claim_check)) is not None
 
 
 def remove_claim_check(blobs: Blobs, envelope: Envelope) -> None:
-    """Delete the blobs of a settled push, beginning with the one that proves its existence. Can be called again."""
+    """Delete the blobs of a settled push, first the blob that `claim_check_exists` looks for. Can be called again."""
     if envelope.claim_check is None:
         return
     first = _claim_check_key(envelope, envelope.claim_check)
@@ -172,7 +173,7 @@ def _known(push: Push, known: Container[str]) -> tuple[str, ...]:
 
 
 def _body(queued: QueuedPush) -> bytes:
-    """Return the stored fields of a push. ``known`` is younger than the format, and stored only if it is not empty."""
+    """Return the encoded fields of a push. Older versions wrote no ``known``, so it is left out if it is empty."""
     fields = [queued.group, queued.origin, queued.owner, queued.author, queued.mutations]
     return encode(queued if queued.known else fields)
 

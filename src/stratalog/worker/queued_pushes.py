@@ -1,8 +1,8 @@
-"""Queued pushes: put pushes into the queue, and bound how many of a document wait there.
+"""Queued pushes: put pushes into the queue, and limit how many pushes of a document wait there.
 
 No queue reports the length of one of its groups. So each process remembers the pushes it sent, and reads the worker's
-progress from the document. Messages of a group are settled in order, so an applied one proves that all before it are
-settled.
+progress from the document. Messages of a group are settled in order. So an applied message proves that all messages
+before it are settled.
 """
 
 from __future__ import annotations
@@ -37,18 +37,19 @@ __all__ = ["QueuedPushes"]
 RETRY_SECONDS = 5
 RUNNABLE = frozenset({"rejected"})
 OPEN = frozenset({"rejected", "gap", "unknown-client"})
-"""Outcomes that earlier messages in the queue may still change; all others are final at once.
+"""Outcomes of a trial run that may change once earlier messages in the queue are applied. All others are final.
 
-A push that names no origin holds all mutations that no pull has confirmed (`formats/sync.md`). A mutation that would
-fill its gap, or make its client known, is then not in the queue.
+If a push names no origin, and this process has queued no push of its clients, only `RUNNABLE` outcomes may change. A
+push without an origin holds all mutations that no pull has confirmed (`formats/sync.md`). So no queued mutation would
+fill a gap of the push, or make a client of the push known.
 """
 
 
 class QueuedPushes:
     """Queues the pushes of one server process. Safe for threads.
 
-    At most ``pushes_max`` pushes of a document wait, and at most half of them of one owner. A message is at most
-    ``message_bytes_max`` bytes; larger pushes go to blobs.
+    At most ``pushes_max`` pushes of a document wait. At most half of that number belong to one owner. A message is at
+    most ``message_bytes_max`` bytes; larger pushes go to blobs.
     """
 
     def __init__(
@@ -62,11 +63,11 @@ class QueuedPushes:
         self._sent: OrderedDict[str, _Sent] = OrderedDict()
 
     def push(self, document: Document, request: Push, owner: str = "", author: str = "") -> Pushed:
-        """Queue a push durably for a worker, or return its final result at once: refused, or seen before.
+        """Queue a push durably for a worker. If its result is already final, return the result without queueing.
 
-        Raises Invalid or LimitExceeded for invalid names and numbers, QueueFull where too many pushes of the document
-        wait, QuotaExceeded, NotFound, Unavailable: nothing is queued. Raises OutcomeUnknown where it may be queued:
-        push the same again.
+        Raises Invalid or LimitExceeded for invalid names and numbers, QueueFull if too many pushes of the document
+        wait, QuotaExceeded, NotFound, Unavailable: nothing is queued. Raises OutcomeUnknown if the push may be queued:
+        push it again unchanged.
         """
         request = check_push(request)
         record, state = document.log.record, document.state()
@@ -91,7 +92,7 @@ class QueuedPushes:
         return Pushed([], queued=True)
 
     def _reserve(self, organisation: str, state: State, request: Push, owner: str) -> Reservation:
-        """Reserve quota for the clients that the push adds: once it is acknowledged, no quota refuses it."""
+        """Reserve quota for the clients that the push adds. A push that was acknowledged is not refused by a quota."""
         firsts = {mutation.client for mutation in request.mutations if mutation.id == 1}
         newcomers = sum(state.client(client) is None for client in firsts)
         if not newcomers:
@@ -102,7 +103,7 @@ class QueuedPushes:
         )
 
     def _sent_to(self, prefix: str) -> _Sent:
-        """Return the pushes sent for an incarnation. The least recently used of too many is forgotten."""
+        """Return the pushes sent for an incarnation. Over the limit, the least recently used entry is forgotten."""
         with self._lock:
             sent = self._sent.setdefault(prefix, _Sent(self._store.environment.clock))
             self._sent.move_to_end(prefix)
@@ -133,7 +134,7 @@ class _Sent:
             return any(not clients.isdisjoint(push.last) for push in self._waiting)
 
     def check_room(self, state: State, pushes_max: int, owner: str) -> None:
-        """Raise QueueFull if too many pushes wait, of all owners or of this one, judged by ``state``."""
+        """Raise QueueFull if too many pushes wait, of all owners or of ``owner``. ``state`` shows which are settled."""
         with self._lock:
             while self._waiting and self._is_settled(0, state):
                 self._waiting.popleft()
@@ -142,7 +143,7 @@ class _Sent:
                 return
             for position in reversed(range(len(self._waiting))):
                 if self._is_settled(position, state):
-                    # The earlier ones are settled too, since a group is settled in order: applied, or else dropped.
+                    # The earlier pushes are settled too (applied or dropped), since a group is settled in order.
                     self._waiting = deque(list(self._waiting)[position + 1 :])
                     full = self._full(pushes_max, owner)
                     break
@@ -150,7 +151,7 @@ class _Sent:
             raise full
 
     def _full(self, pushes_max: int, owner: str) -> QueueFull | None:
-        """Return the error if there is no room, else None. Without an owner only the limit for all applies."""
+        """Return the error if there is no room, else None. Without an owner only the limit for all owners applies."""
         if len(self._waiting) >= pushes_max:
             text = "too many pushes of the document are queued"
             return QueueFull(text, limit=pushes_max, seconds=RETRY_SECONDS)
@@ -177,7 +178,7 @@ class _Waiting(NamedTuple):
 
 
 def _final(document: Document, state: State, request: Push, owner: str, waiting: frozenset[str]) -> Pushed | None:
-    """Return the result if no mutation can have an effect, whatever waits in the queue; otherwise None."""
+    """Return the result of a trial run if no outcome of it is in ``waiting``; otherwise None."""
     try:
         batch = [check_mutation(mutation) for mutation in request.mutations]
     except (Invalid, LimitExceeded):

@@ -2,15 +2,15 @@
 
     =========================================  ==========================
     applied, rejected, seen                    settled
-    behind a gap, of an unknown client         settled and dropped: the client's next push brings it
-    of another incarnation, of no document     settled and dropped: it was not meant for a new document of that name
-    an error of a port                         raised: a retry may well succeed
+    behind a gap, of an unknown client         settled and dropped: the client pushes the mutation again
+    of another incarnation, of no document     settled and dropped: the push is not for a new document of that name
+    an error of a port                         raised: a retry may succeed
     of an application that the worker lacks    raised, never rejected: another worker may have it
     any other error, a damaged document        raised: `Settler.note_failure` stores the reason
     =========================================  ==========================
 
-A message delivered often runs one mutation at a time (`execution.py`). New messages that wait for the same document
-become one entry if each has the same outcome as alone (`coalescing.py`).
+The mutations of a message that was delivered often run one at a time (`execution.py`). New messages that wait for the
+same document become one entry if each has the same outcome as alone (`coalescing.py`).
 """
 
 from __future__ import annotations
@@ -55,12 +55,12 @@ class Settlement(msgspec.Struct, frozen=True):
 
     @property
     def version(self) -> int:
-        """The newest version that it committed; 0 if none."""
+        """The newest version that the message committed; 0 if it committed none."""
         return max((outcome.version for outcome in self.outcomes if outcome.version is not None), default=0)
 
 
 class Settler:
-    """Applies messages to the documents of a store, which it keeps warm. The caller receives the messages."""
+    """Applies messages to the documents of a store, which stay loaded. The caller receives the messages."""
 
     def __init__(self, store: Store, receives_max: int = QUEUE_RECEIVES_MAX) -> None:
         self.counts: Counter[str] = Counter()
@@ -70,7 +70,7 @@ class Settler:
         self._receives_max = receives_max
 
     def settle(self, message: Message) -> Settlement:
-        """Apply a message, so that it may be acknowledged. After any error it can be called again."""
+        """Apply a message, which the caller may then acknowledge. After any error this can be called again."""
         envelope = read_message(message.body)
         outcomes: Sequence[Outcome] = ()
         document = self._document(envelope)
@@ -102,7 +102,7 @@ class Settler:
         remove_claim_check(self._store.environment.blobs, settled.envelope)
 
     def finish(self, settled: Settlement) -> None:
-        """Acknowledge a settled message. If that fails, it is delivered again and found to be applied."""
+        """Acknowledge a settled message. If that fails, the message is delivered again, which changes nothing."""
         self.drop_claim_check(settled)
         self._store.queue.acknowledge(settled.message)
         if settled.message.receives > 1:
@@ -131,7 +131,7 @@ class Settler:
         outcomes = apply(document, first.push, [mutation for each in joined for mutation in each.push.mutations])
         self.counts.update(outcome.status for outcome in outcomes)
         self.counts["joined"] += len(joined)
-        # The slices below would end early without an error, and a message would lose its outcomes.
+        # Otherwise the slices below would end early without an error, and a message would lose its outcomes.
         assert len(outcomes) == sum(len(each.push.mutations) for each in joined), "each mutation has one outcome"
         left = iter(outcomes)
         return [

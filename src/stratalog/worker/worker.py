@@ -1,10 +1,10 @@
-"""Worker: a long-lived process that receives pushes from the queue and applies them to documents it keeps warm.
+"""Worker: a long-lived process that receives pushes from the queue and applies them to documents, which stay loaded.
 
-Its handling of a message, by the result:
+The worker's handling of a message, by the result:
 
     ===================================  ========================================================
     settled (`settlement.py`)            acknowledged
-    an error of a port                   kept, its visibility extended, tried again: never counted
+    an error of a port                   kept with extended visibility and tried again: counts as no failure
     any other error, a damaged document  released for a while; delivered again up to the queue's limit
     the end of the process               delivered again when its visibility timeout ends
     ===================================  ========================================================
@@ -47,7 +47,7 @@ class WorkerSettings(msgspec.Struct, frozen=True, kw_only=True):
     """How often the queue delivers a message: at most the queue's own limit."""
 
     messages_max: int = WORKER_MESSAGES_MAX
-    """The maximum number of messages held at once, also for documents that cannot be reached at the moment."""
+    """The maximum number of messages held at once. Messages that wait for an unreachable document count too."""
 
     retry_seconds_first: float = 0.1
     retry_seconds_max: float = 30
@@ -57,12 +57,12 @@ class WorkerSettings(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Worker:
-    """Applies queued pushes. Pushes that wait together for one document become one entry where they can.
+    """Applies queued pushes. Pushes that wait together for one document become one entry if they can be combined.
 
     Several processes may work on one store; each runs one worker. ``stop`` and ``heartbeat`` may be called from other
-    threads. ``report_failure`` is called with a message that failed and the reason. Applied messages are acknowledged
-    by the executor ``aside``, on its own threads, so that the commits of applying and acknowledging share a transaction
-    where the store can. Without it, the worker acknowledges applied messages before it applies others.
+    threads. ``report_failure`` is called with a message that failed and the reason. The threads of the executor
+    ``aside`` acknowledge applied messages while the worker applies further messages. The commits of both can then share
+    a transaction of the store. Without ``aside``, the worker acknowledges applied messages before it applies others.
     """
 
     def __init__(
@@ -87,8 +87,8 @@ class Worker:
         close_in_child(self, "_lock")
         self._stopping = False
         self._is_news_turn = False
-        # A new process receives one message at a time: one that ends the process must not fail others with it. Each
-        # success doubles the number.
+        # At first receive one message at a time: if that message ends the process, no other message fails with it.
+        # Each success doubles the number.
         self._size = 1
 
     @property
@@ -100,7 +100,7 @@ class Worker:
         """Work until `stop` is called; with ``drain`` until the queue delivers nothing more. Raises Closed."""
         idle = 0
         while not self._stopping:
-            # Read before `step`: a message acknowledged only now may have held back the rest of its group.
+            # Read this before `step`: a message that is still being acknowledged may hold back the rest of its group.
             finishing = self._unfinished()
             if self.step():
                 idle = 0
@@ -117,11 +117,11 @@ class Worker:
         wait(self._finishing)
 
     def stop(self) -> None:
-        """Make `run` end after the current step; other messages held are released."""
+        """Make `run` end after the current step, and release the messages that the worker still holds."""
         self._stopping = True
 
     def step(self) -> bool:
-        """Settle the first messages of a group, or receive some. Return False if there is nothing to do just now."""
+        """Settle the first messages of a group, or receive messages. Return False if there is nothing to do now."""
         self.heartbeat()
         now = self._clock.boot_ms()
         due = [hand for hand in self._hands.values() if hand.due_ms <= now]
@@ -136,7 +136,7 @@ class Worker:
         return hand is not None
 
     def heartbeat(self) -> None:
-        """Extend the visibility of held messages after a third of their timeout. Called by another thread meanwhile."""
+        """Extend the visibility of held messages after a third of their timeout. Another thread may call this."""
         with self._lock:
             hands = list(self._hands.values())
         for hand in hands:
@@ -145,7 +145,7 @@ class Worker:
                     self._extend(hand)
 
     def _extend(self, hand: _Hand) -> None:
-        # Taken before the requests: the visibility may be counted from any time after this.
+        # Take the observation before the requests: the queue may count the visibility from any time after this.
         seen = Observation(self._clock)
         extended = [self._extend_visibility(message) for message in list(hand.messages)]
         if extended and all(extended):
@@ -158,7 +158,7 @@ class Worker:
         room = self._settings.messages_max - sum(len(hand.messages) for hand in self._hands.values())
         if room < 1:
             return False
-        # Taken before the request: the visibility may be counted from any time after this.
+        # Take the observation before the request: the queue may count the visibility from any time after this.
         seen = Observation(self._clock)
         try:
             limit = min(self._size, room)
@@ -175,7 +175,7 @@ class Worker:
         return bool(given)
 
     def _work(self, hand: _Hand) -> None:
-        """Settle the first messages of a hand, unless their visibility ended: another worker may have received them."""
+        """Settle the first messages of a group. If their visibility ended, drop them: another worker may have them."""
         message = hand.messages[0]
         if hand.seen.age_seconds() >= self._settings.visibility_seconds:
             self.counts["held too long"] += 1
@@ -203,7 +203,7 @@ class Worker:
         self._size = min(2 * self._size, RECEIVE_MESSAGES_MAX)
 
     def _settle(self, messages: Sequence[Message]) -> int:
-        """Apply the first messages and acknowledge them; return how many. After any error it can be called again."""
+        """Apply and acknowledge the first messages; return their number. After any error this can be called again."""
         settled = self._settler.settle_some(messages)
         for settlement in settled:
             self._finish(settlement)
@@ -220,7 +220,7 @@ class Worker:
         return [future for future in self._finishing if not future.done()]
 
     def _fail(self, message: Message, error: Exception) -> None:
-        """Store the reason, and release the message for a while, with all later ones of its group."""
+        """Store the reason. Release the message for a while, with all later messages of its group."""
         self._report_failure(message, self._settler.note_failure(message, error))
         self._size = 1
         self._give_back(message.group, again_seconds(message, self._settings.failure_seconds_max))
@@ -230,7 +230,7 @@ class Worker:
             self._give_back(group, 0)
 
     def _give_back(self, group: str, after_seconds: float) -> None:
-        """Release the held messages of a group, the last first, so that none overtakes the first."""
+        """Release the held messages of a group in reverse order, so that no message overtakes an earlier one."""
         for message in reversed(self._drop(group)):
             with suppress(*TRANSIENT):
                 self._store.queue.release(message, after_seconds=after_seconds)
@@ -241,7 +241,7 @@ class Worker:
 
 
 class _Hand:
-    """The messages of one group that this worker holds, in order, and when to try the first again."""
+    """The messages of one group that this worker holds, in order, and the time of the next try of the first message."""
 
     def __init__(self, seen: Observation, retry: Retry) -> None:
         self.messages: list[Message] = []
