@@ -52,7 +52,7 @@ INNER = {
     "server.records.SPOOL_BYTES_MAX",  # a larger body is spooled to a file
     "server.trusted_proxies.ADDRESSES_REMEMBERED_MAX",  # a cache of parsed addresses
     "server.trusted_proxies.ADDRESS_BYTES_MAX",  # a longer text cannot be an address
-    "server.turns.TURNS_MAX",  # bounds the cost of sorting ready sockets
+    "server.turns.READY_PER_SERVED_MAX",  # bounds the cost of sorting ready sockets
     "server.web_server.DEADLINE_CHECK_SECONDS_MAX",
     "sync.replicache.DOUBLE_MAX",  # a larger integer of a Replicache client stays an integer
     "aws.listeners.ANNOUNCE_SECONDS_MAX",  # listeners left then get no poke; they pull later

@@ -273,7 +273,7 @@ REMOVALS: tuple[Removal, ...] = (
     ),
     Removal(
         "B157",
-        (Edit(MIDDLEWARE, "            return await passing.refuse_framing()\n", "            pass\n"),),
+        (Edit(MIDDLEWARE, "            passing.check_framing()\n", ""),),
         (f"{OF_WEB_SERVER}::test_a_request_of_two_lengths_is_refused_and_what_follows_is_not_read",),
     ),
     Removal(

@@ -66,6 +66,19 @@ def test_each_answer_is_a_line_of_the_access_log(tmp_path: Path) -> None:
     assert {line["event"] for line in lines} == {"request"}
 
 
+def test_a_request_of_two_lengths_and_a_preflight_are_in_the_logs_and_the_metrics(tmp_path: Path) -> None:
+    page = {"Origin": "https://app.example", "Access-Control-Request-Method": "PUT"}
+    with audited(tmp_path, origins=("https://app.example",)) as client:
+        client.put(BUDGET, content=b"{}", headers={"Transfer-Encoding": "chunked", "Content-Length": "2", **ADA})
+        client.options(BUDGET, headers=page)
+        text = client.get("/metrics", headers=ADA).text
+    told = [(line["method"], line["path"], line["status"]) for line in read(tmp_path / "access")]
+    assert told[:2] == [("PUT", BUDGET, 400), ("OPTIONS", BUDGET, 204)]
+    [refused] = [line for line in read(tmp_path / "security") if line["event"] != "signed-in"]
+    assert (refused["event"], refused["path"], refused["status"]) == ("framing-refused", BUDGET, 400)
+    assert 'method="PUT",path="other",status="400"} 1.0' in text
+
+
 def test_the_security_log_tells_sign_ins_and_refusals(tmp_path: Path) -> None:
     limits = ServerLimits(creations_per_second=0.001, creations_burst=1)
     with audited(tmp_path, limits=limits) as client:

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from stratalog.limits import ADDRESS_SOCKETS_PER_TURN_MAX, PRINCIPAL_SOCKETS_PER_TURN_MAX
 from stratalog.server.shares import Allocation, Budget, Holder
-from stratalog.server.turns import TURNS_MAX, TurnSelector
+from stratalog.server.turns import READY_PER_SERVED_MAX, TurnSelector
 
 ADA: Holder = ("principal", "ada")
 BEN: Holder = ("principal", "ben")
@@ -119,13 +119,20 @@ def test_a_descriptor_that_is_used_again_does_not_inherit_a_wait(sockets: Socket
 
 
 @given(st.lists(st.sampled_from([ADA, BEN, ("address", "a"), ("address", "b"), None]), max_size=100))
-def test_every_ready_socket_is_served_within_the_longest_wait(holders: list[Holder | None]) -> None:
+def test_each_turn_serves_a_part_of_each_callers_sockets_and_the_last_ends(holders: list[Holder | None]) -> None:
     sockets = Sockets()
     try:
-        ready = {sockets.add(*([holder] if holder else []))[0] for holder in holders}
-        for _ in range(TURNS_MAX):
-            ready -= sockets.turn()
-        assert not ready
+        ready = {sockets.add(*([holder] if holder else []))[0]: holder for holder in holders}
+        turns = 0
+        while ready:
+            waiting = sum(holder == ADA for holder in ready.values())
+            turn = sockets.turn()
+            assert turn, "no turn is empty while sockets wait"
+            served = sum(ready.pop(descriptor) == ADA for descriptor in turn)
+            assert served >= min(waiting, PRINCIPAL_SOCKETS_PER_TURN_MAX)
+            assert served * READY_PER_SERVED_MAX >= waiting
+            turns += 1
+        assert turns <= len(holders)
     finally:
         sockets.close()
 

@@ -17,7 +17,7 @@ from litestar.types import ASGIApp, Message, Receive, Scope, Send
 from stratalog.clock import Clock
 from stratalog.errors import Invalid, StratalogError
 from stratalog.server.application import Application
-from stratalog.server.audit import Audit, note_refusal
+from stratalog.server.audit import Audit, AuditEvent, note_refusal
 from stratalog.server.authentication import Authentication
 from stratalog.server.connection_shares import CallerConnection, ConnectionBudgets
 from stratalog.server.deadlines import within_deadline
@@ -80,19 +80,17 @@ class Middleware:
         # Do this first: shares, logs and the check for a local caller must see the caller's address, not a proxy's.
         self._proxies.restore_caller(scope)
         passing = _Passing(scope, send, self._application)
-        # Check this before anything reads the body: with both headers its end is ambiguous.
-        if {"transfer-encoding", "content-length"} <= passing.headers.keys():
-            return await passing.refuse_framing()
-        if passing.is_preflight:
-            return await passing.answer_preflight()
         began_ms = self._clock.boot_ms()
         try:
+            # Check this before anything reads the body.
+            passing.check_framing()
+            if passing.is_preflight:
+                return await passing.answer_preflight()
             with self._connections.open(scope) as connection:
                 receive = await self._admit(scope, receive, passing, connection)
                 await self._inner(scope, receive, passing.send)
         except StratalogError as exc:
-            is_source = status_of(exc) == 403 and not passing.is_source_checked
-            note_refusal(scope, exc, status_of(exc), "source-refused" if is_source else None)
+            note_refusal(scope, exc, status_of(exc), passing.event_of(exc))
             await passing.refuse(exc)
         finally:
             taken_ms = self._clock.boot_ms() - began_ms
@@ -162,6 +160,21 @@ class _Passing:
             and "access-control-request-method" in self.headers
         )
 
+    def check_framing(self) -> None:
+        """Raise Invalid for a request with two lengths. The connection is closed after the response.
+
+        A proxy may have used the other length, so the bytes that follow may be a smuggled request.
+        """
+        if {"transfer-encoding", "content-length"} <= self.headers.keys():
+            self._closes = True
+            raise Invalid("a request may not have both Transfer-Encoding and Content-Length")
+
+    def event_of(self, error: StratalogError) -> AuditEvent | None:
+        """Return the security event of an error of these checks; None for the event of its status."""
+        if self._closes:
+            return "framing-refused"
+        return "source-refused" if status_of(error) == 403 and not self.is_source_checked else None
+
     def check_source(self) -> None:
         """Raise Refused for a host, an origin, an address or a site that may not call the server."""
         host = _host_name(self.headers.get("host", ""))
@@ -227,14 +240,6 @@ class _Passing:
             await self._send({"type": "websocket.close", "code": 1008, "reason": error.message})
             return
         await self._answer(status_of(error), *encoded_problem(error))
-
-    async def refuse_framing(self) -> None:
-        """Refuse a request with two lengths, and close the connection.
-
-        A proxy may have used the other length, so the bytes that follow may be a smuggled request.
-        """
-        self._closes = True
-        await self.refuse(Invalid("a request may not have both Transfer-Encoding and Content-Length"))
 
     async def answer_preflight(self) -> None:
         """Answer a preflight request. An origin that is not allowed gets no CORS headers, so the browser refuses."""

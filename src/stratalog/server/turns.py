@@ -15,7 +15,7 @@ from stratalog.server.shares import Allocation, Holder
 
 __all__ = ["TurnSelector"]
 
-TURNS_MAX = 64
+READY_PER_SERVED_MAX = 64
 """A turn serves at least one in this many of the ready sockets of a principal, and of all addresses together.
 
 Each turn looks at all ready sockets, so too many turns would cost too much time."""
@@ -29,7 +29,7 @@ class TurnSelector(selectors.DefaultSelector):
 
     A turn has `PRINCIPAL_SOCKETS_PER_TURN_MAX` sockets of each principal. Callers who are not authenticated share
     `ADDRESS_SOCKETS_PER_TURN_MAX` sockets, because one attacker may have many addresses. These addresses take turns.
-    With very many ready sockets both numbers grow; see `TURNS_MAX`. Sockets that were held back longest come first;
+    With very many ready sockets both numbers grow; see `READY_PER_SERVED_MAX`. Sockets that were held back longest come first;
     their bytes stay in the system's buffers. Sockets that count for nobody, and all other files, are always reported.
 
     Used from the event loop only.
@@ -81,4 +81,4 @@ class TurnSelector(selectors.DefaultSelector):
 
 def _rest(sockets: list[T], per_turn: int) -> list[T]:
     """Return the sockets that wait for a later turn."""
-    return sockets[max(per_turn, -(-len(sockets) // TURNS_MAX)) :]
+    return sockets[max(per_turn, -(-len(sockets) // READY_PER_SERVED_MAX)) :]
