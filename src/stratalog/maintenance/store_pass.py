@@ -1,6 +1,6 @@
 """A maintenance pass: everything that is due in a store.
 
-A pass first scrubs a part of the blobs. Where they are due, it then measures usage and collects blobs. It maintains each
+A pass first scrubs a part of the blobs. If they are due, it then measures usage and collects blobs. It maintains each
 log and record in the order of the directory, sweeps deleted logs and abandoned uploads, and runs the application's own
 steps. A pass stops when its time is over, and the next pass continues after the last log or record. Maintenance and
 collection each save their position. When both are due, each gets about half of the time. The pass reports a failure and
