@@ -15,7 +15,7 @@ const REJECTIONS_SHOWN_VERSIONS = 1000;
 const UNKNOWN =
   "it was sent, its answer was lost, and the server no longer knows this client: it may have been applied";
 const LOST = "it was confirmed, but the server has gone back to a history without it";
-const UNTOLD = "it was committed, but too long ago to be told whether it was rejected";
+const UNTOLD = "it was committed, but too long ago: the server no longer reports whether it was rejected";
 
 export class Local {
   state = new State();
