@@ -52,7 +52,7 @@ export class Database {
     return done;
   }
 
-  /** Return the results of the requests that `questions` makes in one transaction. Its argument gives a store by name. */
+  /** Return the results of the requests that `questions` makes in one transaction. Its argument returns a store. */
   async read(questions) {
     const transaction = this.#connection.transaction(Object.keys(STORES));
     const requests = questions((store) => transaction.objectStore(store));
