@@ -178,7 +178,7 @@ class Invalid(StratalogError):
 
 
 class RedactionRefused(Invalid):
-    """The version is still needed, and the message says what to do first. Nothing was written."""
+    """A fork, a state or a base still needs the version. The message names the next step. Nothing was written."""
 
     code = "redaction-refused"
 

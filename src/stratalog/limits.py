@@ -103,13 +103,13 @@ QUEUED_PUSH_SECONDS_MAX = 900
 MUTATION_TRIES_MAX = 2
 FAILURE_REASON_CHARACTERS_MAX = 300
 
-# The observation rule: a writer may rely on what it has read for this long, from sending the read to the answer of the
-# commit that relies on it. Nothing is freed earlier than this plus the grace after it was marked for freeing.
+# The observation rule: a writer may rely on a read for this long, counted from the sending of the read to the answer of
+# the commit. Data that is marked for freeing is freed only after this time plus the grace.
 OBSERVATION_SECONDS_MAX = 300
 GRACE_SECONDS = 300
 
 # How long a process waits for its turn at a shared file. After that it works without a turn, since a stopped process
-# may hold it.
+# may hold the turn.
 TURN_WAIT_MS_MAX = 200
 
 # How long a put or a delete waits while another process renews or deletes the same blob's file. A stopped process may
@@ -190,7 +190,7 @@ PAGE_ITEMS_MAX = 1000
 # How many organisations with a document of one name are examined. Each needs a call of the application's rules.
 NAME_HOLDERS_MAX = 1000
 PAGE_STATES_MAX = 50
-# A pull whose values exceed this is streamed while it is read.
+# A server streams a pull with more bytes of values than this, while it still reads the rest.
 PULL_START_BYTES_MAX = 256 * 1024
 # A row is large if a response must read more bytes than this for it. At most `LARGE_ROWS_MAX` large rows are decoded
 # and encoded at a time.

@@ -99,7 +99,7 @@ class Store:
         except NotFound:
             if not create:
                 raise
-            # Another process may have created the document meanwhile. Then return that one.
+            # Another process may have created the document meanwhile. Then return its document.
             with suppress(Conflict):
                 return self.create(organisation, document)
             return self.document(organisation, document)

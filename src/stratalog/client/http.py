@@ -81,7 +81,7 @@ class HttpTransport:
         headers = {"Accept": MSGPACK, "Content-Type": MSGPACK}
         if token := self._token():
             headers["Authorization"] = f"Bearer {token}"
-        if "%" in (path := urlsplit(url).path):  # a gateway may unescape the path; the header keeps it as it was
+        if "%" in (path := urlsplit(url).path):  # a gateway may unescape the path; the header does not change
             headers[PATH_HEADER] = path
         try:
             response = self._http.request(method, url, content=body, headers=headers)

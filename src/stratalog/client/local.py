@@ -144,7 +144,7 @@ class Local:
         return self._file.first("SELECT 1 FROM pending WHERE sent = ?", NEVER) is not None
 
     def batch(self, count_max: int, bytes_target: int) -> list[Waiting]:
-        """Return the next mutations to send: those from the oldest unanswered one on, within both limits.
+        """Return the next mutations to send, from the oldest unanswered mutation on, within both limits.
 
         Returns at least one mutation, even if it is over ``bytes_target``; none where all are answered.
         """

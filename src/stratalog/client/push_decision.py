@@ -100,8 +100,8 @@ def interpret_push(client: str, batch: Sequence[Waiting], pushed: Pushed, first:
 def _uncommitted(pairs: Sequence[tuple[Waiting, Outcome]]) -> frozenset[int]:
     """Return the sequences of the mutations that are certainly not committed.
 
-    A mismatch proves it: the number has another payload. A refusal proves it only if no earlier push of the mutation is
-    in doubt.
+    After a mismatch this is certain: the number has another payload. After a refusal it is certain only if no earlier
+    push of the mutation is in doubt.
     """
     return frozenset(
         waiting.sequence

@@ -116,7 +116,7 @@ class SyncCycle:
     def _push(self, batch: Sequence[Waiting]) -> PushDecision:
         with self._replica.held() as local:
             client, group, cookie, first = local.client, local.group, local.cookie, local.oldest()
-            local.note_sending(batch)  # durable before the request: after a crash the outcome is known to be in doubt
+            local.note_sending(batch)  # durable before the request: after a crash, each mutation may be committed
         mutations = [
             Mutation(client=client, id=waiting.id, name=waiting.name, args=decode(waiting.args)) for waiting in batch
         ]
@@ -142,8 +142,8 @@ class SyncCycle:
     def _catch_up(self, batch: Sequence[Waiting], decision: PushDecision, *, again: bool) -> None:
         """Handle a server that has lost mutations it had confirmed.
 
-        A pull raises the server's numbers. ``again`` means that the push after such a pull had the same answer: then
-        continue as another client.
+        A pull raises the server's numbers. ``again`` means that the push after that pull had the same answer. Then the
+        client continues under another id.
         """
         if again:
             self._replica.settle(lambda local: local.reset(decision.uncommitted))

@@ -131,7 +131,7 @@ def item_kind(item: Item) -> str:
         return TOP_KINDS.get(item.partition.partition("/")[0], "")
     _, second, third = [*item.partition.split("/", 2), "", ""][:3]
     if item.sort == MARK_SORT and item.partition.endswith("/waiting"):
-        return ""  # a hint that a writer waits; correctness never depends on it
+        return ""  # a hint that a writer waits; correctness does not need the hint
     if second == "!record":
         return "record floor" if item.sort == "!floor" else "record version"
     if second.startswith("!"):

@@ -1,4 +1,4 @@
-"""Inspection: read everything that a history refers to from storage, hash it, and compare objects that must agree.
+"""Inspection: read from storage every object that a history refers to, hash it, and compare objects that must agree.
 
 An inspection writes nothing. Writers may continue meanwhile, so a history with damage is read again. Only damage that
 both readings find is reported. Damage in one reading alone comes from a concurrent write.

@@ -53,7 +53,7 @@ class MaintenancePolicy(msgspec.Struct, frozen=True, kw_only=True, forbid_unknow
     """Keep the versions of records that were the latest within this many days. Excludes `retain_record_versions`."""
 
     expire_clients_days: Annotated[float, msgspec.Meta(ge=CLIENT_IDLE_DAYS_MIN)] | None = None
-    """Forget the clients of documents whose groups committed nothing for this many days. By default all are kept.
+    """Forget the clients of documents whose groups committed nothing for this many days. By default none are forgotten.
 
     The minimum is the longest time that a queue may hold a push: late mutations of an expired group have no effect.
     """
