@@ -7,7 +7,7 @@ A package imports only from packages below it in this list.
 cli            the command line
 aws            functions for AWS Lambda
 server         HTTP, live updates, security
-client         replicas in Python; `web` holds the one in the browser, and our pages' theme
+client         replicas in Python; `web` holds the browser's client and the theme of our pages
 worker         the consumer of the queue
 sync           interpretation of pushes and pulls, without HTTP
 costs          billed units and prices
@@ -23,14 +23,14 @@ protocol       the messages and rules that clients and servers share
 ports          contracts of index, blobs and queue
 keys           keys of the index and of blobs
 group_commit   threads that share one commit
-newest         a value that only newer ones replace
+newest         a value that only a newer value replaces
 cache          decoded values in memory, bounded in bytes
 recent_reads   blobs read back recently
 process_fork   invalidation of handles in a forked child
 folders        durable folders, removed once they are empty
 new_database   new SQLite files that appear complete or not at all
 codec          canonical bytes, compression, hashes
-retry          retries and their waits
+retry          retries, and the waits between them
 settings       numbers that an operator sets for all programs
 clock          time, randomness, ids, sleep
 limits         every limit, with its unit

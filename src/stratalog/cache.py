@@ -15,7 +15,7 @@ T = TypeVar("T")
 
 
 class ByteCache(Generic[T]):
-    """Values of about ``bytes_max`` bytes in total; 0 keeps none. The least recently used are dropped first.
+    """Values of about ``bytes_max`` bytes in total; 0 keeps none. The cache drops the least recently used values first.
 
     Safe to call from many threads.
     """

@@ -1,4 +1,4 @@
-"""Time, randomness, ids and sleep. They come only from here and are passed in, so that a simulation controls them."""
+"""Time, randomness, ids and sleep. Other modules get them through a `Clock`, so that a simulation controls them."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ class SystemClock:
 
 
 class Observation:
-    """The time of a read. Make it *before* the request is sent: the response then shows no older state."""
+    """The time of a read. Make it *before* the read is sent: then the response shows no state older than this time."""
 
     __slots__ = ("_clock", "boot_ms", "wall_ms")
 
@@ -64,13 +64,13 @@ class Observation:
         self.boot_ms: int = clock.boot_ms()
 
     def age_seconds(self) -> float:
-        """Return the time since then, by the wall clock or the boot clock, whichever shows more."""
+        """Return the seconds since this observation: the larger of the times by wall clock and by boot clock."""
         clock = self._clock
         by_wall_ms, by_boot_ms = clock.wall_ms() - self.wall_ms, clock.boot_ms() - self.boot_ms
         return (by_wall_ms if by_wall_ms > by_boot_ms else by_boot_ms) / 1000
 
     def seconds_until(self, later: Observation) -> float:
-        """Return the time from this to ``later``, in the same way, without reading the clocks again."""
+        """Return the seconds from this observation to ``later``, in the same way, without reading the clocks again."""
         by_wall_ms, by_boot_ms = later.wall_ms - self.wall_ms, later.boot_ms - self.boot_ms
         return (by_wall_ms if by_wall_ms > by_boot_ms else by_boot_ms) / 1000
 
@@ -85,7 +85,7 @@ def id_from(random_bytes: bytes) -> str:
     return random_bytes.translate(_BASE_32).decode()
 
 
-# Maps a byte to the character of its last five bits, so an id takes one call. To use all bits of fewer random bytes
-# would take a dozen calls.
+# Maps a byte to the character of its last five bits, so `id_from` needs one call. Fewer random bytes would suffice if
+# all bits were used, but that would need a dozen calls.
 _BASE_32 = b"abcdefghijklmnopqrstuvwxyz234567" * 8
 _BOOT_CLOCK: int = getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)

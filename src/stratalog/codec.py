@@ -1,4 +1,4 @@
-"""Bytes and values: one canonical encoding, one compression, one hash, and the tags that name how bytes are stored.
+"""Bytes and values: one canonical encoding, one compression, one hash, and the tags that name the stored form.
 
 A *value* is a JSON value or bytes: None, bool, int within ±(2^53 - 1), finite float, str, bytes, list, and dict with
 str keys. An instance of a subclass of one of these (an ordered dict, an enumeration of text) is stored as the plain
@@ -91,10 +91,10 @@ def encode_checked(value: Value, what: str = "value") -> bytes:
 
 
 def reread(value: Any, plain: msgspec.msgpack.Decoder[Any]) -> tuple[bytes, Any]:
-    """Return the canonical bytes of ``value``, and what ``plain`` decodes from them; ``(b"", None)`` on failure.
+    """Return the canonical bytes of ``value`` and the value that ``plain`` decodes from them; on failure ``b"", None``.
 
     For most values two calls into msgspec are faster than a visit of each part. If the decoded value equals ``value``,
-    that is canonical; otherwise the caller must visit each part.
+    then ``value`` is canonical. Otherwise the caller must visit each part.
     """
     try:
         body = _encoder.encode(value)
@@ -114,7 +114,7 @@ def decode(data: bytes) -> Value:
 def is_decimal(text: str) -> bool:
     """Return whether a text is a number of 0 or more that ``int`` can read: 1 to `DIGITS_MAX` ASCII digits.
 
-    `str.isdecimal` alone accepts digits of every script, `str.isdigit` even digits that ``int`` refuses.
+    `str.isdecimal` alone accepts digits of every script. `str.isdigit` also accepts digits that ``int`` refuses.
     """
     return len(text) <= DIGITS_MAX and text.isascii() and text.isdecimal()
 
@@ -129,8 +129,8 @@ def sha256(data: bytes) -> bytes:
     if known is data:
         return digest
     digest = hashlib.sha256(data).digest()
-    # It is enough to compare identities: bytes are immutable, and no other object can get the identity of these while
-    # the cache holds them.
+    # It is enough to compare identities: bytes are immutable, and no other object can have the identity of the cached
+    # bytes while the cache holds them.
     if HASHED_BYTES_MIN <= len(data) <= HASHED_BYTES_MAX and type(data) is bytes:
         _hashed.last = (data, digest)
     return digest
@@ -142,7 +142,7 @@ def compress(data: bytes) -> bytes:
 
 
 def compress_quickly(data: bytes) -> bytes:
-    """Compress for a local disk: up to 16 KB in half the time of `compress`, and up to a tenth larger."""
+    """Compress for a local disk. Up to 16 KB takes half the time of `compress`; the result is up to a tenth larger."""
     return (_zstd().quick_compressor if len(data) <= QUICK_BYTES_MAX else _zstd().compressor).compress(data)
 
 
@@ -193,10 +193,10 @@ def unpack(codec: Codec, data: bytes, bytes_max: int) -> bytes:
 
 
 def unpack_item(attributes: Mapping[str, Any], bytes_max: int, key: str) -> bytes | None:
-    """Return the body in the attribute that is named by its codec's tag; None where the item has none.
+    """Return the body of an item; None where the item has no body. The codec's tag is the name of the body's attribute.
 
-    The tag of a future codec will be an upper-case letter, and no other attribute has such a name. Raises Unsupported
-    for such a tag, with the tag and ``key``, and raises like `decompress`.
+    The tag of a future codec will be an upper-case letter, and no other attribute's name is one. Raises Unsupported
+    for an upper-case tag, with the tag and ``key``, and raises like `decompress`.
     """
     body: bytes | None = attributes.get(PLAIN.tag)
     if body is not None:
@@ -219,7 +219,7 @@ class _Zstd(threading.local):
 
 
 class _Hashed:
-    """The bytes hashed last and their hash: one pair, so that threads see both or neither."""
+    """The last bytes that were hashed, and their hash. They are one pair, so that threads read matching values."""
 
     __slots__ = ("last",)
 

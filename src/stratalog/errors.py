@@ -1,4 +1,4 @@
-"""The errors of Stratalog: few kinds, each named by what the caller does next.
+"""The errors of Stratalog: few kinds. The tree shows each kind with its meaning or the caller's next step.
 
 ::
 
@@ -11,7 +11,7 @@
     │   ├── MergeConflict       a fork's mutations would have another outcome on the target: replay shows which
     │   └── ContentionError     the time budget for retries is used up; nothing was written
     ├── NotFound            the thing does not exist
-    │   ├── VersionForgotten    it existed, but retention has raised the floor above it
+    │   ├── VersionForgotten    the version existed, but retention has raised the floor above it
     │   ├── Redacted            the version exists, but its body was erased on purpose
     │   └── Collected           the group's clients were forgotten: begin as a new group
     ├── Forbidden           the principal lacks permission; another principal may have it
@@ -23,8 +23,8 @@
     ├── QuotaExceeded       the organisation has used up a quota: delete something, or ask for more
     ├── Unavailable         nothing was written; try again later
     │   ├── QueueFull           too many messages wait; nothing was queued
-    │   └── StorageFull         nothing was written; there is no room for it
-    ├── OutcomeUnknown      it may or may not have been written: read back before trying again
+    │   └── StorageFull         nothing was written; the device has no room
+    ├── OutcomeUnknown      the write may or may not have happened: read back before trying again
     ├── Corrupt             stored bytes differ from those that were written
     └── Closed              the store was closed
 
@@ -78,7 +78,7 @@ class StratalogError(Exception):
         super().__init__(" ".join([message, *(f"{name}={_short(value)}" for name, value in details.items())]))
 
     def copy(self) -> StratalogError:
-        """Return the same error for another thread. If two threads raised one exception, their tracebacks would mix."""
+        """Return a copy for another thread. If two threads raised one exception, their tracebacks would mix."""
         copied = type(self).__new__(type(self), *self.args)
         copied.__dict__.update(self.__dict__)
         copied.__cause__, copied.__context__ = self.__cause__, self.__context__
@@ -111,7 +111,7 @@ class HistoryChanged(Conflict):
 
 
 class VersionConflict(Conflict):
-    """The log is not at the version that the caller expected. This is certain: the head was read for this call."""
+    """The log is not at the version that the caller expected. This is certain: the call has read the head."""
 
     code = "version-conflict"
 
@@ -128,7 +128,7 @@ class KeyReused(Conflict):
 class MergeConflict(Conflict):
     """A merge would drop or reject mutations of the fork, or the fork is not the one that was merged before.
 
-    Nothing was written, except the earlier batches of a merge of many batches. This is certain: it was decided on a
+    Nothing was written, except the earlier batches of a merge of many batches. This is certain: the merge has read a
     fresh state.
     """
 
@@ -142,7 +142,7 @@ class ContentionError(Conflict):
 
 
 class NotFound(StratalogError):
-    """The thing does not exist. This is certain: it was read for this call."""
+    """The thing does not exist. This is certain: the call has looked for it in the store."""
 
     code = "not-found"
 
@@ -160,7 +160,7 @@ class Redacted(NotFound):
 
 
 class Collected(NotFound):
-    """The group's clients were collected. This is certain. They must begin again as another group."""
+    """The group's clients were collected. This is certain. The clients must begin again as another group."""
 
     code = "collected"
 
@@ -178,7 +178,7 @@ class Invalid(StratalogError):
 
 
 class RedactionRefused(Invalid):
-    """The version is still needed, and the message says what to do first. Nothing was written."""
+    """A fork, a state or a base still needs the version. The message names the next step. Nothing was written."""
 
     code = "redaction-refused"
 
@@ -230,7 +230,7 @@ class StorageFull(Unavailable):
 
 
 class OutcomeUnknown(StratalogError):
-    """The answer to a write was lost. It may have been written: read back by write id before trying again."""
+    """The answer to a write was lost. The write may have happened: read back by write id before trying again."""
 
     code = "outcome-unknown"
 

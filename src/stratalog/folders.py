@@ -1,4 +1,4 @@
-"""Folders of files: creation, sync, and removal once empty. Errors of the file system are raised as ours."""
+"""Folders: creation, sync, and removal of empty ones. Errors of the file system become StorageFull or Unavailable."""
 
 from __future__ import annotations
 
@@ -30,12 +30,12 @@ Sync = Callable[[int], None]
 
 
 class DurableFolders:
-    """Makes names in folders below ``root`` durable: of files, and of new folders.
+    """Makes the names of files and of new folders below ``root`` durable.
 
     An empty file named `DURABLE` in a folder marks that the folder's own name, and the names of the folders above it,
     are durable. `remove_empty` removes the mark before the folder, so a folder that is made again under the same name
-    has no mark. Times and inode numbers cannot replace the mark: file systems set times in steps of milliseconds, and
-    give the number of a removed folder to the next one.
+    has no mark. Times and inode numbers cannot replace the mark. File systems set times in steps of milliseconds, and
+    they give the inode number of a removed folder to a new folder.
     """
 
     def __init__(self, root: str, sync: Sync) -> None:
@@ -47,7 +47,7 @@ class DurableFolders:
         sync_path(folder, self._sync_descriptor)
 
     def sync_up(self, folder: str) -> None:
-        """Make the names in ``folder`` durable, its own name, and the names of the folders above it.
+        """Make three kinds of names durable: those in ``folder``, its own name, and the names of the folders above it.
 
         The caller has just put a file into ``folder``. Raises FileNotFoundError where another process removed that
         file, and the folder after it.
@@ -70,7 +70,7 @@ class DurableFolders:
 
 
 def remove_empty(folder: str, root: str) -> None:
-    """Remove ``folder`` and then each folder above it below ``root``, up to the first that is not empty."""
+    """Remove ``folder`` if it is empty, then each folder above it. Stop at ``root`` or at one that is not empty."""
     while folder != root:
         try:
             with os.scandir(folder) as entries:
@@ -86,8 +86,8 @@ def remove_empty(folder: str, root: str) -> None:
 def make_shared_folder(folder: str) -> None:
     """Make ``folder`` and the missing folders above it while other processes may remove empty ones. Syncs nothing.
 
-    It retries, since a single `os.makedirs` fails if another process removes the folder between the attempt to make it
-    and the check for an existing one, or removes a folder above it. Raises OSError.
+    A single `os.makedirs` can fail because another process removes this folder or one above it at the same moment. So
+    the call is retried. Raises OSError.
     """
     for _ in range(MAKE_TRIES_MAX):
         try:
@@ -103,8 +103,8 @@ def make_shared_folder(folder: str) -> None:
 def make_folder(folder: str | Path, *, sync: Sync | None = None) -> None:
     """Make ``folder`` and the missing folders above it, durably. The folder may exist.
 
-    Every process makes a folder only inside a folder whose own name it has synced. So the names of all folders above an
-    existing folder are durable, and only its own name may still be unsynced. Raises Unavailable, StorageFull.
+    Every process makes a folder only inside a folder whose name that process has synced. So if a folder exists, the
+    names of all folders above it are durable; only its own name may be unsynced. Raises Unavailable, StorageFull.
     """
     with file_errors():
         _make_folder(os.path.abspath(folder), sync or sync_descriptor)
@@ -133,7 +133,7 @@ def sync_path(path: str, sync: Sync | None = None) -> None:
 
 @contextmanager
 def file_errors() -> Iterator[None]:
-    """Raise an OSError of the block as StorageFull or Unavailable: nothing was written."""
+    """Turn an OSError of the block into StorageFull or Unavailable. Both tell the caller that nothing was written."""
     try:
         yield
     except OSError as exc:
@@ -163,10 +163,10 @@ def _is_marked(descriptor: int) -> bool:
 
 
 def _mark(descriptor: int) -> None:
-    """Mark a folder by its descriptor, since its path may lead by now to another folder, which no process has synced.
+    """Mark a folder by its descriptor. By now its path may lead to another folder, which no process has synced.
 
-    Raises FileNotFoundError if the folder was removed. If the mark cannot be made, as on a full disk, the next put
-    syncs again.
+    Raises FileNotFoundError if the folder was removed. If the mark cannot be made, for example on a full disk, the next
+    put syncs again.
     """
     try:
         os.close(os.open(DURABLE, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o666, dir_fd=descriptor))

@@ -24,9 +24,10 @@ class Latch(Protocol):
 
 
 class Waiter(Protocol):
-    """A request to commit. Both attributes are None until it waits.
+    """A request to commit. Both attributes are None until the request waits.
 
-    ``is_leader`` is set when its latch is released: True if it was promoted, False if a leader answered it.
+    A leader sets ``is_leader`` when it releases the latch: True to promote the waiter, False after it has answered the
+    waiter.
     """
 
     latch: Latch | None
@@ -72,19 +73,19 @@ class PendingCommit(Generic[Answer]):
 
     @property
     def settled(self) -> bool:
-        """Whether no leader may commit it any more: it was sent, or has its answer."""
+        """Whether no leader may commit the request any more: a leader has sent or answered it."""
         return self._outcome is not _WAITING
 
     def send(self) -> None:
-        """Mark it sent. The leader calls this before it commits: from now on the request may be written."""
+        """Mark the request sent. The leader calls this before its commit: from now on the request may be written."""
         self._outcome = _SENT
 
     def withdraw(self) -> None:
-        """Mark it waiting again. The leader that sent it calls this when nothing was written."""
+        """Mark the request waiting again. The leader that sent the request calls this when nothing was written."""
         self._outcome = _WAITING
 
     def settle(self, outcome: Answer | Exception) -> None:
-        """Settle it with its answer, or with an exception that is not shared with others. The leader calls this."""
+        """Settle the request with its answer or with an exception of its own. The leader calls this."""
         self._outcome = outcome
 
     def answer(self) -> Answer:
@@ -111,7 +112,8 @@ class GroupCommit(Generic[W]):
     leader itself, and it would find no queued waiters.
 
     A waiter joins the queue and then tries once more for the leadership. A leader frees the leadership and then checks
-    the queue once more. Whichever comes second sees the other, so no waiter is left without a leader.
+    the queue once more. If the waiter joins first, the leader sees it in the queue; otherwise the waiter gets the
+    leadership. So no waiter is left without a leader.
     """
 
     def __init__(self, new_latch: Callable[[], Latch] = closed_latch) -> None:
@@ -127,8 +129,9 @@ class GroupCommit(Generic[W]):
     def commit(self: GroupCommit[P], pending: P, serve: Callable[[list[P]], None]) -> None:
         """Commit ``pending``, in this thread or in another leader's. The caller then takes its answer.
 
-        The leader calls ``serve`` with a batch that holds only its own request. ``serve`` adds others by `take`, and
-        settles the batch. If it leaves requests unsettled, as after an interrupt, the next leader commits them.
+        The leader calls ``serve`` with a batch that holds only its own request. ``serve`` adds other requests by
+        `take`, and settles the batch. The next leader commits the requests that ``serve`` left unsettled, for example
+        after an interrupt.
         """
         if not (self._leadership.acquire(False) or self._wait(pending)):  # `enter`, without the call
             return
@@ -147,7 +150,7 @@ class GroupCommit(Generic[W]):
         return self._leadership.acquire(False) or self._wait(waiter)
 
     def await_others(self, count: int, seconds: float) -> None:
-        """Wait, as the leader, until ``count`` others are queued, ``seconds`` at most."""
+        """Wait, as the leader, until ``count`` waiters are queued, but at most ``seconds``."""
         self._enough.clear()
         self._wanted = count
         if len(self.waiting) < count:
@@ -155,7 +158,7 @@ class GroupCommit(Generic[W]):
         self._wanted = 0
 
     def take(self, batch: list[W]) -> bool:
-        """Move, as the leader, the next waiter to the end of ``batch``, to be answered. False: the queue is empty."""
+        """As the leader, move the next waiter to the end of ``batch``, to be answered. False: the queue is empty."""
         if not self.waiting:
             return False
         try:
@@ -166,15 +169,15 @@ class GroupCommit(Generic[W]):
         return True
 
     def next(self) -> W | None:
-        """Take, as the leader, the next waiter, to be answered and passed to `leave`. None: the queue is empty."""
+        """As the leader, take the next waiter, to be answered and passed to `leave`. None: the queue is empty."""
         taken: list[W] = []
         return taken[0] if self.take(taken) else None
 
     def leave(self, served: Iterable[W] = (), again: Sequence[W] = ()) -> None:
         """Release the taken waiters ``served``. Then promote a waiter, or free the leadership.
 
-        ``again`` are those of ``served`` that have no answer, because the leader was interrupted. They return to the
-        front of the queue, in their order.
+        ``again`` are the waiters of ``served`` that have no answer, because the leader was interrupted. They return to
+        the front of the queue, in their order.
         """
         if again:
             self.waiting.extendleft(reversed(again))
@@ -189,8 +192,8 @@ class GroupCommit(Generic[W]):
             if self.waiting and (successor := self.next()) is not None:
                 _release(successor, is_leader=True)
                 return
-            # A waiter may join just before the release and find the leadership taken, so check the queue again after
-            # it.
+            # A waiter may join just before the release and find the leadership taken. So check the queue again after
+            # the release.
             self._leadership.release()
             if not self.waiting or not self._leadership.acquire(False):
                 return
@@ -211,11 +214,11 @@ class GroupCommit(Generic[W]):
         return waiter.is_leader is True
 
     def _abandon(self, waiter: W, latch: Latch) -> None:
-        """Clean up after an interrupted caller: no leader may answer it later, and it must not keep the leadership."""
+        """Clean up after an interrupted caller. Its waiter must not stay in the queue, or keep the leadership."""
         with suppress(ValueError):
             self.waiting.remove(waiter)
             return
-        # A leader has taken it and will release the latch: wait until it is clear whether it became the leader.
+        # A leader has taken the waiter and will release the latch. Wait until the waiter is answered or promoted.
         if waiter.is_leader is None:
             latch.acquire()
         if waiter.is_leader:

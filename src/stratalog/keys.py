@@ -4,8 +4,8 @@ Ids are escaped, so that distinct ids never share a key, and each key leads back
 ``.``, ``_``, ``-`` and the characters from U+00A0 on, except U+FFFE and U+FFFF, are not changed. Each byte of any other
 character is written as ``%XX``. A leading ``.`` is escaped too, so that no id is a relative path.
 
-There are two exceptions. A record's id may be longer than a component of a path: see `record_key`. An item that is
-listed by an id alone has the id itself as its sort: see `id_sort`.
+There are two exceptions. A record's id may be longer than a component of a path: see `record_key`. Where an id alone
+identifies an item in a list, the item's sort is the id itself: see `id_sort`.
 """
 
 from __future__ import annotations
@@ -60,8 +60,8 @@ __all__ = [
 ]
 
 ESCAPED_REMEMBERED = 4096
-# The key of an id that is too long begins with this many of its bytes, which people can recognise, and its digest
-# follows.
+# The key of an id that is too long consists of the id's first bytes, which people can recognise, and its digest. This
+# is the number of first bytes.
 HEAD_BYTES = 63
 
 RecordKey = NewType("RecordKey", str)
@@ -86,7 +86,7 @@ def unescape(escaped: str) -> str:
 
 
 def id_sort(id: str, what: str = "id") -> str:
-    """Return the sort of an item that is listed by ``id`` alone: the id itself, so the items are in UTF-8 order of id.
+    """Return the sort of an item that ``id`` alone identifies: the id itself, so the items are in UTF-8 order of id.
 
     Raises Invalid for an empty id or a lone surrogate, LimitExceeded.
     """
@@ -98,7 +98,7 @@ def id_sort(id: str, what: str = "id") -> str:
 
 
 def record_key(record: str) -> RecordKey:
-    """Return a record's id as one component of its keys: escaped, or if that is too long its beginning and its digest.
+    """Return a record's id as one component of its keys: escaped, or if too long, its beginning and its digest.
 
     ``~`` is always escaped in an id, so no short id has the key of a long one. A digest does not lead back to the id,
     but the directory holds the id. Raises like `id_sort`.
@@ -128,7 +128,7 @@ def name_partition(organisation: str, log: str) -> str:
 
 
 def log_prefix(organisation: str, log: str, incarnation: str) -> str:
-    """The prefix of every partition of one incarnation of a log. It also owns the blobs of the family that it began."""
+    """The prefix of the partitions of one incarnation of a log. If the log began a family, also its blobs' owner."""
     return f"{name_partition(organisation, log)}@{incarnation}"
 
 
@@ -229,9 +229,9 @@ def connection_partition(connection: str) -> str:
 
 @lru_cache(ESCAPED_REMEMBERED)
 def turn_partition(partition: str) -> str | None:
-    """Return the key of the turn of the writers of ``partition``; None where it holds no entries or versions.
+    """Return the key by which the writers of ``partition`` take turns; None where it holds no entries or versions.
 
-    It is the prefix of a log, whose segments share one turn, or the partition of a record.
+    The key is the prefix of a log, whose segments share one turn, or the partition of a record.
     """
     if _ENTRIES.fullmatch(partition):
         return partition[: partition.rindex("/")]
@@ -252,8 +252,8 @@ COPY_PARTITION = "!copy"
 MAINTENANCE_PARTITION = "!maintenance"
 
 
-# Above ASCII it matches control characters, and U+FFFE and U+FFFF, which XML, S3's response format, cannot hold. It
-# also matches lone surrogates, which then fail to encode.
+# Above ASCII the pattern matches control characters, U+FFFE and U+FFFF. S3 responds in XML, which cannot hold the last
+# two. The pattern also matches lone surrogates, which then fail to encode.
 _UNSAFE = re.compile("[^A-Za-z0-9._\\-\u00a0-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 _ENTRIES = re.compile("[^/]+/[^/]+@[^/]+/[0-9]+")
 _VERSIONS = re.compile("[^/]+/!record/[^/]+")

@@ -1,14 +1,14 @@
-"""Every limit, with its unit in its name. Each is enforced where the input arrives, by a typed error that names it."""
+"""Every limit, with its unit in its name. The code that receives an input enforces its limit, by a typed error."""
 
 from __future__ import annotations
 
-# Numbers. JSON readers in JavaScript hold integers exactly up to 2^53 - 1, so versions stay within that too.
+# Numbers. JSON readers in JavaScript hold integers exactly up to 2^53 - 1, so versions have the same limit.
 INTEGER_MAX = 2**53 - 1
 VERSION_MAX = INTEGER_MAX
 VERSION_DIGITS = 16
 
-# Names. An id is one component of a blob key and of a file path, which Linux limits to 255 bytes. A record's id may be
-# longer: in the directory it is the sort of an item; other keys hold its beginning and its digest.
+# Names. An id is one component of a blob key and of a file path; Linux limits a component to 255 bytes. A record's id
+# may be longer: in the directory it is the sort of an item; other keys hold its beginning and its digest.
 ID_ESCAPED_BYTES_MAX = 200
 RECORD_ID_BYTES_MAX = 1000
 KEY_BYTES_MAX = 512
@@ -24,7 +24,8 @@ JSON_DEPTH_MAX = 64
 VALUE_BYTES_MAX = 64 * 1024 * 1024
 VALUE_INLINE_BYTES_MAX = 1024
 DOCUMENT_FIELDS_BYTES_MAX = 4096
-# The size of a mutation's keys and values in its entry. Each key adds the second number, for its row's other fields.
+# The size of a mutation's keys and values in its entry. Each key counts `PATCH_ROW_BYTES` more for the other fields of
+# its row.
 PATCH_BYTES_MAX = 56 * 1024 * 1024
 PATCH_ROW_BYTES = 24
 METADATA_BYTES_MAX = 1024
@@ -40,17 +41,18 @@ SORT_BYTES_MAX = 1024
 BLOB_KEY_BYTES_MAX = 1024
 BLOB_BYTES_MAX = 16 * 1024 * 1024
 BODY_PART_BYTES = 8 * 1024 * 1024
-# A blob of at most this size is a row of the index's own database, where the index has one: a larger row is no faster
-# than a cached file, and delays other commits. The second limit is the total of such blobs in one commit. Blobs that
-# are not part of a commit are written in slices of the third size, so that small commits do not wait for all of them.
+# A blob of at most this size is a row of the index's own database, where the index has one. A larger row would be no
+# faster than a cached file, and would delay other commits. The second limit is the total of the blobs that are rows in
+# one commit. Blobs outside a commit are written in slices of the third size, so that small commits wait only for one
+# slice.
 BLOB_ROW_BYTES_MAX = 64 * 1024
 COMMIT_BLOB_BYTES_MAX = 16 * 1024 * 1024
 BLOB_SLICE_BYTES = 256 * 1024
 BODY_INLINE_BYTES_MAX = 8 * 1024
-# Blobs that are remembered as read back, so that a put of the same bytes need not read them again at once.
+# How many recently read blobs a process remembers, so that a put of the same bytes need not read them again.
 READS_REMEMBERED_MAX = 10_000
 
-# Queue: Amazon SQS FIFO's own limits. Its messages are text of at most 1 MiB, which holds the body in base64 and names.
+# Queue: the limits of Amazon SQS FIFO. An SQS message is text of at most 1 MiB: the body in base64, and names.
 MESSAGE_BYTES_MAX = 760 * 1024
 RECEIVE_MESSAGES_MAX = 10
 VISIBILITY_SECONDS_MAX = 12 * 3600
@@ -72,18 +74,18 @@ DOCUMENTS_HELD_MAX = 1000
 
 # Decoded chunks held in memory for all documents of a store; the least recently used are dropped first.
 CHUNK_CACHE_BYTES_MAX = 64 * 1024 * 1024
-# Snapshots of documents that a store takes at once in the background. A document over the limit waits for a later
-# commit.
+# Snapshots that a store takes in the background at the same time. Beyond this number a document's snapshot waits for a
+# later commit.
 BACKGROUND_OFFERS_MAX = 4
 # Clients that one entry forgets.
 CLIENTS_COLLECTED_PER_ENTRY_MAX = 1000
 
 # Sync.
 MUTATIONS_PER_BATCH_MAX = 1000
-# A pull reports the rejections of this many versions. Clients rely on it, so it is part of the protocol.
+# A pull reports the rejections of this many versions. Clients rely on the number, so it is part of the protocol.
 REJECTIONS_SHOWN_VERSIONS = 1000
 MUTATIONS_PER_PUSH_MAX = 20_000
-# A cookie holds the last numbers of this many clients of its group: those reported last.
+# A cookie holds the last mutation numbers of this many clients of its group: the most recently reported clients.
 COOKIE_CLIENTS_MAX = 200
 # A cookie whose order is further ahead of the time than this does not raise the orders of other clients.
 COOKIE_ORDER_AHEAD_SECONDS_MAX = 86_400
@@ -94,20 +96,20 @@ QUEUE_RECEIVES_MAX = 10
 QUEUED_PUSHES_MAX = 1000
 QUEUED_BYTES_MAX = 64 * 1024 * 1024
 WORKER_MESSAGES_MAX = 1000
-# For how many documents a process counts the queued pushes, and how long it counts a push that it does not see settled.
+# For how many documents a process counts the queued pushes, and how long it counts a push whose settlement it misses.
 QUEUED_DOCUMENTS_REMEMBERED_MAX = 10_000
 QUEUED_PUSH_SECONDS_MAX = 900
 # How often a mutation may fail when run alone before it is rejected, and how much of a failure's reason is stored.
 MUTATION_TRIES_MAX = 2
 FAILURE_REASON_CHARACTERS_MAX = 300
 
-# The observation rule: a writer may rely on what it has read for this long, from sending the read to the answer of the
-# commit that relies on it. Nothing is freed earlier than this plus the grace after it was marked for freeing.
+# The observation rule: a writer may rely on a read for this long, counted from the sending of the read to the answer of
+# the commit. Data that is marked for freeing is freed only after this time plus the grace.
 OBSERVATION_SECONDS_MAX = 300
 GRACE_SECONDS = 300
 
 # How long a process waits for its turn at a shared file. After that it works without a turn, since a stopped process
-# may hold it.
+# may hold the turn.
 TURN_WAIT_MS_MAX = 200
 
 # How long a put or a delete waits while another process renews or deletes the same blob's file. A stopped process may
@@ -119,15 +121,15 @@ COLLECT_CANDIDATES_MAX = 200_000
 COLLECT_CHUNKS_SEEN_MAX = 1_000_000
 # A queue keeps a message for at most two weeks, and a dead letter for as long again.
 QUEUED_SECONDS_MAX = 30 * 86_400
-# Clients are not forgotten earlier than this, since their messages may still wait.
+# A client must be idle for at least this long before it is forgotten, since its messages may still wait.
 CLIENT_IDLE_DAYS_MIN = 30
-# How long the blobs of an owner that the index does not know are kept, since a copy may be in progress.
+# How long blobs stay whose owner the index does not know. A copy of the owner may be in progress.
 UNKNOWN_OWNER_SECONDS_MAX = 7 * 86_400
 
-# A pass of maintenance reads blobs of at least this size in total, if there are that many and the time allows.
+# The scrub of a maintenance pass reads at least this many bytes, if the round has as many left and the time allows.
 SCRUB_PASS_BYTES_MIN = 256 * 1024 * 1024
-# How long a complete round of the scrub counts as proof. During this time its blobs are only looked up, not read again,
-# before history is forgotten.
+# How long a complete round of the scrub counts as proof. Before history is forgotten, the blobs that the new base needs
+# are checked. Blobs that a valid round has read are only looked up then, not read again.
 SCRUB_PROOF_SECONDS_MAX = 30 * 86_400
 # The largest assumed difference between a process's clock and the clock of the storage that dates blobs.
 SCRUB_CLOCKS_SECONDS_MAX = 86_400
@@ -136,20 +138,20 @@ SCRUB_CLOCKS_SECONDS_MAX = 86_400
 REQUEST_BYTES_MAX = 16 * 1024 * 1024
 REQUEST_COMPRESSED_BYTES_MAX = 4 * 1024 * 1024
 REQUEST_RECORD_BYTES_MAX = 1024 * 1024 * 1024
-# At the peak of its commit a pushed text exists seven times in memory: once as the body that arrived, and this many
-# times more. So a body counts as so many times its size while it is decoded and applied, or as the size of its decoded
-# values if that is more; at most as the second number.
+# At the peak of its commit a pushed text exists seven times in memory: once as the body that arrived, and
+# `REQUEST_COPIES` times more. So while a body is decoded and applied, it counts as `REQUEST_COPIES` times its size, or
+# as the size of its decoded values if that is more, but at most as `REQUEST_DECODED_BYTES_MAX`.
 REQUEST_COPIES = 6
 REQUEST_DECODED_BYTES_MAX = REQUEST_COPIES * REQUEST_BYTES_MAX
 # A push is decoded and applied in parts of this size, or of one mutation each.
 PUSH_PART_DECODED_BYTES = 32 * 1024 * 1024
 # The gzip members or zstd frames of a compressed body.
 PACKED_PARTS_MAX = 1000
-# How far back a zstd frame may refer: unpacking takes this much memory.
+# How far back a zstd frame may refer. Decompression needs as much memory.
 PACKED_WINDOW_BYTES_MAX = 8 * 1024 * 1024
-# The memory of all bodies at the same time: on arrival, and while they are decoded and applied. The second limit is the
-# size of the largest body plus some room for small ones, which never wait for a large one. Other bodies wait up to
-# `DECODED_WAIT_SECONDS_MAX`.
+# The memory of all bodies at the same time: `BODY_…` on arrival, `DECODED_…` while they are decoded and applied.
+# `DECODED_BYTES_IN_FLIGHT_MAX` is the size of the largest body plus some room for small bodies, which never wait for a
+# large one. Other bodies wait up to `DECODED_WAIT_SECONDS_MAX`.
 BODY_BYTES_IN_FLIGHT_MAX = 64 * 1024 * 1024
 BODY_BYTES_OF_PRINCIPAL_MAX = 24 * 1024 * 1024
 DECODED_BYTES_IN_FLIGHT_MAX = REQUEST_DECODED_BYTES_MAX + 8 * 1024 * 1024
@@ -173,8 +175,8 @@ REQUEST_HEAD_BYTES_MAX = 16 * 1024
 REQUEST_BODY_SECONDS_MAX = 60
 REQUEST_BODY_BYTES_PER_SECOND_MIN = 64 * 1024
 CONNECTION_IDLE_SECONDS_MAX = 5
-# While a response waits, its caller must read some of it within this time, and this many bytes a second on average over
-# a minute. The response is sent in pieces of the third size.
+# While unsent bytes of a response wait, its caller must read some of them within `ANSWER_SILENCE_SECONDS_MAX`, and
+# `ANSWER_BYTES_PER_SECOND_MIN` on average over a minute. The server sends the response in pieces of the third size.
 ANSWER_SILENCE_SECONDS_MAX = 20
 ANSWER_BYTES_PER_SECOND_MIN = 4096
 ANSWER_PIECE_BYTES = 64 * 1024
@@ -185,22 +187,23 @@ BODY_THREADS_MAX = 4
 # How many unsent bytes of a response the operating system may buffer.
 ANSWER_UNSENT_BYTES_MAX = 128 * 1024
 PAGE_ITEMS_MAX = 1000
-# How many organisations with a document of one name are examined: each costs a call of the application's rules.
+# How many organisations with a document of one name are examined. Each needs a call of the application's rules.
 NAME_HOLDERS_MAX = 1000
 PAGE_STATES_MAX = 50
-# A pull whose values exceed this is streamed while it is read.
+# A server streams a pull with more bytes of values than this, while it still reads the rest.
 PULL_START_BYTES_MAX = 256 * 1024
-# A row of a response that reads more than this is large. At most so many large rows are decoded and encoded at a time.
+# A row is large if a response must read more bytes than this for it. At most `LARGE_ROWS_MAX` large rows are decoded
+# and encoded at a time.
 LARGE_ROW_BYTES_MIN = 256 * 1024
 LARGE_ROWS_MAX = 2
-# A page of a response ends at this size, if it has more than one row. It is below the limit of one AWS Lambda response.
+# A page of a response ends at this size, if it has more than one row. AWS Lambda allows a little more per response.
 PAGE_BYTES_MAX = 4 * 1024 * 1024
 SNAPSHOT_BODY_BYTES_MAX = 256 * 1024
 CONNECTIONS_MAX = 10_000
 # File descriptors that are reserved for the store's files, for engines and for other services.
 DESCRIPTORS_RESERVED = 256
-# How many connections a turn of the event loop accepts and drops, and how many ready sockets it serves of one principal
-# and of all addresses together.
+# How many connections one turn of the event loop accepts and drops at most, and how many ready sockets it serves of one
+# principal and of all addresses together.
 ACCEPTS_PER_TURN_MAX = 8
 DROPS_PER_TURN_MAX = 4
 PRINCIPAL_SOCKETS_PER_TURN_MAX = 1
@@ -220,13 +223,15 @@ POOL_CALLS_MAX = 1024
 CALL_WAIT_SECONDS_MAX = 20
 IDENTITY_THREADS_MAX = 16
 # While other principals call and the process is busy, the threads of one caller may compute for an equal share of the
-# time, but at least for this share, after a burst of so many seconds. A pause lasts at most the third number. The time
-# is that of one core, since the threads of a process share an interpreter.
+# time, but at least for `CALLER_COMPUTED_SHARE_MAX`. A caller may first exceed its share by a burst. Then the caller
+# pauses, at most for `CALLER_PAUSE_SECONDS_MAX`. The time is that of one core, since the threads of a process share an
+# interpreter.
 CALLER_COMPUTED_SHARE_MAX = 0.25
 CALLER_COMPUTED_BURST_SECONDS = 0.5
 CALLER_PAUSE_SECONDS_MAX = 5
-# The health response repeats a result of the last tenth of a second. Else it waits this long for the store. Then it
-# repeats the last result, if that is recent enough.
+# The health response repeats a result of the last tenth of a second. If there is none, it waits for the store, at most
+# `HEALTH_ANSWER_SECONDS_MAX`. Without an answer it repeats the last result, if that is at most `HEALTH_AGE_SECONDS_MAX`
+# old.
 HEALTH_REPEATED_SECONDS_MAX = 0.1
 HEALTH_ANSWER_SECONDS_MAX = 0.05
 HEALTH_AGE_SECONDS_MAX = 10
@@ -237,8 +242,8 @@ RATE_ORGANISATION_REQUESTS_PER_SECOND = 2000
 RATE_ORGANISATION_REQUESTS_BURST = 10_000
 RATE_HOLDERS_MAX = 10_000
 TOKEN_BYTES_MAX = 8192
-# The keys of an issuer of web tokens: how long they are cached, the shortest time between two fetches for unknown keys,
-# how long a fetch may take, and how large the issuer's response may be.
+# The keys of an issuer of web tokens: how long they are cached; the shortest time between two fetches for unknown keys;
+# how long a fetch may take; and how large the issuer's response may be.
 TOKEN_KEYS_SECONDS_MAX = 3600
 TOKEN_KEYS_REFETCH_SECONDS_MIN = 60
 TOKEN_KEYS_FETCH_SECONDS_MAX = 5
@@ -253,12 +258,12 @@ CREATIONS_BURST = 500
 # The record creations of one principal. A put of many counts each new record.
 RECORD_CREATIONS_PER_SECOND = 20
 RECORD_CREATIONS_BURST = 10_000
-# The clients of one principal: each by its first mutation in a document.
+# The new clients of one principal. A client counts at its first mutation in a document.
 CLIENT_CREATIONS_PER_SECOND = 20
 CLIENT_CREATIONS_BURST = 10_000
-# Quotas. A process reads an organisation's measurement again after this time, and counts the writes that it has
-# admitted since in slices of so many seconds. Its clock is assumed to be behind the clock of the measurement by at most
-# `USAGE_CLOCKS_SECONDS_MAX`.
+# Quotas. A process reads an organisation's measurement again after `USAGE_READ_SECONDS`. It counts the writes that it
+# has admitted since the measurement, in slices of `USAGE_SLICE_SECONDS`. The clock of the process is assumed to be
+# behind the clock of the measurement by at most `USAGE_CLOCKS_SECONDS_MAX`.
 USAGE_READ_SECONDS = 60
 USAGE_SLICE_SECONDS = 10
 USAGE_SLICES_MAX = 512
@@ -266,12 +271,12 @@ USAGE_CLOCKS_SECONDS_MAX = 60
 USAGE_ORGANISATIONS_MAX = 10_000
 # Organisations whose usage is in the metrics: those nearest to a quota.
 USAGE_LABELS_MAX = 100
-# A measurement that was interrupted for longer begins anew.
+# A measurement that began longer ago than this and did not finish starts again.
 USAGE_PROGRESS_SECONDS_MAX = 86_400
 # The assumed stored size of a request besides its body, and of a new document, log or fork: items and their keys.
 REQUEST_STORED_BYTES = 512
 CREATION_STORED_BYTES = 1024
-# Lines of the access log and of the security log by all callers together. One caller may use a tenth.
+# The lines that all callers together may add to the access log and the security log. One caller may add a tenth.
 ACCESS_LINES_PER_SECOND = 2000
 SECURITY_LINES_PER_SECOND = 100
 LOG_LINES_WAITING_MAX = 10_000
@@ -281,7 +286,7 @@ AUDITED_PATH_BYTES_MAX = 512
 LIVE_CONNECTIONS_MAX = 5000
 LIVE_MESSAGE_BYTES_MAX = 4096
 LIVE_CLOSE_SECONDS_MAX = 10
-# Where tokens are required, a live connection without one must send it within this long.
+# Where tokens are required, a live connection that opened without a token must send one within this time.
 LIVE_HELLO_SECONDS_MAX = 10
 PRESENCE_BYTES_MAX = 1024
 PRESENCE_CONNECTIONS_MAX = 200
@@ -296,11 +301,12 @@ PRESENCE_ROOM_BYTES_PER_SECOND = 2 * 1024 * 1024
 PRESENCE_BYTES_PER_SECOND = 8 * 1024 * 1024
 
 # Functions on AWS. Lambda limits the response to 6 MB of JSON. The body is base64, and 64 KB are reserved for the rest
-# of the JSON. The second limit is the size of a body before its compression, which takes the function's time.
+# of the JSON. The second limit is the size of a body before compression, since to compress takes the function's time.
 FUNCTION_ANSWER_BYTES_MAX = (6 * 1024 * 1024 - 64 * 1024) // 4 * 3
 FUNCTION_UNPACKED_BYTES_MAX = 64 * 1024 * 1024
 # A connection at API Gateway is closed this long after its hello. The token was checked then and is not stored, so the
 # permission cannot be checked again: the client must connect again.
 GATEWAY_CONNECTION_SECONDS_MAX = 900
-# The connections of a document that may show a state, since a WebSocket message there is at most 128 KB.
+# How many connections of a document may show a presence state. One WebSocket message of API Gateway holds all states,
+# and may have 128 KB.
 GATEWAY_SHOWN_MAX = 100

@@ -16,9 +16,9 @@ T = TypeVar("T")
 class Newest(Generic[T]):
     """The newest value that any thread has offered, or None.
 
-    ``rank`` orders values. ``join`` combines a newer and an older value into the one to hold; by default the newer one
-    is held. It runs under a lock, so it must not wait. After a value is dropped, older ones are still refused, so that
-    a slow thread cannot bring back an outdated value.
+    ``rank`` orders values. ``join`` combines a newer and an older value into the value to hold; by default the newer
+    value is held. ``join`` runs under a lock, so it must not wait. After a value is dropped, older values are still
+    refused, so that a slow thread cannot bring back an outdated value.
     """
 
     __slots__ = ("__weakref__", "_bar", "_join", "_lock", "_rank", "value")
@@ -45,7 +45,7 @@ class Newest(Generic[T]):
         return value
 
     def offer(self, value: T) -> T:
-        """Hold ``value``, unless a newer one is or was held. Return the value now held, or ``value`` if none is."""
+        """Hold ``value``, unless a newer value is or was held. Return the value now held; ``value`` if none is held."""
         rank = self._rank(value)
         with self._lock:
             held = self.value

@@ -13,10 +13,10 @@ __all__ = ["RecentReads"]
 
 
 class RecentReads:
-    """Keys, each with the generation that was read. Safe for threads; the oldest are forgotten first.
+    """Keys, each with the generation that was read. Safe for threads. The oldest reads are forgotten first.
 
     A put of bytes that are already stored reads them back, since presence does not prove integrity. After a recent read
-    of the same generation this is not needed: within `OBSERVATION_SECONDS_MAX` another read would come from a cache,
+    of the same generation the put skips this: within `OBSERVATION_SECONDS_MAX` another read would come from a cache,
     not from the disk.
     """
 
@@ -33,7 +33,7 @@ class RecentReads:
         return seen
 
     def note(self, key: str, generation: str, seen: Observation) -> None:
-        """Record that the generation's bytes were read completely, or written, after ``seen``, and are intact."""
+        """Record that the bytes of the generation are intact: after ``seen`` they were written or completely read."""
         with self._lock:
             self._reads[key] = (generation, seen)
             self._reads.move_to_end(key)

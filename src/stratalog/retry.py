@@ -40,7 +40,8 @@ class Retry:
     Jitter”, AWS Architecture Blog, 2015.
 
     After a `Conflict` a wait is at most a tenth of the time left, or the first wait if that is longer. So a writer that
-    has waited long tries more often, and new writers cannot starve it. A failing store is not called more often.
+    has waited long tries more often, and new writers cannot starve it. After any other error the waits do not shrink,
+    so a failing store is not called more often.
     """
 
     def __init__(
@@ -57,7 +58,7 @@ class Retry:
         """The number of failed tries."""
 
     def next_seconds(self) -> float:
-        """Count a failed try and return how long to wait before the next one. It ignores the time budget."""
+        """Count a failed try and return how long to wait before the next try. This method ignores the time budget."""
         self.attempts += 1
         return self._jittered(self.attempts, self._policy.wait_seconds_max)
 
@@ -68,7 +69,8 @@ class Retry:
     def wait(self, cause: StratalogError, *, has_turn: bool = False) -> bool:
         """Count a try that failed with ``cause``, and wait for the next. Return False at once if no time is left.
 
-        A writer that has a turn does not wait: the index holds others off, or lets it wait itself; see `Index.turn`.
+        A writer that has a turn does not wait here. The index holds other writers off, or makes the writer wait at the
+        start of its turn; see `Index.turn`.
         """
         self.attempts += 1
         left = self._policy.seconds_max - self._age_seconds()
@@ -86,9 +88,10 @@ class Retry:
         return True
 
     def wait_for(self, hindrance: Hashable, seconds_max: float) -> bool:
-        """Do as `wait` does, after a try that failed because of ``hindrance``. Each has its own budget and count.
+        """Wait after a try that failed because of ``hindrance``. Return False at once if its budget is used up.
 
-        A try's own time counts too. So a long hindrance does not use up the budget of another one.
+        Each hindrance has its own time budget, of ``seconds_max``, and its own number of tries. The budget includes the
+        time of the tries. So a long hindrance does not use up the budget of another one.
         """
         self.attempts += 1
         met = self._hindrances.setdefault(hindrance, _Hindrance())

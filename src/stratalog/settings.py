@@ -1,6 +1,6 @@
-"""Settings: numbers of the log, the server, the worker and quotas, from a file or a text, the same for every program.
+"""Settings: numbers for the log, the server, the worker and quotas, from a file or a text.
 
-The command line, a server, a worker, a maintenance pass and functions all read them, so that all use the same numbers.
+The command line, servers, workers, maintenance passes and functions read the settings, so all use the same numbers.
 A name is a field of `stratalog.LogSettings`, `stratalog.server.ServerLimits`, `stratalog.worker.WorkerSettings` or
 `stratalog.server.Quotas`. A number that is not given keeps the application's value.
 """
@@ -56,7 +56,7 @@ def parse_settings(text: str | bytes) -> Settings:
 
 
 def read_settings(source: str) -> Settings:
-    """Return the settings of a file, or of the JSON text itself; none for an empty text. Raises Invalid."""
+    """Return the settings in ``source``: a file's path or JSON text. An empty text gives none. Raises Invalid."""
     text = source.strip()
     if not text:
         return Settings()

@@ -99,7 +99,7 @@ class Store:
         except NotFound:
             if not create:
                 raise
-            # Another process may have created the document meanwhile. Then return that one.
+            # Another process may have created the document meanwhile. Then return its document.
             with suppress(Conflict):
                 return self.create(organisation, document)
             return self.document(organisation, document)
@@ -113,7 +113,8 @@ class Store:
         """Return the document as this process last opened it, without a read; None where it must be opened.
 
         The document may have been deleted since, and its name used for another one. A commit by the handle then raises
-        NotFound. Only an index that checks the head in the commit itself ensures this; with any other, returns None.
+        NotFound. Only an index that checks the head in the commit itself ensures this. With any other index the result
+        is None.
         """
         if not self.environment.index.joint_commits:
             return None
@@ -131,7 +132,8 @@ class Store:
         """Create an empty log for an application's own events. Raises Conflict.
 
         An application that saves app snapshots (`Log.save_snapshot`) gives its logs a ``kind`` of its own. A log of
-        that kind waits for a snapshot in its current segment before it begins the next one.
+        that kind begins its next segment only once the current one has a snapshot, or twice the target number of
+        entries.
         """
         return create_log(self.environment, organisation, log, kind, upcasters=upcasters)
 
@@ -140,7 +142,7 @@ class Store:
         return open_log(self.environment, organisation, log, upcasters=upcasters)
 
     def fork_log(self, log: Log, name: str, at: int, *, upcasters: Upcasters | None = None) -> Log:
-        """Create a log of the same organisation whose versions up to ``at`` are ``log``'s. Nothing is copied.
+        """Create a log in the same organisation that shares the versions of ``log`` up to ``at``. Nothing is copied.
 
         Raises NotFound, VersionForgotten, Conflict, QuotaExceeded, Invalid, LimitExceeded, ContentionError.
         """
@@ -230,10 +232,14 @@ def open_store(
 ) -> Store:
     """Open the store at ``url``. Create it first where there is none, unless ``create`` is False.
 
-    A URL is a folder (SQLite and files), ``aws://TABLE?bucket=…&queue=…&region=…&prefix=…&freed=…`` (bucket and queue
-    have the table's name unless given; credentials, endpoints, and a region that is not given come from where AWS's own
-    tools find them), or ``memory:`` for a store that ends with the process. ``meter`` counts the requests that hosted
-    services would bill.
+    A URL is one of these:
+
+    * a folder: SQLite and files;
+    * ``aws://TABLE?bucket=…&queue=…&region=…&prefix=…&freed=…``: bucket and queue have the table's name unless given;
+      AWS's usual configuration gives the credentials, the endpoints and, if it is not in the URL, the region;
+    * ``memory:``: a store that ends with the process.
+
+    ``meter`` counts the requests that hosted services would bill.
 
     Raises Invalid for a URL that no backend knows, and for a folder without a store unless ``create``; Corrupt,
     Unsupported; Unavailable. Without ``create`` no request goes to AWS here: missing resources raise Unavailable on

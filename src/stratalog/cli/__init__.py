@@ -1,4 +1,4 @@
-"""The command line: `stratalog COMMAND …`. Only this package reads the environment. See `docs/guides/command-line.md`.
+"""The command line: `stratalog COMMAND …`. See `docs/guides/command-line.md`.
 
 A distribution adds a command by an entry point of the group `stratalog.commands`, as `examples/guestbook` does. This
 module's public names are for the authors of such commands.

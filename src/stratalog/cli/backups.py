@@ -30,7 +30,7 @@ id_option = click.option("--backup", "id", metavar="ID", help="The id of the bac
 
 
 class _Backups(click.Group):
-    """`backup TO` is `backup make TO`."""
+    """The group of backup commands. It reads `backup TO` as `backup make TO`."""
 
     def resolve_command(
         self, ctx: click.Context, args: list[str]
@@ -46,13 +46,13 @@ def backup() -> None:
 @command("make", example="stratalog backup make /mnt/backups")
 @click.argument("to")
 @click.option(
-    "--anew", is_flag=True, help="Read and write every object, which replaces damaged ones in the repository."
+    "--anew", is_flag=True, help="Read and write every object. This replaces damaged objects in the repository."
 )
 def make(session: Session, to: str, anew: bool) -> None:
     """Back up the whole store to a folder or to s3://BUCKET/PREFIX. `make` may be left out.
 
-    Writers are not blocked. Objects that the last backup there already holds are not written again. An interrupted
-    backup resumes. Queued pushes are not backed up.
+    Writers are not blocked. Objects that the last backup in that place already holds are not written again. An
+    interrupted backup resumes. Queued pushes are not backed up.
     """
     with _repository(to, create=True) as repository, progress(f"backing up to {to}", None) as step:
         report = back_up(session.open(), repository, step, anew=anew)
@@ -100,7 +100,7 @@ def verify(session: Session, to: str, id: str | None) -> None:
 def prune(session: Session, to: str, retain: int, dry_run: bool) -> None:
     """Remove old backups, and the objects that no other backup in the repository needs.
 
-    Objects younger than seven days stay, since a backup may be running. Only backups are read and removed.
+    Objects younger than seven days stay, since a backup may be running. The command reads and removes only backups.
     """
     with _repository(to) as repository, progress(f"pruning {to}", None) as step:
         pruned = prune_backups(repository, retain, dry_run=dry_run, progress=step)

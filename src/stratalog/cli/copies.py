@@ -63,8 +63,9 @@ def merge(session: Session, fork: str, target: str) -> None:
 def copy(session: Session, source: str, target: str) -> None:
     """Copy a whole store to another URL, a folder to AWS or back. A missing target is created.
 
-    An interrupted copy resumes, and a repeated one copies what is new. It ends with a proof that both stores hold the
-    same. Write to only one of the two stores afterwards. Queued pushes are not copied.
+    An interrupted copy resumes, and a repeated copy writes only new data. At its end the command compares samples of
+    every document, log and record in both stores. Write to only one of the two stores afterwards. Queued pushes are not
+    copied.
     """
     with (
         open_store(source, create=False) as ours,

@@ -62,8 +62,8 @@ def cost(
 ) -> None:
     """Show what each operation would cost on AWS, and what an idle deployment costs.
 
-    Each operation runs on a temporary store in memory and is counted by AWS's published rules. With --run, your own
-    function is called with such a store, and its requests are counted instead.
+    Each operation runs on a temporary store in memory and is counted by AWS's published rules. With --run, the command
+    calls your function with an empty store and counts the function's requests instead.
     """
     functions = Functions(memory_mb=memory, warm_ms=warm_ms, cold_ms=cold_ms, arm=not x86)
     prices = load_prices(path)
@@ -144,7 +144,7 @@ def _plain(
 
 
 def _count(amount: float) -> str:
-    """Return a count in at most four significant digits below 1000; a dot for none."""
+    """Return a count as text, with at most four significant digits below 1000; a dot for zero."""
     return f"{amount:,.4g}" if 0 < amount < 1000 else f"{amount:,.0f}" if amount else dim("·")
 
 

@@ -38,7 +38,7 @@ def create(session: Session, document: str) -> None:
 @click.argument("document", metavar="ORGANISATION/DOCUMENT")
 @click.option("--yes", is_flag=True, help="Do not ask for confirmation.")
 def delete(session: Session, document: str, yes: bool) -> None:
-    """Delete a document or log. Its forks keep what they need of it."""
+    """Delete a document or log. Its forks keep the versions that they need."""
     log = session.open().log(*split_name(document))
     if not yes:
         click.confirm(f"delete {document} with its {log.head().version} versions?", abort=True, err=True)

@@ -70,7 +70,7 @@ def _document_for_state(store: Store, name: str) -> Document:
 
 @contextmanager
 def _writing(file: str) -> Iterator[BinaryIO]:
-    """Yield the output, or a file that gets its name only once it is complete; after an error it is removed."""
+    """Yield the output, or a file that gets its name only once it is complete. After an error the file is removed."""
     if file == "-":
         yield sys.stdout.buffer
         return
@@ -86,7 +86,7 @@ def _writing(file: str) -> Iterator[BinaryIO]:
 
 @contextmanager
 def _reading(file: str) -> Iterator[BinaryIO]:
-    """Yield a seekable file. Standard input is first copied to a temporary one."""
+    """Yield a seekable file. Standard input is first copied to a temporary file."""
     if file != "-":
         with Path(file).open("rb") as source:
             yield source

@@ -85,7 +85,7 @@ def _version_row(version: Version) -> list[str]:
 
 
 def _mutations(mutations: tuple[Applied, ...]) -> str:
-    """Return the first mutation of a version as text, and the number of all if there are more."""
+    """Return the first mutation of a version as text, and if there are more mutations their number."""
     if not mutations:
         return dim("maintenance")
     first = f"{mutations[0].client}#{mutations[0].id} {mutations[0].name}"
@@ -108,7 +108,7 @@ def _print_difference(difference: Difference, width: int) -> None:
 
 
 def _shown(before: Any, after: Any) -> tuple[str, str]:
-    """Return two values as text; of two objects only the fields that differ."""
+    """Return two values as text. If both are objects, the texts hold only the fields that differ."""
     if isinstance(before, dict) and isinstance(after, dict):
         changed = {name for name in before.keys() | after.keys() if before.get(name) != after.get(name)}
         before = {name: value for name, value in before.items() if name in changed}

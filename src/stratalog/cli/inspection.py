@@ -31,10 +31,10 @@ class FinishedHistory(msgspec.Struct):
 def inspect_histories(
     session: Session, histories: Iterable[HistoryName], upto: int | None, resume: Path | None, *, of_store: bool
 ) -> None:
-    """Inspect the histories in order and, for the whole store (``of_store``), everything outside of them.
+    """Inspect the histories in order. With ``of_store`` inspect also the items outside histories.
 
-    ``resume`` is a file of finished histories. They are skipped, and their damage is reported again; each history that
-    finishes is appended. Raises Failed with the exit code DAMAGED if there is damage.
+    ``resume`` is a file of finished histories. The command skips these histories and reports their damage again. It
+    appends each history that it finishes. Raises Failed with the exit code DAMAGED if there is damage.
     """
     finished = _read_finished(resume)
     damages = [damage for line in finished for damage in line.damages]
@@ -89,7 +89,7 @@ def show_repair(session: Session, named: Iterable[HistoryName] | None, dry_run: 
 
 
 def show_damages(damages: Sequence[StoredDamage]) -> None:
-    """Print a line for each damage: its kind and key, the history that needs it, and whether repair can derive it."""
+    """Print a line for each damage: the object's kind and key, its history, and whether repair can restore it."""
     for damage in damages:
         versions = f" {damage.first}" if damage.first else ""
         versions += f" to {damage.last}" if damage.last > damage.first else ""
@@ -139,7 +139,7 @@ def _row(report: HistoryInspection) -> list[str]:
 
 
 def _read_finished(file: Path | None) -> list[FinishedHistory]:
-    """Read the file's lines, and cut off an incomplete last one: its write was interrupted. Raises Invalid."""
+    """Read the file's lines. Cut off an incomplete last line, whose write was interrupted. Raises Invalid."""
     if file is None or not file.exists():
         return []
     lines = file.read_bytes().split(b"\n")

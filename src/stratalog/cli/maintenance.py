@@ -1,4 +1,4 @@
-"""Maintenance commands: snapshots, archives, forgetting, sweeping, collection, and one pass of all of them."""
+"""Maintenance commands: snapshots, archives, forgetting, sweeping, collection, and a pass that does all of these."""
 
 from __future__ import annotations
 
@@ -204,7 +204,7 @@ def _fail_for(failures: Sequence[MaintenanceFailure]) -> None:
 
 
 def _after(store: Store, seconds: float | None) -> Callable[[], bool]:
-    """Return a function that returns whether ``seconds`` have passed since this call; never for None."""
+    """Return a function that returns whether ``seconds`` have passed since this call; always False for None."""
     started = Observation(store.environment.clock)
     return lambda: seconds is not None and started.age_seconds() >= seconds
 

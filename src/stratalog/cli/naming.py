@@ -25,7 +25,10 @@ def split_name(name: str) -> tuple[str, str]:
 
 
 def version_of(document: Document | Log, text: str | None) -> int | None:
-    """Return the version of a number, or the newest at an ISO time; None for None. Raises NotFound before the first."""
+    """Return the version that a text gives: its number, or an ISO time at which it was the newest; None for None.
+
+    Raises NotFound for a time before the first version.
+    """
     if text is None or is_decimal(text):
         return None if text is None else int(text)
     log = document.log if isinstance(document, Document) else document
@@ -33,7 +36,7 @@ def version_of(document: Document | Log, text: str | None) -> int | None:
 
 
 def milliseconds(text: str) -> int:
-    """Return an ISO time in milliseconds since 1970. A time without an offset is local. Raises BadParameter."""
+    """Return an ISO time in milliseconds since 1970. A time without a UTC offset is local. Raises BadParameter."""
     try:
         moment = datetime.fromisoformat(text)
     except ValueError as exc:
@@ -42,7 +45,7 @@ def milliseconds(text: str) -> int:
 
 
 def parse_arguments(texts: tuple[str, ...]) -> Any:
-    """Return a mutation's arguments from one JSON text or ``name=value`` pairs, whose values are JSON or else text."""
+    """Return a mutation's arguments from one JSON text or ``name=value`` pairs. A value is JSON, or else text."""
     if len(texts) == 1 and texts[0].lstrip()[:1] in ("{", "["):
         return from_json(texts[0])
     return dict(_pair(text) for text in texts) if texts else None

@@ -12,7 +12,7 @@ GROUP = "stratalog.commands"
 
 
 class BrokenCommand(click.Command):
-    """A command that could not be loaded. The help shows the reason, and running the command fails with it."""
+    """A command that could not be loaded. The help shows the reason, and a run of the command fails with it."""
 
     def __init__(self, point: EntryPoint, reason: str) -> None:
         owner = point.dist.name if point.dist else "an unknown distribution"

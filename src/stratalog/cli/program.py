@@ -59,7 +59,7 @@ _EPILOG = "Exit codes: " + "; ".join(f"{code} {meaning}" for code, meaning in EX
 
 
 class Failed(click.ClickException):
-    """A command ran and found a fault. It has printed its result; only the exit code remains to be set."""
+    """A command ran and found a fault. The command has printed its result; only the exit code remains to be set."""
 
     def __init__(self, code: int) -> None:
         super().__init__("")
@@ -67,7 +67,7 @@ class Failed(click.ClickException):
 
 
 class Program(click.Group):
-    """All commands in the order of addition, then plugins' commands. A plugin cannot take a built-in name."""
+    """The built-in commands in the order of addition, then plugins' commands. A plugin cannot take a built-in name."""
 
     def __init__(self) -> None:
         super().__init__(
@@ -105,7 +105,7 @@ class Program(click.Group):
 
 @contextmanager
 def _private_files() -> Iterator[None]:
-    """Give created files, stores above all, to the user alone. A library leaves the umask to its program."""
+    """Make created files, above all stores, accessible to the user alone. The library itself sets no umask."""
     before = os.umask(0o077)
     try:
         yield

@@ -28,7 +28,7 @@ __all__ = ["COMMANDS"]
 
 HEARTBEATS_PER_TIMEOUT = 4
 THREADS_ASIDE = RECEIVE_MESSAGES_MAX
-"""A thread for each coalesced message: all are acknowledged concurrently, so the commits share a transaction too."""
+"""One thread for each coalesced message. They acknowledge the messages together, so the commits share a transaction."""
 
 
 @command("work", example="stratalog work myapp:app --store ./data")
@@ -157,7 +157,7 @@ def _serve_metrics(store: Store, port: int) -> None:
 
 @contextmanager
 def _stopped_by_signals(worker: Any) -> Iterator[None]:
-    """On SIGTERM or SIGINT stop the worker after the message in flight. Restores the handlers."""
+    """On SIGTERM or SIGINT stop the worker after the message in flight. Restores the signal handlers at the end."""
 
     def stop(number: int, frame: FrameType | None) -> None:
         worker.stop()

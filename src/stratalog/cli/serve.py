@@ -1,4 +1,4 @@
-"""The command that serves a store over HTTP. Its further dependencies are imported only when it runs."""
+"""The command that serves a store over HTTP. It imports the server's packages only when it runs."""
 
 from __future__ import annotations
 
@@ -50,7 +50,9 @@ def of_every_server(function: F) -> F:
 @click.option("--queued", is_flag=True, help="Queue pushes for a worker instead of applying them.")
 @click.option("--meter", is_flag=True, help="Count what AWS would bill for the requests; see /metrics.")
 @click.option("--access-log", metavar="FILE", help="Append a line of JSON for each response; - is standard output.")
-@click.option("--security-log", metavar="FILE", help="Append a line of JSON for each sign-in and refusal; - likewise.")
+@click.option(
+    "--security-log", metavar="FILE", help="Append a line of JSON for each sign-in and refusal; - is standard output."
+)
 @click.option(
     "--trusted-proxy",
     "trusted_proxies",
@@ -154,7 +156,7 @@ def _server_modules() -> _Modules:
 
 
 def load_application(text: str | None) -> Application:
-    """Return the application named ``text``, also from the present folder; without a name the built-in mutators.
+    """Return the application named ``text``, also from the current folder. Without a name, one of built-in mutators.
 
     Raises Invalid for an unknown name, ClickException where the server's packages are not installed.
     """
@@ -182,8 +184,9 @@ def listening_at(host: str, port: int) -> Iterator[socket.socket]:
         hint = "; --port 0 takes any free one" if port else ""
         raise click.ClickException(f"cannot listen on {host} port {port}: {reason}{hint}") from exc
     with listening:
-        # Each connection inherits the option. asyncio sets it only on sockets with a named protocol, unlike this one.
-        # Without it a response in two writes waits 40 ms for the client's delayed acknowledgement.
+        # Each connection inherits the option. asyncio sets the option only on sockets with a named protocol, and this
+        # socket names none. Without the option a response in two writes waits 40 ms for the client's delayed
+        # acknowledgement.
         listening.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         yield listening
 

@@ -75,7 +75,7 @@ pass_session = click.make_pass_decorator(Session, ensure=True)
 
 
 def of_every_command(function: F, *, reads_environment: bool = False) -> F:
-    """Add ``--store``, ``--settings`` and ``--json`` to a command or the program: both places are accepted."""
+    """Add ``--store``, ``--settings`` and ``--json`` to a command or to the program. A user may give them at either."""
     store = click.option(
         "--store",
         metavar="URL",

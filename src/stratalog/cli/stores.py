@@ -17,7 +17,7 @@ __all__ = ["COMMANDS"]
 @command("init", example="stratalog init ./data")
 @click.argument("url", required=False, metavar="[URL]")
 def init(session: Session, url: str | None) -> None:
-    """Create a store, on AWS its missing table, bucket and queues. An existing store stays as it is.
+    """Create a store; on AWS create its missing table, bucket and queues. An existing store stays as it is.
 
     URL is the same as --store: a folder, or aws://NAME?bucket=…&queue=…&region=…&prefix=…&freed=…
     """

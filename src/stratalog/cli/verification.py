@@ -120,7 +120,7 @@ def repair(session: Session, names: tuple[str, ...], records: tuple[str, ...], d
     """Restore damaged objects from intact ones, and name the rest. Nothing is deleted.
 
     Snapshots and their chunks are made from entries, archives from entries that are not freed yet, values from other
-    copies of the same bytes, lists of names from name records. It may be repeated, and may run beside writers.
+    copies of the same bytes, lists of names from name records. You may repeat the command, and run it beside writers.
     """
     named = chosen_histories(session.open(), names, records) if names or records else None
     show_repair(session, named, dry_run)
@@ -225,7 +225,7 @@ def _descent_row(descent: Descent) -> list[str]:
 
 
 def chosen_histories(store: Store, names: tuple[str, ...], records: tuple[str, ...]) -> Iterator[HistoryName]:
-    """Yield the histories named on the command line, or all of the store if none is."""
+    """Yield the histories named on the command line; without names, all histories of the store."""
     if not names and not records:
         yield from list_histories(store)
     for name in names:

@@ -21,7 +21,7 @@ _log = logging.getLogger("stratalog.client")
 
 
 class Background:
-    """A thread that runs ``cycle``: when woken, at each poke, and every `PULL_SECONDS`, since pokes may be lost."""
+    """A thread that runs ``cycle``: after `wake`, at each poke, and every `PULL_SECONDS`, since pokes may be lost."""
 
     def __init__(self, cycle: Callable[[], None], transport: Transport, clock: Clock) -> None:
         self._cycle = cycle
@@ -48,7 +48,7 @@ class Background:
         self._wakened.set()
 
     def close(self) -> None:
-        """End the thread after its present cycle. Waits for that for `CLOSE_SECONDS_MAX` at most."""
+        """End the thread after its current cycle. Wait for its end, but at most `CLOSE_SECONDS_MAX`."""
         self._closing.set()
         self._wakened.set()
         if self._stop_listening is not None:
@@ -58,7 +58,7 @@ class Background:
 
     def _run(self) -> None:
         while not self._closing.is_set():
-            self._wakened.clear()  # before the cycle: a wake during it leads to another cycle
+            self._wakened.clear()  # before the cycle, so that a wake during the cycle leads to another one
             pause = self._attempt()
             if pause:
                 self._closing.wait(pause)

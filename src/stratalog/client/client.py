@@ -22,9 +22,9 @@ __all__ = ["Client"]
 class Client(Replica):
     """One document, local first: a change shows at once, is stored, and is sent once the server can be reached.
 
-    ``path`` is a file for this client alone; without one, pending mutations are lost with the process. ``mutators``
-    must be the server's. ``document`` is the name of the document, stored in the file so that the file is never used
-    for another one.
+    ``path`` is a file for this client alone; without a file, pending mutations are lost with the process. ``mutators``
+    must be the server's. ``document`` is the name of the document. The file stores the name, so that the file is never
+    used for another document.
 
     Raises Unavailable where another client has the file open, Invalid for a file of another document or program,
     Unsupported for a file of a newer Stratalog, Corrupt for a damaged one.
@@ -54,8 +54,8 @@ class Client(Replica):
     def sync(self) -> None:
         """Run one sync cycle on this thread: push the pending mutations, then pull the changes.
 
-        Raises the transport's errors. The answers received before the error are kept, and another cycle may follow at
-        any time. Raises Invalid where a subscriber calls it from within a sync cycle.
+        Raises the transport's errors. The client keeps the answers that it received before the error, and another cycle
+        may follow at any time. Raises Invalid where a subscriber calls this method during a sync cycle.
         """
         self._sync_cycle.run()
 
@@ -72,9 +72,9 @@ class Client(Replica):
     def close(self) -> None:
         """Stop the background thread, and close the connections and the file. Closing twice is fine.
 
-        Pending mutations stay in the file. A background cycle that does not end within two seconds is abandoned; the
-        next client of the file gets its answers again. In a forked child nothing is closed: file and connections are
-        the parent's.
+        Pending mutations stay in the file. If a background cycle does not end within two seconds, the client does not
+        wait for it; the next client of the file gets the answers again. In a forked child nothing is closed: file and
+        connections are the parent's.
         """
         if is_inherited(self._changed):
             return

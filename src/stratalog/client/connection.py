@@ -25,9 +25,9 @@ def connect(
     """Return a started client of the document at ``url``. The server need not be reachable.
 
     ``url`` is ``http://host/v1/organisations/{organisation}/documents/{document}``, or the same with https. With
-    ``create`` the first request creates a missing document. ``path`` is a file for this client alone; without one,
-    pending mutations are lost with the process. ``token`` is a bearer token, or a function that returns one and is
-    called before each request. ``mutators`` must be the server's.
+    ``create`` the first request creates a missing document. ``path`` is a file for this client alone; without a file,
+    pending mutations are lost with the process. ``token`` is a bearer token, or a function that returns the token. The
+    client calls the function before each request. ``mutators`` must be the server's.
 
     Raises Invalid for another kind of URL and for a file of another document or program, Unavailable where another
     client has the file open, Unsupported for a file of a newer Stratalog, Corrupt for a damaged one.

@@ -76,7 +76,7 @@ class ClientFile:
 
     @contextmanager
     def transaction(self) -> Iterator[apsw.Connection]:
-        """Run the block in a transaction. It is durable once the block has ended; an exception in it undoes all writes.
+        """Run the block in a transaction, which is durable after the block. An exception in it undoes all writes.
 
         Raises StorageFull, Unavailable, Corrupt, Closed: nothing was written. OutcomeUnknown: the commit failed, and
         all or nothing was written.
@@ -124,7 +124,7 @@ class ClientFile:
     def _unlock(self) -> None:
         """Unlock and close the lock file.
 
-        Closing alone would not unlock it: a child that was just forked, and has not run yet, still has it open.
+        Closing alone would not unlock the file: a child that was just forked, and has not run yet, still has it open.
         """
         if self._lock_file is not None:
             fcntl.flock(self._lock_file, fcntl.LOCK_UN)
@@ -165,8 +165,8 @@ def _open(path: str) -> apsw.Connection:
         elif version > FORMAT:
             raise Unsupported("the file was written by a newer version of Stratalog", value=version, known=FORMAT)
         connection.pragma("journal_mode", "wal")
-        # A process that was killed during a commit may have left it unsynced in the write-ahead log. The checkpoint
-        # syncs that commit before it is read.
+        # A process that was killed during a commit may have left the commit unsynced in the write-ahead log. The
+        # checkpoint syncs the commit before it is read.
         connection.pragma("wal_checkpoint")
     except BaseException:
         connection.close()
@@ -181,7 +181,7 @@ def _create_tables(path: str) -> None:
 
 
 def _create(connection: apsw.Connection) -> None:
-    """Create the tables in one transaction: after a crash in between the file is still empty."""
+    """Create the tables in one transaction: after a crash during it the file is still empty."""
     with connection:
         connection.execute(SCHEMA)
         connection.pragma("application_id", APPLICATION_ID)
@@ -197,7 +197,7 @@ def _translated() -> Iterator[None]:
 
 
 def _error(exc: apsw.Error) -> StratalogError:
-    """Return our error for an error of SQLite's after which nothing was written."""
+    """Return our error for an error of SQLite. After either, nothing was written."""
     if isinstance(exc, apsw.FullError):
         return StorageFull("no disk space for the transaction", reason=str(exc))
     if isinstance(exc, apsw.CorruptError | apsw.NotADBError):

@@ -81,7 +81,7 @@ class HttpTransport:
         headers = {"Accept": MSGPACK, "Content-Type": MSGPACK}
         if token := self._token():
             headers["Authorization"] = f"Bearer {token}"
-        if "%" in (path := urlsplit(url).path):  # a gateway may unescape the path; the header keeps it as it was
+        if "%" in (path := urlsplit(url).path):  # a gateway may unescape the path; the header does not change
             headers[PATH_HEADER] = path
         try:
             response = self._http.request(method, url, content=body, headers=headers)
@@ -97,7 +97,7 @@ class HttpTransport:
     def _heed(self, address: str) -> None:
         """Use the server's address for live updates, from the next connection on.
 
-        The token is sent there, so under an ``https`` URL only an address with TLS is accepted.
+        The client sends its token to that address, so under an ``https`` URL it accepts only an address with TLS.
         """
         schemes = ("wss://",) if self._url.startswith("https:") else ("wss://", "ws://")
         if address.startswith(schemes):
@@ -116,11 +116,11 @@ def document_of(url: str) -> str:
 
 
 def error_of(response: httpx.Response) -> StratalogError:
-    """Return the typed error for a response that is no success.
+    """Return the typed error for an unsuccessful response.
 
-    The kind is taken from the ``code`` in the server's own error body. Without a code the response may be a proxy's,
-    which says nothing about the request's outcome. A status of 500 or above, or 408, is then OutcomeUnknown, 404 is
-    NotFound and any other Invalid. Whatever the body, 429 is Unreached and 401 Forbidden.
+    The kind is taken from the ``code`` in the server's own error body. Without a code the response may be a proxy's. It
+    then does not show the request's outcome: a status of 500 or above, or 408, is OutcomeUnknown, 404 is NotFound, and
+    any other is Invalid. With any body, 429 is Unreached and 401 is Forbidden.
     """
     status, details = response.status_code, {"status": response.status_code, **_retry_after(response)}
     problem = _problem(response)
@@ -146,6 +146,6 @@ def _problem(response: httpx.Response) -> dict[str, Any]:
 
 
 def _retry_after(response: httpx.Response) -> dict[str, float]:
-    """Return the seconds in a ``Retry-After`` header, as error details. A date is ignored: it needs equal clocks."""
+    """Return the seconds in a ``Retry-After`` header, as error details. Ignores a date, which needs equal clocks."""
     text = response.headers.get("retry-after", "")
     return {"retry_after_seconds": min(float(text), RETRY_AFTER_SECONDS_MAX)} if is_decimal(text) else {}

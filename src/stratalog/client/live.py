@@ -34,7 +34,7 @@ class ServerAddress(msgspec.Struct, frozen=True):
 
 
 class PokeListener:
-    """Calls ``on_poke`` at every poke, and after every connection, since pokes may have been missed before it.
+    """Calls ``on_poke`` at every poke, and once each connection is ready, since earlier pokes may have been missed.
 
     ``address`` and ``token`` are called before each connection, since both may change.
     """
@@ -57,7 +57,7 @@ class PokeListener:
         while not self._stopped.is_set():
             token = self._token()
             # Errors are not reported, since pokes are hints: the client also pulls at intervals. A refused token is not
-            # sent again: the server would count each time as an attempt to guess a token.
+            # sent again, because the server would count each repetition as an attempt to guess a token.
             if token != self._refused_token:
                 with suppress(OSError, WebSocketException, TimeoutError, msgspec.DecodeError):
                     self._listen(token)

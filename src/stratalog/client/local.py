@@ -36,12 +36,14 @@ PENDING = "SELECT sequence, id, name, args, sent, answer, reason FROM pending"
 
 
 class MutationFailure(msgspec.Struct, frozen=True):
-    """A mutation without effect, or with an unknown one, with its arguments so that the application can react.
+    """A mutation without effect, or with an unknown effect. Its arguments let the application react.
 
-    ``status`` is "rejected": committed without effect, or refused by the server in any form. "unknown": it may have
-    been applied. Either its answer was lost and the server has since refused the client's id, so it is not sent again,
-    since it could then be applied twice; or it was committed too long ago to learn whether it was rejected. "lost":
-    applied and confirmed, by a server that has since gone back to an older backup or another copy.
+    ``status`` is one of
+
+    - "rejected": the mutation was committed without effect, or the server accepts it in no form;
+    - "unknown": the mutation may have been applied. Its answer was lost, and the server has since refused the client's
+      id: a second push could apply it twice. Or it was committed so long ago that no pull shows if it was rejected;
+    - "lost": the mutation was confirmed, but the server has since gone back to an older backup or another copy.
     """
 
     sequence: int
@@ -62,7 +64,7 @@ class SettledMutation(msgspec.Struct, frozen=True):
 class Local:
     """The content of a client's file. Used under the client's lock.
 
-    The file stores ``document``. Raises Invalid where it stores another one.
+    The file stores the name ``document``. Raises Invalid where it stores another document's name.
     """
 
     def __init__(self, file: ClientFile, clock: Clock, document: str = "") -> None:
@@ -80,12 +82,12 @@ class Local:
 
     @property
     def client(self) -> str:
-        """The present client id. It changes when the server refuses it, or another copy of the file uses it."""
+        """The current client id. It changes when the server refuses the id, or another copy of the file uses it."""
         return str(self._fact("client"))
 
     @property
     def group(self) -> str:
-        """The present group. It holds this client alone, and changes with the client id."""
+        """The current group. It holds this client alone, and changes with the client id."""
         return str(self._fact("group"))
 
     @property
@@ -142,9 +144,9 @@ class Local:
         return self._file.first("SELECT 1 FROM pending WHERE sent = ?", NEVER) is not None
 
     def batch(self, count_max: int, bytes_target: int) -> list[Waiting]:
-        """Return the next mutations to send: those from the oldest unanswered one on, within both limits.
+        """Return the next mutations to send, from the oldest unanswered mutation on, within both limits.
 
-        At least one is returned, whatever its size, and none where all are answered.
+        Returns at least one mutation, even if it is over ``bytes_target``; none where all are answered.
         """
         start = self._file.first("SELECT min(sequence) FROM pending WHERE answer = ''")
         rows = self._file.read(f"{PENDING} WHERE sequence >= ? ORDER BY sequence LIMIT ?", start, count_max)
@@ -158,14 +160,14 @@ class Local:
         return batch
 
     def note_sending(self, batch: Sequence[Waiting]) -> None:
-        """Mark a batch as sent, before it is: from now on each mutation may be committed."""
+        """Mark a batch as sent. Call this before the push: from then on each mutation may be committed."""
         self._set_sent([waiting for waiting in batch if waiting.sent != OPEN], OPEN)
 
     def note_refused(self, batch: Sequence[Waiting]) -> None:
         """Note that the push of a batch committed nothing.
 
-        Each mutation in ``batch`` must be as it was before `note_sending`. One that was `OPEN` then stays so, since an
-        earlier push may have committed it.
+        Each mutation in ``batch`` must be as it was before `note_sending`. A mutation that was `OPEN` then stays
+        `OPEN`, since an earlier push may have committed it.
         """
         self._set_sent([waiting for waiting in batch if waiting.sent != OPEN], REFUSED)
 
@@ -199,21 +201,21 @@ class Local:
             connection.execute("UPDATE pending SET answer = '' WHERE answer = 'queued'")
 
     def refuse(self, waiting: Waiting, reason: str) -> list[SettledMutation]:
-        """Settle a mutation as rejected that the server does not accept in any form, and continue as another client.
+        """Settle as rejected a mutation that the server accepts in no form, and continue as another client.
 
-        Its number is never committed, so the later ones need new numbers, as after `reset`.
+        Its number is never committed, so the later mutations need new numbers, as after `reset`.
         """
         with self._file.transaction() as connection:
             settled = [self._settle(connection, waiting, "rejected", reason)]
             return settled + self._reset(connection, range(waiting.sequence, _END))
 
     def reset(self, uncommitted: Container[int]) -> list[SettledMutation]:
-        """Continue under a new client id and group, since the server refuses the present ones.
+        """Continue under a new client id and group, since the server refuses the current ones.
 
-        Each pending mutation that is certainly not committed is renumbered 1, 2, 3 … under the new id: those never
-        sent, those whose every push committed nothing, and those whose sequence is in ``uncommitted``. Mutations that
-        were answered as committed are settled. The others may be committed: they are not sent again, and are settled as
-        unknown. Returns the settled ones.
+        The pending mutations that are certainly not committed get the numbers 1, 2, 3 … under the new id. These are the
+        mutations that were never sent, those whose pushes all committed nothing, and those whose sequence is in
+        ``uncommitted``. Mutations that were answered as committed are settled. All others may be committed: they are
+        not sent again, and are settled as unknown. Returns the settled mutations.
         """
         with self._file.transaction() as connection:
             return self._reset(connection, uncommitted)
@@ -228,7 +230,7 @@ class Local:
     def apply(self, asked: Cookie | None, pulled: Pulled) -> list[SettledMutation]:
         """Apply a pull that was requested with the cookie ``asked``, and return the mutations that it settles.
 
-        Nothing changes where the state's cookie is not ``asked`` any more, or the pull's order is lower than that of
+        Nothing changes where ``asked`` is no longer the state's cookie, or where the pull's order is lower than that of
         ``asked``. Raises Corrupt, and changes nothing, where a pull has another origin but not the whole state.
         """
         if self.cookie != asked or (asked is not None and pulled.cookie.order < asked.order):
@@ -240,14 +242,14 @@ class Local:
             _write(connection, pulled.patch)
             _set(connection, "cookie", msgspec.to_builtins(pulled.cookie))
             if elsewhere and self.client not in pulled.last:
-                # The other document may be a copy that has this client's effects without its number, so a mutation that
-                # may be committed must not be sent there.
+                # The other document may be a copy with this client's effects but without its last number. So a mutation
+                # that may be committed must not be sent to it.
                 return self._reset(connection, ())
             lost = self._lose(connection, pulled)
             return lost + self._confirm(connection, pulled, asked is not None and _reports_rejections(asked, pulled))
 
     def _lose(self, connection: apsw.Connection, pulled: Pulled) -> list[SettledMutation]:
-        """Settle as lost the confirmed mutations that the server lost. Only the newest confirmed ones are known."""
+        """Settle as lost the confirmed mutations that the server lost. The file holds only the newest of them."""
         settled = []
         for above, upto in pulled.lost.get(self.client, ()):
             rows = connection.execute(
@@ -260,15 +262,15 @@ class Local:
         last = pulled.last.get(self.client, 0)
         confirmed = [waiting for waiting in self.pending() if waiting.id <= last]
         if last >= self._next() or any(waiting.sent == NEVER for waiting in confirmed):
-            # Another client commits under this id. It has a copy of this file, or the original if this is the copy.
+            # Another client commits under this id. One of the two files is a copy of the other.
             return self._reset(connection, ())
         reasons = {rejection.id: rejection.reason for rejection in pulled.rejected if rejection.client == self.client}
         settled = [
             self._settle_confirmed(connection, waiting, reasons.get(waiting.id), rejections_reported)
             for waiting in confirmed
         ]
-        # The pull was sent after the pushes of its cycle. A mutation that it does not confirm is not in the document,
-        # whatever a push answered, so it is sent again.
+        # The pull was sent after the pushes of its cycle. A mutation that the pull does not confirm is not in the
+        # document, even if a push was answered otherwise. So it is sent again.
         connection.execute("UPDATE pending SET answer = '', reason = NULL WHERE answer <> 'queued'")
         return settled
 
@@ -299,7 +301,7 @@ class Local:
         row = (waiting.sequence, waiting.id, waiting.name, waiting.args)
         connection.execute("INSERT INTO confirmed VALUES (?, ?, ?, ?)", row)
         connection.execute("DELETE FROM confirmed WHERE id <= ?", (waiting.id - CONFIRMED_MAX,))
-        if len(waiting.args) > CONFIRMED_BYTES_MAX // CONFIRMED_MAX:  # smaller ones alone cannot exceed the bytes
+        if len(waiting.args) > CONFIRMED_BYTES_MAX // CONFIRMED_MAX:  # smaller arguments alone cannot exceed the limit
             connection.execute(DROP_CONFIRMED, (CONFIRMED_BYTES_MAX,))
 
     def _fail(self, connection: apsw.Connection, waiting: Waiting, status: str, reason: str | None) -> SettledMutation:
@@ -324,7 +326,7 @@ class Local:
                 settled.append(self._settle_confirmed(connection, waiting, None, rejections_reported=False))
             else:
                 settled.append(self._settle(connection, waiting, "unknown", UNKNOWN))
-        connection.execute("DELETE FROM confirmed")  # they have numbers of the former client
+        connection.execute("DELETE FROM confirmed")  # their numbers are those of the former client
         return settled
 
     def _become_new(self, connection: apsw.Connection) -> None:
@@ -357,7 +359,7 @@ class Local:
 
 UNKNOWN = "it was sent, its answer was lost, and the server no longer knows this client: it may have been applied"
 LOST = "it was confirmed, but the server has gone back to a history without it"
-UNREPORTED = "it was committed, but too long ago to be told whether it was rejected"
+UNREPORTED = "it was committed, but too long ago: the server no longer reports whether it was rejected"
 _END = 2**62
 
 
@@ -379,8 +381,8 @@ def _write(connection: apsw.Connection, patch: Sequence[Operation]) -> None:
 def _reports_rejections(asked: Cookie, pulled: Pulled) -> bool:
     """Return whether a committed mutation that is not among the rejections of ``pulled`` was applied.
 
-    That does not hold for a pull of the whole state, nor over more than `REJECTIONS_SHOWN_VERSIONS` versions: a server
-    looks back only so far.
+    A pull of the whole state does not show this, nor does a pull over more than `REJECTIONS_SHOWN_VERSIONS` versions:
+    the server does not report older rejections.
     """
     passed = pulled.cookie.version - asked.version
     return not _is_complete(pulled) and passed <= REJECTIONS_SHOWN_VERSIONS

@@ -17,7 +17,7 @@ __all__ = ["OptimisticState"]
 class OptimisticState:
     """The canonical state with the pending mutations run on it in order, and the effect of each mutation's last run.
 
-    It is in memory only, and computed from the local state. Used under the client's lock.
+    It is in memory only, computed from the local state. The caller holds the client's lock.
     """
 
     def __init__(self, local: Local, mutators: Mutators) -> None:
@@ -65,6 +65,6 @@ class OptimisticState:
 
     def changed_since(self, before: dict[str, bytes | None]) -> Sequence[str]:
         """Return the keys whose values differ from ``before``, a result of `values_before`."""
-        # A key that only the new draft changes was not in the patch: its old value is that of the canonical state.
+        # A key that only the new draft changes was not in the patch, so the canonical state still has its old value.
         was = {key: self._local.load(key) for key in self._draft.changes.keys() - before.keys()} | before
         return [key for key, value in was.items() if self._draft.encoded(key) != value]

@@ -52,7 +52,7 @@ class PendingMutation:
 
     @property
     def predicted_rejection(self) -> str | None:
-        """Why its last run on this client was rejected; None if it was not. The server decides on its own."""
+        """Why its last run on this client was rejected; None if it was not. The server decides independently."""
         return self.effect.reason
 
     def wait(self, timeout_seconds: float | None = None) -> str:

@@ -25,7 +25,7 @@ OPEN = 2
 class Waiting(msgspec.Struct, frozen=True):
     """A pending mutation as stored in the local file.
 
-    ``sequence`` is its number in this file and never changes; ``id`` is its number within the present client.
+    ``sequence`` is its number in this file and never changes; ``id`` is its number within the current client id.
     """
 
     sequence: int
@@ -33,7 +33,7 @@ class Waiting(msgspec.Struct, frozen=True):
     name: str
     args: bytes
     sent: int = 0
-    """`NEVER` before its first push; `REFUSED` if every push of it certainly committed nothing; else `OPEN`."""
+    """`NEVER` before its first push; `REFUSED` if its pushes certainly all committed nothing; else `OPEN`."""
 
     answer: str = ""
     """The answer to its push: "queued" or one of `COMMITTED`; empty without an answer that is still valid."""
@@ -55,12 +55,13 @@ class PushDecision(msgspec.Struct, frozen=True):
     """(sequence, status of `COMMITTED`, reason of a rejection) of each committed mutation."""
 
     resend_from: int | None = None
-    """The server has no mutation from this id on: send again from there, whatever was answered before."""
+    """The server has no mutation from this id on: send again from there, even mutations that were answered."""
 
     is_behind: bool = False
     """The server has fewer mutations than it had confirmed, as after a restore, or is another server.
 
-    The client pulls, which raises the server's numbers, and pushes again. If the next answer says the same: `reset`.
+    The client pulls, which raises the server's numbers, and pushes again. If the next answer is the same, the client
+    continues as after `reset`.
     """
 
     reset: bool = False
@@ -99,8 +100,8 @@ def interpret_push(client: str, batch: Sequence[Waiting], pushed: Pushed, first:
 def _uncommitted(pairs: Sequence[tuple[Waiting, Outcome]]) -> frozenset[int]:
     """Return the sequences of the mutations that are certainly not committed.
 
-    After a mismatch that is certain: the number has another payload. A refusal proves it only for a mutation with no
-    earlier push in doubt.
+    After a mismatch this is certain: the number has another payload. After a refusal it is certain only if no earlier
+    push of the mutation is in doubt.
     """
     return frozenset(
         waiting.sequence

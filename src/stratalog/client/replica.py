@@ -106,7 +106,7 @@ class Replica:
     def subscribe(self, callback: Callback, prefix: str = "") -> Callable[[], None]:
         """Call ``callback`` after each change, with the changed keys that start with ``prefix``, sorted.
 
-        It is called on the thread that made the change, and not where no changed key has the prefix. An exception of
+        The callback runs on the thread that made the change, and only if a changed key has the prefix. An exception of
         the callback is logged. Returns a function that ends the subscription.
         """
         subscriber = (prefix, callback)
@@ -164,7 +164,7 @@ class Replica:
         self._notify(changed)
 
     def close_file(self) -> None:
-        """Close the file and end all waits of handles. Pending mutations stay in it. Closing twice is fine."""
+        """Close the file and end all waits of handles. The file keeps pending mutations. Closing twice is fine."""
         with self._changed:
             self._file.close()
             for handle in list(self._handles.values()):
@@ -198,5 +198,5 @@ class Replica:
             if keys:
                 try:
                     callback(keys)
-                except Exception:  # noqa: BLE001 - the change is made, whatever its subscriber raises
+                except Exception:  # noqa: BLE001 - the change stands, even if a subscriber raises
                     _log.exception("a subscriber failed")

@@ -41,7 +41,7 @@ class SyncCycle:
         self._queued: Observation | None = None
 
     def run(self) -> None:
-        """Push all unanswered mutations, then pull. Raises the transport's errors; answers received before are kept."""
+        """Push all unanswered mutations, then pull. Raises the transport's errors, and keeps all earlier answers."""
         with self._own_turn():
             try:
                 self._run()
@@ -79,8 +79,8 @@ class SyncCycle:
         """Return whether to pull before the first push.
 
         A first pull reports no rejections, so the client makes it before any of its mutations can be rejected. In a new
-        process a pull also shows whether another copy of the file uses this client id, before an unsent mutation is
-        sent under it.
+        process the pull also shows whether another copy of the file uses this client id. The client must know that
+        before it sends a new mutation under the id.
         """
         with self._replica.held() as local:
             return local.cookie is None or (not self._met and local.has_unsent())
@@ -106,7 +106,7 @@ class SyncCycle:
             if decision.is_behind:
                 self._catch_up(batch, decision, again=is_behind)
             is_behind = decision.is_behind
-            # Bounded, since a server that repeats such answers must not keep the cycle running for ever.
+            # The loop is bounded: a server that repeats these answers must not keep the cycle running for ever.
             setbacks += is_behind or decision.reset or decision.resend_from is not None
 
     def _batch(self, size: int) -> list[Waiting]:
@@ -116,7 +116,7 @@ class SyncCycle:
     def _push(self, batch: Sequence[Waiting]) -> PushDecision:
         with self._replica.held() as local:
             client, group, cookie, first = local.client, local.group, local.cookie, local.oldest()
-            local.note_sending(batch)  # durable before the request: after a crash the outcome is known to be in doubt
+            local.note_sending(batch)  # durable before the request: after a crash, each mutation may be committed
         mutations = [
             Mutation(client=client, id=waiting.id, name=waiting.name, args=decode(waiting.args)) for waiting in batch
         ]
@@ -142,8 +142,8 @@ class SyncCycle:
     def _catch_up(self, batch: Sequence[Waiting], decision: PushDecision, *, again: bool) -> None:
         """Handle a server that has lost mutations it had confirmed.
 
-        A pull raises the server's numbers. ``again`` means that the push after such a pull had the same answer: then
-        continue as another client.
+        A pull raises the server's numbers. ``again`` means that the push after that pull had the same answer. Then the
+        client continues under another id.
         """
         if again:
             self._replica.settle(lambda local: local.reset(decision.uncommitted))
@@ -166,9 +166,9 @@ class SyncCycle:
         self._replica.settle(lambda local: local.apply(request.cookie, pulled), pulled)
 
     def _leave_group(self) -> None:
-        """After a forbidden pull, begin as another group, since this one may have become another principal's.
+        """After a forbidden pull, begin as another group: another principal may now own this group.
 
-        With pending mutations the group stays for now: their push shows whether it is another principal's.
+        With pending mutations the group stays for now: their push shows whether another principal owns it.
         """
         with self._replica.held() as local:
             if local.count() == 0:

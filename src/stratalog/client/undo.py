@@ -19,12 +19,12 @@ def inverse(
 ) -> list[tuple[str, Any]]:
     """Return (name, arguments) of the mutations that undo ``intent``, which had ``effect``: one for each changed key.
 
-    ``counts`` says that ``inc`` is the built-in mutator: an ``inc`` is undone by an opposite one, whatever was counted
-    since. Where the value was an object before and after and has changed since, only the members that the mutation
-    changed are restored. ``current`` returns the encoded value of a key that is shown now.
+    ``counts`` says that ``inc`` is the built-in mutator. Then the opposite ``inc`` undoes an ``inc``, even if the key
+    was counted since. If the value is an object, was one before and after the mutation, and has changed since, the undo
+    restores only the members that the mutation changed. ``current`` returns the encoded value that a key shows now.
 
-    Raises Rejected where the mutation had no effect, and where its values are no longer shown: an undo would then undo
-    a later change as well.
+    Raises Rejected where the mutation had no effect, and where its values are no longer shown: then the undo would also
+    undo a later change.
     """
     if not effect.after:
         raise Rejected("the mutation had no effect")

@@ -20,7 +20,7 @@ GETS = frozenset({"GetObject", "HeadObject", "GetBucketVersioning"})
 
 
 class Units(msgspec.Struct, frozen=True, kw_only=True):
-    """The billed units of some work. ``s3_bytes`` is the size of what it puts; nothing is subtracted for deletes."""
+    """The billed units of some work. ``s3_bytes`` is the size of the objects put; deletes subtract nothing."""
 
     write_units: float = 0
     read_units: float = 0
@@ -36,7 +36,7 @@ class Units(msgspec.Struct, frozen=True, kw_only=True):
         return Units(**{name: getattr(self, name) + getattr(other, name) for name in self.__struct_fields__})
 
     def times(self, factor: float) -> Units:
-        """Return the units of the same work done ``factor`` times; of a share of it, if ``factor`` is below 1."""
+        """Return the units of the same work done ``factor`` times. Below 1, ``factor`` is a share of the work."""
         return Units(**{name: getattr(self, name) * factor for name in self.__struct_fields__})
 
 
@@ -61,7 +61,7 @@ class Functions(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Deployment(msgspec.Struct, frozen=True, kw_only=True):
-    """The parts of a deployment that cost money while unused, as in `deploy/aws/template.yaml`, with little data."""
+    """The parts of an unused deployment that cost money, as in `deploy/aws/template.yaml`, with little data."""
 
     alarms: int = 15
     maintenance_runs: int = DAYS_A_MONTH * 4

@@ -1,6 +1,7 @@
-"""The billed units of each operation of a store, measured by running it in memory, with a meter and a simulated clock.
+"""The billed units of each operation of a store. Each runs in memory, with a meter and a simulated clock.
 
-They are measured and not listed, so a change that makes an operation more expensive shows at the next measurement.
+The units are measured, not taken from a list. So if a change makes an operation more expensive, the next measurement
+shows the new cost.
 """
 
 from __future__ import annotations
@@ -110,7 +111,7 @@ def measure_run(run: Callable[[Store], object], settings: LogSettings | None = N
 
 
 def text_of(size: int, number: int = 0) -> str:
-    """Return ``size`` hexadecimal digits, the same on every run. Compresses only to half: an expensive case."""
+    """Return ``size`` hexadecimal digits, the same on every run. They compress only to half, so they are expensive."""
     return hashlib.shake_256(b"text %d" % number).hexdigest(size // 2 + 1)[:size]
 
 
@@ -230,7 +231,7 @@ def _queue() -> Iterator[Operation]:
 
 
 def measure_maintenance(documents: int = 10) -> Units:
-    """Return the billed units of a later maintenance pass over ``documents`` documents, which finds nothing to do."""
+    """Return the billed units of a second maintenance pass over ``documents`` documents. The pass has nothing to do."""
     trial = Trial()
     for number in range(documents):
         trial.store.create("acme", f"plan-{number}").apply([_put(1, number)])

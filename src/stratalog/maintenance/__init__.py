@@ -5,14 +5,14 @@ Modules
 store_pass       one maintenance pass over a store
 log_pass         the maintenance of one log within a pass
 policy           retention and intervals of a pass
-collection       deletion of blobs that nothing refers to
+collection       deletion of unreferenced blobs
 marks            the blobs that a family of logs refers to
 progress         the saved progress of a collection
 usage            measurement of an organisation's stored bytes
 store_copy       the copy of a whole store into another store
 mirror           equal items and blobs in two stores
 verification     recomputation of the hash chains of logs and records
-scrub            reading of every blob, some in each pass
+scrub            reading of every blob, a part in each pass
 inspection       reading and comparison of everything that a history refers to
 repair           restoration of damaged objects from intact ones
 damage           the report of one damaged object; the kinds and shapes of items
@@ -21,7 +21,7 @@ log_check        the check of one log and of the items around it
 document_check   the check of a document's values, state and snapshots
 record_check     the check of a record
 store_check      the check of items outside logs and records
-checkpoint       a history's version and hash, exported, and the proof that a store descends from it
+checkpoint       a history's exported version and hash, and the proof that a store descends from it
 signed_note      notes signed with Ed25519
 copy_check       the verification of a copy against its source
 document_export  a document as a file of JSON lines

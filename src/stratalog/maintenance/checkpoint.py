@@ -69,7 +69,7 @@ class Checkpoint(msgspec.Struct, frozen=True):
 
 
 class StoreCheckpoint(msgspec.Struct, frozen=True):
-    """The root of the Merkle tree over the lines of all histories, and the number of lines."""
+    """The root of the Merkle tree over the checkpoint lines of all histories, and the number of lines."""
 
     count: int
     root: bytes
@@ -119,7 +119,7 @@ def read_checkpoint(text: str) -> Checkpoint | StoreCheckpoint:
 
 
 def read_lines(store_checkpoint: StoreCheckpoint, text: str) -> list[Checkpoint]:
-    """Return the checkpoints of the histories in a list. Raises Invalid if the list does not have the root."""
+    """Return the checkpoints in a list of lines. Raises Invalid if the list's root is not the store checkpoint's."""
     lines = text.splitlines()
     if len(lines) != store_checkpoint.count or merkle_root(lines) != store_checkpoint.root:
         raise Invalid("the list does not match the checkpoint", lines=len(lines))
@@ -140,8 +140,8 @@ def prove_descent(
     """Verify a history and compare its hash at the checkpoint's version with the checkpoint.
 
     ``history`` replaces the history that the checkpoint names. For a missing history the status is "contradicted", for
-    a forgotten version "not-provable". The result's ``report`` holds the findings about the whole chain: a proven
-    descent does not mean that there are none.
+    a forgotten version "not-provable". The result's ``report`` holds the findings about the whole chain: a chain may
+    have findings even if the descent is proven.
     """
     chosen = history or checkpoint.history
     try:
@@ -225,7 +225,7 @@ def _hash(text: str) -> bytes:
 def _root(hashes: Sequence[bytes]) -> bytes:
     """Return the root as in RFC 6962.
 
-    Without leaves it is the hash of no bytes. Of n leaves the left half has the largest power of two below n.
+    Without leaves the root is the hash of no bytes. The left half of n leaves has the largest power of two below n.
     """
     if not hashes:
         return hashlib.sha256(b"").digest()

@@ -3,12 +3,12 @@
 The order of the steps makes a collection safe beside writers:
 
 1. List the candidates, each with the stamp of its generation. Only a blob that is older than any commit in flight is a
-   candidate. A writer puts a blob again whenever it refers to it, which makes the blob young and changes its stamp.
+   candidate. A writer that refers to a blob puts it again, which makes the blob young and changes its stamp.
 2. Read the references (`marks.py`) and remove every referenced blob from the candidates.
-3. Stat each remaining candidate again, and delete it only if it still has the stamp it was listed with.
+3. Stat each remaining candidate again, and delete it only if its stamp is still the listed one.
 
-The progress is saved in the index (`progress.py`): the candidates with their stamps, and how far the marking came. An
-interrupted collection resumes at any later time, because a blob that was put since has another stamp.
+A collection saves its progress in the index (`progress.py`): the candidates with their stamps, and the position of the
+marking. An interrupted collection may resume at any later time, because a blob that was put since has another stamp.
 """
 
 from __future__ import annotations
@@ -43,13 +43,13 @@ __all__ = ["CollectionReport", "MaintenanceFailure", "collect", "collect_family"
 SAVE_SECONDS = 60
 FAILURES_MAX = 3
 OLD_SECONDS = OBSERVATION_SECONDS_MAX + GRACE_SECONDS
-# The library's own folders below a family's owner. Only the application knows the references to blobs of other folders,
-# so those are never collected.
+# The library's own folders below a family's owner. Only the application knows the references to blobs in other folders,
+# so the collector never deletes those blobs.
 BLOB_FOLDERS = ("app-snapshots", "archive", "arguments", "bodies", "chunks", "collecting", "fields", "items")
 
 
 class MaintenanceFailure(msgspec.Struct, frozen=True):
-    """One part of the maintenance that failed, and why. The other parts were done."""
+    """One part of the maintenance that failed, and the reason. The other parts continued."""
 
     what: str
     code: str
@@ -70,7 +70,7 @@ class CollectionReport(msgspec.Struct, frozen=True):
 
     scope: str
     retained: int
-    """Old enough, and referenced or an application's own."""
+    """Old enough to be collected, but referenced, or an application's own."""
 
     young: int
     """Too young to be collected."""
@@ -84,7 +84,7 @@ class CollectionReport(msgspec.Struct, frozen=True):
     garbage_bytes: int
     failures: tuple[MaintenanceFailure, ...] = ()
     is_finished: bool = True
-    """False if the run was stopped. The next run resumes there."""
+    """False if the run was stopped. The next run resumes at the same place."""
 
     @property
     def looked_at(self) -> int:
@@ -111,8 +111,8 @@ def collect_family(
 ) -> CollectionReport:
     """Collect the blobs of one family of logs as `collect` does, but raise the first error instead of reporting it.
 
-    Raises Corrupt, and deletes nothing, if the references cannot be read, for example because a log's snapshots are of
-    another model and their references are unknown.
+    Raises Corrupt, and deletes nothing, if the references cannot be read. An example is a log whose snapshots have an
+    unknown model: the collector cannot find their references.
     """
     return _Collection(environment, owner, dry_run, stop, _unheard, is_strict=True).run()
 
@@ -127,10 +127,12 @@ def collect(
 ) -> CollectionReport:
     """Delete the blobs under ``scope`` that nothing refers to. ``scope`` is an escaped organisation or an owner.
 
-    Owners are collected one after the other. An owner whose references cannot be read keeps all its blobs; the failure
-    is reported, and the other owners are collected. A dry run starts where the next run would and does everything but
-    delete. ``stop`` is called between reads and before each delete. ``report`` is called with the number of blobs
-    examined since its last call. Raises Unavailable, OutcomeUnknown: the next call resumes from the saved progress.
+    Owners are collected one after the other. If an owner's references cannot be read, all its blobs stay, the report
+    names the failure, and the run continues with the next owner. A dry run starts where the next run would. It writes
+    and deletes nothing. ``stop`` is called between reads and before each delete. ``report`` is called with the number
+    of blobs examined since its last call.
+
+    Raises Unavailable, OutcomeUnknown: the next call resumes from the saved progress.
     """
     return _Collection(environment, scope, dry_run, stop, report).run()
 
@@ -242,7 +244,7 @@ class _Collection:
         self._failures.append(MaintenanceFailure.of(owner, error))
         self._work = CollectionProgress(
             after=f"{owner}0"
-        )  # greater than every key of the owner, since `0` sorts directly after `/`
+        )  # after every key of the owner, since `0` sorts directly after `/`
         self._next = None
 
     def _mark(self, work: CollectionProgress) -> None:
@@ -285,7 +287,7 @@ class _Collection:
         return record is not None and (record.incarnation != own or bool(record.deleted_ms))
 
     def _mark_younger(self, work: CollectionProgress, seconds: float) -> None:
-        """Mark the blobs younger than ``seconds``, whose references cannot be found or are not written yet."""
+        """Mark the blobs younger than ``seconds``. Their references cannot be found, or are not written yet."""
         now_ms = self._environment.clock.wall_ms()
         for key, candidate in list(work.candidates.items()):
             if now_ms - candidate.modified_ms <= seconds * 1000:
@@ -307,7 +309,7 @@ class _Collection:
 
     def _delete(self, key: str, stamp: str) -> bool:
         """Delete the listed generation. Return False if the blob was put again or deleted since."""
-        # Stat before the delete: a delete of a missing blob returns True, and a dry run must count as a run does.
+        # Stat before the delete: the delete of a missing blob returns True, and a dry run must return the same results.
         again = self._environment.blobs.stat(key)
         if again is None or again.stamp != stamp:
             return False
@@ -341,7 +343,7 @@ class _Collection:
 
 
 def _is_old(now_ms: int, modified_ms: int) -> bool:
-    """Return whether the blob is too old to belong to a commit in flight."""
+    """Return whether the blob is so old that no commit in flight can refer to it."""
     return now_ms - modified_ms > (OBSERVATION_SECONDS_MAX + GRACE_SECONDS) * 1000
 
 
@@ -358,7 +360,7 @@ def _kind_of(owner: str) -> str:
 
 
 def _is_ours(owner: str, key: str) -> bool:
-    """Return whether the library writes the references to the blob. Others belong to an application."""
+    """Return whether the library writes the references to the blob. All other blobs belong to an application."""
     kind = _kind_of(owner)
     folder = key.removeprefix(f"{owner}/").split("/")[0]
     return folder in BLOB_FOLDERS if kind == "family" else bool(kind)

@@ -24,9 +24,12 @@ MOVED = "the source was written to during the copy; stop its writers, and copy a
 def check_copy(source: Environment, target: Environment, organisations: Sequence[str]) -> tuple[int, int]:
     """Compare every log and record by samples and return the numbers of logs and records. Writes nothing.
 
-    Compares a document's content digests at the head, at the oldest version and at a few versions between; the entries
-    of another log at the same versions; a record's latest version with the hash of its body, and its failures. Requires
-    that the target has the blobs of a record's latest body and of its failures. `stratalog verify` reads every version.
+    * Of a document it compares the content digests at the head, at the oldest version and at a few versions between.
+    * Of any other log it compares the entries at such versions.
+    * Of a record it compares the latest version, with the hash of its body, and the failures. The target must have the
+      blobs of both.
+
+    `stratalog verify` reads every version.
 
     Raises Conflict if the source was written to meanwhile, Corrupt if the two differ.
     """
@@ -43,7 +46,7 @@ def check_copy(source: Environment, target: Environment, organisations: Sequence
 
 
 def _same(source: Environment, target: Environment, organisation: str, shelf: str) -> Iterator[str]:
-    """Yield the ids of a shelf. Raises Conflict if the directory lines of the two stores differ."""
+    """Yield the ids in one shelf of the directory. Raises Conflict if the lines of the two stores differ."""
     theirs = list_directory(target.index, organisation, shelf)
     for ours in list_directory(source.index, organisation, shelf):
         if next(theirs, None) != ours:

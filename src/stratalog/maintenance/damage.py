@@ -1,6 +1,6 @@
 """Damage: one stored object that is missing, cannot be read, or contradicts another stored object.
 
-There is a kind for every stored object; `docs/guides/verify.md` lists the kinds with the damage that is undetectable.
+Every stored object has a kind. `docs/guides/verify.md` lists the kinds, and the damage that no check can detect.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ class DamageList:
         self._damages: dict[tuple[str, str], StoredDamage] = {}
         self.history = ""
         self.first = self.last = 0
-        """The versions being read; `add` records them as the ones that need a damaged object."""
+        """The first and last version being read. `add` records them as the versions that need the damaged object."""
 
     def add(
         self, kind: str, key: str, fault: Fault, reason: str, *, derivable: bool = False, at: tuple[int, int] = (0, 0)
@@ -126,12 +126,12 @@ PART_KINDS = {
 
 
 def item_kind(item: Item) -> str:
-    """Return the kind of an item, by its key; in the partition of entries also by the attribute `k`. Empty: unknown."""
+    """Return the kind of an item by its key, and among entries also by the attribute `k`; empty if it is unknown."""
     if item.partition.startswith("!"):
         return TOP_KINDS.get(item.partition.partition("/")[0], "")
     _, second, third = [*item.partition.split("/", 2), "", ""][:3]
     if item.sort == MARK_SORT and item.partition.endswith("/waiting"):
-        return ""  # a hint that a writer waits; correctness never depends on it
+        return ""  # a hint that a writer waits; correctness does not need the hint
     if second == "!record":
         return "record floor" if item.sort == "!floor" else "record version"
     if second.startswith("!"):
@@ -178,7 +178,7 @@ HASH_BYTES = (0, 32)
 
 
 def shape_fault(item: Item) -> str:
-    """Return what is wrong with the names and types of an item's attributes; empty if nothing is.
+    """Return the fault in the names and types of an item's attributes; empty if there is none.
 
     The values are not compared with other items. An item of an unknown kind has no fault.
     """

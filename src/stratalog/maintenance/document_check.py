@@ -44,7 +44,7 @@ class DocumentCheck:
         """The root and the digest of the last version's content, in hex; empty until it is rebuilt."""
 
     def visit(self, entry: Entry) -> None:
-        """Read back the large values and arguments that an entry refers to. Recently read blobs are not read again."""
+        """Read back the large values and arguments that an entry refers to, but not those that were read recently."""
         for stored in stored_values(entry):
             reference = as_reference(stored)
             if reference is None or (blob := reference.folder.encode() + reference.body.address) in self._read:
@@ -59,9 +59,9 @@ class DocumentCheck:
                     self._damages.add(kind, reading.key, fault, reading.damage.reason)
 
     def run(self, upto: int | None, start: int, last: int) -> None:
-        """Rebuild the state up to ``last``; compare and read back each snapshot on the way, none beyond ``upto``.
+        """Rebuild the state up to ``last``. Compare and read back each snapshot up to ``upto`` (by default all).
 
-        ``start`` is the version of the base that the first entry follows.
+        ``start`` is the version of the base, which the first entry follows.
         """
         self._start = start
         rebuild = self._begin(start)
@@ -86,11 +86,11 @@ class DocumentCheck:
             return None
 
     def _advance(self, rebuild: Rebuild, version: int) -> bool:
-        """Apply the entries up to ``version``. Return False if one cannot be read, which the chain check reports."""
+        """Apply the entries up to ``version``. Return False if an entry cannot be read or applied."""
         try:
             rebuild.advance(version)
         except BaseContradicted as exc:
-            # The hash chain covers the entry and not the base, so the base is the one that is damaged.
+            # The hash chain covers the entry but not the base, so the damage is in the base.
             key = item_key(snapshots_partition(self._log.record.prefix), number(self._start))
             self._damages.add("snapshot", key, "contradicts", str(exc), at=(self._start, self._start))
             return False

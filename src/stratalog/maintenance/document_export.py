@@ -1,7 +1,7 @@
 """Export of a document to a file of JSON lines: every version, or the state of one version.
 
-`formats/export.md` describes the lines. `document_import` makes an export of versions into a document again, and
-`import_state` puts the keys and values of an exported state.
+`formats/export.md` describes the lines. `document_import` creates a document from an export of versions. `import_state`
+puts the keys and values of an exported state into a document.
 """
 
 from __future__ import annotations
@@ -79,7 +79,7 @@ def export_document(document: Document, file: BinaryIO, progress: Progress | Non
 
 
 def export_state(document: Document, file: BinaryIO, at: int | None = None) -> Exchanged:
-    """Write the keys and values of one version (by default the newest), a line each, in order of key."""
+    """Write the keys and values of one version (by default the newest), one line for each key, in order of key."""
     view = document.at(at)
     lines = _Lines(file)
     for key, value in view.scan():
@@ -101,8 +101,8 @@ def import_state(document: Document, file: BinaryIO, progress: Progress | None =
     The whole file is checked before the first line is put. The puts are committed in batches of at most
     `BATCH_MUTATIONS`. ``progress`` is called with the number of lines in each batch.
 
-    Raises Invalid for a malformed line: nothing is put. Conflict if a put was rejected: the earlier batches and the
-    other puts of the same batch stay.
+    Raises Invalid for a malformed line: nothing is put. Raises Conflict if a put was rejected: the earlier batches and
+    the other puts of the same batch stay.
     """
     for _ in _pairs(file):
         pass

@@ -1,7 +1,7 @@
-"""Import of a document from an export: write its entries into a new log and verify each.
+"""Import of a document from an export: write its entries into a new log and verify each entry.
 
-Each version must make the changes that the export records, and the last version must have the recorded digest. Until
-then the log has the kind ``import`` and is no document, so a reader never finds a partly imported document.
+Each version must make the changes that the export records, and the last version must have the recorded digest. During
+the import the log has the kind ``import`` and is not a document, so no reader finds a partly imported document.
 """
 
 from __future__ import annotations
@@ -45,8 +45,8 @@ def import_document(
 ) -> Document:
     """Create a document from an export, with the same versions, mutations, outcomes, authors, times and content.
 
-    ``file`` must be seekable: the whole file is checked before anything is written, and then read again. ``progress``
-    is called after each version.
+    ``file`` must be seekable: the import checks the whole file before it writes anything, and then reads the file
+    again. ``progress`` is called after each version.
 
     Raises Invalid (not an export), Unsupported (an unknown format, or a redacted version), Corrupt (the file is
     damaged), Conflict (the name is in use): no document is created.
@@ -56,7 +56,7 @@ def import_document(
         _import(store, organisation, name, header, file, progress)
     except _AnotherBody:
         # This store encodes some body differently, for example with other metadata fields, so the hashes cannot be
-        # kept. Import it as another history, whose origin ends with the exported one.
+        # kept. Import the document as another history, whose origin ends with the exported origin.
         renamed = msgspec.structs.replace(header, origin=f"{new_id(store.environment.clock)}/{header.origin}")
         _import(store, organisation, name, renamed, file, progress, same_origin=False)
     return store.document(organisation, name)
@@ -193,12 +193,12 @@ def _entries(file: BinaryIO) -> Iterator[_Entry]:
 
 
 def _first_ms(file: BinaryIO, default: int) -> int:
-    """Return when the first version was created; ``default`` if there is none. A log cannot be younger than that."""
+    """Return when the first version was created; ``default`` if there is none. The log must not be younger."""
     return next((entry.created_ms for entry in _entries(file)), default)
 
 
 class _Import:
-    """One import. A fork gets its ancestors first, as logs under temporary names that are deleted at the end."""
+    """One import. It first writes a fork's ancestors as logs under temporary names, and deletes those at the end."""
 
     def __init__(
         self,
@@ -250,7 +250,7 @@ class _Import:
 
     def discard(self) -> None:
         """Delete the logs made so far, newest first."""
-        self._clock.say(None)  # the sweep counts its grace from the time of the deletion, which must be the present
+        self._clock.say(None)  # the sweep counts its grace from the time of the deletion, so that must be the real time
         for log in reversed(self._made):
             delete_log(log)
 
@@ -263,7 +263,7 @@ class _Import:
         return self._name if level == len(boundaries) - 1 else f"{self._name}.ancestor-{level + 1}"
 
     def _fork(self, document: Document, state: State, name: str, header: _Header) -> tuple[Document, State]:
-        """Fork the log of the next level. An export has the creation time of the document, but not of its ancestors."""
+        """Fork the log of the next level. An export holds the creation time of the document, not of its ancestors."""
         if name == self._name:
             self._clock.say(header.created_ms)
         log = self._remember(fork_log(document.log, name, state.version))

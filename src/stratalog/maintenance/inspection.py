@@ -1,7 +1,7 @@
-"""Inspection: read everything that a history refers to from storage, hash it, and compare objects that must agree.
+"""Inspection: read from storage every object that a history refers to, hash it, and compare objects that must agree.
 
-Nothing is written. Writers may continue meanwhile, so a history with damage is read again. Only damage that both
-readings find is reported; damage in one reading alone comes from a concurrent write.
+An inspection writes nothing. Writers may continue meanwhile, so a history with damage is read again. Only damage that
+both readings find is reported. Damage in one reading alone comes from a concurrent write.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ class HistoryInspection(msgspec.Struct, frozen=True):
     history: HistoryName
     kind: str
     chain: ChainReport | None
-    """None if an error kept the chain from being verified."""
+    """None if an error prevented the verification of the chain."""
 
     snapshots: int = 0
     """The number of snapshots that equal the state rebuilt from the entries."""
@@ -102,7 +102,7 @@ def _in_both(first: tuple[StoredDamage, ...], second: tuple[StoredDamage, ...]) 
 
 @contextmanager
 def _recording(store: Store, damages: DamageList) -> Iterator[tuple[Environment, RecordingBlobs]]:
-    """Open an environment that records damage and never writes to the store, and the blobs to rebuild states with."""
+    """Open an environment that records damage and never writes to the store. Open also the blobs for rebuilt states."""
     ports, scratch = store.environment, Scratch()
     blobs = RecordingBlobs(ports.blobs, scratch, damages)
     building = ScratchFirst(ports.blobs, scratch, damages)
@@ -130,7 +130,7 @@ def look(
             report = _inspect(environment, building, history, upto, progress, damages)
         except (Unavailable, OutcomeUnknown, Closed):
             raise
-        except Exception as exc:  # a reader of damaged data can fail in any way
+        except Exception as exc:  # code that reads damaged data can raise any error
             if not len(damages) and not isinstance(exc, Corrupt | VersionForgotten):
                 raise
             if not len(damages):

@@ -1,4 +1,4 @@
-"""The check of one log: its hash chain with all bodies, and the agreement of every item around it with the others."""
+"""The check of one log: its hash chain with all bodies, and whether the items around the log agree with each other."""
 
 from __future__ import annotations
 
@@ -44,8 +44,8 @@ HEAD_BYTES_DAMAGED_MAX = 2
 class LogCheck:
     """Checks one incarnation of a log through an environment that records unreadable objects.
 
-    The name record is read first and the other items are compared with it. A commit during the check can make two items
-    differ; `inspect_history` therefore reads a history with damage again.
+    The check reads the name record first and compares the other items with it. A commit during the check can make two
+    items differ. Therefore `inspect_history` reads a history with damage again.
     """
 
     def __init__(self, environment: Environment, log: Log, damages: DamageList, upto: int | None) -> None:
@@ -61,7 +61,7 @@ class LogCheck:
     def run(
         self, progress: Callable[[int], None] | None, visit: Callable[[Entry], None] = lambda entry: None
     ) -> ChainReport:
-        """Check all but a document's state. ``visit`` is called with each entry. Raises NotFound, Unavailable."""
+        """Check all but snapshot bodies and document state. ``visit`` gets each entry. Raises NotFound, Unavailable."""
         self.hashes = dict.fromkeys(self._named_versions(), b"")
         report = verify_log(self.log, self._upto, progress=progress, visit=self._visitor(visit))
         self._damages.first = self._damages.last = 0
@@ -117,7 +117,7 @@ class LogCheck:
                 self.hashes[entry.version] = entry.hash
             self._damages.first = self._damages.last = entry.version
             visit(entry)
-            # The log reads ahead for the next entry. This version does not need the objects found damaged there.
+            # The log may now read ahead. This version does not need an object that is found damaged then.
             self._damages.first = self._damages.last = 0
 
         return visit_entry
@@ -201,7 +201,7 @@ class LogCheck:
             is_forgotten = segment.marked_ms and segment.archive is None
             if is_forgotten and (following is None or following.first - 1 > self.record.floor):
                 self._damages.add("segment record", key, "contradicts", "it is marked as forgotten above the floor")
-            # A segment at or below the floor may still name the base of an earlier floor; it is about to be forgotten.
+            # A segment at or below the floor may still name the base of an earlier floor, until it is forgotten.
             is_retained = following is None or following.first - 1 > self.record.floor
             if segment.base and is_retained and segment.base != self.record.floor:
                 self._damages.add("segment record", key, "contradicts", "its base is not the floor")
@@ -216,7 +216,7 @@ class LogCheck:
         self._damages.add("segment record", key, "missing", "a segment has no record")
 
     def _check_begin(self, segment: Segment, key: str, is_first: bool) -> None:
-        """Check that a segment's record is as old as its first entry, or the first record as old as the log."""
+        """Check that a segment's record is as old as its first entry, or if it is the first record, as the log."""
         entry = self._item(segment, segment.first)
         entry_ms = entry.attributes["c"] if entry is not None else 0
         times = (entry_ms, self.record.created_ms if is_first else entry_ms)
@@ -237,7 +237,7 @@ class LogCheck:
         item_partition = entries_partition(self.record.prefix, segment.first)
         key = item_key(item_partition, number(following.first))
         if seal is None or seal.attributes.get("k") != SEAL:
-            # The segment may have been marked and freed since its record was read: then it needs no seal.
+            # The segment may have been marked and freed since its record was read. Then it needs no seal.
             if segment_holding(self._index, self.record.prefix, segment.first) != segment:
                 return
             last = next(self._index.query(item_partition, reverse=True, limit=1), None)
@@ -250,7 +250,7 @@ class LogCheck:
             self._doubt_begin(item_key(segments_partition(self.record.prefix), number(following.first)))
 
     def _check_archive(self, segment: Segment) -> None:
-        """Read the archive itself: other readers fall back from a damaged one to the index until entries are freed."""
+        """Read the archive itself. Other readers use the entries in the index instead, until those are freed."""
         self._damages.first, self._damages.last = segment.first, segment.last
         record = self.record
         key = f"{record.owner}/archive/{segment.archive.address.hex()}" if segment.archive else ""
@@ -312,8 +312,8 @@ class LogCheck:
                 self._doubt_depth(member)
         elif record.lineage:
             parent = self._index.get(partition, record.lineage[-1].prefix)
-            # The depth is not the length of the lineage: a fork made at its parent's own fork point has its parent's
-            # lineage, yet lies one level deeper.
+            # The depth is not the length of the lineage. A fork at its parent's own fork point has the same lineage as
+            # its parent, but is one level deeper.
             if parent is not None and member.attributes["d"] <= parent.attributes["d"]:  # type: ignore[operator]
                 self._doubt_depth(member)
         for item in self._index.query(forks_partition(record.prefix)):
@@ -382,7 +382,7 @@ class LogCheck:
 def _is_sound(snapshot: Snapshot) -> bool:
     """Return whether the snapshot is a valid app snapshot or clearly of another model.
 
-    The body of another model's snapshot does not begin like an app snapshot's, even with a few damaged bytes.
+    Its body then differs from an app snapshot's in more than `HEAD_BYTES_DAMAGED_MAX` of the first bytes.
     """
     manifest = manifest_of(snapshot)
     if manifest is not None:

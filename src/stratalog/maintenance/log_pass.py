@@ -1,7 +1,7 @@
 """Maintenance of one log: take a due snapshot, raise the floor and archive as the policy says, and free segments.
 
-Each step decides from a fresh read. Each operation is safe at any time, in several processes at once, and when it is
-interrupted. A dry run makes the same decisions and writes nothing.
+Each operation is safe at any time, in several processes at once, and when it is interrupted. A dry run makes the same
+decisions and writes nothing.
 """
 
 from __future__ import annotations
@@ -66,8 +66,8 @@ def maintain_log(
 def floor_bound(log: Log, segments: Sequence[Segment], retention: RetentionPolicy) -> int:
     """Return the version that the floor may rise to; 0 if it stays.
 
-    The policy's bound is the end of a segment, because segments are forgotten whole. Pins and, in a log with app
-    snapshots, the newest snapshot at or below the bound lower it.
+    The policy's bound is the end of a segment, because only whole segments are forgotten. Two things lower the bound:
+    a pin, and in a log with app snapshots the newest snapshot at or below the bound.
     """
     bounds = []
     if retention.retain_segments is not None:
@@ -98,8 +98,8 @@ def _ended_before(clock: Clock, segments: Sequence[Segment], days: float) -> int
 def _provable(log: Log, floor: int) -> int:
     """Return the floor that a log's snapshots allow.
 
-    A log with app snapshots must begin with one: its floor is the newest snapshot at or below ``floor``, or 0 if there
-    is none. A document takes a base snapshot when its floor rises, and a log without snapshots needs none.
+    A log with app snapshots must begin with an app snapshot: its floor is the newest one at or below ``floor``, or 0
+    if there is none. A document takes a base snapshot when its floor rises. A log without snapshots needs no base.
     """
     if log.record.kind == "document" or log.snapshot_at(log.head().version) is None:
         return floor

@@ -1,8 +1,9 @@
 """Marking: find every blob that a family of logs refers to, by reading in the order in which references move.
 
 When history is forgotten, a reference moves from a log to its forks, from entries to snapshots, or from a snapshot to a
-newer one (decision 0004). Reading in that order finds every reference: if it leaves a place before that place is read,
-it has arrived in a place that is read later. So a marking may be interrupted and resumed after any time.
+newer one (decision 0004). A marking reads in the same order and so finds every reference: a reference that leaves a
+place before the marking reads the place has moved to a place that the marking reads later. So a marking may be
+interrupted and resumed after any time.
 """
 
 from __future__ import annotations
@@ -50,8 +51,8 @@ class Marking:
     """Calls ``mark`` with the key, relative to the owner, of each blob that a log of the family refers to.
 
     ``reached`` is the progress. ``seen`` is the set of chunks whose whole subtrees were walked. Both are updated only
-    after the work they record, so another marking can resume from them at any moment. ``step`` is called between reads
-    and may raise to interrupt the marking.
+    after the work that they record, so another marking can resume from them at any moment. ``step`` is called between
+    reads. It may raise an error to interrupt the marking.
     """
 
     def __init__(
@@ -81,8 +82,8 @@ class Marking:
     def _unread(self) -> list[str]:
         """Return the logs of the family still to be read: the current one, then parents before their forks.
 
-        `run` calls this until it returns none, because a fork made meanwhile may have taken over references that its
-        parent then dropped.
+        `run` calls this until no log is left: a fork that was made meanwhile may have taken over references that its
+        parent has dropped since.
         """
         done = set(self.reached.done)
         members = [
@@ -99,8 +100,8 @@ class Marking:
                 self._mark_segment(prefix, segment)
                 reached.segment = segment.first + 1
             reached.snapshot = 0
-        # Query one snapshot at a time: a page read ahead could miss a newer snapshot that took over the references of
-        # the one being marked.
+        # Query one snapshot at a time. A page that was read ahead could miss a newer snapshot which has taken over the
+        # references of the current snapshot.
         while (snapshot := next(list_snapshots(index, prefix, first=reached.snapshot, limit=1), None)) is not None:
             self._mark_snapshot(snapshot)
             reached.snapshot = snapshot.version + 1
@@ -186,7 +187,7 @@ class Marking:
                 self._mark_chunk(address)
 
     def _mark_chunk(self, address: bytes) -> None:
-        """Mark a chunk whose children are marked: every chunk in ``seen`` was walked to its leaves."""
+        """Mark a chunk after all its children. So every chunk in ``seen`` was walked to its leaves."""
         self._mark(f"chunks/{address.hex()}")
         if len(self._seen) >= COLLECT_CHUNKS_SEEN_MAX:
             self._seen.clear()

@@ -1,7 +1,7 @@
-"""Mirroring: copy items and blobs of one store to another, unchanged, and skip those that are equal already.
+"""Mirroring: copy items and blobs of one store to another, unchanged, and skip those that the target already has.
 
-Items mean the same on every backend, so they are copied without being decoded. Blobs are verified by the copy: each is
-read and put under a key that ends in its hash.
+Items mean the same on every backend, so a mirror copies them without decoding them. The copy of a blob also verifies
+it: the blob is put under a key that ends in its hash.
 """
 
 from __future__ import annotations
@@ -36,8 +36,8 @@ class Written(msgspec.Struct):
 class Mirror:
     """Makes parts of ``target`` equal to those of ``source``. No other process may write these parts meanwhile.
 
-    ``report`` is called with the number of items or blobs just written. After a crash at any point the same methods may
-    be called again, and only what differs is written. Use it in a ``with`` statement.
+    ``report`` is called with the number of items or blobs just written. After a crash at any point, call the same
+    methods again: they write only the differences. Use a mirror in a ``with`` statement.
     """
 
     def __init__(self, source: Environment, target: Environment, report: Callable[[int], None]) -> None:
@@ -64,8 +64,8 @@ class Mirror:
         """Mirror a partition, or its items below the sort key ``before``.
 
         ``items`` are the items to mirror, in order, if they were read earlier. The last item is written after all
-        others, so a partition whose last items are equal is complete. ``ahead`` is called with each batch of writes
-        before it is written, at most `COMMIT_WRITES_MAX`.
+        others. So if the last items of source and target are equal, the target's partition is complete. ``ahead`` is
+        called with each batch of at most `COMMIT_WRITES_MAX` writes before the batch is written.
         """
         wanted = self.source.index.query(partition, before=before) if items is None else items
         standing = self.target.index.query(partition, before=before)
@@ -87,14 +87,14 @@ class Mirror:
             self._write([Put(item)])
 
     def is_complete(self, partition: str, before: str | None = None) -> bool:
-        """Return whether both have the same last item, so the partition is mirrored; False if the source has none."""
+        """Return whether source and target have the same last item, so the target is complete. False without items."""
         ours = last_item(self.source.index, partition, before)
         return ours is not None and ours == last_item(self.target.index, partition)
 
     def blobs(self, prefix: str, target_prefix: str = "") -> None:
-        """Copy every blob under the prefix that the target lacks, there under ``target_prefix`` if it is given.
+        """Copy every blob under the prefix that the target lacks. Other blobs of the target stay.
 
-        Other blobs of the target stay.
+        In the target ``target_prefix``, if given, replaces the prefix.
         """
         there = target_prefix or prefix
         ours = (there + stat.key.removeprefix(prefix) for stat in self.source.blobs.list(prefix))
@@ -119,7 +119,7 @@ class Mirror:
                     raise
 
     def _write(self, writes: Sequence[Write]) -> None:
-        """Commit the writes: jointly if the index charges no extra for that; else all but the last in parallel."""
+        """Commit the writes: jointly if the index charges no extra for that; else in parallel, but the last alone."""
         if self.target.index.joint_commits:
             self._commit(writes)
         else:
@@ -133,7 +133,7 @@ class Mirror:
         self._report(puts)
 
     def _commit(self, writes: Sequence[Write]) -> None:
-        """Commit writes without conditions, which are simply repeated after a lost answer."""
+        """Commit writes. They have no conditions, so they are repeated after a lost answer."""
         commit_once(self.target, writes, lambda: False)
 
 

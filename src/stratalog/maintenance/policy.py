@@ -1,4 +1,4 @@
-"""The policy of a maintenance pass: what it keeps and what it may remove. By default it removes only garbage."""
+"""The policy of a maintenance pass: which data the pass keeps and removes. By default it removes only garbage."""
 
 from __future__ import annotations
 
@@ -37,13 +37,13 @@ class MaintenancePolicy(msgspec.Struct, frozen=True, kw_only=True, forbid_unknow
 
     documents: RetentionPolicy = RetentionPolicy()
     logs: RetentionPolicy = RetentionPolicy()
-    """For logs that are not documents. A log with app snapshots begins at a snapshot: it keeps all versions after
-    its newest snapshot that the policy permits as the floor."""
+    """For logs that are not documents. The floor of a log with app snapshots is always at a snapshot: the newest one
+    at or below the version that the policy permits."""
 
     exceptions: Mapping[str, RetentionPolicy] = {}
     """Retention by `ORGANISATION/DOCUMENT` or else by `ORGANISATION`, instead of `documents` and `logs`.
 
-    A slash in an organisation's id is written `%2F`; otherwise one tenant's policy would apply to another's documents.
+    Write a slash in an organisation's id as `%2F`; otherwise one tenant's policy would apply to another tenant.
     """
 
     retain_record_versions: Count | None = None
@@ -53,9 +53,9 @@ class MaintenancePolicy(msgspec.Struct, frozen=True, kw_only=True, forbid_unknow
     """Keep the versions of records that were the latest within this many days. Excludes `retain_record_versions`."""
 
     expire_clients_days: Annotated[float, msgspec.Meta(ge=CLIENT_IDLE_DAYS_MIN)] | None = None
-    """Forget the clients of documents whose groups committed nothing for this many days. By default all are kept.
+    """Forget the clients of documents whose groups committed nothing for this many days. By default none are forgotten.
 
-    At least as long as a queue may hold a push, because late mutations of an expired group have no effect.
+    The minimum is the longest time that a queue may hold a push: late mutations of an expired group have no effect.
     """
 
     collect_hours: Annotated[float, msgspec.Meta(ge=0)] = 24

@@ -1,8 +1,8 @@
-"""The saved progress of a collection, in the index, from which another run or another process resumes.
+"""The saved progress of a collection. Another run or another process resumes from it.
 
-One item holds all of it, or names the blob that does, so a reader never mixes two states. The item saves work and is
-never a fence: two runs may overwrite each other's. Progress too large for the item is a blob of the owner being
-collected, which is garbage when no item names it any more.
+One item of the index holds the whole progress, or names a blob that holds it. So a reader never mixes two states. The
+item only saves work and is never a fence: two runs may overwrite each other's progress. If the progress is too large
+for the item, it is a blob of the owner being collected. The blob is garbage when no item names it any more.
 """
 
 from __future__ import annotations

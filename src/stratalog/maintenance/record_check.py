@@ -25,7 +25,7 @@ __all__ = ["check_record"]
 def check_record(
     environment: Environment, name: Name, damages: DamageList, progress: Callable[[int], None] | None
 ) -> ChainReport:
-    """Check everything stored of a record, and return the report of its chain.
+    """Check all stored objects of a record, and return the report of its chain.
 
     Raises NotFound if neither a version nor a directory line exists and no damage was found; Unavailable.
     """

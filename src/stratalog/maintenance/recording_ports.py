@@ -1,6 +1,6 @@
 """A read-only index and read-only blobs that bypass every cache and record damage.
 
-Blobs put through them go to a scratch file, so a rebuilt state never reaches the store that it is compared with.
+A put goes to a scratch file, so a rebuilt state never reaches the store with which it is compared.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ __all__ = ["RecordingBlobs", "RecordingIndex", "ScratchFirst"]
 
 
 class RecordingIndex:
-    """Reads ``index``. An item that does not decode, or lacks its kind's shape, is recorded as damaged and left out."""
+    """Reads ``index``. Records an item as damaged, and omits it, if it does not decode or lacks its kind's shape."""
 
     joint_commits = False
     blob_bytes_max = 0
@@ -84,7 +84,7 @@ class RecordingIndex:
 
 
 class RecordingBlobs(ScratchBlobs):
-    """Reads ``blobs``. A damaged or missing blob is recorded; if its bytes exist elsewhere, they are returned."""
+    """Reads ``blobs``. Records a damaged or missing blob, and returns its bytes if they exist elsewhere."""
 
     def __init__(self, blobs: Blobs, scratch: Scratch, damages: DamageList) -> None:
         super().__init__(blobs, scratch)
@@ -107,7 +107,7 @@ class RecordingBlobs(ScratchBlobs):
         raise Corrupt(body.reason, key=key)
 
     def derive(self, key: str) -> bytes | None:
-        """Return a blob's bytes from the rebuilt state or from another folder of its owner; None if in neither."""
+        """Return a blob's bytes from the rebuilt state or another folder of its owner; None if neither has them."""
         body = self.scratch.find(key)
         if body is not None:
             return body
@@ -127,7 +127,7 @@ class RecordingBlobs(ScratchBlobs):
 
 
 class ScratchFirst(RecordingBlobs):
-    """The blobs of a rebuild: reads the blobs put so far from the scratch file, and only the others from storage."""
+    """The blobs of a rebuild: reads a blob from the scratch file if it was put there, and otherwise from storage."""
 
     def get(self, key: str) -> bytes:
         body = self.scratch.find(key)

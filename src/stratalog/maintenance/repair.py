@@ -1,8 +1,8 @@
 """Repair: restore damaged objects from intact ones. It deletes nothing and may be run again.
 
-A damaged chunk, value or archive is put again from the state that an inspection rebuilt, from another folder of its
-family with the same bytes, or from entries that wait to be freed. A damaged item is put again from other items with the
-same facts.
+Repair puts a damaged chunk, value or archive again. It takes the bytes from the state that an inspection rebuilt, from
+another folder of the family, or from entries that wait to be freed. Repair puts a damaged item again from other items
+that hold the same facts.
 """
 
 from __future__ import annotations
@@ -88,7 +88,10 @@ def repair_history(store: Store, history: HistoryName, *, dry_run: bool = False)
 
 
 def repair_histories(store: Store, histories: Iterable[HistoryName], *, dry_run: bool = False) -> RepairReport:
-    """Repair several histories, then again those with damage left: a relative's repair may have made it repairable."""
+    """Repair several histories, then again those that still have damage.
+
+    The repair of one log can make it possible to repair another log of the same family.
+    """
     repaired: list[StoredDamage] = []
     remaining: dict[HistoryName, tuple[StoredDamage, ...]] = {}
     for history in histories:
@@ -155,7 +158,7 @@ class _Repair:
         return lambda: self._ports.blobs.put(key, body)
 
     def _archive(self, key: str) -> Fix | None:
-        """Write an archive again from entries that wait to be freed. The bytes must be the same as before."""
+        """Write an archive again from entries that wait to be freed, if that gives the same bytes as before."""
         if self._log is None:
             return None
         record = self._log.record
@@ -203,7 +206,8 @@ class _Repair:
             for root in (roots.content, roots.clients, roots.tombstones):
                 for address in addresses(chunks, root):
                     self._ports.blobs.put(chunks.key(address), chunks.read(address))
-            # A floor that rose meanwhile deletes the snapshots below it once: none may be put there afterwards.
+            # A process that raises the floor deletes the snapshots below the floor only once. So the commit checks that
+            # the name record, and with it the floor, is unchanged.
             self._commit([Put(Item(partition, sort, attributes)), name_check(log.record)])
 
         return put
@@ -231,7 +235,7 @@ class _Repair:
         return None
 
     def _line(self, name: str) -> list[Write] | None:
-        """Return the writes of the directory line of this log or of a relative, which may be unreachable without it."""
+        """Return the writes of the directory line of a log of the family. Inspections may miss a log without a line."""
         log = read_name(self._index, self._history.organisation, name)
         if log is None or log.deleted_ms:
             return None
@@ -243,8 +247,8 @@ class _Repair:
             return 0
         members = {item.sort: int(item.attributes["d"]) for item in self._index.query(family_partition(record.owner))}
         ancestors = [members.get(parent.prefix, 0) for parent in record.lineage]
-        # A depth greater than that of every possible parent is safe: a marking then reads the log after all of them,
-        # and so after the logs whose references it may have taken over.
+        # A depth greater than that of every possible parent is safe. A marking then reads this log after all possible
+        # parents, and so after the logs whose references this log may have taken over.
         return max(ancestors or members.values(), default=0) + 1
 
     def _seal(self, log: Log, partition: str, sort: str) -> list[Write] | None:

@@ -1,7 +1,7 @@
-"""The scrub: read and hash every blob within a number of days, some in each maintenance pass.
+"""The scrub: read and hash every blob within a number of days. Each maintenance pass reads some of the blobs.
 
-The scrub reads the blobs in the order of their keys and saves its position in the index. A damaged blob is a failure of
-the pass that read it. The scrub cannot notice a missing blob; `stratalog verify` does.
+The scrub reads the blobs in the order of their keys and saves its position in the index. A damaged blob is a failure in
+the report of the pass that reads it. The scrub cannot notice a missing blob; `stratalog verify` does.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ __all__ = ["ScrubReport", "last_scrub_ms", "scrub"]
 
 DAY_MS = 86_400_000
 SHARE = 0.8
-"""A round is planned for this share of its time, so that late or failing passes do not delay it beyond its days."""
+"""A round is planned for this share of its days. So late or failing passes do not make it exceed its days."""
 
 
 class ScrubReport(msgspec.Struct, frozen=True):
@@ -73,7 +73,7 @@ def scrub(environment: Environment, days: float, *, dry_run: bool = False, stop:
 
 
 def last_scrub_ms(environment: Environment) -> int:
-    """Return when the last finished round began, in ms; 0 if none finished. Every blob stored then was read since."""
+    """Return when the last finished round began, in ms; 0 if none finished. The round read all blobs stored by then."""
     return load_scrub_record(environment).round_began_ms
 
 
@@ -83,6 +83,6 @@ def _budget(position: ScrubRecord, now_ms: int, days: float) -> int:
     The share of the last round's bytes equals the share of a round's planned duration that passed since the last pass.
     """
     elapsed_ms = max(0, now_ms - position.passed_ms)
-    # Squared: a round may start only after `1 - SHARE` of its days, and is planned for `SHARE` of the rest.
+    # `SHARE` squared: a round may start only after `1 - SHARE` of the days, and is planned for `SHARE` of the rest.
     due = position.round_bytes * elapsed_ms / max(1.0, days * DAY_MS * SHARE * SHARE)
     return max(SCRUB_PASS_BYTES_MIN, int(due))

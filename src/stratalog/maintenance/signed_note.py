@@ -1,4 +1,4 @@
-"""Signed notes: a text with Ed25519 signatures, as https://c2sp.org/signed-note defines them.
+"""Signed notes: texts with Ed25519 signatures, as https://c2sp.org/signed-note defines them.
 
 Keys have the text form of that page. Signing and verifying need the package ``cryptography`` (extra ``checkpoint``).
 """
@@ -35,14 +35,14 @@ NOTE_BYTES_MAX = 1_000_000
 
 
 class VerifierKey(msgspec.Struct, frozen=True):
-    """A public key and the name that it signs under."""
+    """A public key and the name in its signatures."""
 
     name: str
     public: bytes
 
     @property
     def hash(self) -> bytes:
-        """The key's hash in a signature line, which distinguishes its signatures from those of other keys. 4 bytes."""
+        """The key's hash of 4 bytes. A signature line holds the hash, to tell which key has signed."""
         return hashlib.sha256(self.name.encode() + b"\n" + ED25519 + self.public).digest()[:KEY_HASH_BYTES]
 
     def __str__(self) -> str:
@@ -50,7 +50,7 @@ class VerifierKey(msgspec.Struct, frozen=True):
 
 
 class SigningKey(msgspec.Struct, frozen=True):
-    """A private key of 32 bytes and the name that it signs under. Any process that has it can sign."""
+    """A private key of 32 bytes and the name in its signatures. Any process that has the key can sign."""
 
     name: str
     seed: bytes
@@ -102,7 +102,7 @@ def sign_note(text: str, key: SigningKey) -> str:
 def open_note(note: str, key: VerifierKey | None) -> str:
     """Return the text of a note. If ``key`` is given, require its signature; else no signature is verified.
 
-    Raises Invalid for a text that is not a signed note, and for a note that the key did not sign.
+    Raises Invalid for a text that is not a signed note, and for a note without a valid signature by ``key``.
     """
     text, _, signatures = note.rpartition("\n\n")
     lines = signatures.splitlines()

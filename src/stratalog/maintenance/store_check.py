@@ -104,7 +104,7 @@ def check_organisation(environment: Environment, organisation: str, damages: Dam
 
 
 def _check_deleted(environment: Environment, organisation: str, damages: DamageList) -> None:
-    """Check that each deleted log ends with its end marker, which a sweep leaves, and check its line."""
+    """Check the line of each deleted log, and that its last entry is the end marker, which a sweep does not remove."""
     for gone in environment.index.query(deleted_partition(organisation)):
         segments = list(list_segments(environment.index, gone.sort))
         if not segments:
@@ -151,7 +151,7 @@ def _check_line(environment: Environment, gone: Item, damages: DamageList) -> No
 
 
 def check_queue(environment: Environment, queue: Queue, damages: DamageList) -> None:
-    """Check attempt records, rejected mutations and dead letters. Reading queued messages would receive them."""
+    """Check attempt records, rejected mutations and dead letters. To read a queued message would mean to receive it."""
     # Reading is the check: the recording index notes every item that does not decode or lacks its kind's shape.
     for _ in environment.index.query(QUEUE_ATTEMPTS_PARTITION):
         pass

@@ -72,9 +72,9 @@ class CopyReport(msgspec.Struct, frozen=True):
 def copy_store(source: Store, target: Store, progress: Progress | None = None) -> CopyReport:
     """Make ``target`` the same store as ``source``, and compare the two at the end; see `check_copy`.
 
-    An interrupted copy resumes. A copy may be repeated to bring over what the source has added. No process may write to
-    the target meanwhile, and none to the source during the last run. ``progress`` is called with the number of items or
-    blobs written since its last call.
+    An interrupted copy resumes. Repeat a copy to add the source's later writes. No process may write to the target
+    meanwhile, and none to the source during the last run. ``progress`` is called with the number of items or blobs
+    written since its last call.
 
     Raises Conflict if the target holds an object that is not the source's: no item of that object is overwritten.
     Raises Conflict if the source was written to meanwhile: run the copy again. Raises Corrupt if the comparison fails,
@@ -85,7 +85,7 @@ def copy_store(source: Store, target: Store, progress: Progress | None = None) -
 
 
 class _Position(msgspec.Struct, frozen=True):
-    """The last object copied. All before it, in the order of organisation, shelf and id, are copied too."""
+    """The last object copied. All objects before it are copied too. The order is by organisation, shelf and id."""
 
     organisation: str = ""
     shelf: str = ""
@@ -172,7 +172,7 @@ class _Copy:
         item = self._source.get(name_partition(organisation, name), NAME_SORT) if ours else None
         head = None
         if record is not None and ours and not record.deleted_ms:
-            with suppress(NotFound):  # deleted just now, so nothing of it changes any more
+            with suppress(NotFound):  # the log was just deleted, so it does not change any more
                 head = find_head(self._source, self._mirror.source.clock, record).version
         segments = tuple(self._source.query(segments_partition(prefix)))
         snapshots = tuple(self._source.query(snapshots_partition(prefix)))
@@ -226,7 +226,7 @@ class _Copy:
                 self._mark(_Position(organisation, RECORDS, listing.id))
 
     def _copy_failures(self, organisation: str) -> None:
-        """Copy the failures and dead letters, including those of records without a version; each body before its item.
+        """Copy the failures and dead letters, also of records without a version. Copy each body before its item.
 
         Unfinished uploads are not copied; their blobs are garbage in the target.
         """
@@ -278,8 +278,8 @@ class _Copy:
     def _is_ours(self, organisation: str, name: str) -> bool:
         """Return whether the target's log of that name, if it has one, is or was the source's.
 
-        The source knows a deleted log by its name record until the name is used again, and by the list of deleted logs
-        until it is swept.
+        The source knows a deleted log by its name record until the name is used again. It also knows the log by the
+        list of deleted logs until the log is swept.
         """
         ours, theirs = (read_name(index, organisation, name) for index in (self._source, self._target))
         if theirs is None or (ours is not None and ours.prefix == theirs.prefix):

@@ -1,9 +1,10 @@
 """A maintenance pass: everything that is due in a store.
 
-A pass scrubs blobs, measures usage and collects blobs at intervals, maintains every log and record in the order of the
-directory, sweeps deleted logs and abandoned uploads, and runs the application's own steps. It stops when its time is
-over, and the next pass continues after the last log or record. Maintenance and collection each save their position.
-When both are due, each gets about half of the time. A failure is reported, and the pass continues.
+A pass first scrubs a part of the blobs. If they are due, it then measures usage and collects blobs. It maintains each
+log and record in the order of the directory, sweeps deleted logs and abandoned uploads, and runs the application's own
+steps. A pass stops when its time is over, and the next pass continues after the last log or record. Maintenance and
+collection each save their position. When both are due, each gets about half of the time. The pass reports a failure and
+continues.
 
 A pass may be killed, and several may run at once: the position only saves work, and each step is safe on its own.
 """
@@ -52,7 +53,7 @@ Step = Callable[[Store], None]
 
 
 class MaintenanceReport(msgspec.Struct, frozen=True):
-    """The result of a pass, or in a dry run the result that a pass would have. All numbers are of this run alone."""
+    """The result of a pass, or in a dry run the result that a pass would have. All numbers count this run alone."""
 
     logs: int = 0
     records: int = 0
@@ -82,7 +83,7 @@ class MaintenanceReport(msgspec.Struct, frozen=True):
 
     failures: tuple[MaintenanceFailure, ...] = ()
     is_finished: bool = True
-    """False if the time was over first. The next pass continues there."""
+    """False if the time was over first. The next pass continues at the same place."""
 
 
 class _Position(msgspec.Struct, array_like=True):
@@ -111,8 +112,8 @@ def maintain(
 
     ``report`` is called with the name of each log, record or other part before its maintenance.
 
-    ``steps`` are the application's own. Each is called once a pass, after the logs and records, but not in a dry run.
-    With ``measures`` the pass measures the organisations that are due by the policy's ``measure_hours``, for quotas.
+    ``steps`` are the application's own. Each step is called once a pass, after the logs and records, but not in a dry
+    run. With ``measures`` the pass measures, for quotas, the organisations that are due by ``measure_hours``.
 
     Raises Closed, and Unavailable if the store cannot be reached. Other errors are among the failures of the report.
     """
@@ -152,7 +153,8 @@ class _Pass:
         if self._measures and self._policy.measure_hours is not None:
             self._do("the measurement of usage", partial(self._measure, self._policy.measure_hours, self._until(0.4)))
         due = self._is_collection_due()
-        # Collection comes first, so that a dry run meets the same blobs: maintenance of logs drops references to some.
+        # Collection comes first. Maintenance of logs drops references to blobs, so a collection after it would find
+        # more garbage than a dry run reports.
         is_collected = not due or self._collect(self._until(0.5))
         is_maintained = self._maintain(self._until(1))
         if is_maintained and not is_collected:

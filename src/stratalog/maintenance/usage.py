@@ -1,7 +1,7 @@
 """Measurement of the documents, records, clients and bytes that an organisation stores.
 
-A measurement reads every index item of the organisation and lists its blobs. Its progress is saved in the index, so an
-interrupted measurement resumes. It is not a snapshot of one moment: items written while it runs may be counted or not.
+A measurement reads every index item of the organisation and lists its blobs. It saves its progress in the index, so an
+interrupted measurement resumes. It is not a snapshot of one moment: it may or may not count items written meanwhile.
 """
 
 from __future__ import annotations
@@ -68,7 +68,7 @@ class _Progress(msgspec.Struct, array_like=True):
     log_bytes: int = 0
 
     def begin(self, prefix: str) -> None:
-        """Begin a log, or resume it. The bytes of another log, deleted since the interruption, are dropped."""
+        """Begin a log, or resume it. If another log was begun and is deleted by now, its bytes do not count."""
         if self.log != prefix:
             self.log, self.segment, self.log_bytes = prefix, 0, 0
 
@@ -80,7 +80,7 @@ class _Progress(msgspec.Struct, array_like=True):
 
 
 def measure_usage(environment: Environment, organisation: str, *, stop: Stop = never) -> Measurement | None:
-    """Measure an organisation, save the result and return it; None if it was stopped, and the next call resumes.
+    """Measure an organisation, save the result and return it; None if ``stop`` returned True. The next call resumes.
 
     ``stop`` is called between reads. An unfinished measurement that began more than a day ago starts again. Raises
     Unavailable, and Corrupt for a segment record or name record that does not decode.
@@ -158,7 +158,7 @@ class _Measuring:
             yield
 
     def _log(self, prefix: str, owner: str) -> Iterator[None]:
-        """Count the items of an incarnation, segment by segment. The family's items count for its first log."""
+        """Count the items of an incarnation, segment by segment. A family's own items count for its first log."""
         progress = self._progress
         progress.begin(prefix)
         for segment in list_segments(self._index, prefix, first=progress.segment):

@@ -93,7 +93,7 @@ def _verify_record(store: Store, history: HistoryName, progress: Progress | None
 def _verify_document(
     store: Store, history: HistoryName, log: Log, upto: int | None, progress: Progress | None
 ) -> HistoryReport:
-    """Rebuild a document, which verifies its chain in one pass. If that fails, a second pass finds each fault."""
+    """Rebuild a document. This also verifies its chain. If the rebuild fails, a second pass finds each fault."""
     document = Document(log, store.rules)
     try:
         rebuilt = verify(document, upto, progress=progress)
@@ -118,7 +118,7 @@ def _verify_document(
 
 
 def _read_values(document: Document, rebuilt: Verified) -> None:
-    """Read each large value and argument that the entries refer to. The chain covers only the references.
+    """Read each large value and argument that the entries refer to. The hash chain covers only the references.
 
     Raises Corrupt.
     """

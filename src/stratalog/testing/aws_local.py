@@ -1,7 +1,8 @@
 """AWS on this machine, for one program: ``python -m stratalog.testing.aws_local COMMAND …``.
 
 ministack serves DynamoDB and SQS, and SeaweedFS serves S3, all on loopback. Their data are deleted when the program
-ends. The program finds them by environment variables, as it would find AWS. ``STRATALOG_STORE`` names a store on them.
+ends. The program finds the services by environment variables, as it would find AWS. ``STRATALOG_STORE`` names a store
+on these services.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ __all__ = ["aws_environment", "aws_local", "main"]
 
 STORE = "aws://stratalog"
 USAGE = 2
-# These variables would direct the program to the user's own account, whatever the others say.
+# These variables would direct the program to the user's own account, even if the variables below are set.
 USERS = {"AWS_PROFILE", "AWS_DEFAULT_PROFILE", "AWS_SESSION_TOKEN", "AWS_SECURITY_TOKEN"}
 
 
@@ -39,7 +40,7 @@ def aws_local(folder: Path) -> Iterator[dict[str, str]]:
 def aws_environment(services: Emulator, objects: Emulator, dynamo: Emulator | None = None) -> dict[str, str]:
     """Return variables that make AWS's own tools use the emulators and ignore the user's configuration.
 
-    ``services`` serves SQS and DynamoDB; where ``dynamo`` is given, that serves DynamoDB. ``objects`` serves S3.
+    ``services`` serves SQS and, unless ``dynamo`` is given, DynamoDB. ``objects`` serves S3.
     """
     return {
         "AWS_ACCESS_KEY_ID": KEY,
@@ -78,8 +79,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
 def _run(command: Sequence[str], environment: Mapping[str, str]) -> int:
     """Run the command to its end and return its exit code.
 
-    On Ctrl+C the terminal also signals the command, so this only waits for its end. On SIGTERM and SIGHUP this
-    terminates the command.
+    On Ctrl+C the terminal also signals the command, so this function only waits for its end. On SIGTERM and SIGHUP the
+    function terminates the command.
     """
     with subprocess.Popen(command, env=environment) as process:
         while True:

@@ -51,8 +51,8 @@ class BlobsContract(ABC):
     def alter(self, blobs: Blobs, key: str, change: Change) -> bool:
         """Replace a blob's stored bytes by the result of ``change``, without a call to the store, and return True.
 
-        ``change`` returns None to remove the blob. The default returns False, for a store whose bytes cannot be
-        reached: the tests of damage then prove nothing.
+        ``change`` returns None to remove the blob. The default changes nothing and returns False, for a store whose
+        bytes a test cannot reach. The tests of damage then prove nothing.
         """
         return False
 

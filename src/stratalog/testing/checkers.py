@@ -1,7 +1,7 @@
 """Checkers: pure functions that compare a recorded history with the log at the end, and raise a named Violation.
 
 A history holds the answers that callers got; the log holds the stored entries. ``sent`` and ``answered`` are moments on
-one clock that all callers share (the scheduler's steps), so that they can be ordered.
+one clock that all callers share (the scheduler's steps), so the checkers can order them.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ __all__ = [
 
 
 class Violation(Exception):
-    """An invariant does not hold. ``checker`` names it."""
+    """An invariant does not hold. ``checker`` is the name of the invariant's checker."""
 
     def __init__(self, checker: str, message: str, **details: Any) -> None:
         self.checker = checker
@@ -64,7 +64,7 @@ class HeadRead(msgspec.Struct, frozen=True, gc=False):
 
 
 class LoggedEntry(msgspec.Struct, frozen=True, gc=False):
-    """One entry of the log at the end. ``number`` is higher for each later write of the same writer."""
+    """One entry of the log at the end. ``number`` increases with each write that a writer issues."""
 
     version: int
     writer: str
@@ -101,7 +101,7 @@ def check_once(write_ids: Iterable[str]) -> None:
 
 
 def check_acknowledged(appends: Iterable[CheckedAppend], log: Iterable[LoggedEntry], floor: int = 0) -> None:
-    """Check that every append acknowledged above the floor is in the log at its version."""
+    """Check that every append that was acknowledged above the floor is in the log at its version."""
     standing = {entry.version: entry.write_id for entry in log}
     for append in appends:
         if append.outcome is Answered.ACKNOWLEDGED and append.version > floor:
@@ -119,7 +119,7 @@ def check_refused(appends: Iterable[CheckedAppend], log: Iterable[LoggedEntry]) 
 
 
 def check_writer_order(log: Iterable[LoggedEntry]) -> None:
-    """Check that the log has the writes of each writer in the order in which it issued them."""
+    """Check that the log has the writes of each writer in the order in which the writer issued them."""
     newest: dict[str, int] = {}
     for entry in log:
         if entry.number <= newest.get(entry.writer, -1):

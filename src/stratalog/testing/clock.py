@@ -36,7 +36,7 @@ class ManualClock:
             self._boot_ms += passed
 
     def set_wall(self, wall_ms: int) -> None:
-        """Set the wall clock and not the boot clock, as an administrator or a time server does."""
+        """Set the wall clock, but not the boot clock, as an administrator or a time server does."""
         with self._lock:
             self._wall_ms = wall_ms
 

@@ -1,9 +1,9 @@
 """A simulated disk: real files in a folder, and a power failure that may undo everything that was not synced.
 
 A `Disk` is one life of the machine's disk, between two failures. It remembers the content of each file and folder at
-its last sync. After a failure the next life begins in a new folder, where each sector, and each name, is either the
-synced or the present one. A rename is atomic, as on file systems with a journal. Programs of the previous life unwind
-in the old folder, where their writes have no effect.
+its last sync. After a failure the next life begins in a new folder. There each sector, and each name, has either its
+synced or its present state. A rename is atomic, as on file systems with a journal. Programs of the previous life end in
+the old folder, where their writes have no effect.
 """
 
 from __future__ import annotations
@@ -23,14 +23,14 @@ from stratalog.testing.scheduler import Actor, Crash, Scheduler
 __all__ = ["Disk", "DiskWeather", "SimulatedMachine", "draw_disk_weather"]
 
 SECTOR_BYTES = 512
-# The suffix of SQLite's shared-memory file, which does not survive a failure: SQLite makes it anew. Its random numbers
-# would make the simulation differ from run to run.
+# The suffix of SQLite's shared-memory file. The file does not survive a failure, because SQLite makes it anew. The file
+# holds random numbers, which would make the simulation differ from run to run.
 SHARED_MEMORY = "-shm"
 NEW_NAMES = apsw.SQLITE_OPEN_WAL | apsw.SQLITE_OPEN_MAIN_JOURNAL
 
 
 class DiskWeather(msgspec.Struct, frozen=True):
-    """Fault rates per call that changes or syncs something, and the number of calls after which faults end."""
+    """The rate of each fault per call that writes or syncs, and the number of calls after which faults end."""
 
     power_failure: float = 0
     write_error: float = 0
@@ -171,7 +171,7 @@ class Disk:
         os.utime(target, ns=(time_ns, time_ns))
 
     def _mixed(self, synced: bytes, present: bytes, share: float) -> bytes:
-        """Return content whose sectors are each the synced or the present one, and whose length is between the two.
+        """Return content in which each sector is the synced or the present one. The length is between the two lengths.
 
         A sector added since the last sync may be zeros. A sector truncated since then has the synced content.
         """
@@ -191,7 +191,7 @@ class SimulatedMachine:
     """One life of a machine: its actors, which crash together, and the faults of its disk.
 
     ``vfs`` is the name of its VFS for SQLite. ``failed`` is called with this machine at a power failure, after all its
-    actors were marked as crashed; it may start another machine on `Disk.fail`.
+    actors were marked as crashed. The function may start another machine on the disk that `Disk.fail` returns.
     """
 
     def __init__(
@@ -315,7 +315,7 @@ class _File(apsw.VFSFile):
         super().xTruncate(newsize)
 
     def xSync(self, flags: int) -> None:  # noqa: N802
-        """Sync the file; with the first sync of a journal also its folder, as SQLite's own VFS does."""
+        """Sync the file. The first sync of a journal also syncs its folder, as in SQLite's own VFS."""
         self._machine.step("sqlite.sync")
         self._machine.sync_fault()
         if self._machine.on:

@@ -1,6 +1,6 @@
 """Emulators of cloud services as child processes, on free ports of loopback.
 
-They store their data in memory or in the caller's folder, so with a new folder a run begins without data.
+The emulators store their data in memory or in the caller's folder, so with a new folder a run begins without data.
 """
 
 from __future__ import annotations
@@ -56,7 +56,8 @@ def _running() -> None:
 class Emulator(msgspec.Struct, frozen=True):
     """A running service: its URL and its process id.
 
-    ``describe_end`` returns None while it runs. Later it returns the command, its exit status and its last output.
+    ``describe_end`` returns None while the service runs. Afterwards it returns the command, the exit status and the
+    last output.
     """
 
     url: str
@@ -80,7 +81,7 @@ class Command(msgspec.Struct, frozen=True):
 def ministack(folder: Path) -> Iterator[Emulator]:
     """Run ministack, which emulates DynamoDB, SQS and S3 in memory, until the end of the block.
 
-    Its output goes to ``folder``. Raises RuntimeError where it is not installed or does not start.
+    Its output goes to ``folder``. Raises RuntimeError where ministack is not installed or does not start.
     """
 
     def command(ports: Sequence[int]) -> Command:
@@ -94,7 +95,8 @@ def ministack(folder: Path) -> Iterator[Emulator]:
 def seaweed(folder: Path) -> Iterator[Emulator]:
     """Run SeaweedFS, an object store, on ``folder`` until the end of the block.
 
-    It has no buckets and one user: `KEY` and `SECRET`. Raises RuntimeError where it is not installed or does not start.
+    The store has no buckets and one user: `KEY` and `SECRET`. Raises RuntimeError where SeaweedFS is not installed or
+    does not start.
     """
     used = set[int]()
 
@@ -122,14 +124,14 @@ def seaweed(folder: Path) -> Iterator[Emulator]:
 def dynamodb_local(home: Path, folder: Path) -> Iterator[Emulator]:
     """Run Amazon's own emulator until the end of the block. Its output goes to ``folder``.
 
-    The user must have downloaded it to ``home``, which means accepting its licence. Needs Java. Raises RuntimeError
+    The user must have downloaded it to ``home``, and so have accepted its licence. It needs Java. Raises RuntimeError
     where the emulator or Java is missing, or the emulator does not start.
     """
 
     def command(ports: Sequence[int]) -> Command:
         library, jar = f"-Djava.library.path={home / 'DynamoDBLocal_lib'}", str(home / "DynamoDBLocal.jar")
         options = ["-inMemory", "-disableTelemetry", "-port", str(ports[0])]
-        # It has no health page. It is ready once it refuses a request without a signature.
+        # DynamoDB Local has no health page. It is ready once it refuses a request without a signature.
         return Command([program("java"), library, "-jar", jar, *options], {}, "/", ready=400)
 
     if not (home / "DynamoDBLocal.jar").is_file():
@@ -142,9 +144,9 @@ def dynamodb_local(home: Path, folder: Path) -> Iterator[Emulator]:
 def started(name: str, ports: int, command: Callable[[Sequence[int]], Command], folder: Path) -> Iterator[Emulator]:
     """Run the service that ``command`` returns for ``ports`` free ports, and yield it once it is ready.
 
-    It is killed at the end of the block, and its ports stay reserved until then. A service that ends before it is
-    ready, or is not ready after `READY_SECONDS_MAX`, is started again on other ports, `STARTS_MAX` times in all. After
-    the last start, raises RuntimeError with the exit status and the last output.
+    The service is killed at the end of the block, and its ports stay reserved until then. If it ends before it is
+    ready, or is not ready after `READY_SECONDS_MAX`, it is started again on other ports, `STARTS_MAX` times in all. If
+    the last start fails too, raises RuntimeError with the exit status and the last output.
     """
     for start in range(STARTS_MAX):
         log = folder / f"{name}-{start}.log"
@@ -174,7 +176,7 @@ def end_of(output: str) -> str:
 
 
 def free_ports(count: int) -> list[int]:
-    """Return different ports of loopback on which no process listens. Another process may take one at any time."""
+    """Return ports of loopback, all different, on which no process listens. Any process may take one at any time."""
     with reserved_ports(count) as ports:
         return ports
 
@@ -219,7 +221,7 @@ def _launch(command: Command, log: Path, scratch: str) -> subprocess.Popen[bytes
     """Start a service in a process group of its own.
 
     So Ctrl+C in a terminal reaches only the program that uses the service, and that program ends the service. A killed
-    service leaves temporary files, so it gets the folder ``scratch`` for them, which the caller removes.
+    service leaves temporary files. So it gets the folder ``scratch`` for them, and the caller removes the folder.
     """
     log.parent.mkdir(parents=True, exist_ok=True)
     with log.open("wb") as output:
@@ -251,7 +253,7 @@ def _is_ready(process: subprocess.Popen[bytes], port: int, command: Command) -> 
     begun = Observation(clock)
     while process.poll() is None and begun.age_seconds() < READY_SECONDS_MAX:
         if _status(port, command.health) == command.ready:
-            return process.poll() is None  # if it has ended, another program on its port has answered
+            return process.poll() is None  # if the service has ended, another program answered
         clock.sleep(POLL_SECONDS)
     return False
 
@@ -279,7 +281,7 @@ REMEDIES = {"java": "DynamoDB Local needs it"}
 # reserved.
 SEAWEED_PARTS = ("s3", "master", "volume", "filer", "admin")
 SEAWEED_PORTS = (*(f"{part}.port" for part in SEAWEED_PARTS), *(f"{part}.port.grpc" for part in SEAWEED_PARTS))
-# SeaweedFS makes Unix sockets in this folder, whatever `TMPDIR` is. They remain when it is killed.
+# SeaweedFS makes Unix sockets in this folder, even if `TMPDIR` is set. The sockets remain when SeaweedFS is killed.
 SEAWEED_SOCKETS = Path("/tmp")
 # Switches off every other part that would listen on a port or send telemetry.
 SEAWEED_QUIET = (

@@ -56,7 +56,7 @@ FAR_SKEW_MS_MAX = 6 * 3600 * 1000
 
 
 class Weather(msgspec.Struct, frozen=True):
-    """The fault rates and delays of one seed. Rates are per port call; freezes and delays are log-uniform.
+    """The fault rates and delays of one seed. Rates are per port call. The lengths of delays are log-uniform.
 
     Faults end after ``storm_calls`` port calls. ``skew_ms_max`` and ``jump_ms_max`` bound the error and the jumps of a
     process's wall clock. ``page_items_max`` bounds the pages of queries and lists.
@@ -82,7 +82,7 @@ class Weather(msgspec.Struct, frozen=True):
     skew_ms_max: int = 0
     jump_ms_max: int = 0
     far_skew_ms_max: int = 0
-    """The same two bounds for processes whose wall clock decides neither when data is marked nor when it is freed."""
+    """Replaces both clock bounds for processes whose wall clock decides neither when data is marked nor when freed."""
 
     page_items_max: int = 100
 
@@ -106,7 +106,7 @@ def draw_weather(random: Random) -> Weather:
 def _with_extremes(weather: Weather, random: Random) -> Weather:
     """In some seeds, let effects come as late as the observation rule allows, or let clocks be hours off.
 
-    Never both: the grace covers late effects or wrong clocks, but not their sum.
+    No seed has both: the grace covers late effects or wrong clocks, but not their sum.
     """
     chance = random.random()
     if chance < EXTREME_RATE:
@@ -142,7 +142,7 @@ WRITE_FAULTS = tuple(fault for fault in FAULTS if fault != "torn")
 
 
 class FaultyLine:
-    """The connection of one process to its backends. Every port call on it is a step, and may meet a fault.
+    """The connection of one process to its backends. Every port call is a step, and may meet a fault.
 
     ``crash`` must end the process: it marks the process's actors as crashed and raises Crash.
     """
@@ -170,7 +170,7 @@ class FaultyLine:
     def send(
         self, label: str, function: Callable[[str, Sequence[bytes]], None], group: str, bodies: Sequence[bytes]
     ) -> None:
-        """Make a port call whose effect may be partial: ``function`` may be called with only the first ``bodies``."""
+        """Make a port call whose effect may be partial: ``function`` may get only the first of the ``bodies``."""
         fault = self._arrive(label, self._sends)
         if fault is None:
             function(group, bodies)
@@ -290,7 +290,7 @@ class FaultyIndex:
             raise
 
     def turn(self, partition: str) -> AbstractContextManager[bool]:
-        """Return a turn of either value that holds no writer off: correctness may not depend on a turn."""
+        """Return a turn that holds no writer off, with a varying value: correctness must not depend on a turn."""
         return nullcontext(self._line.scheduler.steps % 2 == 0)
 
     def close(self) -> None:

@@ -25,7 +25,7 @@ APPEND_COLUMNS = (
 class History:
     """The answers to the appends that actors made to one log, and the heads that they read.
 
-    ``sent`` is the scheduler's step before the call. The answer counts as received at the present step.
+    ``sent`` is the number of the scheduler's step before the call. The answer counts as received at the current step.
     """
 
     def __init__(self, scheduler: Scheduler) -> None:
@@ -34,7 +34,7 @@ class History:
         self._scheduler = scheduler
 
     def append(self, writer: str, write_id: str, sent: int, outcome: Answered, version: int = 0) -> None:
-        """Record that ``writer`` gets the outcome of an append now. ``version`` is its version if acknowledged."""
+        """Record that ``writer`` gets the outcome of an append now. ``version`` is set for an acknowledged append."""
         self._scheduler.counts.bump("given up unknown" if outcome is Answered.UNKNOWN else outcome.value)
         self.appends.append(CheckedAppend(writer, write_id, sent, self._scheduler.steps, outcome, version))
 

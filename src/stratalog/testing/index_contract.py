@@ -1,7 +1,7 @@
 """The contract suite of an index: tests of the port's contract. `CommitContract` tests commits with blobs.
 
 Subclass :class:`IndexContract` in a test module, implement ``make``, and run it with any test runner that collects
-methods named ``test_…``. It needs no framework.
+methods named ``test_…``. The suite needs no framework.
 """
 
 from __future__ import annotations

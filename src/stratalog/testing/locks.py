@@ -30,7 +30,7 @@ class SimulatedLock:
             self._waiting.append(actor)
             try:
                 self._scheduler.park()
-            except BaseException:  # interrupted or crashed: `release` must no longer wake it for this lock
+            except BaseException:  # interrupted or crashed: `release` must no longer wake this actor
                 if actor in self._waiting:
                     self._waiting.remove(actor)
                 raise
@@ -56,7 +56,7 @@ class SimulatedLock:
 
 @contextmanager
 def simulated_locks(scheduler: Scheduler) -> Iterator[None]:
-    """Make every `threading.Lock()` of the block a simulated one, so that the core's own locks are simulated too.
+    """Make every `threading.Lock()` of the block a simulated lock, also the locks that Stratalog itself makes.
 
     Modules that import the name ``Lock`` itself, and locks made at import, are not affected.
     """

@@ -1,4 +1,4 @@
-"""A deterministic scheduler: many actors in one thread, switched at every port call in an order given by a seed.
+"""A deterministic scheduler of many actors in one thread. A seed decides which actor runs after each port call.
 
 An actor is plain synchronous code on a greenlet. Its code between two calls of :meth:`Scheduler.switch` is one atomic
 step, so code under simulation must do its I/O through the simulated ports only, and must not start threads.
@@ -29,7 +29,7 @@ class Crash(BaseException):
 
 
 class Interrupt(BaseException):
-    """Raised in the actor ``victim``, as KeyboardInterrupt is in a thread. No other actor may ever get it."""
+    """Raised in the actor ``victim``, like KeyboardInterrupt in a thread. It must never reach another actor."""
 
     def __init__(self, victim: Actor) -> None:
         super().__init__(f"{victim.name} is interrupted")
@@ -52,7 +52,7 @@ class Counts:
 
 
 class Actor:
-    """One simulated thread. Its next step raises Crash if ``crashed`` is set, and ``interrupt`` if that is set."""
+    """One simulated thread. Its next step raises Crash if ``crashed`` is set, or the ``interrupt`` if there is one."""
 
     __slots__ = ("background", "crashed", "greenlet", "interrupt", "name", "number", "parked", "priority")
 
@@ -68,7 +68,7 @@ class Actor:
 
 
 class Scheduler:
-    """Runs actors until all that are not in the background have ended, and no call of `later` is outstanding.
+    """Runs actors until all foreground actors have ended and all functions given to `later` have been called.
 
     ``report`` is called with a line for every step, for debugging a failing seed. Time is simulated: a step takes up to
     `STEP_MS_MAX` milliseconds, and when every actor sleeps, time jumps to the first wake-up. ``calls`` counts port
@@ -101,7 +101,7 @@ class Scheduler:
         self._pick = (self._uniform, self._stay, self._lockstep, self._priorities)[int(self._draw() * 4)]
 
     def spawn(self, name: str, function: Callable[[], None], *, background: bool = False) -> Actor:
-        """Start an actor. The run does not wait for an actor in the background, and ends it when the run ends."""
+        """Start an actor. The run does not wait for a background actor; at its end it ends the actor."""
         self._made += 1
         actor = Actor(name, self._made, self._draw(), background)
         actor.greenlet = greenlet(lambda: self._main(actor, function), self._hub)
@@ -111,12 +111,12 @@ class Scheduler:
         return actor
 
     def later(self, delay_ms: int, function: Callable[[], None]) -> None:
-        """Call ``function`` after ``delay_ms``, outside any actor. It must not switch. The run waits for the call."""
+        """Call ``function`` after ``delay_ms``, outside any actor. It must not `switch`. The run waits for the call."""
         self._awaited += 1
         self._wait(delay_ms, function)
 
     def run(self) -> None:
-        """Run until nothing is awaited.
+        """Run until the foreground actors and the calls of `later` are done.
 
         Raises an actor's exception; the violation given to `fail`; Violation("progress") where all actors wait for each
         other, or after `STEPS_MAX` steps.
@@ -134,7 +134,7 @@ class Scheduler:
     def switch(self) -> None:
         """Take a step: let the scheduler choose the next actor. Outside any actor (set-up, checks) it does nothing.
 
-        Raises Crash or Interrupt where the actor has one.
+        Raises Crash if the actor has crashed, and its Interrupt if it has one.
         """
         actor = self.current
         if actor is not None:
@@ -150,13 +150,13 @@ class Scheduler:
             self._go(actor)
 
     def interrupt(self, actor: Actor) -> None:
-        """Raise an Interrupt in an actor at its next step. A parked actor is woken for it; a sleeping one is not."""
+        """Raise an Interrupt in an actor at its next step. This wakes a parked actor, but not a sleeping one."""
         actor.interrupt = Interrupt(actor)
         if actor.parked:
             self.wake(actor)
 
     def sleep(self, duration_ms: int) -> None:
-        """Suspend the current actor for that long. Outside any actor only the time passes."""
+        """Suspend the current actor for ``duration_ms``. Outside any actor only the time passes."""
         actor = self.current
         if actor is None:
             self.now_ms += duration_ms
@@ -193,7 +193,7 @@ class Scheduler:
         self.stormy = False
 
     def fail(self, violation: Violation) -> None:
-        """End the run with a violation, from code whose exceptions do not reach `run`. Only the first one counts."""
+        """End the run with a violation, from code whose exceptions do not reach `run`. Only the first call counts."""
         self._failure = self._failure or violation
 
     def fingerprint(self) -> str:
@@ -278,7 +278,7 @@ class Scheduler:
             self._awaited -= not actor.background
 
     def _end_all(self) -> None:
-        """End the remaining actors without further steps: each gets GreenletExit now and at every further call."""
+        """End the remaining actors without further steps. Each gets GreenletExit now and at each later call."""
         self._closing = True
         for actor in sorted(self._live, key=lambda actor: actor.number):
             self.current = actor
@@ -295,14 +295,14 @@ class Scheduler:
         return self._ready[int(self._draw() * len(self._ready))]
 
     def _stay(self) -> Actor:
-        """Run one actor for long, then another. Finds faults that need many steps between two steps of one actor."""
+        """Run one actor for many steps, then another. Finds faults that need many steps between two of one actor."""
         actor = self.current
         if actor is not None and self._draw() < self._stay_rate and actor in self._ready:
             return actor
         return self._uniform()
 
     def _lockstep(self) -> Actor:
-        """Run all actors in turn. Finds faults that need all of them to do the same at the same time."""
+        """Run all actors in turn. Finds faults that need all actors to do the same at the same time."""
         self._ready.append(self._ready.pop(0))
         return self._ready[-1]
 
@@ -325,7 +325,7 @@ class Scheduler:
 class SimulatedClock:
     """The clock of one process. Its wall clock is off by ``skew_ms`` and may jump; its boot clock is steady.
 
-    A jump sets the wall clock's error to a random one of up to ``jump_ms_max``. No jump happens after faults have
+    A jump sets the wall clock's error to a random value of at most ``jump_ms_max``. No jump happens after faults have
     ended.
     """
 

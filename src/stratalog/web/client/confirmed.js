@@ -19,8 +19,8 @@ export class Confirmed {
   add(added) {
     this.rows.push(...added);
     const dropped = this.rows.splice(0, Math.max(0, this.rows.length - COUNT_MAX));
-    // COUNT_MAX rows of at most BYTES_MAX / COUNT_MAX each fit within BYTES_MAX. Together with large rows they may
-    // exceed it, up to twice, until the next large row.
+    // COUNT_MAX rows of at most BYTES_MAX / COUNT_MAX each fit within BYTES_MAX. Together with large rows they may take
+    // up to twice BYTES_MAX, until the next large row is added.
     const isMuch = added.some((row) => this.#size(row) > BYTES_MAX / COUNT_MAX);
     return isMuch ? [...dropped, ...this.#dropLarge()] : dropped;
   }

@@ -44,7 +44,7 @@ export class Database {
     const done = new Promise((resolve, reject) => {
       transaction.oncomplete = () => resolve();
       transaction.onabort = () =>
-        reject(new StratalogError("storage-full", "the browser could not keep it", { reason: transaction.error }));
+        reject(new StratalogError("storage-full", "the browser could not store data", { reason: transaction.error }));
     });
     change(Object.fromEntries(Object.keys(STORES).map((store) => [store, transaction.objectStore(store)])));
     // Commit before the requests have completed: if the page ends now, the browser has the whole transaction.
@@ -52,7 +52,7 @@ export class Database {
     return done;
   }
 
-  /** Return the results of several requests in one transaction. `questions` gets the stores by name and makes them. */
+  /** Return the results of the requests that `questions` makes in one transaction. Its argument returns a store. */
   async read(questions) {
     const transaction = this.#connection.transaction(Object.keys(STORES));
     const requests = questions((store) => transaction.objectStore(store));
@@ -75,7 +75,7 @@ export class Database {
     const leases = (await this.tabLeases()).sort((left, right) => order(right) - order(left));
     const known = leases.map(({ tabLease }) => tabLease);
     for (const tabLease of [...known, crypto.randomUUID()]) {
-      // During a reload the old page may still hold its lock, so wait for it for a moment.
+      // During a reload the old page may still hold its lock, so wait a moment for the lock.
       const signal = tabLease === mine && isReload() ? AbortSignal.timeout(RELOAD_MS_MAX) : null;
       const release = await this.hold(tabLease, signal);
       if (release) {
@@ -83,12 +83,12 @@ export class Database {
         return { tabLease, release };
       }
     }
-    throw new StratalogError("unavailable", "no place of its own for this tab");
+    throw new StratalogError("unavailable", "this tab could not get a lease on stored data");
   }
 
   /**
    * Hold a lease and return the function that releases it. Returns null if another tab holds the lease; with `signal`,
-   * only if it still does when the signal times out.
+   * only if the other tab still holds it when the signal times out.
    */
   hold(tabLease, /** @type {AbortSignal | null} */ signal = null) {
     return new Promise((resolve, reject) => {
@@ -120,7 +120,8 @@ function isReload() {
   return entry?.type === "reload";
 }
 
-// A tab's own storage, which outlives a reload. It is only a hint: the browser may refuse it.
+// The last lease of this tab, in the tab's own storage, which outlives a reload. It is only a hint: the browser may
+// refuse the storage.
 function remembered(name) {
   try {
     return sessionStorage.getItem(name);

@@ -1,5 +1,5 @@
-// Draft: a mutator reads and writes it. It keeps its changes apart from the state below it; the caller applies or drops
-// all of them together.
+// Draft: the object that a mutator reads and writes. It keeps its changes apart from the state below it. The caller
+// applies or drops all changes together.
 
 import { exceeded, invalid } from "./errors.js";
 import { canonical, compare } from "./values.js";
@@ -73,7 +73,7 @@ export class Draft {
     return was;
   }
 
-  /** The present [key, value] of each key that starts with `prefix`, in order. */
+  /** [key, current value] of each key that starts with `prefix`, in order. */
   scan(prefix = "") {
     return this.keys(prefix).map((key) => [key, this.value(key)]);
   }

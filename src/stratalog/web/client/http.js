@@ -11,7 +11,7 @@ export class Http {
   #token;
   #create;
   #live;
-  /** The token that the server refused with 401, and the error. A request with this token throws the error unsent.
+  /** The token that the server refused with 401, and the error. A request with it is not sent, and throws the error.
    * @type {{token: string, error: StratalogError} | null} */
   #refused = null;
 
@@ -31,7 +31,7 @@ export class Http {
     this.#refused = null;
   }
 
-  /** Return the URL for live connections, and the document to name there.
+  /** Return the URL for live connections, and the document to name in their first message.
    *
    * At first the URL is the document's own with `/live`, and no document is named. The header `Stratalog-Live` of a
    * successful response replaces both. */
@@ -41,7 +41,7 @@ export class Http {
 
   /** Send a push or pull and return the server's answer. Throws StratalogError.
    *
-   * The error for a response that is no success has `details.retryAfter`, in seconds. */
+   * The error for an unsuccessful response has `details.retryAfter`, in seconds. */
   async request(verb, question) {
     if (this.#create) {
       await this.#send("PUT", this.#url);
@@ -87,7 +87,7 @@ export class Http {
     return decode(answer);
   }
 
-  // The live connection sends the token, so over https: only an encrypted address is accepted.
+  // The live connection sends the token. So a client with an https: URL accepts only an encrypted address.
   #heed(url) {
     if (!(this.#url.startsWith("https:") ? /^wss:\/\// : /^wss?:\/\//).test(url)) return;
     const named = /\/organisations\/([^/]+)\/documents\/([^/]+)$/.exec(this.#url);
@@ -97,7 +97,7 @@ export class Http {
 }
 
 // The code is taken from the server's error body. Without a code the response may be a proxy's, which does not show
-// whether the request took effect: 500 and above, and 408, are then "outcome-unknown". Whatever the body, 429 is
+// whether the request took effect: 500 and above, and 408, are then "outcome-unknown". With any body, 429 is
 // "unreached" and 401 "forbidden".
 function problem(response, answer) {
   const { status } = response;

@@ -1,5 +1,5 @@
-// Live updates: a WebSocket that carries the server's pokes and the presence of all connections. It reconnects after
-// each end, with back-off. The token is sent in the first message, never in the URL.
+// Live updates: a WebSocket that carries the server's pokes and the presence of all connections. When the connection
+// ends, `Live` reconnects with back-off. The token is sent in the first message, never in the URL.
 
 import { Alarm, pauseMs } from "./backoff.js";
 
@@ -11,7 +11,7 @@ const BACKOFF = { firstMs: 200, limitMs: 30_000 };
 export class Live {
   /** The id of this connection in `present` and `principals`; null while it is not ready. */
   id = null;
-  /** The presence of each connection, by id. A connection without presence is not in it. */
+  /** The presence of each connection that shows one, by the connection's id. */
   present = {};
   /** The principal of each connection, by the connection's id, as the server knows it: `{id, name}`. */
   principals = {};
@@ -129,7 +129,7 @@ export class Live {
     if (["ready", "poke", "gone"].includes(message.type)) this.#onPoke(message.version);
   }
 
-  // A presence of null means that the connection shows nothing any more, so it is left out.
+  // A presence of null means that the connection shows nothing any more, so `present` omits the connection.
   #see(present, principals = {}) {
     const ids = Object.keys(present).filter((id) => present[id] !== null);
     const known = ids.filter((id) => Object.hasOwn(principals, id));

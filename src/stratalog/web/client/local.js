@@ -15,7 +15,7 @@ const REJECTIONS_SHOWN_VERSIONS = 1000;
 const UNKNOWN =
   "it was sent, its answer was lost, and the server no longer knows this client: it may have been applied";
 const LOST = "it was confirmed, but the server has gone back to a history without it";
-const UNTOLD = "it was committed, but too long ago to be told whether it was rejected";
+const UNTOLD = "it was committed, but too long ago: the server no longer reports whether it was rejected";
 
 export class Local {
   state = new State();
@@ -105,8 +105,8 @@ export class Local {
   }
 
   /**
-   * Note that a push of `batch` committed nothing. `before` has each mutation's `sent` before that push. If it was
-   * OPEN, it stays so: an earlier push may have committed the mutation.
+   * Note that a push of `batch` committed nothing. `before` has each mutation's `sent` before that push. A mutation
+   * that was OPEN stays OPEN: an earlier push may have committed it.
    */
   async noteRefused(batch, before) {
     await this.#note(
@@ -159,7 +159,7 @@ export class Local {
     return this.#reset([], uncommitted);
   }
 
-  /** Apply a whole pull. A pull that is older than the state, or was made with another cookie, changes nothing. */
+  /** Apply a pull. A pull that is older than the state, or was requested with another cookie, changes nothing. */
   apply(asked, pulled) {
     const { cookie } = pulled;
     if (this.cookie !== asked || (asked && cookie.order < asked.order)) return { settled: [], durable: null };
@@ -285,7 +285,7 @@ export class Local {
     Object.assign(this.#facts, { client: crypto.randomUUID(), group: crypto.randomUUID(), next: 1 });
   }
 
-  // After a failed write, memory has changes that are not stored. This throws then, so that nothing more is sent.
+  // After a failed write, memory has changes that are not stored. Then `#note` throws, so that nothing more is sent.
   async #note(some, change) {
     if (this.#fault) throw this.#fault;
     for (const waiting of some) Object.assign(waiting, change);
@@ -309,8 +309,8 @@ export class Local {
     }
   }
 
-  // After a failed write, memory is ahead of the stored data, which are consistent. They stay so, because nothing more
-  // is written until a reload.
+  // After a failed write, memory is ahead of the stored data. The stored data stay consistent, because nothing more is
+  // written until a reload.
   async #write(change) {
     if (this.#fault) throw this.#fault;
     try {

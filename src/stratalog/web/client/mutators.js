@@ -31,7 +31,7 @@ function inc(draft, args) {
   draft.put(key, sum(present, by));
 }
 
-/** `{key, item}`: add to the end of the key's list; a missing key counts as an empty one. */
+/** `{key, item}`: add to the end of the key's list; a missing key counts as an empty list. */
 function append(draft, args) {
   const [key, item] = take(args, ["key", "item"]);
   const present = draft.get(key, []);
@@ -42,7 +42,7 @@ function append(draft, args) {
 export const BUILT_IN_MUTATORS = Object.freeze({ put, del, patch, inc, append });
 
 /**
- * Run one mutation on a draft. Returns its effect: the values of the keys it changed, before and after.
+ * Run one mutation on a draft. Returns its effect: the values of the changed keys, before and after.
  * Throws the mutator's error, and `invalid` for an unknown name. The draft is then unchanged.
  */
 export function run(draft, mutators, name, args) {
@@ -76,7 +76,7 @@ function merged(target, merge) {
   return Object.fromEntries(result);
 }
 
-// The sum of two safe integers must be a safe integer too. Any other number is a float, and so is its sum.
+// The sum of two safe integers must be a safe integer too. Any other number is a float, and a sum with it is a float.
 function sum(left, right) {
   const result = left + right;
   if (Number.isSafeInteger(left) && Number.isSafeInteger(right) && !Number.isSafeInteger(result)) {

@@ -28,7 +28,8 @@ const REFUSALS = new Set(["collected", "wrong-group"]);
  * three is set:
  * - `resendFrom`: the server has no mutation from this id on. The client sends again from there.
  * - `isBehind`: the server has fewer mutations than it had confirmed, as after a restore, or is another server. The
- *   client pulls, which raises the server's numbers, and pushes again. If the server is still behind: as for `reset`.
+ *   client pulls, which raises the server's numbers, and pushes again. If the server is then still behind, the client
+ *   continues under another id.
  * - `reset`: the client continues under another id.
  *
  * With `isBehind` or `reset`, `uncommitted(waiting)` is true for each mutation that may be sent under another id.

@@ -25,12 +25,12 @@ export class Pending {
     this.settled = new Promise((resolve) => (this.#settle = resolve));
   }
 
-  /** The keys it changed when it was last run. */
+  /** The keys that the mutation changed when it was last run. */
   get keys() {
     return [...this.effect.after.keys()];
   }
 
-  /** Why it had no effect when it was last run; null if it had one. The server decides whether to reject it. */
+  /** Why the mutation's last run here had no effect; null if it had one. The server decides whether to reject it. */
   get predictedRejection() {
     return this.effect.reason;
   }
@@ -76,7 +76,8 @@ export class Replica {
 
   /**
    * Run a mutation on the optimistic state, and store it for the server. Readers see it at once. The promise resolves
-   * to its handle when the mutation is durable. Rejects with the mutator's error: then nothing is changed or stored.
+   * to its handle when the mutation is durable. If the mutator throws, the promise rejects with that error, and nothing
+   * is changed or stored.
    */
   async mutate(name, /** @type {any} */ args = null) {
     if (typeof name !== "string" || !name) throw invalid("a mutator's name must be a text");
@@ -114,7 +115,7 @@ export class Replica {
 
   /**
    * Call `callback` whenever the pending mutations, the failures or the client's knowledge of the server may have
-   * changed. Returns a function that ends this.
+   * changed. Returns a function that ends these calls.
    */
   watch(callback) {
     this.#watchers.add(callback);
@@ -164,8 +165,8 @@ export class Replica {
     return handle;
   }
 
-  // The newest SETTLED_HANDLES_MAX applied handles stay in reach while the page holds them, because the server may lose
-  // an applied mutation. Its handle must then report that.
+  // The server may lose an applied mutation, and its handle must then report that. So the replica keeps weak references
+  // to the newest SETTLED_HANDLES_MAX applied handles.
   #end(sequence, status, reason) {
     const handle = this.#handles.get(sequence) ?? this.#applied.get(sequence)?.deref();
     handle?.end(status, reason);
@@ -190,7 +191,7 @@ export class Replica {
     return [...was].filter(([key, value]) => !same(value, this.#draft.value(key))).map(([key]) => key);
   }
 
-  // Run the callbacks one after another, after the change. An error of one is reported and stops no other.
+  // Run the callbacks one after another, after the change. An error of a callback is reported and stops no other one.
   #notify(changed) {
     const calls = [...this.#watchers].map((callback) => () => callback());
     for (const { callback, prefix } of changed.length ? this.#subscribers : []) {

@@ -46,11 +46,11 @@ export interface Pending {
   readonly name: string;
   readonly args: Value;
   readonly status: Status;
-  /** Why it was rejected or lost, or is unknown; otherwise null. */
+  /** Why the status is rejected, lost or unknown; otherwise null. */
   readonly reason: string | null;
-  /** Why it had no effect when it was last run; null if it had one. */
+  /** Why the mutation's last run in this page had no effect; null if it had one. */
   readonly predictedRejection: string | null;
-  /** The keys it changed when it was last run. */
+  /** The keys that the mutation changed when it was last run. */
   readonly keys: string[];
   /** The status once it is settled: applied, rejected or unknown. An applied mutation may be lost later. */
   readonly settled: Promise<Status>;
@@ -66,7 +66,7 @@ export interface Failure {
 }
 
 export interface Options {
-  /** A bearer token, or a function that returns the present one on each call. */
+  /** A bearer token, or a function that returns the current one on each call. */
   token?: string | (() => string | Promise<string>);
   /** The same mutators as the server's. The default are the built-in ones. */
   mutators?: Mutators;
@@ -82,7 +82,7 @@ export interface Options {
 export function connect(url: string | URL, options?: Options): Promise<Client>;
 
 export interface Client {
-  /** The present client id, as in the history. It changes when the client has to continue under another. */
+  /** The current client id, as in the history. It changes when the client has to continue under another id. */
   readonly id: string;
   /** The version of the canonical state; 0 before the first pull. */
   readonly version: number;
@@ -93,7 +93,8 @@ export interface Client {
   /** The newest thousand mutations that were rejected, lost or of unknown outcome, oldest first. */
   readonly failures: Failure[];
   /**
-   * The presence states of the other connections, by connection id. Each client writes its own, so it may be untrue.
+   * The presence states of the other connections, by connection id. Each client writes its own state, so a state may be
+   * untrue.
    */
   readonly others: Readonly<Record<string, Value>>;
   /** The principals of the other connections as the server reports them, by connection id. */
@@ -105,8 +106,8 @@ export interface Client {
   keys(prefix?: string): string[];
 
   /**
-   * Run a mutation. Readers see it at once. The promise resolves when it is durable in the browser, and rejects with
-   * the mutator's error.
+   * Run a mutation. Readers see it at once. The promise resolves when the mutation is durable in the browser, and
+   * rejects with the mutator's error.
    */
   mutate(name: string, args?: Value): Promise<Pending>;
   /** Undo a mutation, and no later change, with new mutations. Rejects with Rejected if that is impossible. */
@@ -124,7 +125,7 @@ export interface Client {
   subscribe(callback: (keys: string[]) => void, prefix?: string): () => void;
   /**
    * Call `callback` whenever the pending mutations, the failures or the client's knowledge of the server may have
-   * changed. Returns a function that ends this.
+   * changed. Returns a function that ends these calls.
    */
   watch(callback: () => void): () => void;
 
@@ -138,6 +139,6 @@ export interface Client {
   stop(): void;
   /** Try again now, without the rest of the back-off; also with a token that the server refused. */
   hurry(): void;
-  /** Stop, and release the tab's lease and its stored data to the next tab. */
+  /** Stop, and release the tab's lease. The next tab can take over the stored data. */
   close(): void;
 }

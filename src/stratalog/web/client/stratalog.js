@@ -36,7 +36,7 @@ const DOCUMENT = /\/organisations\/[^/?#]+\/documents\/[^/?#]+$/;
 export async function connect(url, options = {}) {
   const { token, mutators = BUILT_IN_MUTATORS, create = false, name = "", start = true } = options;
   const address = new URL(url, globalThis.location?.href).href;
-  if (!DOCUMENT.test(address)) throw new StratalogError("invalid", "this is no document's URL", { value: url });
+  if (!DOCUMENT.test(address)) throw new StratalogError("invalid", "the URL is not a document's URL", { value: url });
   const database = await Database.open(`stratalog ${address} ${name}`);
   const { tabLease, release } = await database.takeTabLease();
   const client = new Client(await Local.open(database, tabLease), {
@@ -84,7 +84,7 @@ export class Client extends Replica {
     return this.#running;
   }
 
-  /** The present client id, as in the document's history. It changes when the client has to continue under another. */
+  /** The current client id, as in the document's history. It changes when the client must continue under another id. */
   get id() {
     return this.local.client;
   }
@@ -134,7 +134,7 @@ export class Client extends Replica {
     this.#running = true;
     globalThis.addEventListener("online", this.#hurry);
     this.#live.start();
-    // An old loop that has not noticed `stop` continues. The new loop then starts after it, and finds nothing to do.
+    // If the old loop has not noticed `stop`, it continues. The new loop starts after the old one has ended.
     this.#loop = this.#loop.then(() => this.#run());
     this.hurry();
   }
@@ -156,7 +156,10 @@ export class Client extends Replica {
     this.#alarm.ring();
   }
 
-  /** Stop, and release the tab's lease and its stored data to the next tab. Does not wait for a running sync cycle. */
+  /**
+   * Stop, and release the tab's lease. The next tab can take over the stored data. Does not wait for a running sync
+   * cycle.
+   */
   close() {
     if (this.#closed) return;
     this.#closed = true;

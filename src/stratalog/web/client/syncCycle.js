@@ -46,7 +46,7 @@ export class SyncCycle {
 
   async #runOnce() {
     const { local } = this.#replica;
-    // Pull before the first push. A client's first pull cannot list rejections, so it must not confirm a push. And if
+    // Pull before the first push. A client's first pull cannot list rejections, so no push may come before it. And if
     // the browser's data were copied, a pull shows that the other copy commits under the same client id.
     if (!local.cookie || (!this.#met && local.pending.some(({ sent }) => sent === NEVER))) await this.#pull();
     this.#met = true;
@@ -94,8 +94,8 @@ export class SyncCycle {
   }
 
   /**
-   * Handle a server that has lost confirmed mutations. The first time, pull, which raises the server's numbers. If it
-   * is still behind after that (`again`), continue as another client.
+   * Handle a server that has lost confirmed mutations. The first time, pull, which raises the server's numbers. If the
+   * server is still behind after that (`again`), continue as another client.
    */
   async #catchUp(batch, before, again) {
     if (again) return this.#replica.settle((local) => local.reset(again.uncommitted));
@@ -139,8 +139,8 @@ export class SyncCycle {
     try {
       pulled = await this.#http.request("pull", { group, cookie });
     } catch (error) {
-      // The group may now belong to another principal, and is then useless. With pending mutations, the push detects
-      // that; without them, nothing is pushed.
+      // The group may now belong to another principal, and is then useless. If mutations are pending, their push
+      // detects that. Otherwise there is no push, so continue as another group here.
       if (error.code === "forbidden" && !local.pending.length) await this.#replica.settle(() => local.reset());
       throw error;
     }

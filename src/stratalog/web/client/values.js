@@ -1,5 +1,6 @@
-// Values: JSON values, and bytes (Uint8Array). They have one canonical form, so that a page and the server agree which
-// values are equal: whole numbers are integers, -0 is 0, names are ordered by code point. A canonical value is frozen.
+// Values: JSON values, and bytes (Uint8Array). They have one canonical form, so that a page and the server agree on
+// which values are equal. Whole numbers are integers, -0 is 0, and names are ordered by code point. A canonical value
+// is frozen.
 
 import { exceeded, invalid } from "./errors.js";
 
@@ -41,7 +42,7 @@ export function encode(value) {
   return `{${names.map((name) => `${JSON.stringify(escape + name)}:${encode(value[name])}`).join()}}`;
 }
 
-/** Return the value whose `encode` text JSON.parse has parsed into `plain`. Throws `invalid`. */
+/** Return the value of `plain`, which JSON.parse has made from a text of `encode`. Throws `invalid`. */
 export function decode(plain) {
   if (Array.isArray(plain)) return plain.map(decode);
   if (!isObject(plain)) return plain;
@@ -79,13 +80,13 @@ function checkNumber(value, what) {
   return value === 0 ? 0 : value;
 }
 
-// Other readers take a whole number beyond the safe integers for a float, so its exponent form marks it as one.
+// Other readers treat a whole number beyond the safe integers as a float. Its exponent form marks it as a float.
 function encodeNumber(value) {
   return Number.isInteger(value) && !Number.isSafeInteger(value) ? value.toExponential() : String(value);
 }
 
 function decodeBytes(name, text) {
-  if (name !== BYTES || typeof text !== "string") throw invalid("bytes are not written as bytes", { name });
+  if (name !== BYTES || typeof text !== "string") throw invalid("bytes must be {$bytes: text}", { name });
   return Uint8Array.from(atob(text), (character) => character.charCodeAt(0));
 }
 
