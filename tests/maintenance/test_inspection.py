@@ -17,6 +17,7 @@ from stratalog.backends.memory import MemoryBlobs
 from stratalog.codec import PLAIN, sha256
 from stratalog.documents import Document
 from stratalog.documents.projections import Projection
+from stratalog.documents.rebuild import Rebuild
 from stratalog.documents.redaction import redact
 from stratalog.errors import Corrupt, NotFound
 from stratalog.keys import (
@@ -117,6 +118,20 @@ def test_an_inspection_writes_nothing(document: tuple[stratalog.Store, Document]
     before = [(each.key, each.body) for each in place.objects()]
     inspect_all(store)
     assert [(each.key, each.body) for each in place.objects()] == before
+
+
+def test_an_entry_that_cannot_be_applied_is_named_by_the_key_of_its_item(
+    document: tuple[stratalog.Store, Document], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def advance(self: Rebuild, version: int) -> None:
+        raise Corrupt("the entry cannot be applied")
+
+    monkeypatch.setattr(Rebuild, "advance", advance)
+    store, _ = document
+    [damage] = inspected(store).damages
+    partition, _, sort = damage.key.rpartition(" ")
+    assert (damage.kind, damage.fault) == ("entry", "contradicts")
+    assert store.environment.index.get(partition, sort) is not None
 
 
 @pytest.mark.parametrize("name", ["digest", "count"])

@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
+import msgspec
 import pytest
 
 from apps.sheet.tests.helpers import revision, rows
@@ -207,6 +208,18 @@ def test_what_somebody_killed_is_not_to_blame_until_it_happens_again_and_again(u
         unopenable.note("plan", 7, "open", died("SIGKILL"))
     with pytest.raises(LimitExceeded):
         unopenable.check("plan", 7)
+
+
+def test_a_slow_start_of_an_engine_is_not_the_version_s_fault(store: Store, unopenable: Unopenable) -> None:
+    install_engine()
+    pool = EnginePool(msgspec.structs.replace(ENGINES, start_seconds_max=0.001))
+    try:
+        with pytest.raises(Unavailable, match="cannot be started") as failed:
+            Sheets(store, pool).create("acme", "plan").set("A1", "1")
+    finally:
+        pool.close()
+    unopenable.note("plan", 7, "open", failed.value)
+    unopenable.check("plan", 7)
 
 
 def test_other_errors_are_not_remembered(unopenable: Unopenable) -> None:

@@ -9,10 +9,19 @@ from typing import Literal
 
 import msgspec
 
-from stratalog.keys import MAINTENANCE_PARTITION, MARK_SORT, NAME_SORT, ORGANISATIONS_PARTITION
-from stratalog.ports.index import Attribute, Item
+from stratalog.keys import (
+    MAINTENANCE_PARTITION,
+    MARK_SORT,
+    NAME_SORT,
+    ORGANISATIONS_PARTITION,
+    entries_partition,
+    number,
+)
+from stratalog.log.names import NameRecord
+from stratalog.log.segments import segment_holding
+from stratalog.ports.index import Attribute, Index, Item
 
-__all__ = ["DamageList", "Fault", "StoredDamage", "blob_kind", "item_key", "item_kind", "shape_fault"]
+__all__ = ["DamageList", "Fault", "StoredDamage", "blob_kind", "entry_key", "item_key", "item_kind", "shape_fault"]
 
 Fault = Literal["missing", "damaged", "contradicts"]
 
@@ -94,6 +103,14 @@ def blob_kind(key: str) -> str:
 def item_key(partition: str, sort: str) -> str:
     """Return an item's partition and sort key as one text."""
     return f"{partition} {sort}"
+
+
+def entry_key(index: Index, record: NameRecord, version: int) -> str:
+    """Return the key of the item of a log's entry. A fork's older entries lie in the logs that it was forked from."""
+    owners = (parent.prefix for parent in record.lineage if version <= parent.version)
+    prefix = next(owners, record.prefix)
+    segment = segment_holding(index, prefix, version)
+    return item_key(entries_partition(prefix, segment.first if segment else 1), number(version))
 
 
 TOP_KINDS = {

@@ -12,7 +12,7 @@ from stratalog.keys import number, snapshots_partition
 from stratalog.limits import COLLECT_CHUNKS_SEEN_MAX
 from stratalog.log import Entry, Environment, Log
 from stratalog.log.snapshots import Snapshot, list_snapshots
-from stratalog.maintenance.damage import DamageList, Fault, blob_kind, item_key
+from stratalog.maintenance.damage import DamageList, Fault, blob_kind, entry_key, item_key
 from stratalog.maintenance.marks import stored_values
 from stratalog.maintenance.recording_ports import RecordingBlobs
 from stratalog.tree.chunks import Chunks
@@ -96,8 +96,8 @@ class DocumentCheck:
             return False
         except (Corrupt, NotFound) as exc:
             if not len(self._damages):
-                prefix = self._log.record.prefix
-                self._damages.add("entry", item_key(prefix, number(rebuild.version + 1)), "contradicts", str(exc))
+                key = entry_key(self._environment.index, self._log.record, rebuild.version + 1)
+                self._damages.add("entry", key, "contradicts", str(exc))
             return False
         return True
 

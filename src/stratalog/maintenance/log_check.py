@@ -32,7 +32,7 @@ from stratalog.log.pins import Pin, pin_of
 from stratalog.log.segments import Segment, list_segments, segment_holding
 from stratalog.log.snapshots import Snapshot, list_snapshots
 from stratalog.log.verification import ChainReport, Finding, verify_log
-from stratalog.maintenance.damage import DamageList, item_key
+from stratalog.maintenance.damage import DamageList, entry_key, item_key
 from stratalog.ports.index import Item
 
 __all__ = ["LogCheck"]
@@ -135,13 +135,7 @@ class LogCheck:
             self._damages.add("entry", self._entry_key(version), fault, finding.reason, at=(version, version))
 
     def _entry_key(self, version: int) -> str:
-        prefix = self.record.prefix
-        for parent in self.record.lineage:
-            if version <= parent.version:
-                prefix = parent.prefix
-                break
-        segment = segment_holding(self._index, prefix, version)
-        return item_key(entries_partition(prefix, segment.first if segment else 1), number(version))
+        return entry_key(self._index, self.record, version)
 
     def _doubt_name(self, reason: str) -> None:
         """Report the name record too: of two items that differ, either may be the damaged one."""

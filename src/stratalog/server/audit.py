@@ -25,7 +25,14 @@ from stratalog.server.shares import Holder
 __all__ = ["AccessLine", "Audit", "AuditEvent", "SecurityEvent", "note_refusal"]
 
 AuditEvent = Literal[
-    "signed-in", "invalid-token", "forbidden", "source-refused", "framing-refused", "limited", "quota-exceeded", "revoked"
+    "signed-in",
+    "invalid-token",
+    "forbidden",
+    "source-refused",
+    "framing-refused",
+    "limited",
+    "quota-exceeded",
+    "revoked",
 ]
 _EVENTS: dict[int, AuditEvent] = {401: "invalid-token", 403: "forbidden", 429: "limited", 507: "quota-exceeded"}
 _KEY = "stratalog.refusal"

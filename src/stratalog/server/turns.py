@@ -29,8 +29,9 @@ class TurnSelector(selectors.DefaultSelector):
 
     A turn has `PRINCIPAL_SOCKETS_PER_TURN_MAX` sockets of each principal. Callers who are not authenticated share
     `ADDRESS_SOCKETS_PER_TURN_MAX` sockets, because one attacker may have many addresses. These addresses take turns.
-    With very many ready sockets both numbers grow; see `READY_PER_SERVED_MAX`. Sockets that were held back longest come first;
-    their bytes stay in the system's buffers. Sockets that count for nobody, and all other files, are always reported.
+    With very many ready sockets both numbers grow; see `READY_PER_SERVED_MAX`. Sockets that were held back longest come
+    first; their bytes stay in the system's buffers. Sockets that count for nobody, and all other files, are always
+    reported.
 
     Used from the event loop only.
     """

@@ -151,11 +151,14 @@ class Engine:
     def _await_ready(self) -> None:
         if self._is_ready:
             return
-        limit = self.settings.start_seconds_max
-        status, body = self._exchange("start", [], limit)
+        limit, text = self.settings.start_seconds_max, "the spreadsheet's engine cannot be started"
+        try:
+            status, body = self._exchange("start", [], limit)
+        except StratalogError as exc:
+            # The engine has no workbook yet. So this is no LimitExceeded, which would be blamed on the workbook.
+            raise Unavailable(text, reason=exc.message, limit_seconds=limit) from exc
         if status != "ready":
             self._discard()
-            text = "the spreadsheet's engine cannot be started"
             raise Unavailable(text, reason=body.decode(errors="replace"))
         self._is_ready = True
 
