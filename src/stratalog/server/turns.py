@@ -63,7 +63,7 @@ class TurnSelector(selectors.DefaultSelector):
         of_principals: dict[Holder, list[int]] = {}
         of_addresses: list[tuple[int, int, int]] = []
         earlier: Counter[Holder] = Counter()
-        for place, descriptor in enumerate(in_order):
+        for position, descriptor in enumerate(in_order):
             allocation = self._allocations.get(descriptor)
             if allocation is None or not allocation.holders:
                 continue
@@ -71,7 +71,7 @@ class TurnSelector(selectors.DefaultSelector):
             if holder[0] == "principal":
                 of_principals.setdefault(holder, []).append(descriptor)
             else:
-                of_addresses.append((earlier[holder], place, descriptor))
+                of_addresses.append((earlier[holder], position, descriptor))
                 earlier[holder] += 1
         of_addresses.sort()
         beyond = {descriptor for _, _, descriptor in _rest(of_addresses, ADDRESS_SOCKETS_PER_TURN_MAX)}

@@ -124,7 +124,7 @@ def _text(body: bytes, findings: Findings) -> str:
 
 
 def _check_quotes(text: str, delimiter: str, findings: Findings) -> None:
-    """Name the rows whose quotation marks RFC 4180 does not allow. Python's reader accepts them without a word."""
+    """Name the rows whose quotation marks RFC 4180 does not allow. Python's reader accepts them."""
     reader = csv.reader(io.StringIO(text, newline=""), delimiter=delimiter, strict=True)
     rows = 0
     while True:
@@ -135,11 +135,11 @@ def _check_quotes(text: str, delimiter: str, findings: Findings) -> None:
         except csv.Error as exc:
             where = cell_name(0, rows)
             if "end of data" in str(exc):
-                said = "a quotation mark is never closed; the rest of the file is in the last cell of its row"
-                findings.add("open-quotation-mark", said, where)
+                reason = "a quotation mark is never closed; the rest of the file is in the last cell of its row"
+                findings.add("open-quotation-mark", reason, where)
                 return
-            said = "text follows a closing quotation mark; the cell has the text without the marks"
-            findings.add("quotation-mark", said, where)
+            reason = "text follows a closing quotation mark; the cell has the text without the marks"
+            findings.add("quotation-mark", reason, where)
         rows += 1
 
 

@@ -258,10 +258,7 @@ class Sheet:
     def blame(
         self, cell: str, *, sheet: str | None = None, limit: int = 100, at: int | None = None
     ) -> list[CellHistory]:
-        """Return the changes of one cell, newest first, followed through inserted and removed rows and columns.
-
-        With ``at``, the cell of that name in version ``at``, and its changes up to that version.
-        """
+        """Return the changes of the cell at version ``at``, newest first, followed through moved rows and columns."""
         wanted = next((tab for tab in self.sheets(at) if sheet in (None, tab["id"], tab["name"])), None)
         if wanted is None:
             raise NotFound("sheet not found in the workbook", sheet=sheet)
@@ -282,10 +279,9 @@ class Sheet:
 
         Call it until it returns None. Several processes may call it, because the first snapshot of a version stays.
         """
-        head = self.log.head().version
+        head, interval = self.log.head().version, self._settings.snapshot_entries
         newest = self.log.app_snapshot(head)
         last = newest.version if newest else 0
-        interval = self._settings.snapshot_entries
         if head - last < interval:
             return None
         version = head if head - last < 2 * interval else last + interval
