@@ -50,7 +50,7 @@ def test_rows_are_inserted_and_formulas_move(sheet: Sheet) -> None:
         ({"type": "FOLD_HEADER_GROUP", "start": 0, "end": 1}, 4),
         ({"type": "UNFOLD_HEADER_GROUP", "start": 0, "end": 1}, 7),
     ],
-    ids=lambda command: command["type"] if isinstance(command, dict) else "",
+    ids=["hide", "group", "fold", "unfold"],
 )
 def test_a_subtotal_is_evaluated_when_a_user_hides_rows(sheet: Sheet, command: dict[str, object], value: int) -> None:
     for cell, content in {"A1": "1", "A2": "2", "A3": "4", "A5": "=SUBTOTAL(109,A1:A3)"}.items():
