@@ -58,7 +58,7 @@ SPAN_MS = 21 * 24 * 3600 * 1000
 
 
 class Step(msgspec.Struct, frozen=True):
-    """One version: its author, its commands, and the name that it is given afterwards, if any."""
+    """One version: its author, its commands, and an optional name for it."""
 
     author: str
     commands: Commands

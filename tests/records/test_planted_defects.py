@@ -1,6 +1,7 @@
 """Each of the fourteen defects is planted here, and the test for it must fail.
 
-A plant names the error with which the test must fail. So a plant that only breaks the program proves nothing.
+Each plant names the error with which its test must fail. If the plant breaks the program in another way, the test
+raises another error, and the check here fails.
 """
 
 from __future__ import annotations
@@ -64,7 +65,7 @@ def latest_is_stale(world: World, patch: pytest.MonkeyPatch) -> None:
 
 
 def expected_is_not_looked_at(world: World, patch: pytest.MonkeyPatch) -> None:
-    """The expected version is ignored: the condition protects only the position of the put."""
+    """The expected version is ignored: the put requires only that its own version number is free."""
     patch.setattr(store, "next_put", lambda call, wanted, expected: decisions.next_put(call, wanted, None))
 
 
@@ -179,7 +180,7 @@ def no_condition(world: World, patch: pytest.MonkeyPatch) -> None:
 
 
 def conditions_first_writes_later(world: World, patch: pytest.MonkeyPatch) -> None:
-    """The memory index checks the conditions, and writes at a time when others may have written."""
+    """The memory index checks the conditions and writes later. Other threads may write in between."""
 
     def commit(self: MemoryIndex, writes: Sequence[Write], blobs: Mapping[str, bytes] = NO_BLOBS) -> None:
         failed = {

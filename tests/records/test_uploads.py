@@ -1,4 +1,4 @@
-"""Pins of uploads and failures are stored apart from the versions, and maintenance finds all of them."""
+"""Failures and the pins of uploads are stored apart from the versions, and maintenance finds them all."""
 
 from __future__ import annotations
 

@@ -62,7 +62,7 @@ class Change:
 
 
 def check_changes(changes: Sequence[Change], truth: Truth) -> None:
-    """Check that each answer fits the journal, and that some call may have made each commit in the journal."""
+    """Check that each answer fits the journal, and that a call explains each creation, deletion and raised floor."""
     for change in changes:
         if change.outcome is Answered.ACKNOWLEDGED:
             _check_done(change, truth.logs[change.prefix])

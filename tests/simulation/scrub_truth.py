@@ -1,4 +1,4 @@
-"""The time of the scrub's last intact read of each blob, remembered by a world beside the scrub's own record."""
+"""A model of the scrub: when it last read each blob intact. The scrub's own record is not used."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ __all__ = ["ScrubTruth"]
 
 
 class ScrubTruth:
-    """Runs passes of the scrub, and computes the damage that a proof that trusts them may overlook."""
+    """Runs passes of the scrub, and computes the damage that a proof must find even if it trusts those passes."""
 
     def __init__(self, clock: Clock) -> None:
         """``clock`` is exact. Clocks of processes are not, so a proof may overlook damage for a little longer."""
@@ -34,11 +34,11 @@ class ScrubTruth:
         self._read_ms[key] = self._clock.wall_ms()
 
     def forget_read(self, key: str) -> None:
-        """Drop the time of the read: the blob was put again, or the scrub met it damaged."""
+        """Drop the time of the read: the blob was put again, or the scrub found it damaged."""
         self._read_ms.pop(key, None)
 
     def noticeable(self, damaged: Mapping[str, str]) -> set[str]:
-        """Return the damaged blobs that a proof must meet: all but existing values that were read intact recently."""
+        """Return the damaged blobs that a proof must find: all but existing values that were recently read intact."""
         since_ms = self._clock.wall_ms() - (SCRUB_PROOF_SECONDS_MAX + SCRUB_CLOCKS_SECONDS_MAX) * 1000
         return {
             key

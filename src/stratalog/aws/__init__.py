@@ -1,4 +1,4 @@
-"""Handlers for AWS Lambda functions over the same store. Each cold start imports them, so they must import quickly.
+"""Handlers for AWS Lambda functions that share a store. Each cold start imports them, so they must import quickly.
 
 Modules
 -------

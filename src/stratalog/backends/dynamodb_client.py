@@ -96,9 +96,9 @@ class Credentials(Protocol):
 class CallEffect(enum.Enum):
     """The effect that a call may have had when its answer is lost. The effect decides whether the call is repeated."""
 
-    READ = "it has no effect: make it again"
-    WRITE = "it may have had its effect: say so"
-    TOKEN = "the service knows it by its token for ten minutes: make it again"
+    READ = "no effect: retry"
+    WRITE = "possibly written: report an unknown outcome"
+    TOKEN = "possibly written, but the service recognises its token for ten minutes: retry"
 
 
 class Kind(enum.Enum):
@@ -114,7 +114,7 @@ class Kind(enum.Enum):
 
 
 class DynamoAnswer(msgspec.Struct, Generic[T], frozen=True):
-    """The outcome of one attempt: a value if it is DONE, else reasons, one for each write of a transaction."""
+    """The outcome of one attempt: a value if DONE. If DynamoDB refused it: reasons, one for each write."""
 
     kind: Kind
     value: T | None = None

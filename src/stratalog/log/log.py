@@ -31,8 +31,8 @@ class Log:
     """A gapless sequence of entries, numbered from 1; version 0 is empty.
 
     Safe to share between threads, whose appends share commits. A handle belongs to one incarnation: once the log is
-    deleted, every call raises NotFound, even if another log has its name by then. Made by `create_log`, `open_log` and
-    `fork_log`.
+    deleted, `append`, `head` and `floor` raise NotFound, even if another log has its name by then. `entry` may still
+    return stored entries until they are swept. Made by `create_log`, `open_log` and `fork_log`.
     """
 
     def __init__(
@@ -43,7 +43,7 @@ class Log:
         *,
         seen: Observation | None = None,
     ) -> None:
-        """``seen`` was taken before ``record`` was read or written. With it the first append need not read it again."""
+        """``seen`` was taken before ``record`` was read or written. It saves the first append a read of the record."""
         self.environment = environment
         self.record = record
         """The name record at the time when the handle was made."""
@@ -79,12 +79,12 @@ class Log:
         """Append ``events`` as one entry, durably, and return it.
 
         - ``expected``: write the entry only as version ``expected`` + 1.
-        - ``write_id``: an id of the caller's own. A repeated call with it and the same ``expected`` returns the entry
-          of the first call. The id is bound to the events and the principal, not to the time or the author's name.
+        - ``write_id``: an id that the caller chooses. A repeated call with it and the same ``expected`` returns the
+          entry of the first call. The id is bound to the events and the principal, not to the time or the ``author``.
         - ``author``: the name to show. ``principal``: the id of the principal who asks for the entry.
         - ``salt``: the salt that an imported entry had before.
-        - ``blob_batch``: the blobs that the events refer to, put before the call; put again where the answer comes
-          late.
+        - ``blob_batch``: the blobs that the events refer to, written to the batch before the call. Blobs that were put
+          before the commit are put again if the answer comes late.
         - ``checked``: the events' data is canonical already, so it is not checked again.
 
         Raises, with the state after it:
@@ -124,7 +124,7 @@ class Log:
         """Return whether other processes have probably appended since this process last read the head or wrote.
 
         This is a guess and reads nothing. `append` makes the same guess. Some callers must read the log before they
-        know the events to append. With this guess they save a put that would lose.
+        know the events to append. The guess saves them an append that would lose the race.
         """
         return self._appender.is_behind()
 
@@ -257,7 +257,7 @@ class Log:
         return read_app_snapshot(self.environment.blobs, self.record.owner, app_snapshot)
 
     def hash_at(self, version: int) -> bytes:
-        """Return the hash that names the history up to ``version``. At most two reads; none for version 0.
+        """Return the hash that names the history up to ``version``. No reads for version 0 and the known head.
 
         Raises NotFound, VersionForgotten below the floor.
         """

@@ -1,4 +1,4 @@
-"""Names over HTTP: the organisations with a document or log of a name, as far as the caller may read them."""
+"""Names over HTTP: the organisations that have a document or log of a name, if the caller may read it."""
 
 from __future__ import annotations
 
@@ -37,7 +37,8 @@ class NameHolders(msgspec.Struct, frozen=True):
 async def list_holders(service: Served, request: Request[Principal, Any, Any], name: Name) -> NameHolders:
     """Organisations whose document or log of this name the caller may read, ordered by the UTF-8 bytes of the ids.
 
-    The caller needs the right to `list` without an organisation, and the right to `read` each document or log.
+    The caller needs the right to `list` without an organisation. A document or log that the caller may not `read` is
+    left out.
     """
     holders = await service.run(lambda: list(islice(service.store.organisations_of(name), NAME_HOLDERS_MAX + 1)))
     items = [holder for holder in holders[:NAME_HOLDERS_MAX] if await _may_read(service, request.user, holder, name)]
