@@ -1,9 +1,9 @@
 """The speed of a catalogue on one machine: ``python -m bench.catalogue [--json PATH] [--quick]``.
 
-The store is in a folder, and its records resemble Debian's. Measured are the first ingest, a second poll without
-changes, making the works, remaking all of them by one process and by two, counts and a search; and one large record,
-written and read in its own process. Each row has the wall time and this process's CPU time, which depends less on
-other work of the machine.
+The store is in a folder, and its records resemble Debian's. The benchmark measures `put_many`, the first ingest, a
+second poll without changes, making the works, remaking all of them by one process and by two, counts and a search. A
+new process writes and reads one large record. Each row has the wall time, and the CPU time of the process that measures
+it. The CPU time depends less on other work of the machine, and does not include the worker processes.
 """
 
 from __future__ import annotations
@@ -117,9 +117,9 @@ def of_catalogue(store: Store, url: str, folder: Path, count: int) -> Iterator[R
 
 
 def rewritten(store: Store) -> None:
-    """Remake all works by a second version of the transformer, so that each has other bytes.
+    """Remake all works by a second version of the transformer, which changes the bytes of each work.
 
-    It is set only in this process. Worker processes have the first version.
+    Only this process uses the second version. Worker processes use the first one.
     """
     before = transformers.TRANSFORMERS
     second = transformers.Transformer("debian-package/2", lambda given: renamed(before["debian-package"].make(given)))

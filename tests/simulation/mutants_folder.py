@@ -13,7 +13,8 @@ from tests.simulation.world_folder import FolderWorld
 
 __all__ = ["MUTANTS"]
 
-files: Any = files_module  # look its names up late: stepping ones replace them while a seed runs
+# Look the module's functions up at each call: while a seed runs, the simulation replaces `os`, `fcntl` and `open`.
+files: Any = files_module
 
 
 def _unlink_unlocked(self: Any, path: str, stamp: str) -> bool:

@@ -293,6 +293,6 @@ _encode = msgspec.msgpack.Encoder().encode
 
 
 def _next_rows_max(rows: Sequence[tuple[str, bytes]]) -> int:
-    """Return the number of rows for the next page: twice as many, but at most `QUERY_BYTES_MAX` of such items."""
+    """Return the number of rows for the next page: twice as many, but at most `QUERY_ROWS_MAX` or `QUERY_BYTES_MAX`."""
     row_bytes = sum(len(body) for _, body in rows) // len(rows) + 1
     return max(1, min(2 * len(rows), QUERY_ROWS_MAX, QUERY_BYTES_MAX // row_bytes))

@@ -57,7 +57,7 @@ def archive(session: Session, document: str, upto: str | None) -> None:
 @click.argument("document", metavar="ORGANISATION/DOCUMENT")
 @click.option("--below", metavar="VERSION|TIME", required=True, help="The oldest version to keep.")
 def forget(session: Session, document: str, below: str) -> None:
-    """Forget the versions below one, unless a fork needs them. The state of that version is proven first."""
+    """Forget the versions below a given one, unless a fork needs them. The oldest kept state is verified first."""
     opened = session.document(document)
     version = version_of(opened, below) or 0
     with progress(f"verifying {document}", max(0, version - opened.log.first)) as step:

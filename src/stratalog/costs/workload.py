@@ -120,7 +120,7 @@ def _put(number: int, value: Any) -> Mutation:
 
 
 def _warm(trial: Trial) -> Document:
-    """Return a document of 200 items whose process has its state in memory."""
+    """Return a document of 200 items. This process has the document's state in memory."""
     document = trial.store.create("acme", "budget")
     document.apply([_put(number, {"title": f"title {number}"}) for number in range(200)])
     document.snapshot()

@@ -67,7 +67,10 @@ class KeyChange(msgspec.Struct, frozen=True):
 
 
 class Difference(msgspec.Struct, frozen=True):
-    """A key that differs between two versions. If it is absent, its value is None and ``was`` or ``is_now`` False."""
+    """A key that differs between two versions.
+
+    ``was`` and ``is_now`` say whether the first and the second version have the key. If not, the value is None.
+    """
 
     key: str
     before: Any
@@ -109,7 +112,7 @@ def key_changes(log: Log, values: Values, state: State, key: str) -> Iterator[Un
 
 
 def diff(values: Values, old: State, new: State, after: str = "") -> Iterator[Unread[Difference]]:
-    """See `Document.diff`. Compares the keys by which the trees differ or that entries since the snapshots changed."""
+    """See `Document.diff`. Compares only the keys that `_candidates` returns."""
     for key in sorted(key for key in _candidates(old, new) if key > after):
         before, now = old.slot(key), new.slot(key)
         if (before and before.value) == (now and now.value):
@@ -155,11 +158,11 @@ def _difference(key: str, before: Slot | None, now: Slot | None, values: Values)
 
 
 def applied_in(log: Log, newest: State, client: str, id: int) -> int | None:
-    """See `Document.applied_in`: a binary search over states, then over the entries between two snapshots."""
+    """See `Document.applied_in`. A binary search over states, then a scan of the entries that remain."""
     if not _reached(newest, client, id):
         return None
     low, high = max(log.first, log.floor()), newest.version
-    # The mutation was applied at or below the oldest version kept, and these entries are gone.
+    # If the oldest state has the mutation, it was applied at or below the floor, and these entries may be gone.
     if low > log.first and _reached(load_state(log, newest.chunks, low), client, id):
         raise VersionForgotten("the mutation was applied in a version that is no longer kept", client=client, id=id)
     while high - low > log.environment.settings.snapshot_entries_interval:
@@ -194,6 +197,6 @@ def _reached(state: State, client: str, id: int) -> bool:
 
 
 def _candidates(old: State, new: State) -> set[str]:
-    """Return the keys that may differ: those by which the snapshots' trees differ, and those changed over a tree."""
+    """Return the keys that may differ: those that differ between the snapshots' trees, or changed after a snapshot."""
     keys = {key for key, _, _ in tree_diff(old.chunks, old.roots.content, new.roots.content)}
     return keys.union(old.content.changes(), new.content.changes())

@@ -1,7 +1,7 @@
 """The floor of a record: the oldest version kept, and the progress of freeing the older versions.
 
 One item holds the floor, so one conditional write marks any number of versions. A late write may put an item at the key
-of a freed version. Readers recognise this item by the floor: it is no version.
+of a freed version. Readers ignore this item, because its version is below the floor.
 """
 
 from __future__ import annotations

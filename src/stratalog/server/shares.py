@@ -127,7 +127,7 @@ class Allocation:
         return min([self._budget.limit, *(self._budget.shares[kind] for kind, _ in self._holders)])
 
     def assign(self, *holders: Holder) -> None:
-        """Count the amount for these holders from now on. Raises Refused; the holders stay then."""
+        """Count the amount for these holders from now on. Raises Refused and keeps the present holders."""
         wanted = tuple(holder for holder in holders if holder[0] in self._budget.shares)
         self._budget._move(self._holders, wanted, self.amount)
         self._holders = wanted

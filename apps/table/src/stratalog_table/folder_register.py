@@ -40,10 +40,13 @@ class Registration(msgspec.Struct, frozen=True, kw_only=True):
     table: str
     origin: str
     store: str
-    """The location of the table's store: a path relative to the data folder if both are on one machine, else a URL."""
+    """The table's store: its path relative to the data folder if both are on one machine, else its full path or URL."""
 
     is_owner: bool = False
-    """Whether the folder was made for the table. If so, files without an incarnation in the name are the table's."""
+    """Whether the folder was made for the table, or the table adopted it.
+
+    If so, files without an incarnation in the name are the table's.
+    """
 
     entered_ms: int = 0
 
@@ -97,7 +100,7 @@ class FolderRegister:
                 yield other
 
     def relatives_elsewhere(self) -> list[Registration]:
-        """Return the entries of copies of the table in other stores, if this machine can see that the store exists."""
+        """Return the entries of the table's copies in other existing stores. A store with a URL counts as existing."""
         return [
             other
             for other in self.others()

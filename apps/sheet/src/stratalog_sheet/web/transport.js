@@ -15,7 +15,7 @@ export class Transport {
   /** The version of the newest entry that the engine has, and the hash of the history up to this entry. */
   version;
   hash;
-  /** The error while the server cannot be reached; otherwise null. */
+  /** The first error since the last successful step, or the error that ended the transport; otherwise null. */
   lastError = null;
   #log;
   #hooks;
@@ -31,8 +31,9 @@ export class Transport {
    * `log.append(message, version, hash)` returns the new entry; `log.read(after, hash)` returns a page of the entries
    * after a version.
    * `hooks`: `onEntry(entry)` before the engine gets the entry; `onState()`; `onRefused(message, error)` for a message
-   * that will never be accepted; `onEnd(error)` after an error that no retry helps; `onReload()` when the server
-   * asks for a reload or the sheet was restored; `onLost()` when the server went back to an older history;
+   * that the server will never accept, or, with the error null, that the log already has in an older entry;
+   * `onEnd(error)` after an error that no retry helps; `onReload()` when the server asks for a reload or the sheet was
+   * restored; `onLost()` when the server went back to an older history;
    * `onPresence(message)`; and `give(entry, emit)`, which gives the engine the message of an entry.
    */
   constructor({ version, hash }, log, hooks) {
@@ -164,7 +165,7 @@ export class Transport {
     try {
       const entry = await this.#log.append(message, this.version, this.hash);
       if (entry.version === this.version + 1) this.#deliver(entry);
-      // The message was committed before the model's start, so the model cannot acknowledge the message.
+      // The message is in an entry that the engine already has, so no later entry will acknowledge the message.
       else if (entry.version <= this.version) this.#hooks.onRefused(message, null);
       else this.#isBehind = true;
     } catch (error) {
