@@ -15,6 +15,8 @@ import pytest
 import stratalog
 from stratalog.clock import SystemClock
 from stratalog.codec import sha256
+from stratalog.errors import NotFound
+from stratalog.store import Store
 from tests.cli.conftest import Run
 
 
@@ -46,6 +48,25 @@ def test_list_finds_the_organisations_that_have_a_name(budget: Run) -> None:
     named = lines(budget("list", "zeta", "--named", "budget", "--json").stdout)
     assert [line["name"] for line in named] == ["zeta/budget"]
     assert lines(budget("list", "--named", "none", "--json").stdout) == []
+
+
+def test_a_log_that_is_deleted_between_two_reads_ends_neither_a_list_nor_a_sweep(
+    budget: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    budget("create", "acme/plan")
+
+    def gone(self: Store, organisation: str, name: str) -> Any:
+        if name == "budget":
+            raise NotFound("no such document", organisation=organisation, document=name)
+        return real(self, organisation, name)
+
+    for method in ("log", "document"):
+        real = getattr(Store, method)
+        with monkeypatch.context() as patched:
+            patched.setattr(Store, method, gone)
+            expected = ["acme/plan"] if method == "log" else ["acme/budget", "acme/plan"]
+            assert [line["name"] for line in lines(budget("list", "--json").stdout)] == expected
+            budget("sweep", "acme")
 
 
 def test_an_empty_store_suggests_what_to_do(run: Run) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from pathlib import Path
 
 import click
@@ -14,6 +15,7 @@ from stratalog.cli.program import FAILED, Failed
 from stratalog.cli.serve import load_application
 from stratalog.cli.session import Session, command
 from stratalog.clock import Observation
+from stratalog.errors import NotFound
 from stratalog.keys import escape
 from stratalog.log.retention import free_segments
 from stratalog.log.sweep import sweep_deleted
@@ -81,10 +83,12 @@ def _sweep(store: Store, organisation: str, total: dict[str, int]) -> None:
     with progress(f"sweeping {organisation}", None) as step:
         total["deleted_logs"] += sweep_deleted(store.environment, organisation)
         for listing in store.list(organisation):
-            if listing.kind == "document":
-                total["segments"] += store.document(organisation, listing.id).free_segments()
-            else:
-                total["segments"] += free_segments(store.log(organisation, listing.id))
+            # The next sweep frees a log that was deleted since it was listed.
+            with suppress(NotFound):
+                if listing.kind == "document":
+                    total["segments"] += store.document(organisation, listing.id).free_segments()
+                else:
+                    total["segments"] += free_segments(store.log(organisation, listing.id))
             step(1)
         for record in store.records(organisation).list():
             total["record_versions"] += free_versions(store.environment, Name(organisation, record.id))

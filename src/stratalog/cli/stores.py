@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from contextlib import suppress
 
 import click
 
 from stratalog.cli.output import local_time
 from stratalog.cli.session import Session, command
+from stratalog.errors import NotFound
 from stratalog.log import Log
 from stratalog.store import Store, make_store
 
@@ -44,13 +46,16 @@ def list_(session: Session, organisation: str | None, named: str | None) -> None
 def _rows(store: Store, organisations: Iterable[str]) -> Iterator[tuple[dict[str, object], list[str]]]:
     for organisation in organisations:
         for line in store.list(organisation):
-            yield _row(store.log(organisation, line.id))
+            # A log that was deleted since it was listed has no row.
+            with suppress(NotFound):
+                yield _row(store.log(organisation, line.id))
 
 
 def _named_rows(store: Store, name: str, organisation: str | None) -> Iterator[tuple[dict[str, object], list[str]]]:
     for holder in store.organisations_of(name):
         if organisation in (None, holder.organisation):
-            yield _row(store.log(holder.organisation, name))
+            with suppress(NotFound):
+                yield _row(store.log(holder.organisation, name))
 
 
 def _row(log: Log) -> tuple[dict[str, object], list[str]]:
