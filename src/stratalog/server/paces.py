@@ -98,7 +98,7 @@ class Paces:
         return max(CALLER_COMPUTED_SHARE_MAX, 1 / max(1, self._recent.count(now)))
 
     def is_loaded(self, now: float) -> bool:
-        """Return whether the process computes for `LOADED_SHARE_MIN` of the time. In an idle one a pause helps nobody."""
+        """Return whether the process computes `LOADED_SHARE_MIN` of the time. In an idle one a pause helps nobody."""
         then, computed = self._looked
         if now - then >= LOAD_SECONDS:
             self._looked = now, self._process_seconds()
