@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import sqlite3
 import subprocess
 import sys
@@ -48,6 +49,37 @@ def test_list_finds_the_organisations_that_have_a_name(budget: Run) -> None:
     named = lines(budget("list", "zeta", "--named", "budget", "--json").stdout)
     assert [line["name"] for line in named] == ["zeta/budget"]
     assert lines(budget("list", "--named", "none", "--json").stdout) == []
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ("verify", "--against", "note", "--upto", "2"),
+        ("verify", "--against", "note", "--quick"),
+        ("verify", "--against", "note", "--resume", "finished"),
+        ("verify", "--lines", "note"),
+        ("verify", "--key", "a-key"),
+        ("verify", "--quick", "--resume", "finished"),
+        ("checkpoint", "acme/budget", "--all", "--lines", "list", "--key", "note"),
+        ("checkpoint", "--all", "--record", "acme/r", "--lines", "list", "--key", "note"),
+        ("checkpoint", "acme/budget", "--lines", "list", "--key", "note"),
+    ],
+    ids=" ".join,
+)
+def test_an_option_that_would_be_ignored_is_refused(budget: Run, arguments: tuple[str, ...]) -> None:
+    Path("note").write_text("")
+    assert re.search(r"needs --|has no effect with --|no names", budget(*arguments, code=2).stderr)
+    assert not Path("list").exists()
+
+
+def test_the_list_of_a_checkpoint_overwrites_no_file(budget: Run) -> None:
+    budget("checkpoint-key", "example.com/ledger", "signing.key")
+    made = ("checkpoint", "--all", "--key", "signing.key", "--lines", "list")
+    budget(*made)
+    before = Path("list").read_bytes()
+    budget("create", "acme/plan")
+    assert "list exists" in budget(*made, code=2).stderr
+    assert Path("list").read_bytes() == before
 
 
 def test_a_log_that_is_deleted_between_two_reads_ends_neither_a_list_nor_a_sweep(

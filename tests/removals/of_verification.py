@@ -78,4 +78,14 @@ REMOVALS: tuple[Removal, ...] = (
         ),
         ("tests/cli/test_commands.py::test_a_log_that_is_deleted_between_two_reads_ends_neither_a_list_nor_a_sweep",),
     ),
+    Removal(
+        "B356",
+        (Edit("src/stratalog/cli/verification.py", "        if value is not None:\n", "        if value == 0:\n"),),
+        ("tests/cli/test_commands.py::test_an_option_that_would_be_ignored_is_refused",),
+    ),
+    Removal(
+        "B357",
+        (Edit("src/stratalog/cli/verification.py", 'lines.open("x", encoding', 'lines.open("w", encoding'),),
+        ("tests/cli/test_commands.py::test_the_list_of_a_checkpoint_overwrites_no_file",),
+    ),
 )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 import click
@@ -87,15 +87,21 @@ def verify(
     none of its chunks is missing.
     With --against only the histories of the checkpoint are verified. If a history has a new name, give that name.
     """
+    of_checkpoint = {"--lines": lines, "--key": key}
+    of_full = {"--resume": resume}
+    of_histories = {"--upto": upto, "--quick": quick or None}
     if against is not None:
+        _refuse(of_full | of_histories, "has no effect with --against")
         chosen = list(chosen_histories(session.open(), names, records)) if names or records else []
         _verify_against(session, against, lines, key, chosen)
         return
+    _refuse(of_checkpoint, "needs --against")
     if not quick:
         named = chosen_histories(session.open(), names, records) if names or records else None
         histories = inspected_histories(session.open()) if named is None else named
         inspect_histories(session, histories, upto, resume, of_store=named is None and upto is None)
         return
+    _refuse(of_full, "has no effect with --quick")
     rows, failed = [], False
     store = session.open()
     for history in chosen_histories(store, names, records):
@@ -130,7 +136,9 @@ def repair(session: Session, names: tuple[str, ...], records: tuple[str, ...], d
 @click.argument("names", metavar="[ORGANISATION/NAME]", nargs=-1)
 @record_option
 @click.option("--all", "of_store", is_flag=True, help="Sign all logs, documents and records; needs --lines.")
-@click.option("--lines", type=NEW_FILE, metavar="FILE", help="Where to write the list of histories that --all needs.")
+@click.option(
+    "--lines", type=NEW_FILE, metavar="FILE", help="Where to write the list of histories that --all needs: a new file."
+)
 @click.option("--key", type=FILE, required=True, metavar="FILE", help="The signing key; see checkpoint-key.")
 def checkpoint(
     session: Session, names: tuple[str, ...], records: tuple[str, ...], of_store: bool, lines: Path | None, key: Path
@@ -139,6 +147,10 @@ def checkpoint(
 
     `verify --against` proves later that the store still holds that history.
     """
+    if of_store and (names or records):
+        raise click.UsageError("--all signs the whole store; give no names with it")
+    if not of_store:
+        _refuse({"--lines": lines}, "needs --all")
     signing = read_signing_key(key.read_text())
     text = _store_checkpoint(session, lines) if of_store else _checkpoint_of_history(session, names, records)
     signed = sign_note(text, signing)
@@ -156,6 +168,13 @@ def checkpoint_key(session: Session, name: str, file: Path) -> None:
     session.answer({"key": str(signing.verifier), "file": str(file)}, str(signing.verifier))
 
 
+def _refuse(options: Mapping[str, object], why: str) -> None:
+    """Raise UsageError for a given option that would be ignored. A user would believe that it was respected."""
+    for name, value in options.items():
+        if value is not None:
+            raise click.UsageError(f"{name} {why}")
+
+
 def _checkpoint_of_history(session: Session, names: tuple[str, ...], records: tuple[str, ...]) -> str:
     if len(names) + len(records) != 1:
         raise click.UsageError("name exactly one log, document or record, or give --all")
@@ -167,7 +186,12 @@ def _store_checkpoint(session: Session, lines: Path | None) -> str:
     if lines is None:
         raise click.UsageError("--all needs --lines FILE: the list cannot be derived from the checkpoint later")
     listed = [checkpoint.line() for checkpoint in checkpoints_of(session.open())]
-    lines.write_text("".join(f"{line}\n" for line in listed))
+    try:
+        # An existing file may be the list of an earlier checkpoint, which cannot be verified without it.
+        with lines.open("x", encoding="utf-8") as out:
+            out.writelines(f"{line}\n" for line in listed)
+    except FileExistsError as exc:
+        raise click.UsageError(f"{lines} exists; give another file, or delete it first") from exc
     return StoreCheckpoint(len(listed), merkle_root(listed)).text()
 
 
@@ -181,7 +205,7 @@ def _verify_against(
     elif lines is None:
         raise click.UsageError("the checkpoint of a whole store needs --lines FILE, the list written with it")
     else:
-        checkpoints = read_lines(noted, lines.read_text())
+        checkpoints = read_lines(noted, lines.read_text(encoding="utf-8"))
     if chosen and (len(chosen), len(checkpoints)) != (1, 1):
         raise click.UsageError("a name may be given only with the checkpoint of one history")
     if verifier is None:
