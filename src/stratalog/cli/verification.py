@@ -87,21 +87,18 @@ def verify(
     none of its chunks is missing.
     With --against only the histories of the checkpoint are verified. If a history has a new name, give that name.
     """
-    of_checkpoint = {"--lines": lines, "--key": key}
-    of_full = {"--resume": resume}
-    of_histories = {"--upto": upto, "--quick": quick or None}
     if against is not None:
-        _refuse(of_full | of_histories, "has no effect with --against")
+        _refuse({"--upto": upto, "--quick": quick or None, "--resume": resume}, "has no effect with --against")
         chosen = list(chosen_histories(session.open(), names, records)) if names or records else []
         _verify_against(session, against, lines, key, chosen)
         return
-    _refuse(of_checkpoint, "needs --against")
+    _refuse({"--lines": lines, "--key": key}, "needs --against")
     if not quick:
         named = chosen_histories(session.open(), names, records) if names or records else None
         histories = inspected_histories(session.open()) if named is None else named
         inspect_histories(session, histories, upto, resume, of_store=named is None and upto is None)
         return
-    _refuse(of_full, "has no effect with --quick")
+    _refuse({"--resume": resume}, "has no effect with --quick")
     rows, failed = [], False
     store = session.open()
     for history in chosen_histories(store, names, records):
@@ -199,7 +196,7 @@ def _verify_against(
     session: Session, against: Path, lines: Path | None, key: str | None, chosen: list[HistoryName]
 ) -> None:
     verifier = None if key is None else read_verifier_key(Path(key).read_text() if Path(key).is_file() else key)
-    noted = read_checkpoint(open_note(against.read_text(), verifier))
+    noted = read_checkpoint(open_note(against.read_text(encoding="utf-8"), verifier))
     if isinstance(noted, Checkpoint):
         checkpoints = [noted]
     elif lines is None:
