@@ -80,10 +80,10 @@ const stories = {
       "rows.csv": ["1\n".repeat(200_001), "The file has too many rows (the limit is 200,000)."],
       "columns.csv": [",".repeat(20_000), "The file has too many columns: 20,001 (the limit is 18,278)."],
     };
-    for (const [name, [text, said]] of Object.entries(refused)) {
+    for (const [name, [text, message]] of Object.entries(refused)) {
       await writeFile(join(folder, name), text);
       await page.setInputFiles("#file", join(folder, name));
-      await page.getByText(said).waitFor();
+      await page.getByText(message).waitFor();
     }
   },
 

@@ -155,8 +155,12 @@ export const versionViewer = ({ url, story, two }) => ({
     await page.click("#history");
     await page.click("#tab-cell");
     await showVersion(page, 2);
-    await evaluate(page, ([{ versionViewer }]) => versionViewer.model.selection.selectCell(1, 1));
-    await page.waitForFunction(() => document.querySelector("#panel h2")?.textContent === "B2Sheet1, version 2");
+    // The page selects a cell itself while it shows a version, so select until the panel has the cell.
+    await until(page, ([{ versionViewer }]) => {
+      versionViewer.model.selection.selectCell(1, 1);
+      return document.querySelector("#panel h2")?.textContent === "B2Sheet1, version 2";
+    });
+    await page.waitForFunction(() => document.querySelector("#panel .entries"));
     assert.match(await page.innerText("#panel .entries"), /^Ann Lee[\s\S]*empty → 10/);
     await page.click('[data-do="now"]');
     await choose(page, "B2");

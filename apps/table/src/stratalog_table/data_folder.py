@@ -135,12 +135,12 @@ class DataFolder:
             write(source)
             if not self.is_local and source != path:
                 self.files.move(source, path)
-            if self.is_local:
-                _settle(source, path)
         except BaseException:
             with suppress(OSError):
                 self.files.delete_file(source)
             raise
+        if self.is_local:
+            _settle(source, path)
 
     def _is_inside(self, path: str) -> bool:
         if not self.is_local:

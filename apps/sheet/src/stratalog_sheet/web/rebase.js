@@ -239,7 +239,8 @@
     }
   }
 
-  const HIDING = /^(UN)?(HIDE_COLUMNS_ROWS|GROUP_HEADERS|FOLD_(ALL_)?HEADER_GROUPS?(_IN_ZONE)?)$|^UPDATE_(TABLE|FILTER)$/;
+  const HIDING =
+    /^(UN)?(HIDE_COLUMNS_ROWS|GROUP_HEADERS|FOLD_(ALL_)?HEADER_GROUPS?(_IN_ZONE)?)$|^UPDATE_(TABLE|FILTER)$/;
 
   /** Evaluates each SUBTOTAL after a command that hides rows. The engine does this only for the user's own commands. */
   class Subtotals extends globalThis.o_spreadsheet.UIPlugin {
