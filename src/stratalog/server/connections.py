@@ -20,7 +20,7 @@ from stratalog.server.application import ServerLimits
 from stratalog.server.connection_shares import SOCKET
 from stratalog.server.deadlines import AnswerProgress
 from stratalog.server.metrics import Metrics
-from stratalog.server.shares import Allocation, Budget
+from stratalog.server.shares import Allocation, Budget, HolderKind
 from stratalog.server.turns import TurnSelector
 
 __all__ = ["Connection", "HttpProtocol", "OpenConnections", "WebSocketProtocol", "in_pieces"]
@@ -43,8 +43,8 @@ class OpenConnections:
         self.limits = limits
         self.turns = TurnSelector()
         of_address = max(1, int(connections_max * limits.address_share_max))
-        shares = {"address": of_address, "principal": connections_max}
-        self.budget = Budget("connections", connections_max, shares if is_shared else {})  # type: ignore[arg-type]
+        shares: dict[HolderKind, int] = {"address": of_address, "principal": connections_max} if is_shared else {}
+        self.budget = Budget("connections", connections_max, shares)
         self._metrics = metrics
         self._open: set[Connection] = set()
 

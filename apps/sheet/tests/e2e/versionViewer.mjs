@@ -25,6 +25,19 @@ import {
   write,
 } from "./people.mjs";
 
+/** Open the history of a cell in a sheet whose B2 two people wrote, before a row was inserted above it. */
+async function openCellHistory(browser, url, story) {
+  await make(url, story);
+  await write(url, story, "B2", "10", "Ann Lee");
+  await write(url, story, "B2", "20", "Cleo");
+  await send(url, story, "POST", "/rows", { row: 1 });
+  const page = await person(browser, "Ada Lace");
+  await open(page, url, story);
+  await page.click("#history");
+  await page.click("#tab-cell");
+  return page;
+}
+
 export const versionViewer = ({ url, story, two }) => ({
   async theSliderShowsEveryVersion(browser) {
     const [page] = await two(browser, { A1: "one", A2: "two", A3: "=A1" });
@@ -125,14 +138,7 @@ export const versionViewer = ({ url, story, two }) => ({
   },
 
   async blameTellsWhoWhenAndFromWhat(browser) {
-    await make(url, story);
-    await write(url, story, "B2", "10", "Ann Lee");
-    await write(url, story, "B2", "20", "Cleo");
-    await send(url, story, "POST", "/rows", { row: 1 });
-    const page = await person(browser, "Ada Lace");
-    await open(page, url, story);
-    await page.click("#history");
-    await page.click("#tab-cell");
+    const page = await openCellHistory(browser, url, story);
     await choose(page, "B3");
     await page.waitForFunction(() => document.querySelectorAll("#panel .entries li").length === 2);
     const entries = await page.locator("#panel .entries li").allInnerTexts();
@@ -146,14 +152,7 @@ export const versionViewer = ({ url, story, two }) => ({
   },
 
   async blameOfAnEarlierVersionFollowsTheCellThatWasThere(browser) {
-    await make(url, story);
-    await write(url, story, "B2", "10", "Ann Lee");
-    await write(url, story, "B2", "20", "Cleo");
-    await send(url, story, "POST", "/rows", { row: 1 });
-    const page = await person(browser, "Ada Lace");
-    await open(page, url, story);
-    await page.click("#history");
-    await page.click("#tab-cell");
+    const page = await openCellHistory(browser, url, story);
     await showVersion(page, 2);
     // The page selects a cell itself while it shows a version, so select until the panel has the cell.
     await until(page, ([{ versionViewer }]) => {
