@@ -129,8 +129,11 @@ const stories = {
     await mutate(ada, "onlyHere", { key: "x", value: 1 });
     await put(ada, "y", "text");
     await shows(ada, { x: 1, y: "text" });
+    // A pull can show the result of a push before the push is answered.
+    const answered = ada.waitForResponse((answer) => answer.url().endsWith("/push"));
     await letGo(ada.context());
     await agree({ y: "text" }, ada, bob);
+    await answered;
     assert.deepEqual([...new Set(statuses)], [200]);
   },
 

@@ -170,8 +170,8 @@ const stories = {
 
   async whatARecordSaysIsNoMarkup(browser) {
     const page = await person(browser);
-    await open(page, "<img src=x onerror=alert(1)>");
     page.on("dialog", () => process.exit(1));
+    await open(page, "<img src=x onerror=alert(1)>");
     assert.equal(await page.locator("main img").count(), 0);
   },
 
