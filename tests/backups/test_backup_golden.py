@@ -25,7 +25,7 @@ LINES = 60
 
 
 def written() -> stratalog.Store:
-    """Return a store with items in rows and in packs, an archive, a fork, a deleted log, records, a blob and a failure."""
+    """A store with items in rows and packs, an archive, a fork, a deleted log, records, a blob and a failure."""
     clock = ManualClock()
     store = open_inline(settings=SETTINGS, clock=clock)
     plan = store.create("acme", "plan é")

@@ -56,7 +56,7 @@ def test_a_record_that_ends_elsewhere_than_it_should_would_be_seen() -> None:
 
 @pytest.mark.slow
 def test_a_client_of_a_restored_store_goes_on(tmp_path: Path) -> None:
-    """The client saw a write that the backup lacks. It gets the restored state, and its pending mutation arrives once."""
+    """The client saw a write that the backup lacks. After the restore the server applies its pending mutation once."""
     server = BranchServer(tmp_path / "store")
     server.create()
     server.start()
