@@ -46,9 +46,10 @@ class ProcessFailure(AssertionError):
 
 
 class ChildProcess:
-    """A running command with pipes for stdin and stdout, and a file for stderr. The ``with`` block kills it at its end.
+    """A running command with pipes for stdin and stdout, and a file for stderr.
 
-    Stderr is a file and not a pipe, since a pipe without a reader fills up and blocks the process.
+    The end of the ``with`` block kills the process. Stderr is a file, since a pipe without a reader fills up and blocks
+    the process.
     """
 
     def __init__(self, command: Sequence[str], cwd: Path | None = None, env: Mapping[str, str] | None = None) -> None:

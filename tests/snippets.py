@@ -54,7 +54,7 @@ BLOCK = re.compile(
 LANGUAGES = ("python", "sh", "console")
 FILE_NAME = re.compile(r"# ([\w/]+\.py)\b")
 PORT = "8420"
-"""The port of the pages."""
+"""The port that the pages name."""
 
 SERVER_SECONDS_MAX = 30
 COMMAND_SECONDS_MAX = 30
@@ -162,7 +162,7 @@ class _Page:
         sys.path.insert(0, os.getcwd())
 
     def run(self, snippet: Snippet) -> None:
-        """Run a snippet, in a new copy of the folder if the page asks for that."""
+        """Run a snippet, in a new copy of the folder if an ``apart`` comment asks for copies."""
         if snippet.apart:
             self.base = None
             os.chdir(self._new_folder())

@@ -1,4 +1,4 @@
-"""Each demo runs to its end. The commands that the first demo prints work on the store that it leaves."""
+"""The demo prints its results, and the printed commands work on its store. The sync demo serves its page."""
 
 from __future__ import annotations
 

@@ -145,7 +145,7 @@ class _Container:
         return json.loads(answer)
 
     def kill(self) -> int:
-        """Kill the process without a warning, as Lambda does. Return the exit status of this kill or an earlier end."""
+        """Kill the process without a warning, as Lambda does. Return its exit status, also if it ended earlier."""
         self._process.kill()
         self._process.communicate()
         return self._process.returncode

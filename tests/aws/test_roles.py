@@ -159,7 +159,7 @@ def use_logs_and_records(guarded: Guarded) -> None:
 
 
 def use_sockets(guarded: Guarded) -> None:
-    """Use a connection until the function closes it for an invalid token. Others end without a disconnect event."""
+    """Use a connection until the function closes it. Other connections end without a disconnect event."""
     guarded.ask("POST", "/documents/plan/pull", json={"group": "g"})
     guarded.listeners.join("gone", "acme", "plan", None)
     with connect(f"ws{guarded.stack.stage_url('SocketsApi', 'live')[4:]}", subprotocols=[SUBPROTOCOL]) as socket:

@@ -1,4 +1,4 @@
-"""The template passes the linter, has the wiring that the code needs, and deploys as a stack that serves clients."""
+"""The template passes the linter, has the settings that the code needs, and deploys as a stack that serves clients."""
 
 from __future__ import annotations
 

@@ -66,7 +66,7 @@ class Slow(MemoryIndex):
 
 
 class Writer:
-    """A writer in its own process. It caches the head, and reads it again only in its turn after a lost race."""
+    """A simulated process that writes. It caches the head, and reads it again only in its turn after a lost race."""
 
     def __init__(self, index: Slow) -> None:
         self.index = index

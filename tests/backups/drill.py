@@ -206,7 +206,7 @@ def _folders(folder: Path) -> Homes:
 
 
 def _aws_homes(name: str) -> Homes:
-    """One AWS store for each store of the round, and one whose bucket holds the backups."""
+    """One AWS store for each store of the round, and one AWS store whose bucket holds the backups."""
     from stratalog.store import make_store
 
     make_store(f"aws://{name}-backups")

@@ -42,7 +42,7 @@ pytestmark = pytest.mark.slow
 @settings(max_examples=25)
 @given(st.integers(0, 2**32), st.lists(st.integers(0, 20), min_size=1, max_size=4))
 def test_a_backup_tells_what_its_store_tells(seed: int, steps: list[int]) -> None:
-    """After each run of steps the test restores a backup, and makes a second one, which writes no blobs."""
+    """After each run of steps the test restores a backup, and makes a second backup, which writes no blobs."""
     clock, chance = ManualClock(seed=seed), Random(seed)
     store, backups = open_inline(settings=SETTINGS, clock=clock), Backups(clock)
     wanted = []
@@ -64,7 +64,7 @@ class Killed(BaseException):
 
 
 class Dying:
-    """Makes the backups' blobs end the process after ``left`` more puts."""
+    """Lets ``left`` more puts of the backups' blobs succeed, and then raises `Killed`."""
 
     def __init__(self, backups: Backups, left: int) -> None:
         self.left = left
@@ -253,7 +253,7 @@ def test_nothing_is_written_to_a_backup(memory: stratalog.Store) -> None:
 def test_a_log_that_rolls_over_between_its_name_and_its_head_is_restored_to_its_head(
     memory: stratalog.Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The backup's name record is older than its segments, so the search for the head begins in a marked segment."""
+    """The backup read the name record before the roll-over. So the search for the head begins in a marked segment."""
     backups, search = Backups(memory.environment.clock), family.find_head
     document = memory.document("acme", "plan", create=True)
     log = memory.log("acme", "plan")

@@ -26,7 +26,7 @@ LARGE = 5000
 
 
 class Acknowledged(msgspec.Struct, frozen=True, array_like=True):
-    """One acknowledged version, and the time at which the acknowledgement was noted."""
+    """One acknowledged version, and the time at which the writer noted the acknowledgement."""
 
     kind: str
     name: str
