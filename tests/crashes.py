@@ -1,7 +1,7 @@
-"""Reports of processes that die during a test run: its own workers, and processes that tests started.
+"""Reports of processes that die during a test run: the run's own workers, and processes that tests started.
 
-A worker writes the stacks of its threads to a file when a signal ends it. The run's first process reads that file and
-names the signal with the test. These are hooks of pytest, which `conftest.py` imports.
+A worker writes the stacks of its threads to a file when a fatal signal ends the worker. The run's first process reads
+that file, and names the signal and the test. `conftest.py` imports the pytest hooks of this module.
 """
 
 from __future__ import annotations
@@ -38,8 +38,8 @@ _stacks: dict[str, Any] = {}
 def pytest_configure(config: pytest.Config) -> None:
     """In a worker, let a fatal signal write the stacks to the file that the first process named.
 
-    Also handle SIGINT again if it is ignored, as in a shell's background command. Otherwise the processes that tests
-    start and interrupt would inherit that.
+    Also handle SIGINT again if this process ignores it, as a shell's background command does. Otherwise the processes
+    that tests start would ignore SIGINT too, and the tests could not interrupt them.
     """
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
         signal.signal(signal.SIGINT, signal.default_int_handler)
@@ -50,7 +50,7 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 def pytest_unconfigure(config: pytest.Config) -> None:
-    """Close and remove that file, since this worker has not crashed."""
+    """In a worker, close and remove the file for stacks, since the worker has not crashed."""
     file = _stacks.pop("file", None)
     if file is not None:
         faulthandler.disable()
@@ -60,7 +60,7 @@ def pytest_unconfigure(config: pytest.Config) -> None:
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_configure_node(node: Any) -> None:
-    """In the first process, name the file before a worker starts."""
+    """In the first process, create the file for a worker's stacks before the worker starts."""
     handle, path = tempfile.mkstemp(prefix="stratalog-stacks-", suffix=".txt")
     open(handle, "w").close()
     node.workerinput[STACKS] = path
@@ -68,7 +68,7 @@ def pytest_configure_node(node: Any) -> None:
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_handlecrashitem(crashitem: str, report: Any, sched: Any) -> None:
-    """In the first process, add the worker's exit status and stacks to the report of the test that it ran."""
+    """In the first process, add the worker's exit status and stacks to the report of the test that crashed."""
     ended, stacks = _exit_of(report.node), _stacks_of(report.node)
     report.longrepr = f"{report.longrepr}: {ended}\n{stacks or 'no stacks were written'}"
 

@@ -1,4 +1,4 @@
-"""Damages stored blobs in memory, without the store: flips a bit, cuts the end off, or removes the blob."""
+"""Damages a blob in the memory backend: flips a bit, cuts off the last byte, or removes the blob."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ DAMAGES = (FLIP, CUT, LOSE)
 
 
 def damage_blob(blobs: MemoryBlobs, key: str, how: str) -> None:
-    """Damage the blob with that key. Its stat stays, unless the blob is removed."""
+    """Damage the blob with the key ``key``. Its stat stays, unless ``how`` is `LOSE`."""
     body = blobs._bodies[key]
     if how == LOSE:
         del blobs._bodies[key], blobs._stats[key]

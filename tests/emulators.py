@@ -1,7 +1,7 @@
-"""The emulators that all tests of one process share. Each starts for the first test that uses it.
+"""The emulators that all tests of one process share. Each emulator starts for the first test that uses it.
 
-A test creates tables, buckets and queues under its own names. Fixtures import libraries when they start, so that tests
-without emulators do not wait for them.
+A test creates tables, buckets and queues under its own names. Each fixture imports its libraries when it starts, so
+that tests without emulators do not wait for the imports.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ def aws(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
 
 @pytest.fixture(scope="session")
 def dynamo(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Emulator]:
-    """DynamoDB: ministack's, or the user's own copy of Amazon's."""
+    """DynamoDB: the emulator ministack, or the user's copy of DynamoDB Local (`tests/cloud/choice.py`)."""
     from tests.cloud.choice import chosen_dynamo
 
     folder = tmp_path_factory.mktemp("dynamo")
@@ -41,7 +41,7 @@ def dynamo(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFact
 
 @pytest.fixture(scope="session")
 def bucket(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Emulator]:
-    """An object store with one bucket that keeps versions and one that does not."""
+    """An object store with two buckets, with and without versions."""
     from stratalog.backends.s3_versions import create_bucket
     from tests.cloud.seaweed import PLAIN, VERSIONED, client
 
@@ -54,7 +54,7 @@ def bucket(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFact
 
 @pytest.fixture(scope="session")
 def sqs(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]:
-    """SQS on the clock of a test."""
+    """SQS that runs on the clock of the test."""
     from tests.cloud.sqs_service import running
 
     _require_full_run(request)

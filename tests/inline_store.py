@@ -17,9 +17,9 @@ def open_inline(
     settings: stratalog.LogSettings = stratalog.LogSettings(),  # noqa: B008 - frozen
     clock: Clock | None = None,
 ) -> stratalog.Store:
-    """Open a store that writes a due snapshot before the call that made it due returns.
+    """Open a store whose calls write a due snapshot before they return.
 
-    It is for tests that compare stored content, since a background thread may finish a snapshot between two reads.
+    Use it in tests that compare stored content: a background thread could finish a snapshot between two reads.
     """
     store = stratalog.open(url, settings=settings, clock=clock)
     store.environment.background = InlineTasks()

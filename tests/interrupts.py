@@ -1,4 +1,4 @@
-"""Interrupts for the leader of a group commit: a KeyboardInterrupt before any chosen bytecode of its work."""
+"""Interrupts the leader of a group commit: raises KeyboardInterrupt before a chosen bytecode of the leader's work."""
 
 from __future__ import annotations
 
@@ -53,8 +53,8 @@ def ends_of(
 ) -> dict[str, Any]:
     """Run each of ``calls`` in a thread named by its key, and return the results by name.
 
-    The calls share one batch, and the first is its leader. ``held`` keeps the leadership until all of them wait.
-    The result of a call is what it returns, or the exception that it raises.
+    The calls share one batch, and the first is its leader. ``held`` keeps the leadership until all calls wait.
+    The result of a call is its return value, or the exception that it raises.
     """
     ends: dict[str, Any] = {}
 

@@ -1,8 +1,8 @@
-"""Chooses the tests that coverage measures: quick tests that are no properties.
+"""Chooses the tests that coverage measures: quick tests that are not property tests.
 
-Tracing takes more time than the traced code. So it is off where it adds little: in tests of services, browsers and
-killed processes, which run the same code as quick tests, and in property tests with hundreds of examples. A line that
-only these tests reach counts as not reached. `pytest_runtest_protocol` is a hook, which `conftest.py` imports.
+Tracing takes more time than the traced code. So this module turns tracing off in two kinds of tests. Tests of services,
+browsers and killed processes run the same code as quick tests. Property tests run hundreds of examples. A line that
+only these tests reach counts as not reached. `conftest.py` imports the pytest hook `pytest_runtest_protocol`.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ __all__ = ["pytest_runtest_protocol", "unmeasured"]
 
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_protocol(item: pytest.Item) -> Generator[None, object, object]:
-    """Run a test and its fixtures, measured or not."""
+    """Run a test and its fixtures, with tracing only for a quick test that is not a property test."""
     if is_quick(item) and not _is_property(item):
         return (yield)
     with unmeasured():
@@ -32,9 +32,9 @@ def pytest_runtest_protocol(item: pytest.Item) -> Generator[None, object, object
 def unmeasured() -> Iterator[None]:
     """Turn tracing off, in this thread and in threads started inside the block.
 
-    Coverage's own option for greenlets is no alternative: it tracks them in every thread. A thread that ends then runs
-    Python code from a pending call of the interpreter. In Python 3.11 that may never return if it is traced and two
-    threads end at the same time.
+    Coverage's option for greenlets is no alternative, since coverage then tracks greenlets in every thread. A thread
+    that ends then runs Python code from a pending call of the interpreter. In Python 3.11 the pending call may never
+    return if the code is traced and two threads end at the same time.
     """
     tracer, tracer_of_threads = sys.gettrace(), threading.gettrace()
     sys.settrace(None)

@@ -1,4 +1,4 @@
-"""Node for tests. scripts/dataset.py finds it; npm packages are those that a folder's lock file pins."""
+"""Node for tests. scripts/dataset.py finds Node. The lock file of a folder pins its npm packages."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def node_program() -> str:
 
 
 def install(folder: Path) -> None:
-    """Install a folder's npm packages, once for all test processes. They lock the folder's ``package-lock.json``."""
+    """Install a folder's npm packages, once for all test processes. The processes lock the file `package-lock.json`."""
     with (folder / "package-lock.json").open() as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         if not _is_installed(folder):
@@ -37,9 +37,9 @@ def _npm() -> list[str]:
 
 
 def _is_installed(folder: Path) -> bool:
-    """Return whether the installed packages are those of the lock file.
+    """Return whether the packages of the lock file are installed in the pinned versions.
 
-    Optional packages do not count: they may be for other platforms.
+    Optional packages do not count, since they may be for other platforms.
     """
     wanted = json.loads((folder / "package-lock.json").read_text())["packages"]
     needed = (path for path, package in wanted.items() if path and not package.get("optional"))

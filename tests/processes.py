@@ -1,7 +1,7 @@
-"""Child processes of tests. A failure names the command, how the process ended, and the end of its stderr.
+"""Child processes of tests. A failure names the command, the exit status or signal, and the end of stderr.
 
-`start` is for a process with which a test exchanges lines, `run` for a command whose output it needs. If a test fails
-for any reason, its report also names each process that ended by itself: `unexpected_ends`.
+Use `start` for a process with which a test exchanges lines, and `run` for a command whose output the test needs. If a
+test fails for any reason, its report also names each process that ended by itself (`unexpected_ends`).
 """
 
 from __future__ import annotations
@@ -46,9 +46,10 @@ class ProcessFailure(AssertionError):
 
 
 class ChildProcess:
-    """A running command with pipes for stdin and stdout, and a file for stderr. The end of its block kills it.
+    """A running command with pipes for stdin and stdout, and a file for stderr.
 
-    Stderr is a file and not a pipe, since a pipe without a reader fills up and blocks the process.
+    The end of the ``with`` block kills the process. Stderr is a file, since a pipe without a reader fills up and blocks
+    the process.
     """
 
     def __init__(self, command: Sequence[str], cwd: Path | None = None, env: Mapping[str, str] | None = None) -> None:
@@ -74,30 +75,30 @@ class ChildProcess:
 
     @property
     def status(self) -> int | None:
-        """Its exit status, negative if a signal with that number ended it; None while it runs."""
+        """The exit status; minus the signal's number if a signal ended the process; None while it runs."""
         return self._process.poll()
 
     @property
     def was_ended(self) -> bool:
-        """Whether its test asked it to end."""
+        """Whether the test asked the process to end."""
         return not self._must_live
 
     @property
     def stderr(self) -> str:
-        """Its output to stderr so far."""
+        """The output to stderr so far."""
         if self._stderr.closed:
             return self._written
         size = os.fstat(self._stderr.fileno()).st_size
         return os.pread(self._stderr.fileno(), size, 0).decode(errors="replace")
 
     def write_line(self, line: str) -> None:
-        """Send a line to its stdin."""
+        """Send a line to the stdin of the process."""
         assert self._process.stdin is not None
         self._process.stdin.write(f"{line}\n")
         self._process.stdin.flush()
 
     def read_line(self) -> str:
-        """Return the next line of its stdout. Raises ProcessFailure if stdout has ended."""
+        """Return the next line of stdout. Raises ProcessFailure if stdout has ended."""
         assert self._process.stdout is not None
         line = self._process.stdout.readline()
         if not line:
@@ -107,20 +108,20 @@ class ChildProcess:
         return line
 
     def lines(self) -> Iterator[str]:
-        """Yield the lines of its stdout until the end."""
+        """Yield the lines of stdout until the end."""
         assert self._process.stdout is not None
         yield from self._process.stdout
 
     def signal(self, number: signal.Signals) -> None:
-        """Send a signal that asks it to end. Does nothing if it has ended."""
+        """Send a signal that asks the process to end. Does nothing if the process has ended."""
         self._must_live = False
         self._process.send_signal(number)
 
     def end(self, expected: int | None = 0, seconds: float = SECONDS_MAX) -> str:
-        """Wait for its end, and return the rest of its stdout.
+        """Wait for the end of the process, and return the rest of its stdout.
 
-        Raises ProcessFailure if it runs longer than ``seconds`` or ends with another status than ``expected``. None
-        accepts any status.
+        Raises ProcessFailure if the process runs longer than ``seconds`` or ends with another status than ``expected``.
+        An ``expected`` of None accepts any status.
         """
         self._must_live = False
         try:
@@ -132,14 +133,14 @@ class ChildProcess:
         return output
 
     def kill(self) -> None:
-        """Kill it as a power cut would. Raises ProcessFailure if it had ended by itself."""
+        """Kill the process without a warning. Raises ProcessFailure if the process had ended by itself."""
         early = self._unexpected_end()
         self.close()
         if early:
             raise ProcessFailure(early)
 
     def close(self) -> None:
-        """Kill it if it runs, and free the pipes. Later calls do nothing; `stderr` stays readable."""
+        """Kill the process if it runs, and free the pipes. Later calls do nothing; `stderr` stays readable."""
         self._must_live = False
         _watched.pop(id(self), None)
         self._process.kill()
@@ -152,7 +153,7 @@ class ChildProcess:
         self._stderr.close()
 
     def describe(self) -> str:
-        """Return a text with the command, its status, and the end of its stderr."""
+        """Return a text with the command, the exit status, and the end of stderr."""
         return _description(self.command, self.pid, self.status, self.stderr)
 
     def __enter__(self) -> Self:
@@ -170,7 +171,7 @@ class ChildProcess:
 
 
 def start(command: Sequence[str], *, cwd: Path | None = None, env: Mapping[str, str] | None = None) -> ChildProcess:
-    """Start a command with which the test exchanges lines. Without ``env`` it gets `environment`."""
+    """Start a command with which the test exchanges lines. Without ``env`` the command gets `environment`."""
     return ChildProcess(command, cwd, env)
 
 
@@ -182,7 +183,7 @@ def run(
     expected: int | None = 0,
     seconds: float = SECONDS_MAX,
 ) -> subprocess.CompletedProcess[str]:
-    """Run a command to its end. Raises ProcessFailure if its status is not ``expected`` or it takes too long."""
+    """Run a command to its end. Raises ProcessFailure for a status other than ``expected``, or after ``seconds``."""
     with start(command, cwd=cwd, env=env) as process:
         output = process.end(expected, seconds)
         return subprocess.CompletedProcess(process.command, process.status or 0, output, process.stderr)

@@ -1,8 +1,8 @@
-"""Chooses the tests of a run: all of them, those with a sample of the planted bugs, or the quick ones.
+"""Chooses the tests of a run: all tests, all tests but only a sample of the planted bugs, or the quick tests.
 
-``--quick`` leaves out tests that start emulators, a browser or Node, planted bugs, and tests marked ``slow``, such as
-those that kill processes. ``--sample-mutants SEED`` keeps a random quarter of the planted bugs: `make test` uses the
-seed of the commit, and `make mutants` runs all. These are hooks of pytest, which `conftest.py` imports.
+``--quick`` leaves out tests that start emulators, a browser or Node. It also leaves out planted bugs, and tests marked
+``slow``, such as tests that kill processes. ``--sample-mutants SEED`` keeps a random quarter of the planted bugs.
+`make test` derives the seed from the commit, and `make mutants` runs all planted bugs. `conftest.py` imports the hooks.
 """
 
 from __future__ import annotations

@@ -1,20 +1,20 @@
 """Run the snippets of a page in the current folder, one after another: `python -m tests.snippets PAGE`.
 
-The Python blocks of a page share a namespace. ``sh`` blocks run line by line in the same folder. A block whose first
-line is ``# NAME.py`` is written to that file, and run unless it has tests. `pip` does nothing, since the environment of
-the tests has everything that pages install. A server or worker runs until the page ends; the server has another port
-than on the page. A `curl` fails if the response is an error.
+The Python blocks of a page share a namespace. ``sh`` blocks run line by line in the same folder. The program writes a
+Python block whose first line is ``# NAME.py`` to that file, and runs the block unless NAME begins with ``test_``. `pip`
+does nothing, since the environment of the tests has everything that pages install. A server or worker runs until the
+page ends. The server has another port than on the page. A `curl` fails if the response is an error.
 
-HTML comments, before a block or alone, have instructions for this program::
+HTML comments, before a block or alone, contain instructions for this program::
 
-    <!-- snippet: skip, WHY -->         the next block is not run
-    <!-- snippet: exit CODE -->         a line of the next block ends with this code
-    <!-- snippet: file NAME -->         the next block, of any language, is written to a file, and not run
-    <!-- snippet: with TEXT=COMMAND --> the output of the command replaces this text in the next block
-    <!-- snippet: sh ... -->            these lines run here
-    <!-- snippet: python ... -->        this code runs here, in the namespace of the page
-    <!-- snippet: apart ... -->         these lines run in an empty folder; each snippet after them runs in a copy of it
-    <!-- snippet: aws -->               from here on DynamoDB, S3 and SQS are new emulators on this machine
+    <!-- snippet: skip, WHY -->         do not run the next block
+    <!-- snippet: exit CODE -->         a line of the next block may end with this code
+    <!-- snippet: file NAME -->         write the next block, of any language, to a file, and do not run it
+    <!-- snippet: with TEXT=COMMAND --> replace this text in the next block by the output of the command
+    <!-- snippet: sh ... -->            run these lines
+    <!-- snippet: python ... -->        run this code in the namespace of the page
+    <!-- snippet: apart ... -->         run these lines in an empty folder, and each later snippet in a copy of it
+    <!-- snippet: aws -->               use new emulators on this machine for DynamoDB, S3 and SQS from here on
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ BLOCK = re.compile(
 LANGUAGES = ("python", "sh", "console")
 FILE_NAME = re.compile(r"# ([\w/]+\.py)\b")
 PORT = "8420"
-"""The port of the pages."""
+"""The port that the pages name."""
 
 SERVER_SECONDS_MAX = 30
 COMMAND_SECONDS_MAX = 30
@@ -120,7 +120,7 @@ def snippets_of(page: str) -> Iterator[Snippet]:
 
 
 def _order(line: int, text: str, given: dict[str, Any]) -> dict[str, Any]:
-    """Return the instructions for a block: those of earlier comments, ``given``, and those of this one."""
+    """Return the instructions for a block: the instructions ``given`` by earlier comments, and those of ``text``."""
     if found := re.fullmatch(r"skip, (\S.*)", text, re.DOTALL):
         return given | {"skipped": " ".join(found[1].split())}
     if found := re.fullmatch(r"exit (\d+)", text):
@@ -133,12 +133,12 @@ def _order(line: int, text: str, given: dict[str, Any]) -> dict[str, Any]:
 
 
 def _typed(text: str) -> Iterator[str]:
-    """Return the lines of a console that a person types."""
+    """Return the lines of a console block that a person types."""
     return (line.removeprefix("$ ") for line in text.splitlines(keepends=True) if line.startswith("$ "))
 
 
 def run_page(name: str, text: str) -> None:
-    """Run a page's snippets in the current folder. Raises SnippetFailure for the first that fails."""
+    """Run a page's snippets in the current folder. Raises SnippetFailure for the first snippet that fails."""
     with contextlib.ExitStack() as leaving:
         page = _Page(name, leaving)
         for snippet in snippets_of(text):
@@ -162,7 +162,7 @@ class _Page:
         sys.path.insert(0, os.getcwd())
 
     def run(self, snippet: Snippet) -> None:
-        """Run a snippet, in a new copy of the folder if the page asks for that."""
+        """Run a snippet, in a new copy of the folder if an ``apart`` comment asks for copies."""
         if snippet.apart:
             self.base = None
             os.chdir(self._new_folder())
@@ -229,7 +229,7 @@ class _Page:
             raise SnippetFailure(f"{self.name}:{line}: exit code {code}: {command}")
 
     def _run_in_shell(self, command: str) -> int:
-        """Run a line in a shell. Then adopt its folder and its ``STRATALOG_`` variables, unless it failed."""
+        """Run a line in a shell. After success, take over the shell's folder and ``STRATALOG_`` variables."""
         after = self.tools / "after"
         where = f"python -c {shlex.quote(SAY_WHERE)} > {shlex.quote(str(after))}"
         script = f"{command}\ncode=$?\n{where}\nexit $code"

@@ -1,4 +1,4 @@
-"""The folders of the project's code. Every check that reads code or settings takes them from this module."""
+"""The folders of the project's code. Every check that reads code or settings takes the folders from here."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ PACKAGES = [LIBRARY, *APPLICATIONS]
 """The shipped code: one import package per distribution."""
 
 LABORATORY = ROOT / "tests" / "simulation"
-"""The simulation's worlds, planted bugs and reference models. They follow the style of shipped code; tests need not."""
+"""The simulation's worlds, planted bugs and reference models. They follow the style of shipped code. Tests need not."""
 
 PROGRAMS = [ROOT / name for name in ("bench", "examples", "scripts")]
 TESTS = [ROOT / "tests", *sorted(path for path in ROOT.glob("apps/*/tests") if path.is_dir())]

@@ -1,4 +1,4 @@
-"""Values: which types are values, subtypes of them, and the agreement of the quick check with the slow one."""
+"""Values: the types that are values, their subtypes, and the agreement of the quick check with the slow check."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from stratalog.errors import Invalid, LimitExceeded
 from stratalog.limits import INTEGER_MAX, JSON_DEPTH_MAX
 from stratalog.log.entries import Event, encode_events
 
-# msgspec's strict reader refuses a whole float, so that a value with one takes the slow check.
+# msgspec's strict reader refuses a float without a fraction. So a value that contains this float takes the slow check.
 CLOSER = 2.0
 
 

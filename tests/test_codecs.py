@@ -1,4 +1,4 @@
-"""Codecs: stored bodies have a tag that names their codec, and an unknown tag of a newer program is not damage."""
+"""Each stored body has a tag that names its codec. An unknown tag comes from a newer program, and is no damage."""
 
 from __future__ import annotations
 
@@ -95,7 +95,7 @@ def test_a_message_with_an_unknown_tag_is_unsupported() -> None:
 
 
 def test_an_unknown_tag_of_a_value_rejects_no_mutation(tmp_path: Path) -> None:
-    """A mutator reads a value of a newer program. The mutation is neither committed nor rejected."""
+    """A mutator reads a value that a newer program stored. The store neither commits nor rejects the mutation."""
     with stratalog.open(tmp_path / "store") as store:
         document = store.create("acme", "plan")
         document.mutate("put", {"key": "notes/n", "value": "x" * 5000})
@@ -126,7 +126,7 @@ def test_no_attribute_of_an_item_is_an_upper_case_letter(name: str) -> None:
 
 
 def test_a_push_that_meets_a_value_of_a_newer_program_rejects_nothing(tmp_path: Path) -> None:
-    """`push` rejects a mutation that is too large for an entry, but not one that reads an unknown codec."""
+    """`push` rejects a mutation that is too large for an entry, but no mutation that reads an unknown codec."""
     with stratalog.open(tmp_path / "store") as store:
         store.create("acme", "plan").mutate("put", {"key": "notes/n", "value": "x" * 5000})
     newer_rows(tmp_path / "store")

@@ -1,4 +1,4 @@
-"""The figures of the page on costs agree with the code. They are counts and not times, so they are exact."""
+"""The figures of the page on costs agree with the code. The figures are counts and not times, so they are exact."""
 
 from __future__ import annotations
 

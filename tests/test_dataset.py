@@ -1,4 +1,4 @@
-"""The demo's data is downloaded once, by an npm that is new enough. Data with another hash is refused."""
+"""The script downloads the demo's data once, with an npm whose Node is new enough. It refuses any other data."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ CONTENT = b'[{"Title": 1776}]'
 
 @pytest.fixture
 def dataset(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> ModuleType:
-    """The script with its own folder and a stand-in for npm, whose one small package has the pinned hash."""
+    """The script with its own folder, and with a fake npm. The one small package of that npm has the pinned hash."""
     spec = importlib.util.spec_from_file_location("dataset", SCRIPT)
     assert spec is not None
     assert spec.loader is not None

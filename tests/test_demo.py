@@ -1,4 +1,4 @@
-"""The demo prints its results, and the commands that it prints work on the store that it leaves."""
+"""The demo prints its results, and the printed commands work on its store. The sync demo serves its page."""
 
 from __future__ import annotations
 
@@ -34,7 +34,10 @@ def run_demo(store: Path | str, *background: str, code: int = 0) -> subprocess.C
 
 @contextmanager
 def sync_demo(store: Path | str, *background: str) -> Iterator[str]:
-    """Run the sync demo, and yield the URL that it prints. An interrupt must end it with status 0."""
+    """Run the sync demo, and yield the URL that it prints.
+
+    SIGINT must end the demo with status 0. With a ``background`` command, SIGTERM must end the command with status 143.
+    """
     command = [*background, sys.executable, str(SYNC_DEMO), str(store), "0"]
     with start(command) as process:
         printed = ""
@@ -116,7 +119,7 @@ def test_the_sync_demo_serves_from_aws_too() -> None:
 
 
 def test_the_makefile_gives_every_demo_its_store() -> None:
-    """Each demo's target passes STORE on, whichever program `make demo` runs."""
+    """Each target passes STORE to its demo. The test does not depend on the program that `make demo` runs."""
     for target in ("demo", "demo-core", "demo-sync"):
         told = dry_run(target, "STORE=aws-local")
         assert re.search(

@@ -1,4 +1,4 @@
-"""Each wheel holds exactly one whole package. The library's has no application and no simulation."""
+"""Each wheel has exactly the files of one package. The library's wheel has no application and no simulation."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def wheels(tmp_path_factory: pytest.TempPathFactory) -> dict[Path, set[str]]:
 
 
 def packaged(package: Path) -> set[str]:
-    """Return the files of a package in this checkout, with their names in a wheel."""
+    """Return the names in a wheel of the files that a package has in this checkout."""
     paths = (path for path in package.rglob("*") if path.is_file() and "__pycache__" not in path.parts)
     return {path.relative_to(package.parent).as_posix() for path in paths}
 

@@ -1,4 +1,4 @@
-"""Every link of the documentation has its file or heading, and every page can be reached from the index.
+"""Every link of the documentation leads to a file or heading, and links from the index reach every page.
 
 Each test, world, planted bug, checker and file that a page names exists.
 """
@@ -116,7 +116,7 @@ def test_a_broken_link_would_be_noticed(tmp_path: Path) -> None:
 
 
 def leads_somewhere(page: Path, link: str) -> bool:
-    """Return whether the linked file exists, and the heading in it if the link names one."""
+    """Return whether the linked file exists, and has the heading that the link names, if any."""
     path, _, anchor = link.partition("#")
     target = page.parent / path if path else page
     return target.exists() and (not anchor or anchor in anchors(target))
@@ -128,7 +128,7 @@ def is_defined(path: Path, name: str) -> bool:
 
 
 def proofs_named(text: str) -> list[tuple[str, str]]:
-    """Return kind and name of each world, planted bug and checker that a text names, alone or in a list."""
+    """Return the kind and name of each world, planted bug and checker that a text names, alone or in a list."""
     return [(kind, name) for kind, names in PROOFS.findall(text) for name in re.findall(r"`([^`]+)`", names)]
 
 

@@ -1,4 +1,4 @@
-"""The fixtures for users: the tests of a user's application run with them, in a separate project."""
+"""The fixtures for users: a separate project uses these fixtures to test a user's application."""
 
 from __future__ import annotations
 

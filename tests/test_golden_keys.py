@@ -65,7 +65,7 @@ BLOB_KEYS = {
 
 
 def keys_of_every_kind() -> dict[str, list[str]]:
-    """Return keys of every kind for the same names."""
+    """Return a key of every kind for the fixed names of this module."""
     prefix = keys.log_prefix(ORGANISATION, LOG, INCARNATION)
     record, letter = keys.record_partition(ORGANISATION, keys.record_key(LOG)), keys.record_key(LONG)
     return {
@@ -95,7 +95,7 @@ def keys_of_every_kind() -> dict[str, list[str]]:
 
 
 def chunk_keys(owner: str) -> list[str]:
-    """Return the key of the empty tree's chunk. A document stores that chunk inline, so this writes it as a blob."""
+    """Return the key of the empty tree's chunk. This function writes it as a blob; a document has it inline."""
     blobs = MemoryBlobs(ManualClock())
     Chunks(blobs, owner).write(chunk_of(decode_node(EMPTY.inline or b"")))
     return [stat.key for stat in blobs.list("")]
@@ -106,7 +106,7 @@ def of(item: Item) -> list[str]:
 
 
 def kinds(patterns: dict[str, str], found: Iterator[str]) -> dict[str, list[str]]:
-    """Return the kinds whose pattern each key matches."""
+    """Return for each key the kinds whose pattern the key matches."""
     return {key: [kind for kind, pattern in patterns.items() if re.fullmatch(pattern, key)] for key in found}
 
 

@@ -1,4 +1,4 @@
-"""The ground floor: clocks, numbers in keys, and compressed frames."""
+"""Modules of the ground floor (docs/design.md#layers): clocks, numbers in keys, and compressed frames."""
 
 from __future__ import annotations
 

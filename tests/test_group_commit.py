@@ -1,4 +1,4 @@
-"""Group commit passes the leadership on, also if waiters are interrupted."""
+"""A leader of a group commit passes the leadership to a waiter, even after an interrupt of a waiter."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from tests.interrupts import ends_of
 
 
 class Caller:
-    """A waiter that is its own latch. ``meanwhile`` runs while it waits."""
+    """A waiter that is its own latch. ``meanwhile`` runs while the caller waits."""
 
     def __init__(self, meanwhile: Callable[[], object] = lambda: None) -> None:
         self.latch: Latch | None = None

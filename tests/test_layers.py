@@ -1,4 +1,4 @@
-"""The import rules of docs/design.md#layers: import-linter's contracts, and rules that it cannot express."""
+"""The import rules of docs/design.md#layers: import-linter's contracts, and rules that import-linter cannot express."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ GROUND = {
 }
 GROUND_LIBRARIES = {"msgspec", "zstandard"}
 
-# The packages that a package may import besides the ground floor and itself. "" would be `stratalog` itself.
+# The packages that a package may import besides the ground floor and itself. "" means the package `stratalog` itself.
 MAY_IMPORT = {
     "client": {"ports", "protocol"},
     "ports": set[str](),
@@ -45,7 +45,7 @@ MAY_BE_IMPORTED_BY = {"backends": {"aws", "store", "testing"}, "testing": set[st
 
 
 def test_the_contracts_of_import_linter_hold() -> None:
-    """The check runs in a separate process, since import-linter disables the loggers of its own."""
+    """import-linter runs in a separate process, since it disables the loggers of its process."""
     logger = logging.getLogger("stratalog.server")
     run([program("lint-imports"), "--no-cache"], cwd=ROOT)
     assert not logger.disabled
@@ -95,7 +95,7 @@ def test_nothing_below_the_command_line_imports_the_front_door() -> None:
 
 
 def arrows() -> Iterator[tuple[str, str]]:
-    """Yield (importing package, imported package) for every import in the library; "" is `stratalog` itself."""
+    """Yield (importing package, imported package) for every import in the library. "" means `stratalog` itself."""
     for path in sorted(SOURCE.rglob("*.py")):
         source = path.relative_to(SOURCE).with_suffix("").parts[0]
         if source == "__init__":
@@ -114,7 +114,7 @@ def module_name(path: Path) -> str:
 
 
 def module_imports(path: Path, modules: Mapping[str, Path]) -> Iterator[str]:
-    """Yield those of ``modules`` that a file imports, also inside functions, but not for type checkers alone."""
+    """Yield the ``modules`` that a file imports, also inside functions. Leave out imports for type checkers alone."""
     tree = ast.parse(path.read_text())
     for node in ast.walk(tree):
         if isinstance(node, ast.If) and isinstance(node.test, ast.Name) and node.test.id == "TYPE_CHECKING":

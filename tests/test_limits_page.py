@@ -41,7 +41,7 @@ INNER = {
     "server.allocator.ARENAS_MAX",
     "server.allocator.FREE_BYTES_MAX",
     "server.allocator.MAPPED_BYTES_MIN",
-    "server.allocator.M_ARENA_MAX",  # the number of glibc's option of this name
+    "server.allocator.M_ARENA_MAX",  # the number of the glibc option with this name
     "server.bodies.LOOP_BYTES_MAX",  # a larger body is decoded on a thread
     "server.connection_shares.ADDRESSES_REMEMBERED_MAX",  # a cache of parsed addresses
     "server.decoded_sizes.CHARACTER_BYTES_MAX",
@@ -55,7 +55,7 @@ INNER = {
     "server.turns.READY_PER_SERVED_MAX",  # bounds the cost of sorting ready sockets
     "server.web_server.DEADLINE_CHECK_SECONDS_MAX",
     "sync.replicache.DOUBLE_MAX",  # a larger integer of a Replicache client stays an integer
-    "aws.listeners.ANNOUNCE_SECONDS_MAX",  # listeners left then get no poke; they pull later
+    "aws.listeners.ANNOUNCE_SECONDS_MAX",  # the remaining listeners get no poke and pull later
     "worker.coalescing.JOINED_BYTES_MAX",  # a larger message is applied alone, in a separate entry
     # Catalogues
     "stratalog_catalogue.feed.SECONDS_DIGITS_MAX",  # a longer number in Retry-After is ignored
@@ -78,19 +78,19 @@ INNER = {
     "stratalog_table.jobs.REOPENED_MAX",  # how often a query opens a replaced model before its last try
     "stratalog_table.maintenance_commands.FILES_MIN",  # defaults of options
     "stratalog_table.maintenance_commands.ROWS_MAX",
-    "stratalog_table.queries.INNER_SCANNED_MAX",  # with more partitions, only the leaves' ancestors are read
+    "stratalog_table.queries.INNER_SCANNED_MAX",  # with more partitions, a query reads only the leaves' ancestors
     "stratalog_table.queries.UNWANTED_MAX",
     "stratalog_table.transaction_group.PAUSE_MS_MAX",  # the pause in which other transactions may join a commit
     "stratalog_table.transaction_group.PAUSE_MS_MIN",
     "stratalog_table.transaction_group.WEIGHT_MAX",  # a larger transaction has a separate entry
 }
-"""Bounds that refuse no caller's request, so the page needs no row for them."""
+"""Bounds that refuse no request of a caller. So the page needs no row for these bounds."""
 
 HEADER = "| limit | default | unit | counted for | where it is reached | test |"
 
 
 class Row(msgspec.Struct, frozen=True):
-    """One row of the page. ``names`` are its constant, its setting, or both."""
+    """One row of the page. ``names`` has the name of the constant, of the setting, or both."""
 
     names: tuple[str, ...]
     default: str
@@ -196,7 +196,7 @@ def known() -> Mapping[str, Any]:
 
 
 def own_limits(module: ModuleType) -> Mapping[str, Any]:
-    """Return the limits that a module assigns, without imported ones."""
+    """Return the limits that a module itself assigns, without imported limits."""
     assigned = set(re.findall(r"^([A-Z][A-Z0-9_]*)\b[^=\n]*=", inspect.getsource(module), re.MULTILINE))
     return {name: value for name, value in vars(module).items() if name in assigned}
 
@@ -207,7 +207,7 @@ def shown(value: float) -> str:
 
 
 def suggested(name: str, value: float) -> str:
-    """Return the row to add, with placeholders that a person fills in."""
+    """Return a row for a missing limit, with placeholders that a person fills in."""
     test = "`tests/….py::test_…` (a test that reaches it)"
     return (
         f"| `{name}` | {shown(value)} | (unit) | (counted for) | (status and code, or refuses nothing: what) | {test} |"

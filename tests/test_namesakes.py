@@ -84,7 +84,7 @@ def test_queued_pushes_do_not_wait_behind_another_organisation_s(store: stratalo
         document = store.create(organisation, "budget")
         push = Push("g", [put("of", organisation)], document.origin)
         assert queue.push(document, push).queued
-    # A group delivers one message at a time. Both messages are delivered, so they are in two groups.
+    # A group delivers one message at a time. The queue delivers both messages, so they are in two groups.
     messages = store.queue.receive(10)
     assert len({message.group for message in messages}) == 2
     for message in messages:

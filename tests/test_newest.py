@@ -1,4 +1,4 @@
-"""Only a newer value replaces a shared value, whatever the order of the threads."""
+"""No older value replaces a shared value, in any order of the offers."""
 
 from __future__ import annotations
 

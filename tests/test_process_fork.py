@@ -1,4 +1,4 @@
-"""A forked child that uses a handle of its parent gets Closed, also if other threads held locks during the fork."""
+"""A forked child that uses a handle of its parent gets the error Closed, even if threads held locks at the fork."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ NO_HANDLES = {
 
 
 def in_child(call: Callable[[], object]) -> int:
-    """Run ``call`` in a forked child and return its exit code; minus the signal's number if a hang ends it."""
+    """Run ``call`` in a forked child, and return the child's exit code. If the call hangs, a signal ends the child."""
     child = os.fork()
     if child == 0:
         signal.alarm(SECONDS_MAX)
@@ -151,7 +151,7 @@ def test_every_file_without_handles_is_still_there() -> None:
 
 
 def locks_made(function: ast.FunctionDef) -> set[str]:
-    """Return the attributes to which the function assigns a lock; another target is returned as its source."""
+    """Return the attributes, or the source of other targets, to which the function assigns a lock."""
     made = set()
     for node in ast.walk(function):
         if isinstance(node, ast.Assign) and isinstance(node.value, ast.Call):

@@ -149,7 +149,7 @@ def test_a_run_in_the_background_starts_processes_that_can_be_interrupted(tmp_pa
 
 
 def run_pytest(folder: Path, *options: str) -> str:
-    """Run pytest with the hooks of this run. The run must fail; return its output."""
+    """Run pytest with the hooks of `tests.crashes`, and return its output. The run must fail."""
     (folder / "conftest.py").write_text("from tests.crashes import *\n")
     command = [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", *options, "."]
     variables = {name: value for name, value in environment().items() if not name.startswith(("PYTEST_", "COV_"))}

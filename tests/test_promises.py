@@ -1,4 +1,4 @@
-"""Each promise of docs/promises.md names a row of docs/guarantees.md, and a test that shows the row."""
+"""Each promise of docs/promises.md names a row of docs/guarantees.md, and a test that the row names."""
 
 from __future__ import annotations
 

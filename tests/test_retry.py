@@ -1,4 +1,4 @@
-"""Retry: the deadline of a call's tries, and the waits between them."""
+"""Retry: the deadline of a call's tries, and the waits between the tries."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ BUSY = Unavailable("busy")
 
 
 class SlowestClock(ManualClock):
-    """A clock with the longest wait that the jitter allows."""
+    """A clock whose random number is the maximum, so that the jitter gives the longest wait."""
 
     def random(self) -> float:
         return 1.0

@@ -21,7 +21,7 @@ MUT1 = Mutation(client="c_client1", id=1, name="patch", args={"key": ITEM, "merg
 
 
 def stored(world: World) -> Document:
-    """Project p_4567 at version 10: its name and id1 were changed by one commit, the tenth."""
+    """Return project p_4567 at version 10. The tenth commit changed its name and its item id1."""
     document = Document(create_log(world.environment, "o_123", "p_4567", "document"))
     document.apply([put("name", "My project"), put(ITEM, large("abc"))])
     for number in range(8):
@@ -59,7 +59,7 @@ def test_one_mutation_is_one_blob_read_one_blob_and_then_one_conditional_put() -
     write, check = world.index.commits[-1]
     assert isinstance(write, Put)
     assert isinstance(write.condition, Absent)
-    assert isinstance(check, Check)  # the check of the head, which is free on a joint index
+    assert isinstance(check, Check)  # the check of the head, which costs nothing on an index with joint commits
 
 
 def test_the_entry_holds_the_mutation_its_outcome_and_the_patch() -> None:

@@ -1,4 +1,4 @@
-"""Every Python and shell snippet of every page runs. `tests/snippets.py` documents how."""
+"""Every Python and shell snippet of a page runs, unless its page skips it. `tests/snippets.py` runs the snippets."""
 
 from __future__ import annotations
 
@@ -178,7 +178,7 @@ def test_what_a_shell_would_read_is_no_plain_command(command: str, plain: bool) 
 
 @pytest.fixture
 def fresh_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """An empty current folder. Changes that a page makes to this process are undone."""
+    """An empty current folder. After the test, the fixture undoes a page's changes to this process."""
     folder = tmp_path / "page"
     folder.mkdir()
     monkeypatch.chdir(folder)

@@ -36,12 +36,12 @@ SEEDED_CHANCE = "random.Random"
 # Module names that are nouns although they end like participles.
 NOUNS = {"coalescing", "feed", "naming"}
 
-# Words that other terms replaced: group commit, retry, background, tombstone, contention, maintenance, failure.
+# The project uses other terms for these words: group commit, retry, background, tombstone, contention, and so on.
 RETIRED = {"lane", "patience", "beside", "grave", "graves", "crowd", "crowded", "tend", "tended", "tending", "trouble"}
 RETIRED |= {"troubles", "foreseen", "mend", "mended"}
 # English words that prose may use but that are too vague as names.
 RETIRED_NAMES = {"place", "found", "said", "whole", "most", "least", "stands", "keep", "kept", "slot", "told"}
-# In Python the word slot is a term of trees. "One", "notes" and a few others are too vague there as well.
+# In Python the word slot is a term of trees. "One", "notes" and a few other words are also too vague as names.
 RETIRED_IN_PYTHON = RETIRED_NAMES - {"slot"} | {"places", "keeps", "notes", "one", "beat", "upkeep"}
 # Phrases that hide the actor or the thing. Write instead: reported, another writer, resumes, not found, handled.
 RETIRED_PHRASES = re.compile(
@@ -54,7 +54,7 @@ RETIRED_PHRASES = re.compile(
     re.VERBOSE | re.IGNORECASE,
 )
 SENTENCE = re.compile(r"test_\w+|\w*NotFound\w*|\w*not_found\w*|\w*one_by_one\w*")
-"""Exceptions: the names of tests and of an error, and a common phrase."""
+"""Names that may contain such a word: names of tests, of an error, and of a common phrase."""
 STORED_NAMES = {"keep_blank_values", "timeout_keep_alive"}
 """Parameters of urllib and of uvicorn."""
 WORD = re.compile(r"[A-Z]?[a-z]+|[A-Z]+")
@@ -66,7 +66,7 @@ PAGES = [path for path in PAGES if path.name != "CHANGELOG.md"]
 
 def test_a_file_is_one_noun_long() -> None:
     lengths = {short_name(path): text_of(path).count("\n") for path in FILES}
-    assert {name for name, lines in lengths.items() if lines > FILE_LINES_MAX} <= set(LONG_FILES), "is it two nouns?"
+    assert {name for name, lines in lengths.items() if lines > FILE_LINES_MAX} <= set(LONG_FILES), "split the file"
 
 
 def test_a_function_does_one_thing() -> None:
@@ -142,7 +142,7 @@ def test_no_comment_or_docstring_uses_a_retired_word() -> None:
 
 
 def test_no_text_uses_a_retired_phrase() -> None:
-    """This covers messages and help texts, guides and concept pages, but not decisions, which quote earlier texts."""
+    """The test covers code, guides, concept pages and top-level pages. Decisions may quote earlier texts."""
 
     def retired(path: Path) -> set[str]:
         return {found.group() for found in RETIRED_PHRASES.finditer(joined(text_of(path)))}
@@ -208,9 +208,9 @@ def test_the_clock_check_sees_through_aliases(line: str) -> None:
 
 
 def refused(paths: Iterable[Path], names_in: Callable[[Path], set[str]]) -> dict[str, set[str]]:
-    """Return what a rule refuses in each of the files, by short name, without the files in which it refuses nothing."""
+    """Return the names that a rule refuses in each file, by the file's short name. Other files are left out."""
     found = {short_name(path): names_in(path) for path in paths}
-    assert found, "there are files to look at"
+    assert found, "the rule got no files"
     return {name: names for name, names in found.items() if names}
 
 
@@ -230,7 +230,7 @@ def names_with(words: Collection[str], names: Iterable[str]) -> set[str]:
 
 
 def joined(text: str) -> str:
-    """Return a text on one line, without comment marks and without the ends of literals between its lines."""
+    """Return a text on one line, without comment marks and without the quotation marks between its lines."""
     return " ".join(re.sub(r'"\n\s*f?"|\n\s*#', " ", text).split())
 
 

@@ -1,6 +1,6 @@
 """A user's project that uses every public name passes mypy and pyright, and runs.
 
-Both checkers run in their strictest mode, so a name whose type one of them does not know fails. The project is in
+Both checkers run in their strictest mode. So a name fails if one checker does not know its type. The project is in
 `tests/user_project`.
 """
 
@@ -28,7 +28,7 @@ PROJECT = ROOT / "tests" / "user_project"
 TOOLS = ROOT / "scripts" / "javascript"
 PYRIGHT = TOOLS / "node_modules" / "pyright" / "index.js"
 KNOWN_PERCENT_MIN = 94
-"""The share of the library's exported names whose types pyright knows with certainty. Only raise this limit."""
+"""The share of the library's exported names whose types pyright must know with certainty. Never lower this limit."""
 
 
 @pytest.mark.parametrize("module", [stratalog, stratalog.client], ids=["stratalog", "stratalog.client"])
@@ -91,7 +91,7 @@ def names_of(path: Path, module: str) -> set[str]:
 
 
 def pyright(*arguments: str) -> subprocess.CompletedProcess[str]:
-    """Run pyright with this Python first on the path, since pyright looks for packages in its environment."""
+    """Run pyright with this Python first on the path, since pyright finds packages by the first Python on the path."""
     install(TOOLS)
     path = os.pathsep.join([str(Path(sys.executable).parent), os.environ.get("PATH", "")])
     command = [node_program(), str(PYRIGHT), *arguments]

@@ -1,4 +1,4 @@
-"""The example that verifies exports without Stratalog computes the store's hashes, and notices altered lines."""
+"""The example that verifies exports computes the store's hashes without Stratalog, and notices altered lines."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def exported(document: stratalog.Document) -> bytes:
 
 
 def verified(export: bytes) -> tuple[str, list[bytes]]:
-    """Run the example's `verify` in this process. Return the origin and the hashes that it computes."""
+    """Run the example's `verify` in this process. Return the origin and the hashes that `verify` computes."""
     space: dict[str, object] = {"__name__": "example"}
     exec(compile(EXAMPLE.read_text(), EXAMPLE, "exec"), space)
     return space["verify"](export.splitlines(keepends=True))  # type: ignore[operator]
@@ -58,7 +58,7 @@ def verified(export: bytes) -> tuple[str, list[bytes]]:
 
 @pytest.fixture(scope="module")
 def export(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder with exports of a document with values of every size and of its fork, and their checkpoints."""
+    """A folder with exports and signed checkpoints of a document and of its fork, with values of every size."""
     folder = tmp_path_factory.mktemp("export")
     with stratalog.open("memory:", clock=ManualClock()) as store:
         document = store.create("acme", "plan")

@@ -1,6 +1,6 @@
 """The documentation site builds without a warning, its links lead somewhere, and no page requests another host.
 
-The reference is generated from the code, so it has every public name, every call and every command.
+The build generates the reference from the code. So the reference has every public name, every call and every command.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""An application for the tests of the Lambda handlers, and containers of it in this process."""
+"""An application for the tests of the Lambda handlers, and containers that run it in this process."""
 
 from __future__ import annotations
 
@@ -45,7 +45,11 @@ app = Application(
 
 
 class Held:
-    """The connections of a simulated gateway: messages posted, and connections that are gone or cannot be closed."""
+    """The connections of a simulated gateway.
+
+    ``said`` and ``closed`` record the posts and closes. A test adds connections that have ended to ``gone``, and
+    connections that cannot be closed to ``refused``.
+    """
 
     def __init__(self) -> None:
         self.said: list[tuple[str, FromServer]] = []

@@ -16,7 +16,7 @@ from tests.cloud.sqs_service import Service
 
 @pytest.fixture
 def deployed(aws: Emulator, bucket: Emulator, sqs: Service, monkeypatch: pytest.MonkeyPatch) -> Iterator[Deployed]:
-    """An empty store on the emulators, and the functions that serve it. A test can move the clock of SQS."""
+    """A deployment with an empty store on the emulators. A test starts the functions, and can move the clock of SQS."""
     environment = {**aws_environment(aws, bucket), "AWS_ENDPOINT_URL_SQS": sqs.client.meta.endpoint_url}
     for name, value in environment.items():
         monkeypatch.setenv(name, value)

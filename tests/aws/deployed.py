@@ -1,6 +1,6 @@
 """A deployment on this machine: a gateway, functions in their own processes, and the event source of the queue.
 
-The services are emulators. `tests.aws.template` deploys the template itself.
+The services are emulators. This module does not use the template of `deploy/aws`; `tests.aws.template` deploys that.
 """
 
 from __future__ import annotations
@@ -26,12 +26,12 @@ __all__ = ["ORGANISATION", "Deployed", "Mishaps", "ThroughGateway"]
 ORGANISATION = "acme"
 BATCH_SIZE = 10
 VISIBILITY_SECONDS = 180
-# Kill a call before its work begins, during it and after it, in a warm container or in a new one.
+# These times kill a call before, during and after its work, in a warm container and in a new one.
 KILL_SECONDS = (0.0, 0.01, 0.03, 0.5, 0.005)
 
 
 class Mishaps:
-    """Random faults of a function's calls: each call has one with probability ``rate``."""
+    """Random faults of a function's calls: each call has a fault with probability ``rate``."""
 
     def __init__(self, seed: int, rate: float = 0.0) -> None:
         self._chance = random.Random(seed)
@@ -51,12 +51,12 @@ class Mishaps:
         return Fate(remaining_seconds=self._chance.uniform(0, 2 * END_SECONDS))
 
     def happens(self) -> bool:
-        """Return whether another fault happens."""
+        """Return whether a fault of the event source happens. The probability is ``rate``."""
         return self._chance.random() < self.rate
 
 
 class Deployed:
-    """The functions, behind a gateway, and the queue's event source; use it in a ``with`` statement."""
+    """A gateway, the functions behind it, and the queue's event source. Use a `Deployed` in a ``with`` statement."""
 
     def __init__(self, url: str, store: Store, sqs: Service) -> None:
         self.store = store
@@ -116,7 +116,7 @@ class Deployed:
 
 
 class ThroughGateway(InProcess):
-    """A transport that sends requests through the gateway. Before each pull the queue's next batch is processed."""
+    """A transport that sends requests through the gateway. Before each pull it processes the queue's next batch."""
 
     def __init__(self, deployed: Deployed, document: str, chance: random.Random) -> None:
         super().__init__()
@@ -133,5 +133,5 @@ class ThroughGateway(InProcess):
         return self._way.pull(request)
 
     def hang_up(self) -> None:
-        """Close the connection. `close` does not: clients call it at each restart."""
+        """Close the connection. `close` leaves the connection open, because clients call `close` at each restart."""
         self._way.close()

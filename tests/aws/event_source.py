@@ -1,7 +1,7 @@
 """The event source from an SQS queue to a function. It does the work of Lambda's own poller, one poll at a time.
 
-It receives a batch, calls the function, and deletes the messages that the function does not report as failed. Those,
-and all messages of a failed call, are delivered again after the visibility timeout.
+It receives a batch, calls the function, and deletes the messages that the function does not report as failed. SQS
+delivers the reported messages, and all messages of a failed call, again after the visibility timeout.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ class EventSource:
     """Polls the queue at ``url`` by a boto3 client, and calls a function with each batch.
 
     ``delivers_again`` decides for each batch whether the function gets it twice before any message is deleted.
-    ``keeps`` decides for each message whether its deletion is lost.
+    ``keeps`` decides for each message whether the event source omits its deletion.
     """
 
     def __init__(
@@ -73,7 +73,7 @@ class EventSource:
         return kept
 
     def _delete(self, messages: Sequence[Mapping[str, Any]]) -> None:
-        """Delete messages. SQS refuses those that the function deleted itself, without harm to the others."""
+        """Delete messages. SQS refuses a message that the function has already deleted, and deletes the others."""
         entries = [
             {"Id": str(position), "ReceiptHandle": message["ReceiptHandle"]}
             for position, message in enumerate(messages)

@@ -1,4 +1,4 @@
-"""One container: it imports a handler, reads one event a line, and answers each with a line that has the result.
+"""One container. It imports a handler, reads one event per line, and writes one line with the result of each event.
 
 python -m tests.aws.function_process stratalog.aws.api.handler
 """

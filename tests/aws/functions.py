@@ -1,7 +1,7 @@
 """Functions: handlers that run as in Lambda. Each container is a process that handles one event at a time.
 
-Idle containers are reused in rotation, so that a warm container meets the work of others. A test can choose a fault for
-a call: a kill after some time, a lost answer, or little remaining time.
+A function reuses its idle containers in rotation. So a warm container finds versions that other containers wrote. A
+test can choose a fault for a call: a kill after some time, a lost answer, or little remaining time.
 """
 
 from __future__ import annotations
@@ -68,9 +68,9 @@ class Function:
         self._idle: deque[_Container] = deque()
 
     def call(self, event: Mapping[str, Any]) -> Any:
-        """Return the handler's result. Raises Failed if it raises, its process ends, or it takes too long.
+        """Return the handler's result. Raises Failed if the handler raises or takes too long, or if its process ends.
 
-        Also raises Failed for an event that is too large. Lambda refuses it, so no container is taken for it.
+        Also raises Failed for an event that is too large. Like Lambda, this method passes it to no container.
         """
         if len(json.dumps(event)) > PAYLOAD_BYTES_MAX:
             raise Failed(f"the event is too large for {self._handler}")
@@ -96,7 +96,7 @@ class Function:
         return answer["answer"]
 
     def close(self) -> None:
-        """End the idle containers. A busy one ends after its answer."""
+        """End the idle containers. A busy container ends after its answer."""
         with self._lock:
             idle, self._idle = list(self._idle), deque()
             self._containers = 0
@@ -145,7 +145,7 @@ class _Container:
         return json.loads(answer)
 
     def kill(self) -> int:
-        """Kill the process without a warning, as Lambda does. Return its exit status; it may have ended by itself."""
+        """Kill the process without a warning, as Lambda does. Return its exit status, also if it ended earlier."""
         self._process.kill()
         self._process.communicate()
         return self._process.returncode

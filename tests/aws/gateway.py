@@ -1,8 +1,8 @@
 """A gateway on loopback: it turns HTTP requests and WebSocket messages into API Gateway's events for functions.
 
-One port serves the HTTP API, the WebSocket API with its stage `/live`, and below that the service through which
-functions reach connections. If a function fails, the gateway answers as API Gateway does. Functions that notify
-listeners need `sockets_url` as ``STRATALOG_SOCKETS``.
+One port serves the HTTP API, and the WebSocket API with its stage `/live`. Functions reach the connections below
+`/live/@connections/`. If a function fails, the gateway answers as API Gateway does. Functions that notify listeners
+need `sockets_url` as ``STRATALOG_SOCKETS``.
 """
 
 from __future__ import annotations
@@ -36,7 +36,8 @@ Scope = Mapping[str, Any]
 class Gateway:
     """Serves functions on its own thread, inside a ``with`` statement.
 
-    Set the functions before the first request; their environment needs the gateway's address. The caller closes them.
+    Create the functions after the gateway, since their environment needs its address. Set them before the first
+    request. The caller closes the functions.
     """
 
     def __init__(self, clock: Clock | None = None) -> None:
@@ -125,7 +126,7 @@ class Gateway:
             await self._heard(scope, id, None)
 
     async def _heard(self, scope: Scope, id: str, text: str | None) -> None:
-        """Pass a client's message to the function, or with None that it disconnected."""
+        """Pass a client's message to the function. A ``text`` of None means that the client disconnected."""
         kind = "DISCONNECT" if text is None else "MESSAGE"
         try:
             await _called(self.sockets, socket_event(scope, kind, id, self._clock, text))
@@ -134,7 +135,7 @@ class Gateway:
                 await self._open[id]({"type": "websocket.send", "text": FAILURE})
 
     async def _manage(self, scope: Scope, body: bytes, send: Any) -> None:
-        """Post a function's message to a connection, or close the connection for it."""
+        """Post a function's message to a connection, or close the connection at a function's request."""
         id = scope["raw_path"].decode().removeprefix(CONNECTIONS)
         connection = self._open.get(id)
         if connection is None:

@@ -1,6 +1,7 @@
-"""Makes the events with which API Gateway and SQS call functions from real requests, by AWS's developer guides.
+"""Turns real requests and SQS messages into the events with which AWS calls functions.
 
-HTTP APIs have payload format 2.0. As in a real HTTP API, the path is unescaped, and cut at an escaped question mark.
+The events follow AWS's developer guides. The event of an HTTP request has payload format 2.0. As in a real HTTP API,
+its path is unescaped, and ends before an escaped question mark.
 """
 
 from __future__ import annotations

@@ -1,6 +1,7 @@
-"""Roles on this machine: a proxy to an emulator that passes the requests that a role's statements allow.
+"""IAM roles on this machine: a proxy to an emulator passes only the requests that a role's statements allow.
 
-Like IAM it reads the action and resource of each request, and DynamoDB's leading keys. It knows only our requests.
+Like IAM, the proxy checks the action and resource of each request, and DynamoDB's leading keys. The proxy knows only
+the kinds of requests that our functions send.
 """
 
 from __future__ import annotations
@@ -41,7 +42,7 @@ class Asked(msgspec.Struct, frozen=True):
 
 
 class Role:
-    """A proxy to the services at ``url`` for a role with these statements. It records what was asked and denied."""
+    """A proxy to the services at ``url`` for a role with these statements. It records needed and denied permissions."""
 
     def __init__(self, url: str, statements: Sequence[Mapping[str, Any]]) -> None:
         self.asked: set[Asked] = set()
@@ -69,15 +70,15 @@ class Role:
 
     @property
     def actions(self) -> set[str]:
-        """The set of actions that were asked for."""
+        """The actions of all permissions that requests needed."""
         return {one.action for one in self.asked}
 
     def allows(self, asked: Asked) -> bool:
-        """Return whether a statement allows it."""
+        """Return whether a statement allows the permission."""
         return any(_matches(statement, asked) for statement in self.statements)
 
     def take(self, needed: Sequence[Asked]) -> bool:
-        """Record what a request needs, and return whether the role allows all of it."""
+        """Record the permissions that a request needs. Return whether the role allows all of them."""
         refused = {one for one in needed if not self.allows(one)}
         self.asked |= set(needed)
         self.denied |= refused
@@ -140,7 +141,7 @@ class _Way(BaseHTTPRequestHandler):
 def needs(method: str, path: str, headers: Mapping[str, str], body: bytes) -> Iterator[Asked]:
     """Yield the permissions that a request needs.
 
-    A request to another service than ours needs a permission that no role of ours has. The signature names the service.
+    A request to an unknown service needs a permission that none of our roles has. The signature names the service.
     """
     signed = SIGNED_FOR.search(headers.get("authorization", ""))
     service, _, operation = headers.get("x-amz-target", "").partition(".")

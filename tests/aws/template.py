@@ -56,7 +56,7 @@ class Stack:
         """The environment variables with which programs on this machine reach the stack's services."""
 
     def client(self, service: str) -> Any:
-        """Return a boto3 client of one of its services."""
+        """Return a boto3 client of one of the stack's services."""
         return boto3.client(
             service, endpoint_url=self.url, region_name="us-east-1", aws_access_key_id=KEY, aws_secret_access_key=SECRET
         )
@@ -86,7 +86,7 @@ class Stack:
         return str({one["OutputKey"]: one["OutputValue"] for one in stack["Outputs"]}[name])
 
     def stage_url(self, api: str, stage: str) -> str:
-        """Return the URL of an API's stage on the emulator. Amazon's own host names do not lead there."""
+        """Return the URL of an API's stage on the emulator. Amazon's own host names do not reach the emulator."""
         return f"{self.url}/_aws/execute-api/{self.physical(api)}/{stage}"
 
     def environment(self, function: str) -> dict[str, str]:
@@ -102,14 +102,17 @@ class Stack:
         )
 
     def invoke(self, function: str, event: Mapping[str, Any]) -> Any:
-        """Call a function and return its result. Raises AssertionError if it fails."""
+        """Call a function and return its result. Raises AssertionError if the call fails."""
         answer = self.client("lambda").invoke(FunctionName=self.physical(function), Payload=json.dumps(event).encode())
         payload = json.loads(answer["Payload"].read())
         assert "FunctionError" not in answer, payload
         return payload
 
     def source(self) -> EventSource:
-        """Return an event source as deployed. It replaces the emulator's own, whose events lack the message groups."""
+        """Return an event source with the deployed settings, and disable the emulator's own.
+
+        The events of the emulator's own event source lack the message groups.
+        """
         (mapping,) = self.client("lambda").list_event_source_mappings()["EventSourceMappings"]
         self.client("lambda").update_event_source_mapping(UUID=mapping["UUID"], Enabled=False)
         assert mapping["FunctionResponseTypes"] == ["ReportBatchItemFailures"]
@@ -131,7 +134,7 @@ class Stack:
 
 @contextmanager
 def deployed_stack(folder: Path, **parameters: str) -> Iterator[Stack]:
-    """Deploy the template to a new emulator, which also runs the functions, with this Python interpreter."""
+    """Deploy the template to a new emulator. The emulator also runs the functions, with this Python interpreter."""
 
     def command(ports: Sequence[int]) -> Command:
         path = os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]])
@@ -145,7 +148,7 @@ def deployed_stack(folder: Path, **parameters: str) -> Iterator[Stack]:
 
 
 def _zip() -> bytes:
-    """Return the package as `deploy/aws/build` packs it, but without the libraries, which the interpreter has."""
+    """Return a zip like that of `deploy/aws/build`, but without the libraries, since the interpreter has them."""
     written = io.BytesIO()
     with zipfile.ZipFile(written, "w") as archive:
         for path in (ROOT / "src").rglob("*"):

@@ -36,7 +36,7 @@ UNPACKED: dict[str, Callable[[bytes], bytes]] = {
 
 @pytest.fixture
 def made() -> Iterator[Callable[[Container], Api]]:
-    """A function that makes the handler of a container. The handlers are closed after the test."""
+    """A function that makes the handler of a container. The fixture closes the handlers after the test."""
     with ExitStack() as ending:
 
         def make(held: Container) -> Api:

@@ -1,4 +1,4 @@
-"""A function's containers: an event that Lambda refuses costs none of them, and one that ends is replaced."""
+"""A function takes no container for an event that Lambda refuses, and replaces a container that ends."""
 
 from __future__ import annotations
 

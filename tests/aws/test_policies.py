@@ -1,4 +1,4 @@
-"""The permissions that requests need. A request that nothing explains needs one that no role has."""
+"""The permissions that requests need. A request of an unknown kind needs a permission that no role has."""
 
 from __future__ import annotations
 

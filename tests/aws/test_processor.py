@@ -34,7 +34,7 @@ PLENTY = 900.0
 
 
 class Works:
-    """A processor on a store in memory, and its queue of the SQS service, which runs on the test's clock."""
+    """A processor on a store in memory, with a queue of the SQS service. The service runs on the test's clock."""
 
     def __init__(self, sqs: Service) -> None:
         self.clock = ToldClock(sqs.time)
@@ -51,7 +51,7 @@ class Works:
         self.lose_answers = 0
 
     def restart(self) -> None:
-        """Replace the container by a new one, whose caches are empty."""
+        """Replace the container by a new container with empty caches."""
         self.store = Store(self.store.environment, self.queue, self.store.rules)
         self.container = container(self.held, self.store)
         self.processor = Processor(self.container)
@@ -133,7 +133,7 @@ def end(draft: Draft, args: Any) -> None:
 
 
 class Ended(BaseException):
-    """The end of the process. The processor must not catch it."""
+    """The end of the process. The processor must not catch this exception."""
 
 
 def test_a_group_stops_at_what_cannot_be_read_and_other_groups_go_on(works: Works) -> None:
@@ -259,7 +259,7 @@ SCOPE = {
 
 
 def fields(told: Any) -> Any:
-    """Return the names of an event's fields, nested. Values, and the names of headers and parameters, are left out."""
+    """Return the nested names of an event's fields, without values and without the names of headers and parameters."""
     if isinstance(told, dict):
         return {
             name: fields(value) if name not in ("headers", "multiValueHeaders", "queryStringParameters") else None

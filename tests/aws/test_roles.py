@@ -45,9 +45,9 @@ OF_LAMBDA = {"logs:CreateLogStream", "logs:PutLogEvents", "sqs:GetQueueAttribute
 OF_S3 = {"s3:ListBucket"}
 # Actions of Lambda under a function's role after a failed call.
 OF_FAILURE = {"Maintenance": {"sqs:SendMessage"}}
-# Actions that need time by the services' own clocks, or much data, and so do not occur here: a document's second
-# snapshot, after a thousand versions; a snapshot and an archive made by maintenance; and the deletion of blobs and
-# deleted logs that are ten minutes old.
+# Actions that do not occur here, because they need much data or time by the services' own clocks. The processor needs
+# one for a document's second snapshot, after a thousand versions. Maintenance needs the others to write a snapshot and
+# an archive, and to delete blobs and deleted logs that are ten minutes old.
 OF_AGE = {
     "Processor": {"dynamodb:ConditionCheckItem"},
     "Maintenance": {
@@ -89,7 +89,7 @@ class Guarded:
         return self.ask("POST", "/documents/plan/push", json=body)
 
     def process(self, receives: int) -> int:
-        """Process the queued messages with ``receives`` as their receive count. Return how many fail."""
+        """Process the queued messages with ``receives`` as their receive count. Return the number of failures."""
         client, url = self.stack.client("sqs"), self.stack.queue_url()
         found = client.receive_message(
             QueueUrl=url,
@@ -159,7 +159,7 @@ def use_logs_and_records(guarded: Guarded) -> None:
 
 
 def use_sockets(guarded: Guarded) -> None:
-    """Use a connection that shows presence and is closed for a bad token, and others that end without a disconnect."""
+    """Use a connection until the function closes it. Other connections end without a disconnect event."""
     guarded.ask("POST", "/documents/plan/pull", json={"group": "g"})
     guarded.listeners.join("gone", "acme", "plan", None)
     with connect(f"ws{guarded.stack.stage_url('SocketsApi', 'live')[4:]}", subprotocols=[SUBPROTOCOL]) as socket:
@@ -175,13 +175,14 @@ def use_sockets(guarded: Guarded) -> None:
         role = guarded.roles["Sockets"]
         assert patiently(lambda: any("/DELETE/" in one.resource for one in role.asked))
         guarded.listeners.join("gone at last", "acme", "plan", None)
-    # A disconnect notifies the other listeners once, and so deletes those that are gone, but not later ones.
+    # At a disconnect the function notifies the other listeners once, and deletes those whose connections are gone. So
+    # "gone at last" must join before the disconnect.
     index = guarded.store.environment.index
     assert patiently(lambda: not list(index.query(listeners_partition("acme", "plan"))))
 
 
 def use_queue(guarded: Guarded) -> None:
-    """Queue a small push, one that is too large for a message and is delivered twice, and unreadable messages."""
+    """Queue a small push, a push that is too large for a message, and unreadable messages, and process each."""
     guarded.stack.source()
     guarded.listeners.join("gone as well", "acme", "plan", None)
     assert guarded.push(mutation("c", 4, key="notes/4", value="queued")) == 202
@@ -194,7 +195,7 @@ def use_queue(guarded: Guarded) -> None:
 
 
 def patiently(found: Callable[[], bool]) -> bool:
-    """Wait until ``found`` returns True, at most `SECONDS_MAX`. Return its last answer."""
+    """Wait until ``found`` returns True, at most `SECONDS_MAX` seconds. Return its last answer."""
     deadline = time.monotonic() + SECONDS_MAX
     while not found() and time.monotonic() < deadline:
         time.sleep(0.05)
@@ -225,7 +226,7 @@ def test_only_maintenance_may_delete_what_is_kept(worked: Guarded) -> None:
 
 @pytest.mark.parametrize("name", FUNCTIONS)
 def test_of_all_kinds_of_items_only_maintenance_may_delete_more_than_marks(name: str, worked: Guarded) -> None:
-    """This covers the kinds in the golden file of keys. Listeners and attempt records are not in it."""
+    """The test covers the kinds in the golden file of keys. That file has no listeners and no attempt records."""
     role = worked.roles[name]
     may = {
         kind for kind, partition in PARTITIONS.items() if role.allows(Asked("dynamodb:DeleteItem", TABLE, partition))
@@ -252,7 +253,7 @@ def patterns(role: Role) -> set[str]:
 
 
 def allowed(role: Role) -> set[str]:
-    """Return the actions in a role's statements. None may contain a star."""
+    """Return the actions in a role's statements. Fail if an action contains a star."""
     found = set()
     for statement in role.statements:
         actions = statement["Action"]

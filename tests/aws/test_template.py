@@ -1,4 +1,4 @@
-"""The template passes the linter, has the wiring that the code needs, and deploys as a stack that serves clients."""
+"""The template passes the linter, has the settings that the code needs, and deploys as a stack that serves clients."""
 
 from __future__ import annotations
 
@@ -50,7 +50,10 @@ def test_the_queues_of_pushes_are_fifo() -> None:
 
 
 def test_a_processor_that_never_starts_loses_no_push() -> None:
-    """The processor itself moves a message aside that it received too often. The queue does so only much later."""
+    """The processor moves a message to `DeadLetters` after too many receives.
+
+    The queue itself moves a message to `Undelivered` only after five times as many receives, or more.
+    """
     queues = resources("AWS::SQS::Queue")
     redrive = queues["Queue"]["RedrivePolicy"]
     assert redrive["deadLetterTargetArn"] == {"Fn::GetAtt": ["Undelivered", "Arn"]}
@@ -97,7 +100,7 @@ def test_the_table_is_paid_by_request_and_can_be_put_back_to_any_moment() -> Non
 
 
 def test_blobs_are_there_for_as_long_as_the_table_can_be_put_back() -> None:
-    """The bucket keeps replaced versions, and copies of deleted blobs, which maintenance is configured to make."""
+    """The bucket keeps replaced versions. The template configures maintenance to keep a copy of each deleted blob."""
     [table], [bucket] = resources("AWS::DynamoDB::Table").values(), resources("AWS::S3::Bucket").values()
     reach = table["PointInTimeRecoverySpecification"]["RecoveryPeriodInDays"]
     rests, freed = bucket["LifecycleConfiguration"]["Rules"]
@@ -150,7 +153,7 @@ def watched_by(alarm: dict[str, Any]) -> str:
 
 @pytest.fixture(scope="module", params=["", "all"])
 def stack(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stack]:
-    """A stack that applies pushes at once, then one that queues them. Only the WebSocket API's endpoint is changed."""
+    """A stack that applies pushes at once, then one that queues them. The fixture changes the WebSocket endpoint."""
     with deployed_stack(tmp_path_factory.mktemp("stack"), Queued=request.param) as stack:
         for name in ("Api", "Processor", "Sockets"):
             stack.configure(name, STRATALOG_SOCKETS=stack.stage_url("SocketsApi", "live"))

@@ -1,8 +1,8 @@
-"""Kills writers: `kills.py FOLDER SEED ROUNDS` kills one in each round. `test_kill.py` runs it as a process.
+"""Kills writers: `kills.py FOLDER SEED ROUNDS` kills one writer in each round. `test_kill.py` runs this program.
 
-Each round forks a writer, since to start an interpreter would take longer. The writer sends its acknowledgements
-through a pipe to this process, which outlives it. Prints one line of JSON: the numbers of kills and of acknowledged
-writes. Raises AssertionError after a round that lost a write.
+Each round forks a writer, since a fork is faster than a new interpreter. The writer reports each acknowledged write
+through a pipe to this process. At the end the program prints one line of JSON: the numbers of kills and of acknowledged
+writes. It raises AssertionError after a round that lost a write or damaged the file.
 """
 
 from __future__ import annotations
@@ -107,7 +107,7 @@ def _open(path: Path) -> tuple[SqliteDatabase, SqliteBlobs]:
 
 
 def _checked(path: Path, acknowledged: dict[str, int], turn: int) -> dict[str, int]:
-    """Return how many writes each name has. Check for lost writes, half pairs, and items or blobs without the other."""
+    """Return the number of writes of each name. Check that no write is lost or half written, and that blobs match."""
     database, blobs = _open(path)
     found = {}
     wanted_keys = set()

@@ -120,7 +120,7 @@ def test_a_file_of_format_1_can_be_deleted(tmp_path: Path) -> None:
 
 
 def test_of_two_files_of_one_blob_the_newer_name_counts(tmp_path: Path) -> None:
-    """Both files exist, as after a power failure that undid the removal of the older one."""
+    """Both files exist, as after a power failure that undid the removal of the older file."""
     blobs = FileBlobs(tmp_path, ManualClock())
     blobs.put(KEY, BODY)
     (tmp_path / KEY).write_bytes(b"the older file")
@@ -134,7 +134,7 @@ def test_of_two_files_of_one_blob_the_newer_name_counts(tmp_path: Path) -> None:
 def test_a_reader_finds_a_file_of_format_1_that_a_put_replaces(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, method: str
 ) -> None:
-    """The put happens between the reader's lookups of the new name and of the old one."""
+    """The put happens between the reader's lookup of the new name and its lookup of the old name."""
     old(tmp_path)
     blobs = FileBlobs(tmp_path, ManualClock())
     module, name = (Path, "read_bytes") if method == "get" else (os, "stat")

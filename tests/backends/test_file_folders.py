@@ -1,4 +1,4 @@
-"""What a process that ends during a change leaves in a folder of blobs, and how other processes handle it."""
+"""Processes share a folder of blobs: some end during a change, and others change the same files and folders."""
 
 from __future__ import annotations
 
@@ -84,7 +84,7 @@ def test_a_process_that_is_killed_while_it_deletes_leaves_the_blob_and_no_lock(t
 def test_a_delete_takes_no_generation_but_the_one_that_it_was_given(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, others_do: list[str], deleted: bool
 ) -> None:
-    """Other processes act after the delete has compared the stamp and before it locks the file."""
+    """Other processes act after the delete has compared the stamp and before the delete locks the file."""
     clock = ManualClock()
     blobs, others = (FileBlobs(tmp_path, clock) for _ in range(2))
     blobs.put(KEY, BODY)
@@ -222,7 +222,7 @@ def test_a_folder_that_never_stays_ends_a_put(tmp_path: Path, monkeypatch: pytes
 
 @pytest.mark.parametrize("seed", range(5))
 def test_a_folder_that_others_removed_and_made_again_is_made_durable_again(tmp_path: Path, seed: int) -> None:
-    """A third process has made the folder, but has not synced its name, when the first process puts into it again."""
+    """A third process made the folder without a sync of its name. Then the first process puts the blob again."""
     disk = Disk(str(tmp_path / "disk"), Random(seed))
     clock = ManualClock()
     first = FileBlobs(Path(disk.folder) / "blobs", clock, sync=disk.sync)
@@ -274,7 +274,7 @@ def test_a_folder_that_stays_is_synced_once_with_those_above_it(tmp_path: Path) 
 def test_a_folder_that_others_remove_while_it_is_made_is_made_again(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, error: type[OSError]
 ) -> None:
-    """The folder exists at the attempt and is gone at the check; or the folder above it is removed in between."""
+    """Another process removes the folder after `mkdir` found it, or removes the folder above before `mkdir`."""
     blobs, mkdir, removed = made(tmp_path), os.mkdir, []
 
     def beside_a_remover(path: str, *rest: Any) -> None:

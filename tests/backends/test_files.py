@@ -1,4 +1,4 @@
-"""Files fulfil the contract of blobs, and handle the failures of a file system."""
+"""`FileBlobs` fulfils the contract of blobs, and handles the failures of a file system."""
 
 from __future__ import annotations
 
@@ -66,9 +66,9 @@ class ClockThatWaits(ManualClock):
 
 
 class ClockThatIsFrozen(ManualClock):
-    """A clock that calls ``meanwhile`` once: after it has read the time for the blob, and before it returns that time.
+    """A clock that calls ``meanwhile`` once: after its second read of the time, and before it returns that time.
 
-    That is the second read of the clock in a put. The first is for the put's own look at the file.
+    A put first reads the time when it checks the existing file, and then reads the blob's new modification time.
     """
 
     def __init__(self, meanwhile: Callable[[], object]) -> None:
@@ -197,7 +197,7 @@ def test_a_put_that_was_frozen_makes_no_blob_older_than_a_later_put_did(tmp_path
         assert seen is not None
         assert not (deletes and blobs.delete(KEY, seen.stamp))
         blobs.put(KEY, BODY)
-        later.waits.set()  # without a lock the put does not sleep, so nothing else sets this
+        later.waits.set()  # without a lock the put does not sleep, and only this line sets the event
 
     def let_the_other_in() -> None:
         other.start()

@@ -1,4 +1,4 @@
-"""Turns at a hosted index: a waiter writes a mark, a busy writer reads it and stops, a lone writer pays little."""
+"""Turns at a hosted index: waiters write a mark, a busy writer reads it and stops, and a lone writer pays little."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ COMMIT_MS = 10
 
 
 class Slow(MemoryIndex):
-    """An index that records its gets and commits. Each takes 10 ms."""
+    """An index that records its gets and commits. Each call takes 10 ms."""
 
     def __init__(self, clock: ManualClock) -> None:
         super().__init__()
@@ -66,7 +66,7 @@ class Slow(MemoryIndex):
 
 
 class Writer:
-    """One process. It caches the head, and reads it only in its turn after a lost race."""
+    """A simulated process that writes. It caches the head, and reads it again only in its turn after a lost race."""
 
     def __init__(self, index: Slow) -> None:
         self.index = index
@@ -113,7 +113,7 @@ def index() -> Slow:
 
 @pytest.fixture(autouse=True)
 def nobody_waits() -> Iterator[None]:
-    """Reset the wait of this thread: tests share it, and a wait must not carry over to the next test."""
+    """Reset the wait of this thread. All tests run in this thread, and a wait must not reach the next test."""
     hosted_turns._waiting.set(None)
     yield
     hosted_turns._waiting.set(None)
@@ -347,7 +347,7 @@ def test_sweeping_a_deleted_log_takes_its_mark_along(index: Slow) -> None:
 
 
 def test_a_record_has_turns_as_a_log_has(index: Slow) -> None:
-    """Another process puts between each read and put of this one, so that this one writes the record's mark."""
+    """Another process puts between each read and put of our process. So our process writes the record's mark."""
     turns = HostedTurns(index, index.clock, lambda look: None)
     ours = Records(Environment(turns, MemoryBlobs(index.clock), index.clock), "acme")
     theirs = Records(Environment(index, MemoryBlobs(index.clock), index.clock), "acme")

@@ -1,4 +1,4 @@
-"""A metered port fulfils the contract of its port, and counts by the published rules."""
+"""A metered port fulfils the contract of its port, and counts requests and units by the rules that AWS publishes."""
 
 from __future__ import annotations
 
@@ -49,12 +49,12 @@ def index() -> MeteredIndex:
 
 
 def item(sort: str = "sss", size: int = 0, **attributes: Any) -> Item:
-    """An item of ``size`` bytes and seven more, for `P`, p, `S`, sss and `b`."""
+    """Return an item of ``size + 7`` bytes. The names `P`, `S` and `b` and the keys p and sss take seven bytes."""
     return Item("p", sort, {"b": bytes(size), **attributes})
 
 
 def spent(index: MeteredIndex, work: Callable[[], object]) -> dict[tuple[str, str], float]:
-    """What ``work`` adds to the meter, without the numbers of requests."""
+    """Return the amounts that ``work`` adds to the meter, without the numbers of requests."""
     before = index.meter.read()
     work()
     after = index.meter.read()
@@ -72,7 +72,7 @@ def test_a_write_counts_each_kb_begun_with_names_and_keys(index: MeteredIndex, s
 
 @given(st.integers(-(2**53), 2**53))
 def test_a_number_is_counted_as_at_least_what_dynamodb_takes_for_it(number: int) -> None:
-    """DynamoDB counts the digit pairs without trailing zero pairs, plus one byte, plus one for a negative number."""
+    """DynamoDB counts the digit pairs without trailing zero pairs, one more byte, and one for a minus sign."""
     digits = str(abs(number))
     pairs = -(-len(digits) // 2)
     while pairs and digits.endswith("00"):
@@ -173,7 +173,7 @@ def test_blobs_count_requests_by_class_and_stored_bytes() -> None:
 
 
 def test_the_queue_counts_64_kb_a_request_and_a_batch_as_one() -> None:
-    """The same as on SQS: `tests/cloud/test_sqs.py::test_requests_are_counted_as_they_are_billed`."""
+    """`tests/cloud/test_sqs.py::test_requests_are_counted_as_they_are_billed` checks the same counts on SQS."""
     queue = MeteredQueue(MemoryQueue(ManualClock()), Meter())
     check_billed_requests(queue)
 

@@ -224,7 +224,7 @@ def test_a_page_overwritten_is_corrupt_when_read(tmp_path: Path) -> None:
 
 
 def test_a_flipped_bit_in_a_text_of_an_item_is_corrupt(tmp_path: Path) -> None:
-    """The text becomes invalid UTF-8. For that the decoder raises another error than for bytes of a wrong structure."""
+    """The text becomes invalid UTF-8. The decoder raises another error for such a text than for a wrong structure."""
     path = tmp_path / "store.db"
     database = _open(path)
     database.index.commit([Put(Item("p", "s", {"a": "text"}))])

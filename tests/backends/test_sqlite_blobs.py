@@ -1,4 +1,4 @@
-"""Small blobs are rows in the file of the index. Large blobs, and all blobs of an older folder, are files."""
+"""Small blobs are rows in the file of the index. Large blobs, and all blobs of an older format, are files."""
 
 from __future__ import annotations
 
@@ -192,7 +192,7 @@ def test_a_blob_in_both_places_is_one_blob(tmp_path: Path) -> None:
 
 
 def test_a_folder_of_the_older_format_goes_on(tmp_path: Path) -> None:
-    """All its blobs are files. They are read and copied, and none of them moves into a row."""
+    """All old blobs are files. The store reads and copies these files, and moves none of them into a row."""
     folder = tmp_path / "old"
     clock = ManualClock()
     with stratalog.open(folder, clock=clock) as store:

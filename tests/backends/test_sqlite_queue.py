@@ -35,7 +35,7 @@ class Steps:
 
 
 def filled(path: Path, groups: int, backlog: int) -> tuple[SqliteDatabase, ManualClock]:
-    """A queue in which every group has messages in flight, so that the rest of its messages must wait."""
+    """Return a queue in which every group has messages in flight, so that the group's other messages must wait."""
     clock = ManualClock()
     database = SqliteDatabase(path, clock, synchronous="OFF")
     for group in range(groups):
@@ -47,7 +47,7 @@ def filled(path: Path, groups: int, backlog: int) -> tuple[SqliteDatabase, Manua
 
 
 def receive_steps(path: Path, backlog: int) -> tuple[int, int]:
-    """The steps of two polls: one finds nothing, and the other finds a new message of another group."""
+    """Return the steps of two polls. The first finds nothing, and the second finds a new message of another group."""
     database, _ = filled(path / f"{backlog}.sqlite", 20, backlog)
     steps = Steps(database)
     assert database.queue.receive() == []

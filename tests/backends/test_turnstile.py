@@ -134,7 +134,7 @@ def test_a_turn_outlives_the_closing_of_its_file_and_frees_the_room(turnstile: T
     with turnstile.turn() as has_turn:
         assert has_turn
         turnstile.close()
-        assert not turnstile._turn.closed  # the system must not reuse its descriptor before the turn ends
+        assert not turnstile._turn.closed  # the operating system must not reuse the descriptor before the turn ends
     assert turnstile._turn.closed
     assert other.enter()
 

@@ -1,4 +1,4 @@
-"""Backups, and the restore drill: stores are backed up during writes, restored, and compared with the acknowledgements.
+"""Tests of backups, and the restore drill, which backs up a store during writes and checks the restored store.
 
 Modules
 -------

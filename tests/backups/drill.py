@@ -1,12 +1,13 @@
-"""A drill: back up stores while processes write to them, restore them, and compare them with the acknowledgements.
+"""A drill: back up a store while processes write, restore the store, and check that no acknowledged write is lost.
 
     python -m tests.backups.drill --rounds 20 --seed 1
 
-In a round, writers write while the command line makes backups. Some writers and some backups are killed. Then the
-command line restores the newest backup, a random one, and the state at a time, each into a new store, and verifies it.
-A backup must hold every write that was acknowledged before it began, and each of its logs and records must be a prefix
-of the store's. The state at a time must hold every write up to that time, and its logs and records must hold no later
-version. With ``--aws`` the stores are on DynamoDB and S3, and the backups in S3:
+In each round, writers write to a store while the command line backs up the store. The drill kills some writers and some
+backups. Then the command line restores the newest backup, a random backup, and the state at a random time. It restores
+each into a new store, and verifies that store. A restored backup must have every write that the store acknowledged
+before the backup began. Each of its logs and records must be a prefix of the log or record in the store. The state at a
+time must have every write up to that time, and no later version. With ``--aws`` the stores are on DynamoDB and S3, and
+the backups in S3:
 
     python -m stratalog.testing.aws_local python -m tests.backups.drill --aws --rounds 2 --seconds 30
 """
@@ -43,7 +44,7 @@ SHOWN_MAX = 10
 
 
 class Found(msgspec.Struct):
-    """Counts of what the drill did, and its findings."""
+    """The counts of the drill's actions and comparisons, and its findings."""
 
     counts: Counter[str]
     wrong: list[str]
@@ -57,7 +58,7 @@ class Homes(msgspec.Struct, frozen=True):
 
 
 def run_drill(rounds: int, seed: int, *, seconds: float = SECONDS, aws: bool = False) -> Found:
-    """Run that many rounds."""
+    """Run ``rounds`` rounds. The seed of the first round is ``seed``, and each next round adds one."""
     drill = Found(Counter(), [])
     for number in range(rounds):
         with TemporaryDirectory(prefix="stratalog-drill-") as folder:
@@ -149,7 +150,7 @@ class _Round:
         self._drill.counts[f"restored: {name}"] += 1
 
     def _check(self, name: str, wanted: Iterable[Acknowledged], until_ms: int | None) -> None:
-        """Check that every wanted version is in the restored store, and that each log and record ends as it should."""
+        """Check that the restored store has every wanted version. Then check each log and record against the source."""
         with stratalog.open(self._homes.store(name), settings=SETTINGS) as restored:
             for one in wanted:
                 self._drill.counts["versions compared"] += 1
@@ -164,7 +165,7 @@ class _Round:
                         self._drill.wrong.append(f"seed {self._seed}, {name}: record {line.id} {fault}")
 
     def _check_log(self, name: str, source: stratalog.Store, log: stratalog.Log, until_ms: int | None) -> None:
-        """Check that the log is a prefix of the source's, and that it ends at the given time, if any."""
+        """Check that the log is a prefix of the source's log, and that it ends at the given time, if any."""
         head = log.head()
         original = source.log(ORGANISATION, log.record.name)
         if original.hash_at(head.version) != head.hash:
@@ -174,7 +175,10 @@ class _Round:
 
 
 def record_fault(source: stratalog.Store, restored: stratalog.Store, id: str, until_ms: int | None) -> str:
-    """Return what is wrong with a restored record; empty if it is a prefix of the source's, up to the given time."""
+    """Return the fault of a restored record, or an empty text.
+
+    A record without a fault is a prefix of the source's record, and ends at the given time, if any.
+    """
     *_, last = restored.records(ORGANISATION).versions(id)
     versions = [*source.records(ORGANISATION).versions(id)]
     if last not in versions:
@@ -185,7 +189,7 @@ def record_fault(source: stratalog.Store, restored: stratalog.Store, id: str, un
 
 
 def told(store: stratalog.Store, one: Acknowledged) -> str:
-    """The fact that identifies the acknowledged version, as the store holds it; or the error if it is not found."""
+    """Return the fact of the acknowledged version in the store, or the error's text if the store lacks the version."""
     try:
         if one.kind == "log":
             return store.log(ORGANISATION, one.name).entry(one.version).hash.hex()
@@ -202,7 +206,7 @@ def _folders(folder: Path) -> Homes:
 
 
 def _aws_homes(name: str) -> Homes:
-    """One AWS store for each store of the round, and one whose bucket holds the backups."""
+    """One AWS store for each store of the round, and one AWS store whose bucket holds the backups."""
     from stratalog.store import make_store
 
     make_store(f"aws://{name}-backups")

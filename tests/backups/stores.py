@@ -17,7 +17,7 @@ __all__ = ["Backups"]
 
 
 class Backups:
-    """A backup repository in memory. Each call opens it anew, so that no cache hides a missing blob."""
+    """A backup repository in memory. Each call opens the repository anew, so that no cache hides a missing blob."""
 
     def __init__(self, clock: Clock) -> None:
         self.clock = clock
@@ -53,7 +53,7 @@ class Backups:
         )
 
     def restored(self, backup: stratalog.Store, name: str = "a") -> stratalog.Store:
-        """A new store, into which ``backup`` is restored."""
+        """Restore ``backup`` into a new store, and return the store."""
         target = open_inline(settings=SETTINGS, clock=self.clock)
         restore_store(backup, target, name)
         return target

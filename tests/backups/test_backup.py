@@ -1,4 +1,4 @@
-"""A backup holds what the store held, writes only what is new, and is restored to an equal store."""
+"""A backup has the content of its store, writes only new blobs, and is restored to an equal store."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ pytestmark = pytest.mark.slow
 @settings(max_examples=25)
 @given(st.integers(0, 2**32), st.lists(st.integers(0, 20), min_size=1, max_size=4))
 def test_a_backup_tells_what_its_store_tells(seed: int, steps: list[int]) -> None:
-    """After each run of steps the backup is restored, and made again without new blobs. Each backup reads in place."""
+    """After each run of steps the test restores a backup, and makes a second backup, which writes no blobs."""
     clock, chance = ManualClock(seed=seed), Random(seed)
     store, backups = open_inline(settings=SETTINGS, clock=clock), Backups(clock)
     wanted = []
@@ -64,7 +64,7 @@ class Killed(BaseException):
 
 
 class Dying:
-    """Makes the backups' blobs end the process after ``left`` more puts."""
+    """Lets ``left`` more puts of the backups' blobs succeed, and then raises `Killed`."""
 
     def __init__(self, backups: Backups, left: int) -> None:
         self.left = left
@@ -98,7 +98,7 @@ def test_a_backup_that_is_killed_goes_on(seed: int, lives: list[int]) -> None:
 
 @pytest.mark.parametrize("puts", [14, 20, 40])
 def test_a_backup_after_a_kill_writes_nothing_again_that_was_saved(puts: int) -> None:
-    """What was put before the last saved progress is not put again. Later puts may be, since no progress names them."""
+    """The next backup repeats no put from before the last saved progress. It may repeat later puts."""
     clock = ManualClock()
     store, backups = open_inline(settings=SETTINGS, clock=clock), Backups(clock)
     for count in range(10):
@@ -253,7 +253,7 @@ def test_nothing_is_written_to_a_backup(memory: stratalog.Store) -> None:
 def test_a_log_that_rolls_over_between_its_name_and_its_head_is_restored_to_its_head(
     memory: stratalog.Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The backup's name record is older than its segments, so the search for the head begins in a marked segment."""
+    """The backup read the name record before the roll-over. So the search for the head begins in a marked segment."""
     backups, search = Backups(memory.environment.clock), family.find_head
     document = memory.document("acme", "plan", create=True)
     log = memory.log("acme", "plan")
@@ -429,13 +429,13 @@ def memory() -> stratalog.Store:
 
 
 def damage(blobs: Any, key: str) -> None:
-    """Flip a bit of the blob, past the port."""
+    """Flip a bit of the blob in the backend's own dictionary."""
     body = blobs._bodies[key]
     blobs._bodies[key] = bytes([body[0] ^ 1]) + body[1:]
 
 
 def lose(blobs: Any, key: str) -> None:
-    """Remove the blob, past the port."""
+    """Remove the blob from the backend's own dictionaries."""
     del blobs._bodies[key], blobs._stats[key]
 
 

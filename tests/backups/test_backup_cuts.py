@@ -78,7 +78,7 @@ def test_one_log_is_restored_beside_others_at_any_version(seed: int, steps: int)
 
 
 def test_a_log_restored_beside_its_own_shares_nothing_with_it(memory: stratalog.Store) -> None:
-    """The original and its ancestor are deleted and swept. The restored log still has all values and entries."""
+    """The test deletes and sweeps the original and its ancestor. The restored log still has all values and entries."""
     backups = Backups(memory.environment.clock)
     plan = memory.create("acme", "plan")
     for number in range(6):

@@ -25,7 +25,7 @@ LINES = 60
 
 
 def written() -> stratalog.Store:
-    """A store with items in rows and in packs, an archive, a fork, a deleted log, many records, a blob, a failure."""
+    """A store with items in rows and packs, an archive, a fork, a deleted log, records, a blob and a failure."""
     clock = ManualClock()
     store = open_inline(settings=SETTINGS, clock=clock)
     plan = store.create("acme", "plan é")
@@ -69,7 +69,7 @@ def test_the_same_store_makes_the_same_catalogue() -> None:
 
 
 def test_what_is_written_now_has_the_keys_of_the_golden_backup() -> None:
-    """Ids and hashes are random. So the test compares only the kinds of objects and their numbers."""
+    """Ids and hashes are random. So the test compares only the number of objects of each kind."""
     _, golden = restored()
     backups = Backups(ManualClock(wall_ms=WALL_MS))
     backups.make(written())

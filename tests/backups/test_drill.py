@@ -18,7 +18,7 @@ from tests.branches.servers import BranchServer
 from tests.processes import COMMAND_LINE, run, start
 
 LARGE = 5000
-"""Repetitions that make an event or body large. A backup copies it as a blob, so that writes fall into its reads."""
+"""Repetitions that make an event or body large. A backup copies large bodies as blobs, so that it takes longer."""
 
 
 @pytest.mark.slow
@@ -56,7 +56,7 @@ def test_a_record_that_ends_elsewhere_than_it_should_would_be_seen() -> None:
 
 @pytest.mark.slow
 def test_a_client_of_a_restored_store_goes_on(tmp_path: Path) -> None:
-    """The client saw more than the backup holds. It gets the restored state, and its pending mutation arrives once."""
+    """The client saw a write that the backup lacks. After the restore the server applies its pending mutation once."""
     server = BranchServer(tmp_path / "store")
     server.create()
     server.start()
@@ -85,7 +85,7 @@ def test_a_client_of_a_restored_store_goes_on(tmp_path: Path) -> None:
 
 @pytest.mark.slow
 def test_what_is_acknowledged_while_a_backup_runs_does_not_spoil_it(tmp_path: Path) -> None:
-    """Two backups of one store run at the same time, while writes are acknowledged. Both verify and are restored."""
+    """Two backups of one store run at once while the store acknowledges writes. The test verifies and restores both."""
     command = [*COMMAND_LINE, "backup", str(tmp_path / "backups"), "--store", str(tmp_path / "store"), "--json"]
     with stratalog.open(tmp_path / "store", settings=SETTINGS) as store:
         log, records = store.create_log(ORGANISATION, "events"), store.records(ORGANISATION)

@@ -26,7 +26,7 @@ LARGE = 5000
 
 
 class Acknowledged(msgspec.Struct, frozen=True, array_like=True):
-    """One acknowledged version, and the time at which the acknowledgement was noted."""
+    """One acknowledged version, and the time at which the writer noted the acknowledgement."""
 
     kind: str
     name: str
@@ -34,7 +34,7 @@ class Acknowledged(msgspec.Struct, frozen=True, array_like=True):
     created_ms: int
     at_ms: int
     fact: str
-    """What identifies the version: the hash of an entry, or the digest of a record's body or of a value."""
+    """The text that identifies the version: the hash of an entry, or the digest of a record's body or of a value."""
 
     key: str = ""
     """For a document: the key that holds the value in that version."""
@@ -111,7 +111,7 @@ class _Writer:
             self._document(DOCUMENTS[0]).fork(f"fork-{self._seed}-{self._chance.randrange(3)}")
 
     def _change(self) -> None:
-        """Archive, and take a snapshot, as maintenance does. Forget nothing, so that all versions can be compared."""
+        """Archive and take a snapshot, as maintenance does. Forget nothing, since the drill compares all versions."""
         if self._chance.random() < 0.1:
             document = self._document(self._chance.choice(DOCUMENTS))
             document.archive()
