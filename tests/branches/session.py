@@ -21,7 +21,7 @@ PAUSE_SECONDS = 0.01
 
 
 class Session:
-    """Members that share one document; some are tabs of one browser. ``met`` counts sync cycles, moves and mutations."""
+    """Members that share one document; some are tabs of one browser. ``met`` counts sync cycles and mutations."""
 
     def __init__(self, chance: Random, server: BranchServer, browsers: Sequence[Sequence[Member]]) -> None:
         self.met: Counter[str] = Counter()
