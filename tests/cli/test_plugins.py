@@ -1,4 +1,4 @@
-"""Commands and applications of other distributions, found by entry points. The guest book example is installed."""
+"""The program finds other distributions' commands and applications by entry points. pip installs the guest book."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The code blocks of the client's guide run as one program, and print what their comments say."""
+"""The code blocks of the client's guide run as one program. Its output is the text of their comments."""
 
 from __future__ import annotations
 
