@@ -1,4 +1,4 @@
-"""Sessions over real sockets, during which a server loses history or its store is split into two copies.
+"""Sessions over real sockets. In each session the server loses history, or its store becomes two copies.
 
 Clients of all kinds change one document. The network loses, duplicates and delays requests and answers. Then the
 session restores the server from an older backup, rolls back the server's index, or splits the store into two copies.

@@ -7,7 +7,7 @@ import { createInterface } from "node:readline";
 const realFetch = globalThis.fetch;
 const REFUSAL = "ClientState" + "NotFound";
 
-/** A client's line to its server. It loses, repeats and delays requests, as `faults` says: one word a request. */
+/** A client's line to its server. It loses, repeats and delays requests. Each word of `faults` is for one request. */
 export class Line {
   isOpen = false;
   faults = [];

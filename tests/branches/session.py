@@ -21,7 +21,7 @@ PAUSE_SECONDS = 0.01
 
 
 class Session:
-    """Members that share one document; some are tabs of one browser. ``met`` counts sync cycles and mutations."""
+    """Members that share one document; some are tabs of a browser. ``met`` counts sync cycles, moves and mutations."""
 
     def __init__(self, chance: Random, server: BranchServer, browsers: Sequence[Sequence[Member]]) -> None:
         self.met: Counter[str] = Counter()
@@ -138,7 +138,7 @@ class Session:
         report = member.report()
         applied = {token for token, _, reason in _log(member.server) if reason is None}
         lost = shown_tokens(report.shown) - applied - tokens(report.pending)
-        assert not lost, f"{member.name} shows what its server does not have: {sorted(lost)}"
+        assert not lost, f"{member.name} shows mutations that its server does not have: {sorted(lost)}"
 
     def _check_server(self, server: BranchServer) -> None:
         log = _log(server)
@@ -172,7 +172,7 @@ class Session:
         lost = {token for token, status in failures.items() if status == "lost"}
         # A member may report a mutation as lost at one copy, and later move to the copy that has the mutation.
         confirmed = elsewhere | ({*arrived} if len(self._servers) > 1 else set())
-        assert lost <= confirmed, f"{member.name} reports as lost what was never confirmed: {sorted(lost - confirmed)}"
+        assert lost <= confirmed, f"{member.name} reports unconfirmed mutations as lost: {sorted(lost - confirmed)}"
         if report.failures is not None:
             assert rejected | named >= {token for token, _, reason in log if reason and token[0] == member.name}
         unnamed = missing - (elsewhere if report.failures is None else {*failures})

@@ -1,4 +1,4 @@
-"""The program finds other distributions' commands and applications by entry points. pip installs the guest book."""
+"""The program finds commands and applications of other distributions by entry points. pip installs the example."""
 
 from __future__ import annotations
 

@@ -89,7 +89,7 @@ class InProcess:
         return through_bytes(pull(self._server(), through_bytes(request), owner=self.owner))
 
     def deliver_late(self) -> None:
-        """Deliver the late requests in order. Their answers and errors are dropped."""
+        """Deliver the late requests in order. Drop their answers and errors."""
         while self._late:
             with suppress(StratalogError):
                 self._late.pop(0)()

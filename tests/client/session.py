@@ -81,7 +81,7 @@ class Member:
 
 
 class Session:
-    """Clients of one document, which several servers have open at the same time.
+    """Clients of one document. Several servers have the document open at the same time.
 
     ``document`` opens the document as another process does. The session calls ``pause`` after a sync cycle without
     injected faults that failed.
@@ -201,7 +201,7 @@ class Session:
 
 
 def session_in_process(folder: Path, clients: int, seed: int = 0) -> Session:
-    """Return a session whose servers are called as functions."""
+    """Return a session that calls its servers as functions."""
     servers = [new_document()]
     servers += [opened_again(servers[0]) for _ in range(SERVERS - 1)]
     return Session(folder, [InProcess(*servers) for _ in range(clients)], lambda: opened_again(servers[0]), seed)

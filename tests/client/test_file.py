@@ -1,4 +1,4 @@
-"""The file of a client: only one client at a time has the file open, and the file keeps every stored mutation."""
+"""The file of a client: only one client at a time has the file open, and a kill loses no finished mutation."""
 
 from __future__ import annotations
 

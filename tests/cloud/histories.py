@@ -157,7 +157,7 @@ class _Crew:
                     kill_at = told + self._next_kill()
                 self._replace_ended()
                 if time.monotonic() > told_at + SILENCE_SECONDS_MAX:
-                    raise Violation("progress", "no process made progress, or one did not end", told=told)
+                    raise Violation("progress", "no process made progress, or a process did not end", told=told)
         finally:
             for process in self._running:
                 process.kill()

@@ -21,7 +21,7 @@ PLAIN = "plain"
 
 @cache
 def session() -> boto3.Session:
-    """Return a session with the emulators' credentials. All tests share it: a session's first client is slow."""
+    """Return a session with the emulators' credentials. Tests share it, since a session's first client is slow."""
     return boto3.Session(aws_access_key_id=KEY, aws_secret_access_key=SECRET, region_name="us-east-1")
 
 

@@ -83,6 +83,6 @@ def kill_after(documents: int, source: str, target: str) -> None:
     command = [*COMMAND_LINE, "copy", source, target]
     with stratalog.open(target) as store, start(command) as process:
         while len(list(store.list("acme"))) < documents:
-            assert process.status is None, "it ended too early"
+            assert process.status is None, "the copy ended too early"
             time.sleep(0.01)
         process.kill()

@@ -63,7 +63,10 @@ def units(index: Counted, act: Callable[[], object]) -> tuple[float, float]:
 def test_opening_cold_costs_the_name_the_head_and_the_tail_by_4_kb_beside_the_snapshot(
     index: Counted, store: Store, tail: int
 ) -> None:
-    """1 (name) + 1 (head) + ⌈tail / 4 KB⌉ + 1 (the snapshot's record). A tail of 14 entries is more than 8 KB."""
+    """The open costs 1 unit for the name, 1 for the head, 1 for the snapshot's record and ⌈tail / 4 KB⌉ for the tail.
+
+    The tail of 14 entries is larger than 8 KB.
+    """
     document = store.create("acme", "budget")
     document.mutate("put", {"key": "first", "value": 0})
     document.snapshot()
@@ -91,10 +94,11 @@ def test_the_first_append_of_a_process_costs_two_read_units_and_one_write_unit(i
 
 
 def test_a_roll_over_costs_7_write_units_and_1_read_unit_more_than_an_append(index: Counted, store: Store) -> None:
-    """One transaction writes seal, segment, name and entry at 2 units each: 8 units and not 1. It reads the name first.
+    """One transaction writes seal, segment, name and entry at 2 units each: 8 units and not 1.
 
-    The entries of a segment share these 7 write units and 1 read unit. With 20 entries, as here, each entry costs 0.35
-    write units and 0.05 read units more. With 10,000 entries, the default, the numbers are 0.0007 and 0.0001.
+    Before the transaction the log reads the name, for 1 read unit. The entries of a segment share these 7
+    write units and 1 read unit. With 20 entries, as here, each entry costs 0.35 write units and 0.05 read units more.
+    With 10,000 entries, the default, the numbers are 0.0007 and 0.0001.
     """
     log = store.create_log("acme", "plan")
     log.append(Event("step", 0))

@@ -1,4 +1,4 @@
-"""Writers at a DynamoDB that throttles, loses and damages requests. `RoughEndpoint` injects these faults."""
+"""Writers of a log on a DynamoDB that throttles, loses and damages requests. `RoughEndpoint` injects these faults."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Sixty-four writers of one log on DynamoDB: no writer fails, no entry is lost, and the wasted puts are counted."""
+"""Sixty-four writers of one log on DynamoDB: no writer fails, no entry is lost, and few puts are wasted."""
 
 from __future__ import annotations
 

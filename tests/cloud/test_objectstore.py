@@ -63,14 +63,17 @@ class TestOnSeaweed(BlobsContract):
         check_age(self.make(ManualClock()))
 
     def test_a_list_goes_on_after_a_key(self) -> None:
-        """SeaweedFS resumes a list with the folder `a` before `a-b`. So no folder here has a sibling such as `a-b`."""
+        """A resumed list of SeaweedFS wrongly puts `a/` before `a-b/`. So no folder here has a sibling like `a-b`."""
         blobs = self.make(ManualClock())
         keys = sorted(put_in(blobs, folder) for folder in ("a", "a/b", "a/c", "b"))
         for after in ["", *keys, "a", "a/", "a0", "z"]:
             assert [stat.key for stat in blobs.list("", after=after)] == [key for key in keys if key > after]
 
     def test_of_a_put_and_a_delete_at_once_no_put_is_lost(self) -> None:
-        """SeaweedFS may delete a new version together with a key's last version. So this test puts first."""
+        """SeaweedFS may delete a new version together with the last version of the key.
+
+        So this test does not put in parallel with the delete. It puts right before the delete of the last version.
+        """
         blobs = self.make(ManualClock())
         blobs.put(KEY, BODY)
         seen = stat_of(blobs, KEY)

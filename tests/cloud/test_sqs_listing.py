@@ -1,4 +1,4 @@
-"""A list of dead letters on SQS that takes longer than SQS hides the letters. A class in memory replaces SQS."""
+"""A listing of dead letters that lasts longer than SQS hides the letters. A class in memory replaces SQS."""
 
 from __future__ import annotations
 

@@ -43,7 +43,7 @@ def blobs(request: pytest.FixtureRequest, aws: Emulator, bucket: Emulator) -> Ob
 
 @pytest.fixture
 def store(aws: Emulator, blobs: ObjectBlobs) -> Iterator[Store]:
-    """The store's clock starts at the present, and only the test moves it. The object store uses its own clock."""
+    """The store has a manual clock that starts at the present. The object store dates the blobs by its own clock."""
     clock = ManualClock(SystemClock().wall_ms())
     tuning = LogSettings(segment_entries_target=4, snapshot_entries_interval=3)
     with Store(
