@@ -1,12 +1,13 @@
-"""Sessions over real sockets, during which a server loses history or its store is split into two copies.
+"""Sessions over real sockets. In each session the server loses history, or its store becomes two copies.
 
-Clients of all kinds change one document while requests and answers are lost, duplicated and delayed. Then the server is
-restored from an older backup, or its index is rolled back, or its store is split into two copies. The clients continue.
-At the end each client agrees with its server, and reports each of its mutations that was lost. Replicache reports none.
+Clients of all kinds change one document. The network loses, duplicates and delays requests and answers. Then the
+session restores the server from an older backup, rolls back the server's index, or splits the store into two copies.
+The clients continue. At the end each client shows the content of its server, and reports each of its lost mutations.
+Replicache does not report lost mutations.
 
 Modules
 -------
-servers  servers with one store folder each, which tests stop, restore and copy
-members  the clients: in this process, and those that a Node process drives
+servers  servers that tests stop, restore and copy; each has its own store folder
+members  the clients: Python clients in this process, and clients that a Node process drives
 session  the steps of a session and its checks
 """

@@ -1,6 +1,7 @@
 """Runs sessions: ``python -m tests.branches --sessions 500 --seed 1``. Exit code 0 if no session fails.
 
-``--kind`` runs sessions of one kind only. For each session that fails, it prints the command that repeats it.
+``--kind`` runs sessions of one kind only. For each of the first ten failed sessions, the program prints a
+command that repeats the session.
 """
 
 from __future__ import annotations
@@ -32,9 +33,9 @@ SHOWN_MAX = 10
 
 
 class Kind(msgspec.Struct, frozen=True):
-    """The members of a session, its server, and the share of such sessions in a hundred.
+    """A kind of session: its members, its server, and its share of all sessions in percent.
 
-    ``tabs`` is the kind of the members that a Node process drives. They are the tabs of one or two browsers.
+    ``tabs`` is the kind of the members that a Node process drives. Those members are tabs of one or two browsers.
     """
 
     share: int
@@ -56,7 +57,7 @@ KINDS = {
 
 
 class Found(msgspec.Struct):
-    """The sessions: the number of each kind and event, the counts of what happened, and a report of each failure."""
+    """Counts of the sessions by kind and event, the sum of their ``met`` counts, and a report of each failure."""
 
     sessions: Counter[str]
     met: Counter[str]
@@ -64,14 +65,14 @@ class Found(msgspec.Struct):
 
 
 class Drivers(ExitStack):
-    """The Node processes that drive clients. Each starts when it is first needed."""
+    """The Node processes that drive clients. Each process starts when a session first needs it."""
 
     def __init__(self) -> None:
         super().__init__()
         self._running: dict[str, ChildProcess] = {}
 
     def driver(self, tabs: str) -> ChildProcess:
-        """The process that drives members of this kind."""
+        """Return the process that drives members of the kind ``tabs``."""
         folder, options = (E2E / "browser", [find_chromium()]) if tabs == "chromium" else (E2E / "replicache", [])
         if folder.name not in self._running:
             command = [node_with(folder), "members.mjs", *options]
@@ -80,7 +81,7 @@ class Drivers(ExitStack):
 
 
 def run(sessions: int, seed: int, kind: str = "") -> Found:
-    """Run that many sessions: of all kinds by their shares, or of one kind."""
+    """Run ``sessions`` sessions: of the given kind, or without a kind of all kinds by their shares."""
     found = Found(Counter(), Counter(), [])
     with Drivers() as drivers:
         for number in range(seed, seed + sessions):
@@ -142,7 +143,10 @@ def _session(chance: Random, seed: int, kind: Kind, event: str, drivers: Drivers
 def _browsers(
     chance: Random, seed: int, kind: Kind, server: BranchServer, folder: Path, drivers: Drivers
 ) -> list[list[Member]]:
-    """One to three Python clients. A kind with tabs has one, and one or two browsers with two tabs each."""
+    """Open one to three Python clients. Return them and the browsers, each as a list of its members.
+
+    For a kind with tabs, open one Python client, and one or two browsers with two tabs each.
+    """
     browsers: list[list[Member]] = []
     for number in range(chance.randint(1, 1 if kind.tabs else 3)):
         browsers.append([PythonMember(f"p{number}", server, folder, seed + number)])

@@ -1,4 +1,5 @@
-// Shared by the Node processes that drive clients. Such a process gets its tasks, and answers, as lines of JSON.
+// Code that the Node processes share. Each process drives clients: it reads tasks from stdin, and writes answers to
+// stdout. Each task and each answer is one line of JSON.
 
 import process from "node:process";
 import { createInterface } from "node:readline";
@@ -6,11 +7,11 @@ import { createInterface } from "node:readline";
 const realFetch = globalThis.fetch;
 const REFUSAL = "ClientState" + "NotFound";
 
-/** A client's line to its server. It loses, repeats and delays requests: `faults` has one word for each request. */
+/** A client's line to its server. It loses, repeats and delays requests. Each word of `faults` is for one request. */
 export class Line {
   isOpen = false;
   faults = [];
-  /** Violations by the server: an answer with a number below an earlier one, or without a state of the client. */
+  /** Violations by the server: an answer with a lower mutation number than before, or without a state of the client. */
   problems = [];
   #late = [];
   #numbers = new Map();
@@ -66,7 +67,7 @@ export class Line {
     }
   }
 
-  /** The newest number of each client in any answer, including the clients of other tabs. */
+  /** The newest mutation number of each client in any answer, including the clients of other tabs. */
   get numbers() {
     return Object.fromEntries(this.#numbers);
   }
@@ -87,7 +88,7 @@ export class Line {
   }
 }
 
-/** Answer tasks until the input ends. `open(task, line)` makes a member, whose methods perform the other tasks. */
+/** Answer tasks until the input ends. `open(task, line)` returns a client. The client or its line does later tasks. */
 export async function answerTasks(open) {
   const members = new Map();
   const tasks = {

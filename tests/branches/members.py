@@ -1,4 +1,4 @@
-"""Members of a session: clients of all kinds behind one interface, each on a line that injects faults."""
+"""Members of a session: clients of all kinds behind one interface. Each client's line injects faults."""
 
 from __future__ import annotations
 
@@ -36,20 +36,20 @@ class Failure(msgspec.Struct, frozen=True):
 
 
 class Report(msgspec.Struct, frozen=True):
-    """What a client shows and reports. ``failures`` is None for a client that reports none, such as Replicache."""
+    """The state and the reports of a client. ``failures`` is None for Replicache, which reports no failures."""
 
     shown: dict[str, Any]
     pending: list[Any]
     failures: list[Failure] | None = None
     faults: list[str] = []
-    """Violations by the server: a number lower than an earlier one, or a client state that was not found."""
+    """Violations by the server: a lower mutation number than before, or an answer without a state of the client."""
 
     numbers: dict[str, int] = {}
-    """The newest number of each client in any answer. An answer has the numbers of all tabs of the client's group."""
+    """The newest mutation number of each client in any answer. An answer has the numbers of all tabs of the group."""
 
 
 class Member(Protocol):
-    """A client of the document. ``server`` is the one that it uses."""
+    """A client of the document. The client uses ``server``."""
 
     name: str
     server: BranchServer
@@ -73,7 +73,7 @@ class Member(Protocol):
         """Let enough time pass that the client sends queued pushes again."""
 
     def report(self) -> Report:
-        """What the client shows and reports now."""
+        """Return the present state and reports of the client."""
 
     def close(self) -> None:
         """Close the client."""
@@ -88,7 +88,7 @@ def token_of(args: Any) -> Token | None:
 
 
 def only_here(draft: Draft, args: Any) -> None:
-    """A mutator that no server has."""
+    """Put a value. No server has this mutator."""
     draft.put(args["key"], args["item"])
 
 
@@ -114,7 +114,7 @@ class PythonLine(InProcess):
         return self._deliver(lambda: way.pull(request))
 
     def hang_up(self) -> None:
-        """Close the connections. `close` keeps them, since the client calls it at each restart."""
+        """Close the connections. `close` keeps them open, since the client calls `close` at each restart."""
         for way in self._ways.values():
             way.close()
 

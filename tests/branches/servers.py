@@ -1,4 +1,4 @@
-"""Servers with one store folder each, in this process or in a process that tests kill. A server keeps its port."""
+"""Servers in this process, or in a process that tests kill. Each has its own store folder, and keeps its port."""
 
 from __future__ import annotations
 
@@ -43,7 +43,10 @@ class Committed(msgspec.Struct, frozen=True):
 
 
 class BranchServer:
-    """A server on its own port. ``queued``: pushes wait for a worker. ``killed``: `stop` kills its own process."""
+    """A server on its own port.
+
+    With ``queued``, pushes wait for a worker. With ``killed``, the server has its own process, and `stop` kills it.
+    """
 
     def __init__(self, folder: Path, *, queued: bool = False, killed: bool = False) -> None:
         self.folder = folder
@@ -80,7 +83,7 @@ class BranchServer:
         self._running.enter_context(serve_on_loopback(create_app(store, application), self.port, ws="none"))
 
     def stop(self) -> None:
-        """Stop serving. A server in its own process is killed."""
+        """Stop serving. With ``killed``, kill the server's process."""
         self._running.close()
 
     def close(self) -> None:
@@ -96,18 +99,18 @@ class BranchServer:
         return target
 
     def put_back(self, backup: Path) -> None:
-        """Replace the folder by an older copy of it, which remains."""
+        """Replace the store folder by a copy of ``backup``."""
         self.stop()
         shutil.rmtree(self.folder)
         shutil.copytree(backup, self.folder)
         self.start()
 
     def roll_back(self, backup: Path) -> None:
-        """Replace only the index by that of a backup: the blobs and the queue stay as they are."""
+        """Replace the index by the index of a backup. The blobs and the queue stay as they are."""
         self.stop()
         newer = self.folder / "newer"
         newer.mkdir()
-        # The write-ahead log may exist beside the file. It is moved with it.
+        # SQLite's write-ahead log may exist beside the index file. Move both.
         for file in self.folder.glob(f"{INDEX_FILE}*"):
             file.rename(newer / file.name)
         for file in backup.glob(f"{INDEX_FILE}*"):
@@ -117,7 +120,7 @@ class BranchServer:
         self.start()
 
     def committed(self) -> list[Committed]:
-        """Every mutation in the log, in order."""
+        """Return every mutation in the log, in order."""
         with self.document() as document:
             return [
                 Committed(one.client, one.id, one.args, one.reason)
@@ -126,13 +129,13 @@ class BranchServer:
             ]
 
     def content(self) -> dict[str, Any]:
-        """The present content of the document."""
+        """Return the present content of the document."""
         with self.document() as document:
             return document.at().to_dict()
 
     @contextmanager
     def document(self) -> Iterator[Document]:
-        """The document as another process sees it."""
+        """Open the document anew, as another process would."""
         with stratalog.open(self.folder) as store:
             yield store.document(ORGANISATION, DOCUMENT)
 
@@ -155,7 +158,7 @@ def _working(store: stratalog.Store) -> Iterator[None]:
 
 
 def _take_queue(index: Path, newer: Path) -> None:
-    """Replace the queue's messages in ``index`` by those of ``newer``."""
+    """Replace the queue's messages in ``index`` by the messages in ``newer``."""
     with closing(sqlite3.connect(index)) as connection:
         connection.execute("ATTACH ? AS newer", (str(newer),))
         for statement in TAKE_QUEUE:

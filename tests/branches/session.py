@@ -1,4 +1,4 @@
-"""A session: the steps of its members, the loss of history, and the checks after it and at the end."""
+"""A session: the steps of its members, the loss of history, the checks after the loss, and the checks at the end."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ PAUSE_SECONDS = 0.01
 
 
 class Session:
-    """Members of one document, some of them tabs of one browser. ``met`` counts what happened."""
+    """Members that share one document; some are tabs of a browser. ``met`` counts sync cycles, moves and mutations."""
 
     def __init__(self, chance: Random, server: BranchServer, browsers: Sequence[Sequence[Member]]) -> None:
         self.met: Counter[str] = Counter()
@@ -74,7 +74,7 @@ class Session:
             server.close()
 
     def _note_pending(self, tabs: Sequence[Member]) -> None:
-        """Note the pending mutations that no history has confirmed to a tab of the group. They must arrive."""
+        """Note the pending mutations that no answer has confirmed to a tab of the group. None of them may be lost."""
         reports = {member.name: member.report() for member in tabs}
         numbers = [number for report in reports.values() for number in report.numbers.items()]
         confirmed = {
@@ -134,11 +134,11 @@ class Session:
         raise AssertionError(f"{member.name} still has pending mutations: {member.report().pending}")
 
     def _check_shown(self, member: Member) -> None:
-        """Check that everything that a member shows is in the history of its server or pending."""
+        """Check that each change that a member shows is pending or in the log of its server."""
         report = member.report()
         applied = {token for token, _, reason in _log(member.server) if reason is None}
         lost = shown_tokens(report.shown) - applied - tokens(report.pending)
-        assert not lost, f"{member.name} shows what its server does not have: {sorted(lost)}"
+        assert not lost, f"{member.name} shows mutations that its server does not have: {sorted(lost)}"
 
     def _check_server(self, server: BranchServer) -> None:
         log = _log(server)
@@ -170,9 +170,9 @@ class Session:
         named = {token for token, status in failures.items() if status in ("lost", "unknown")}
         rejected = {token for token, status in failures.items() if status == "rejected"}
         lost = {token for token, status in failures.items() if status == "lost"}
-        # A member may report a mutation as lost at one copy, and return to the copy that has it.
+        # A member may report a mutation as lost at one copy, and later move to the copy that has the mutation.
         confirmed = elsewhere | ({*arrived} if len(self._servers) > 1 else set())
-        assert lost <= confirmed, f"{member.name} reports as lost what was never confirmed: {sorted(lost - confirmed)}"
+        assert lost <= confirmed, f"{member.name} reports unconfirmed mutations as lost: {sorted(lost - confirmed)}"
         if report.failures is not None:
             assert rejected | named >= {token for token, _, reason in log if reason and token[0] == member.name}
         unnamed = missing - (elsewhere if report.failures is None else {*failures})
@@ -184,26 +184,26 @@ class Session:
         self.met["unknown"] += len(named - lost)
 
     def _check_pending(self, member: Member, arrived: set[Token], unknown: set[Token], rejected: set[Token]) -> None:
-        """Check that a mutation that was pending when history was lost has arrived or is reported, not as lost."""
+        """Check the mutations that were pending at the loss: each arrived, or is reported as unknown or rejected."""
         waited = self._pending.get(member.name, set())
         assert waited <= arrived | unknown | rejected, f"pending and lost: {sorted(waited - arrived)}"
         self.met["pending at the event"] += len(waited)
 
 
 def _log(server: BranchServer) -> list[tuple[Token, str, str | None]]:
-    """Token, client and reason of each mutation of a member, in order."""
+    """Return the token, the client and the rejection reason of each mutation of a member, in log order."""
     named = [(token_of(mutation.args), mutation) for mutation in server.committed()]
     return [(token, mutation.client, mutation.reason) for token, mutation in named if token is not None]
 
 
 def _numbered(server: BranchServer) -> set[tuple[Token, str, int]]:
-    """Token, client and number of each mutation of a member."""
+    """Return the token, the client and the number of each mutation of a member."""
     named = [(token_of(mutation.args), mutation.client, mutation.id) for mutation in server.committed()]
     return {(token, client, id) for token, client, id in named if token is not None}
 
 
 def _plain(value: object) -> object:
-    """A value as JSON returns it: with lists instead of tuples."""
+    """Return a value as JSON returns it: with lists instead of tuples."""
     if isinstance(value, dict):
         return {name: _plain(item) for name, item in value.items()}
     return [*map(_plain, value)] if isinstance(value, list | tuple) else value

@@ -1,4 +1,4 @@
-"""A few of the sessions of which `python -m tests.branches` runs hundreds."""
+"""A few of the random sessions that `python -m tests.branches` runs."""
 
 from __future__ import annotations
 

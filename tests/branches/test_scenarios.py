@@ -1,4 +1,4 @@
-"""What each kind of client does after a restore of its server, or a move to a copy of it, over real sockets."""
+"""Each kind of client after a restore of its server, or after a move to a copy of the server, over real sockets."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from tests.branches.servers import BranchServer
 
 KINDS = ("python", "replicache", "browser", "chromium")
 REQUESTS_MAX = 1000
-"""More than any client sends in one sync."""
+"""More requests than any client sends in one sync cycle."""
 
 
 class Stage:
-    """A server with a document, and members that are opened on it. Members in Node are tabs of one browser."""
+    """A server with a document, and the members that use it. Members in Node are tabs of one browser."""
 
     def __init__(self, kind: str, folder: Path, drivers: Drivers) -> None:
         self.kind = kind
@@ -73,7 +73,7 @@ def append(member: Member, number: int) -> None:
 
 
 def numbers(member: Member) -> list[Any]:
-    """The items of a member's list: the number of an item that a member appended, any other item as it is."""
+    """Return the items of a member's list. An item that a member appended is replaced by its number."""
     return [item if isinstance(item, str) else item[1] for item in member.report().shown.get("list", [])]
 
 
@@ -97,7 +97,7 @@ def check_end(member: Member, expected: list[Any], lost: list[int]) -> None:
 
 
 def committed(member: Member) -> list[int]:
-    """The numbers of a member's mutations in the log of its server, in order."""
+    """Return the numbers of a member's mutations in the log of its server, in order."""
     found = [token_of(mutation.args) for mutation in member.server.committed()]
     return [token[1] for token in found if token is not None and token[0] == member.name]
 
@@ -168,7 +168,7 @@ def test_a_push_in_flight_over_the_restore_is_applied_once(stage: Stage) -> None
     append(ada, 1)
     settle(ada)
     append(ada, 2)
-    # Replicache immediately retries a failed request. The retries must not arrive before the restore, either.
+    # Replicache immediately retries a failed request. These retries must not arrive before the restore.
     ada.sync("late", *["unreached"] * REQUESTS_MAX)
     stage.server.put_back(backup)
     ada.deliver_late()

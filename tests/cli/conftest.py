@@ -1,4 +1,4 @@
-"""A store in a temporary folder, and the program to run against it."""
+"""Fixtures that run the program on a store in a temporary folder."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Run:
 
 @pytest.fixture
 def budget(run: Run) -> Run:
-    """The program, with a document of three versions, the last a rejection."""
+    """Run the program on a store whose document has three versions. The third version is a rejection."""
     run("init")
     run("create", "acme/budget")
     run("mutate", "acme/budget", "put", "key=cells/C2", "value=100", "--client", "ada")

@@ -1,4 +1,4 @@
-"""Commands and applications of other distributions, found by entry points. The guest book example is installed."""
+"""The program finds commands and applications of other distributions by entry points. pip installs the example."""
 
 from __future__ import annotations
 

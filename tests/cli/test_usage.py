@@ -1,4 +1,4 @@
-"""`stratalog usage`, which shows what an organisation stores, and quotas from the settings."""
+"""`stratalog usage` shows how much an organisation stores. The settings can define quotas."""
 
 from __future__ import annotations
 

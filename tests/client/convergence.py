@@ -1,9 +1,9 @@
-"""Random sessions of three to eight clients, each with a rejection, a conflict and a lost answer.
+"""Random sessions of three to eight clients. Each session has a rejection, a conflict and a lost answer.
 
     python -m tests.client.convergence --sessions 1800 --seed 1
     python -m tests.client.convergence --sessions 200 --seed 1 --servers 3
 
-The second form uses real sockets and several server processes on one store folder, which are killed now and then.
+The second form uses real sockets and several server processes on one store folder, and kills servers now and then.
 A failed session prints its seed and the command that repeats it.
 """
 
@@ -31,14 +31,14 @@ FAULT_RATE = 0.35
 
 
 def run_in_process(seed: int) -> Counter[str]:
-    """Run one session that calls servers as functions; return counts of its events. Raises AssertionError."""
+    """Run one session that calls servers as functions. Return counts of its events. Raises AssertionError."""
     chance = random.Random(seed)
     with TemporaryDirectory() as folder:
         return _run(session_in_process(Path(folder), _clients(chance), seed), chance)
 
 
 def run_over_sockets(seed: int, servers: Servers) -> Counter[str]:
-    """Run one session with server processes that are killed now and then."""
+    """Run one session with server processes. The caller kills servers now and then."""
     chance, name = random.Random(seed), f"session-{seed}"
     servers.create(name)
     ways = [OverSockets(servers.urls(name), random.Random(chance.random())) for _ in range(_clients(chance))]
@@ -51,7 +51,7 @@ def run_over_sockets(seed: int, servers: Servers) -> Counter[str]:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run sessions. Return 1 if one failed, or had no rejection, no conflict or no lost answer."""
+    """Run sessions. Return 1 if any failed. A session without rejection, conflict or lost answer counts as failed."""
     chosen = _arguments(arguments)
     met: Counter[str] = Counter()
     failed = []
@@ -119,7 +119,7 @@ Step = Callable[[Counter[str]], None]
 
 
 def _schedule(chance: random.Random, session: Session) -> list[Step]:
-    """Return random steps, and between them at random positions the three steps that every session has."""
+    """Return random steps. Three steps that every session has are at random positions among them."""
     steps: list[Step] = [_random_step(chance, session) for _ in range(chance.randint(STEPS_MIN, STEPS_MAX))]
     one, other = chance.sample(range(len(session.members)), 2)
     loser = chance.choice(session.members)

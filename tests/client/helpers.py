@@ -1,4 +1,4 @@
-"""A document in memory, and a transport to it that loses, repeats and delays requests as a test asks."""
+"""A document in memory, and a transport to it. A test chooses the requests that the transport loses or delays."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ Message = TypeVar("Message")
 
 
 def memory_place(seed: int = 0) -> Environment:
-    """Return an environment in memory. The seed determines the incarnations that it makes."""
+    """Return an environment in memory. The seed determines the incarnations of its logs."""
     clock = ManualClock(seed=seed)
     return Environment(index=MemoryIndex(), blobs=MemoryBlobs(clock), clock=clock)
 
@@ -43,13 +43,13 @@ def opened_again(document: Document) -> Document:
 
 
 class InProcess:
-    """Calls the server's functions with messages that were encoded and decoded, each time on the next server.
+    """A transport that calls the server's functions. It encodes and decodes each message, and uses the servers in turn.
 
-    ``faults`` lists the faults of the next requests, one each. A request without a fault succeeds.
+    ``faults`` lists the faults of the next requests: one word for each request. "" is no fault.
 
-    unreached: no connection. lost-request, lost-answer: the client cannot tell one from the other. twice: the request
-    is delivered twice, and the client gets the second answer. late: `deliver_late` delivers the request, and the client
-    gets no answer. stale: a pull gets the answer of an earlier pull.
+    unreached: no connection. lost-request, lost-answer: the client gets the same error for both. twice: the server gets
+    the request twice, and the client gets the second answer. late: `deliver_late` delivers the request, and the client
+    gets no answer. stale: a pull gets the answer to an earlier pull.
     """
 
     def __init__(self, *servers: Document, owner: str = "") -> None:
@@ -89,7 +89,7 @@ class InProcess:
         return through_bytes(pull(self._server(), through_bytes(request), owner=self.owner))
 
     def deliver_late(self) -> None:
-        """Deliver the late requests in order. Their answers and errors are dropped."""
+        """Deliver the late requests in order. Drop their answers and errors."""
         while self._late:
             with suppress(StratalogError):
                 self._late.pop(0)()

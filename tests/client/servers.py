@@ -1,4 +1,4 @@
-"""Several server processes on one store folder, which are killed and started again while clients use them."""
+"""Several server processes on one store folder. A thread kills and restarts them while clients use them."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ ALIVE_SECONDS = (0.5, 2.0)
 
 
 class Server:
-    """One ``stratalog serve``. Its port stays reserved while it is down, so that it can start again there."""
+    """One ``stratalog serve`` process. Its port stays reserved after a kill, so that the next process can use it."""
 
     def __init__(self, store: Path) -> None:
         self._store = store
@@ -31,11 +31,11 @@ class Server:
         self.await_ready()
 
     def kill(self) -> None:
-        """Kill the process. Raises ProcessFailure if it had already ended by itself."""
+        """Kill the process. Raises ProcessFailure if the process had already ended by itself."""
         self._process.kill()
 
     def close(self) -> None:
-        """Kill the process if it still runs, and free its port."""
+        """Kill the process if it still runs, and release the port."""
         self._process.close()
         self._reservation.close()
 
@@ -44,7 +44,7 @@ class Server:
         return self._process.describe()
 
     def launch(self) -> None:
-        """Start the process again, without waiting until it serves."""
+        """Start the process again. Do not wait until it serves."""
         self._process = self._launch()
 
     def await_ready(self) -> None:
@@ -91,7 +91,7 @@ class Servers:
         return [f"http://127.0.0.1:{one.port}/v1/organisations/{ORGANISATION}/documents/{name}" for one in self.all]
 
     def close(self) -> None:
-        """Kill the servers, and free their ports."""
+        """Kill the servers, and release their ports."""
         for server in self.all:
             server.close()
 
@@ -123,6 +123,6 @@ class OverSockets(InProcess):
         return self._chance.choice(self._ways).pull(request)
 
     def hang_up(self) -> None:
-        """Close the connections. `close` does not, because a client calls it at each restart."""
+        """Close the connections. `close` keeps them open, since a client calls `close` at each restart."""
         for way in self._ways:
             way.close()

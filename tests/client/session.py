@@ -1,6 +1,6 @@
 """A session: clients of one document, their changes, the faults of their network, and the checks at the end.
 
-Hypothesis and a seeded generator both choose from the steps defined here, so both check the same properties.
+Hypothesis and a seeded generator both choose from the steps of this module, so both check the same properties.
 """
 
 from __future__ import annotations
@@ -67,7 +67,7 @@ class Member:
         return True
 
     def lose_an_answer(self) -> None:
-        """Have the server commit a mutation, and lose the answer."""
+        """Make a mutation that the server commits, and lose the server's answer."""
         self.mutate("append", {"key": "list/lost", "item": len(self.made)})
         self.lost_answers += not self.sync("lost-answer")
 
@@ -81,9 +81,10 @@ class Member:
 
 
 class Session:
-    """Clients of one document, which several servers have open at the same time.
+    """Clients of one document. Several servers have the document open at the same time.
 
-    ``document`` opens it as another process does. ``pause`` is called after a sync cycle that failed without a fault.
+    ``document`` opens the document as another process does. The session calls ``pause`` after a sync cycle without
+    injected faults that failed.
     """
 
     def __init__(
@@ -147,13 +148,13 @@ class Session:
         self.document().collect_clients([client], [group])
 
     def finish(self) -> None:
-        """Deliver everything; check the states and the outcomes."""
+        """Deliver all late requests, settle all clients, and check their states and outcomes."""
         self._let_arrive()
         for member in self.members:
             self._check_outcomes(member)
 
     def finish_with_forgotten(self) -> None:
-        """Deliver everything; check a session that only appends, and whose clients were collected now and then."""
+        """Deliver all late requests, settle all clients, and check a session of appends and of `forget`."""
         self._let_arrive()
         appended = [made[1]["item"] for _, _, made, _ in self.committed()]
         for member in self.members:
@@ -200,7 +201,7 @@ class Session:
 
 
 def session_in_process(folder: Path, clients: int, seed: int = 0) -> Session:
-    """Return a session whose servers are called as functions."""
+    """Return a session that calls its servers as functions."""
     servers = [new_document()]
     servers += [opened_again(servers[0]) for _ in range(SERVERS - 1)]
     return Session(folder, [InProcess(*servers) for _ in range(clients)], lambda: opened_again(servers[0]), seed)
@@ -225,7 +226,7 @@ def unsynced() -> Iterator[None]:
 
 
 def _check_at_most_once(member: Member, appended: Sequence[Any]) -> None:
-    """Assert that the log has the client's items at most once and in order, and lacks only those reported unknown."""
+    """Assert that the log has the client's items in order, each at most once. Only unknown items may be absent."""
     unknown = [one.args["item"] for one in member.client.failures()]
     made = [args["item"] for _, args in member.made]
     mine = [item for item in appended if item in made]

@@ -73,7 +73,7 @@ def test_a_start_or_a_close_more_changes_nothing() -> None:
 
 
 class Failing:
-    """A sync cycle that raises the next of these errors; None succeeds."""
+    """A sync cycle that raises the next of ``errors``. For None it succeeds."""
 
     def __init__(self, *errors: Exception | None) -> None:
         self.errors = list(errors)
@@ -85,7 +85,7 @@ class Failing:
 
 
 def pauses(*errors: Exception | None) -> list[float]:
-    """Return how long the thread waits after each sync cycle, with the jitter at its maximum."""
+    """Return the seconds that the thread waits after each sync cycle, with the jitter at its maximum."""
     clock = ManualClock()
     clock.random = lambda: 1.0  # type: ignore[method-assign]
     running = Background(Failing(*errors), InProcess(), clock)

@@ -1,4 +1,4 @@
-"""What a client shows, stores and reports, with a server that works."""
+"""The state, the file and the reports of a client whose server works."""
 
 from __future__ import annotations
 

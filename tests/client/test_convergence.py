@@ -1,4 +1,4 @@
-"""Despite network faults, clients and server converge on one state, and each mutation counts once."""
+"""Despite network faults, clients and server converge on one state, and no mutation is applied twice."""
 
 from __future__ import annotations
 

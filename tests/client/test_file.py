@@ -1,4 +1,4 @@
-"""The file of a client: one process has it open at a time, and it keeps every mutation that was made durable."""
+"""The file of a client: only one client at a time has the file open, and a kill loses no finished mutation."""
 
 from __future__ import annotations
 
@@ -151,9 +151,9 @@ def test_a_child_that_outlives_a_killed_parent_locks_nothing(tmp_path: Path) -> 
             os.write(start, b"x")
             os.read(until, 1)
         else:
-            os.read(started, 1)  # the child holds the inherited lock until it first runs
+            os.read(started, 1)  # until the child runs, it holds the inherited lock
         del client
-        os._exit(0)  # like a kill: nothing is closed
+        os._exit(0)  # like a kill: the process closes nothing
     os.waitpid(parent, 0)
     Client(InProcess(new_document()), path).close()
     for file in (done, until, started, start):
@@ -171,7 +171,7 @@ def test_closing_unlocks_what_a_child_holds_that_has_not_run_yet(tmp_path: Path)
 
 
 def test_what_an_unfinished_creation_left_is_no_hindrance(tmp_path: Path) -> None:
-    """A kill or a power failure left the parts of a new file, before it had its name."""
+    """A kill or a power failure ended the creation of a file before its rename, and left these parts."""
     left = [tmp_path / f"plan.sqlite{suffix}" for suffix in ("", ".new", ".new-journal", "-journal")]
     for path in left:
         path.write_bytes(b"" if path.name == "plan.sqlite" else b"half")

@@ -1,4 +1,4 @@
-"""The code blocks of the client's guide run as one program, and print what their comments say."""
+"""The code blocks of the client's guide run as one program, which prints the results in their comments."""
 
 from __future__ import annotations
 
@@ -36,4 +36,4 @@ def test_the_guide_runs_as_printed(tmp_path: Path) -> None:
         printed = run([sys.executable, "-c", program], cwd=tmp_path).stdout
     finally:
         servers.close()
-    assert sorted(printed.splitlines()) == sorted(PRINTED.findall(program)), "bob's line may be anywhere"
+    assert sorted(printed.splitlines()) == sorted(PRINTED.findall(program)), "bob's line may be at any position"

@@ -1,4 +1,4 @@
-"""The HTTP transport: a client with a real server, and the errors that responses of all kinds become."""
+"""The HTTP transport: a client with a real server, and the error that the client raises for each response."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What ends a client's live connection, and when the client connects again."""
+"""The events that end a client's live connection, and the events after which the client connects again."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from stratalog.testing.clock import ManualClock
 
 
 class Connection:
-    """A connection that receives these messages and then closes with ``code``."""
+    """A connection that receives ``messages``, and then closes with ``code``."""
 
     def __init__(self, messages: list[str], code: int, ended: Callable[[], None]) -> None:
         self.messages, self.code, self.ended = messages, code, ended

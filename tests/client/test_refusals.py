@@ -1,4 +1,4 @@
-"""Servers that no longer know the client, or refuse it: what the client sends again, and what it must not."""
+"""Servers that no longer know the client, or refuse its requests: the mutations that the client sends again or not."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def forget(document: Document, client: Client) -> None:
 
 
 def items(document: Document) -> list[object]:
-    """Return the appended items that the document has."""
+    """Return the appended items in the document."""
     return list(document.get("list", []))
 
 
@@ -114,7 +114,7 @@ def test_what_may_have_been_applied_is_not_sent_again(client: Client, document: 
 
 
 def test_what_a_former_client_confirmed_is_forgotten(client: Client, document: Document) -> None:
-    """The numbers belong to the former client id, and the next id uses the same numbers again."""
+    """The confirmed numbers belong to the former client id. The new client id uses the same numbers again."""
     append(client, "answered, and not pulled")
     transport_of(client).faults = ["", "lost-answer"]
     with pytest.raises(OutcomeUnknown):
@@ -148,7 +148,7 @@ def test_a_client_that_was_only_offline_loses_nothing(client: Client, document: 
 
 
 def test_what_was_answered_is_not_sent_again(client: Client, document: Document) -> None:
-    """The push is answered, the answer to the pull is lost, and then the client is collected."""
+    """The server answers the push, the answer to the pull is lost, and then the server collects the client."""
     answered = append(client, 2)
     transport_of(client).faults = ["", "lost-answer"]
     with pytest.raises(OutcomeUnknown):
@@ -193,7 +193,7 @@ def test_a_document_made_anew_takes_what_is_pending(client: Client, transport: S
 
 
 def test_a_server_that_lost_history_gets_what_is_pending(client: Client, transport: Scripted) -> None:
-    """The server expects the second mutation, which was confirmed before, so the client no longer has it."""
+    """The server asks for mutation 2. The server confirmed it earlier, so the client no longer has it."""
     for number in (2, 3):
         append(client, number)
         client.sync()
@@ -218,7 +218,7 @@ def test_who_is_told_so_again_after_a_pull_goes_on_as_another(client: Client, tr
 
 
 def test_a_gap_is_filled_from_where_the_server_says(client: Client, document: Document, transport: Scripted) -> None:
-    """The server queued a mutation and lost it. At the next push it asks for that mutation again."""
+    """The server queued a mutation and lost it. At the next push the server asks for that mutation again."""
     lost = append(client, 2)
     transport.pushed = [lambda request: Pushed([], queued=True)]
     client.sync()
@@ -258,7 +258,7 @@ def test_what_was_queued_is_sent_again_after_a_restart(document: Document, tmp_p
 def test_an_answered_mutation_that_no_pull_shows_is_sent_again(
     client: Client, document: Document, transport: Scripted
 ) -> None:
-    """The server that answered has lost the mutation, which it had not made durable."""
+    """The server answered before it made the mutation durable, and then lost the mutation."""
     handle = append(client, 2)
     transport.pushed = [_applied]
     client.sync()
@@ -416,7 +416,7 @@ def _applied(request: Push) -> Pushed:
 @pytest.mark.parametrize("restarted", [True, False])
 @pytest.mark.parametrize("met", [True, False])
 def test_a_copy_that_does_not_know_the_client_gets_nothing_twice(met: bool, restarted: bool, tmp_path: Path) -> None:
-    """The document was restored under its name, with the client's changes but without its clients."""
+    """The copy has the name and the content of the document, but does not know its clients."""
     document, path = new_document(), str(tmp_path / "plan.sqlite")
     transport = Scripted(document)
     client = Client(transport, path)
@@ -461,7 +461,10 @@ def test_a_copy_that_knows_the_client_takes_the_rest(document: Document, transpo
 
 
 def test_a_round_that_fails_before_the_first_pull_leaves_that_to_the_next(document: Document) -> None:
-    """A first pull reports no rejections: a client that pushed before it and lost the answer would learn of none."""
+    """A first pull reports no rejections.
+
+    A client that pushes before its first pull, and loses the answer, would never learn of a rejection.
+    """
 
     class LosesItsFirstAnswer(InProcess):
         def serve_push(self, request: Push) -> Pushed:

@@ -1,4 +1,4 @@
-"""An endpoint with canned replies. It gives errors that no emulator gives, and records each request."""
+"""An endpoint with canned replies. It returns errors that no emulator returns, and records each request."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ HOST = "dynamodb.eu-west-1.amazonaws.com"
 
 
 class CannedEndpoint:
-    """Gives ``replies`` one by one, and then repeats the last. A reply that is an exception is raised."""
+    """Returns ``replies`` one by one, and then repeats the last reply. It raises a reply that is an exception."""
 
     host = HOST
 
@@ -40,13 +40,13 @@ class CannedEndpoint:
 
 
 def canned_client(*replies: Reply | Exception, clock: ManualClock | None = None) -> tuple[DynamoClient, CannedEndpoint]:
-    """Return a client whose service gives ``replies``, and its endpoint. The default clock moves only during sleeps."""
+    """Return a client whose service gives ``replies``, and the endpoint. The default clock moves only during sleeps."""
     endpoint = CannedEndpoint(replies)
     return DynamoClient(endpoint, "eu-west-1", GivenCredentials, clock or ManualClock()), endpoint
 
 
 def canned_index(*replies: Reply | Exception, clock: ManualClock | None = None) -> tuple[DynamoIndex, CannedEndpoint]:
-    """Return an index on such a client, and its endpoint."""
+    """Return an index whose service gives ``replies``, and the endpoint."""
     client, endpoint = canned_client(*replies, clock=clock)
     return DynamoIndex(client, "table"), endpoint
 
@@ -62,7 +62,7 @@ def refused(code: str, *, status: int = 400, **more: Any) -> Reply:
 
 
 def cancelled(*reasons: Any) -> Reply:
-    """Return the reply to a cancelled transaction. A reason of a write is a code, or a code with the stored item."""
+    """Return the reply to a cancelled transaction. Each write has a reason: a code, or a code with the stored item."""
     told = [reason if isinstance(reason, dict) else {"Code": reason} for reason in reasons]
     return refused("TransactionCanceledException", CancellationReasons=told, Message="Transaction cancelled")
 

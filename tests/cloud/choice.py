@@ -1,7 +1,8 @@
-"""Chooses the services that the tests run on: emulators, or an AWS account if the environment names one.
+"""Chooses the services for the tests: emulators, or the user's AWS account if an environment variable asks for it.
 
 With `STRATALOG_DYNAMODB_LOCAL=FOLDER` the tests use the copy of DynamoDB Local in that folder and not ministack's
-DynamoDB. With `STRATALOG_TEST_AWS=PREFIX` they run in the account of AWS's own variables: `make test-aws PREFIX=…`.
+DynamoDB. With `STRATALOG_TEST_AWS=PREFIX` the tests run in the account of AWS's own environment variables. The command
+`make test-aws PREFIX=…` sets this variable.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ PREFIX = re.compile(r"[a-z0-9][a-z0-9-]{2,30}")
 
 
 def account_prefix(environment: Mapping[str, str]) -> str:
-    """Return the prefix of the names of all resources that the tests create in an account; empty for emulators."""
+    """Return the prefix of the names of all resources that tests create in an account. It is empty for emulators."""
     prefix = environment.get(ACCOUNT, "")
     if prefix and not PREFIX.fullmatch(prefix):
         raise ValueError(f"{ACCOUNT} must be 3 to 31 lower-case letters, digits and hyphens, not {prefix!r}")

@@ -17,7 +17,7 @@ numbers = itertools.count()
 
 @pytest.fixture
 def aws_store(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
-    """The URL of a store that does not exist yet. It is on the emulators, or in the user's account."""
+    """The URL of a store that does not exist yet, on the emulators or in the user's account."""
     prefix = account_prefix(os.environ)
     if prefix:
         name = f"{prefix}-{new_id(SystemClock())}"

@@ -1,4 +1,4 @@
-"""An HTTP service with canned replies. It gives errors that no emulator gives, and records each request."""
+"""An HTTP service with canned replies. It returns errors that no emulator returns, and records each request."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ __all__ = ["Failing", "Reply", "Request", "failing"]
 
 
 class Reply(msgspec.Struct, frozen=True, kw_only=True):
-    """One reply. With ``lost`` the service closes the connection without it; ``seconds`` delays it."""
+    """One reply. With ``lost`` the service closes the connection without a reply. ``seconds`` delays the reply."""
 
     status: int = 200
     headers: dict[str, str] = {}
@@ -37,7 +37,7 @@ Answer = Reply | Callable[[bytes], Reply]
 
 
 class Failing:
-    """A running service. It gives one of ``replies`` to each request, in order, and then repeats the last.
+    """A running service. It gives one of ``replies`` to each request, in order, and then repeats the last reply.
 
     A reply may be a function of the request's body.
     """
@@ -57,7 +57,7 @@ class Failing:
 
 @contextmanager
 def failing(replies: Sequence[Answer]) -> Iterator[Failing]:
-    """Run such a service on loopback for the duration of the block."""
+    """Run a service with these replies on loopback until the end of the block."""
 
     class Handler(BaseHTTPRequestHandler):
         protocol_version = "HTTP/1.1"

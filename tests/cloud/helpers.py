@@ -1,4 +1,4 @@
-"""Helpers that the tests of the cloud backends share: indexes on the emulators, and a check of billed requests."""
+"""Helpers of the tests of the cloud backends: indexes on the emulators, and a check of billed requests."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def dynamo_client(emulator: Emulator) -> DynamoClient:
 
 
 def account_index(prefix: str) -> DynamoIndex:
-    """Return an index in a new table, in the account of AWS's own variables."""
+    """Return an index in a new table, in the account that AWS's own environment variables name."""
     client = open_client(SystemClock())
     table = f"{prefix}-{new_id(SystemClock())}"
     create_table(client, table)
@@ -48,7 +48,7 @@ def dynamo_index(emulator: Emulator) -> DynamoIndex:
 
 
 def check_billed_requests(queue: SqsQueue | MeteredQueue) -> None:
-    """Check the billed requests that a queue counts: one for each 64 KB of bodies begun, so one for a small batch."""
+    """Check that a queue counts one billed request for each started 64 KB of bodies, and so one for a small batch."""
     queue.send("g", [b"small"] * 10)
     given = queue.receive()
     queue.send("h", [bytes(150_000)])

@@ -1,7 +1,7 @@
-"""One of several processes on one log: it appends, reads, follows, forks, snapshots, archives and raises the floor.
+"""One of several processes that append to, read, follow, fork, snapshot and archive one log, and raise its floor.
 
-``python -m tests.cloud.historian TASK``. The process writes each result to a file at once, one line each, so that the
-history survives a kill. Times are readings of the machine's monotonic clock, which all processes share.
+``python -m tests.cloud.historian TASK``. The process writes each result at once to a file, as one line. So the history
+survives a kill. Times are readings of the machine's monotonic clock, which all processes share.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ LINE_FAULT_SHARE = 0.05
 
 
 class Task(msgspec.Struct, frozen=True, kw_only=True):
-    """The addresses of the services, the name and seed of the process, and the file whose existence ends it."""
+    """The addresses of the services, the name and seed of the process, and the file whose creation ends it."""
 
     dynamo: str
     objects: str
@@ -96,7 +96,7 @@ class Headed(msgspec.Struct, frozen=True, tag=True):
 
 
 class Read(msgspec.Struct, frozen=True, tag=True):
-    """A read of the entries from ``after`` + 1 on. ``whole``: it went to the end of the log at that time."""
+    """A read of the entries from ``after`` + 1 on. With ``whole``, the read reached the end of the log at that time."""
 
     log: str
     sent: int
@@ -107,9 +107,9 @@ class Read(msgspec.Struct, frozen=True, tag=True):
 
 
 class Forked(msgspec.Struct, frozen=True, tag=True):
-    """A new fork, with its ancestors and the last version that it takes from each.
+    """A new fork, with its ancestors and the last version that the fork takes from each ancestor.
 
-    The fork's name record forgets the ancestors once its floor is above them.
+    The fork's name record drops the ancestors once the fork's floor has passed their versions.
     """
 
     log: str
@@ -117,7 +117,7 @@ class Forked(msgspec.Struct, frozen=True, tag=True):
 
 
 class Met(msgspec.Struct, frozen=True, tag=True):
-    """An event to count, or a violation that the process itself saw."""
+    """An event to count, or a violation that this process detected."""
 
     what: str
     violation: bool = False
@@ -127,7 +127,7 @@ Record = Sent | Was | Headed | Read | Forked | Met
 
 
 def _index_of(task: Task) -> DynamoIndex:
-    """Return an index whose requests may be throttled, refused for a conflict, lost or damaged on the way."""
+    """Return an index whose endpoint throttles, refuses, loses and damages requests at random."""
     policy = DynamoRetryPolicy(wait_seconds_first=0.001, wait_seconds_max=0.01)
     endpoint = RoughEndpoint(task.dynamo, task.seed, LINE_FAULT_SHARE)
     client = DynamoClient(endpoint, "us-east-1", GivenCredentials, SystemClock(), retry_policy=policy)
@@ -135,14 +135,14 @@ def _index_of(task: Task) -> DynamoIndex:
 
 
 def _place_of(task: Task) -> Environment:
-    """Return the log's ports, wrapped with the faults of the simulation. A crash among these ends the process."""
+    """Return the log's ports, wrapped with the faults of the simulation. An injected crash kills the process."""
     line, clock = real_line(task.seed, WEATHER), SystemClock()
     blobs = blobs_in(VERSIONED, Emulator(task.objects, 0), task.prefix)
     return Environment(FaultyIndex(line, _index_of(task)), FaultyBlobs(line, blobs), clock, SETTINGS)
 
 
 class Historian:
-    """The process: it does random operations until the file ``end`` of its task exists."""
+    """Does random operations until the file ``end`` of its task exists."""
 
     def __init__(self, task: Task) -> None:
         self._task = task
@@ -153,7 +153,7 @@ class Historian:
         self._number = 0
 
     def run(self) -> None:
-        """Do operations until the end. Errors of the store are recorded; any other exception is raised."""
+        """Do operations until the end. Record errors of the store. Raise any other exception."""
         turns: list[tuple[Callable[[Log], None], int]] = [
             (self._append, 60),
             (self._head, 10),
@@ -164,7 +164,7 @@ class Historian:
             (self._raise_floor, 2),
             (self._fork, 2),
         ]
-        # First each kind once, so that a short history has them all.
+        # Start with one operation of each kind, so that a short history has all kinds.
         due = self._random.sample([turn for turn, _ in turns], len(turns))
         log: Log | None = None
         while not self._end.exists():
@@ -179,7 +179,7 @@ class Historian:
                 self._tell(Met(exc.code))
 
     def _open(self) -> Log:
-        """Return a new handle: usually of the main log, sometimes of any log, forks included."""
+        """Return a new handle: usually of the main log, sometimes of a random log, which may be a fork."""
         names = [MAIN]
         if self._random.random() < 0.2:
             names = [line.id for line in list_directory(self._place.index, ORGANISATION, LOGS)]
@@ -207,14 +207,14 @@ class Historian:
         self._tell(Headed(log.record.name, sent, time.monotonic_ns(), version))
 
     def _read(self, log: Log) -> None:
-        """Read from a random version to the end. The entries must have no gap and the content of their write ids."""
+        """Read from a random version to the end. Check for gaps, and check each content against its write id."""
         head = log.head().version
         after = self._random.choice([log.floor(), self._random.randint(0, head), max(0, head - 5)])
         sent = time.monotonic_ns()
         self._note(log, sent, after, log.read(after), whole=True)
 
     def _follow(self, log: Log) -> None:
-        """Follow the log through a few entries, from shortly before the head."""
+        """Follow the log through a few entries, from a version shortly before the head."""
         after = max(log.floor(), log.head().version - FOLLOWED // 2)
         sent = time.monotonic_ns()
         self._note(log, sent, after, islice(log.follow(after), FOLLOWED // 2), whole=False)
@@ -238,7 +238,7 @@ class Historian:
         raise_floor(log, log.head().version // 4)
 
     def _fork(self, log: Log) -> None:
-        """Fork the log at or shortly before its head, append two entries to the fork, and read all of it."""
+        """Fork the log at or shortly before its head, append two entries to the fork, and read the whole fork."""
         at = max(log.floor(), log.head().version - self._random.randint(0, 20))
         fork = fork_log(log, f"fork-{self._task.name}-{self._number}", at)
         self._tell(Forked(fork.record.name, [(parent.name, parent.version) for parent in fork.record.lineage]))

@@ -1,9 +1,9 @@
-"""Runs processes on DynamoDB and an object store, kills some, and checks what they recorded against the stored log.
+"""Runs processes on DynamoDB and an object store, kills some, and checks their records against the stored log.
 
     python -m tests.cloud.histories --records 60000 --processes 8 --seed 1
 
-The simulation's checkers compare. The stored log is read from the index item by item, from seal to seal, by code that
-the log's own readers do not use. A failed history prints its seed; the seed does not fix the order of the processes.
+The simulation's checkers do the comparison. This module reads the stored log from the index item by item, from seal to
+seal, without the log's own readers. A failed history prints its seed. The seed does not fix the order of the processes.
 """
 
 from __future__ import annotations
@@ -55,17 +55,17 @@ class Left(msgspec.Struct, frozen=True):
     """The content of a log after the run."""
 
     first: int
-    """The first version that the log has itself and not from an ancestor."""
+    """The first version that the log does not take from an ancestor."""
 
     write_ids: dict[int, str]
     """The write ids of the log's own versions."""
 
     ancestors: Sequence[tuple[str, int]] = ()
-    """The logs that it was forked from, oldest first, each with the last version that the fork takes from it."""
+    """The ancestors of a fork, oldest first. Each has the last version that the fork takes from that ancestor."""
 
 
 def run(dynamo: Emulator, objects: Emulator, *, records: int, processes: int, seed: int) -> Counter[str]:
-    """Run ``processes`` until there are ``records`` in all. Return the counts of its events. Raises Violation."""
+    """Run ``processes`` processes until they have ``records`` records in all. Return event counts. Raises Violation."""
     with closing(dynamo_index(dynamo)) as index:
         return _run(index, dynamo, objects, records=records, processes=processes, seed=seed)
 
@@ -96,7 +96,7 @@ def _run(
 
 
 def judge(histories: Sequence[History], left: dict[str, Left]) -> Counter[str]:
-    """Check the histories against the content of the logs. Return the counts of their events. Raises Violation."""
+    """Check the histories against the content of the logs. Return the counts of the events. Raises Violation."""
     left = _with_ancestors(histories, left)
     met: Counter[str] = Counter()
     appends: dict[str, list[CheckedAppend]] = defaultdict(list)
@@ -127,9 +127,10 @@ def judge(histories: Sequence[History], left: dict[str, Left]) -> Counter[str]:
 
 
 class _Crew:
-    """The processes of a history. A process that ends early is replaced by a new one, which starts without state.
+    """The processes of a history. A new process, which starts without state, replaces each process that ends early.
 
-    Kills and the end come after a number of records, not a time, so that a busy machine covers as much as an idle one.
+    A number of records, and not a time, decides when a kill or the end comes. So the speed of the machine has no effect
+    on the length of a history.
     """
 
     def __init__(self, task: Task, processes: int, records: int) -> None:
@@ -142,7 +143,7 @@ class _Crew:
         self._kills = 0
 
     def work(self) -> int:
-        """Run until the number of records is reached. Return how many processes were killed. Raises if one failed."""
+        """Run until there are enough records. Return the number of killed processes. Raises if a process failed."""
         told, told_at, kill_at = 0, time.monotonic(), self._next_kill()
         try:
             while self._running:
@@ -156,7 +157,7 @@ class _Crew:
                     kill_at = told + self._next_kill()
                 self._replace_ended()
                 if time.monotonic() > told_at + SILENCE_SECONDS_MAX:
-                    raise Violation("progress", "no process made progress, or one did not end", told=told)
+                    raise Violation("progress", "no process made progress, or a process did not end", told=told)
         finally:
             for process in self._running:
                 process.kill()
@@ -190,7 +191,7 @@ class _Crew:
 
 
 def _records(path: Path) -> Iterator[Record]:
-    """Yield the records of a process. A kill may cut the last line, which is then left out."""
+    """Yield the records of a process. A kill may cut the last line. Such a line is skipped."""
     for line in path.read_bytes().splitlines(keepends=True):
         if line.endswith(b"\n"):
             yield msgspec.json.decode(line, type=Record)  # type: ignore[arg-type]
@@ -209,7 +210,7 @@ def _appends(history: History) -> Iterator[tuple[CheckedAppend, str]]:
 
 
 def _with_ancestors(histories: Sequence[History], left: dict[str, Left]) -> dict[str, Left]:
-    """Add the ancestors that a fork has forgotten, from the records of the process that made the fork."""
+    """Add the ancestors that a fork's name record has dropped. The process that made the fork recorded them."""
     forked = {
         record.log: record.ancestors
         for history in histories
@@ -223,10 +224,9 @@ def _with_ancestors(histories: Sequence[History], left: dict[str, Left]) -> dict
 
 
 def _check_read(read: Read, left: dict[str, Left]) -> None:
-    """Check that each entry that was read is in the log or an ancestor.
+    """Check that each entry of a read is in the log or an ancestor.
 
-    The ancestors of a fork are unknown if its maker was killed before it recorded them. Then only the fork's own
-    entries are checked.
+    A kill may prevent a process from recording the ancestors of its fork. Then check only the fork's own entries.
     """
     own = left[read.log]
     known_from = 1 if own.ancestors else own.first
@@ -245,7 +245,7 @@ def _whole(own: Left, left: dict[str, Left]) -> dict[int, str]:
 
 
 def _left(index: Index, name: NameRecord) -> Left:
-    """Read the content of a log, from seal to seal. Nothing is freed during a history."""
+    """Read the content of a log, from seal to seal. No process frees a segment during a history."""
     first = segment = min(int(item.sort) for item in index.query(segments_partition(name.prefix)))
     found: dict[int, str] = {}
     while segment:
@@ -262,7 +262,7 @@ def _found(version: int, write_id: str) -> LoggedEntry:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run histories one after another. Return 1 if one failed."""
+    """Run histories one after another. Return 1 if any history failed."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--records", type=int, default=4000, help="the number of records that ends a history")
     parser.add_argument("--processes", type=int, default=6)

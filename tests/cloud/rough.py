@@ -1,4 +1,4 @@
-"""Faults in front of real services: an endpoint of DynamoDB that fails at random, and faulty ports in real time."""
+"""Faults with real services: an endpoint of DynamoDB that fails at random, and ports with the simulation's faults."""
 
 from __future__ import annotations
 
@@ -78,7 +78,7 @@ class RoughEndpoint:
 
 
 class RealTime:
-    """Stands in for the simulation's scheduler: it waits by the machine's clock and does not order the threads."""
+    """Replaces the simulation's scheduler. It waits by the machine's clock, and does not order the threads."""
 
     report = None
     current = None
@@ -117,7 +117,7 @@ class RealTime:
 
 
 def real_line(seed: int, weather: Weather) -> FaultyLine:
-    """Return a line with the simulation's faults in real time. A crash on it kills this process with SIGKILL."""
+    """Return a line with the simulation's faults in real time. An injected crash kills this process with SIGKILL."""
     scheduler: Any = RealTime(seed)
     return FaultyLine(scheduler, weather, lambda: os.kill(os.getpid(), signal.SIGKILL))
 

@@ -1,6 +1,6 @@
-"""ministack's SQS on the clock of a test: it reads the time from a file, the program's last argument.
+"""Runs ministack's SQS on the clock of a test. SQS reads the time from the file that the last argument names.
 
-It also accepts messages of 1 MiB, as SQS does since August 2025.
+This SQS also accepts messages of 1 MiB, as SQS does since August 2025.
 """
 
 from __future__ import annotations

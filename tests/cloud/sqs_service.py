@@ -1,4 +1,4 @@
-"""SQS for tests: queues on an emulator. The emulator runs in its own process and uses the clock of the test."""
+"""Queues on an emulator of SQS. The emulator runs in its own process, and uses the clock of the test."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ __all__ = ["Service", "ToldClock", "queue_on", "running"]
 
 
 class Service(msgspec.Struct, frozen=True):
-    """A running SQS, and the file from which it reads the time."""
+    """A client of a running SQS, and the file from which that SQS reads the time."""
 
     client: Any
     time: Path
@@ -52,7 +52,7 @@ class ToldClock(ManualClock):
 
 @contextmanager
 def running(folder: Path) -> Iterator[Service]:
-    """Run ministack's SQS. Its time is that of the test's clock."""
+    """Run ministack's SQS on the test's clock."""
     time = folder / "time"
     ToldClock(time)
 

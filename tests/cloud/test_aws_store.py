@@ -1,4 +1,4 @@
-"""A store on AWS is opened by its URL: missing resources are created or named; the rest comes from the environment."""
+"""A URL opens a store on AWS. The store creates missing resources, or an error names them."""
 
 from __future__ import annotations
 

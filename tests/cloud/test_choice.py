@@ -1,4 +1,4 @@
-"""The user chooses the services that the tests run on; credentials alone choose nothing."""
+"""The user chooses the services for the tests. Credentials alone do not choose an AWS account."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ OTHER = Emulator("http://127.0.0.1:1", 0)
 
 
 def test_without_a_word_the_emulators_are_taken(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Credentials alone do not choose the account, so a test run costs a user with credentials nothing."""
+    """Credentials alone do not choose the account. So a test run is free for a user who has credentials."""
     monkeypatch.setenv("AWS_ACCESS_KEY_ID", "somebody's")
     monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "own")
     assert account_prefix({}) == ""

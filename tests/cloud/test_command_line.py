@@ -1,4 +1,4 @@
-"""The command line on a store on AWS: tests of `tests/cli` run again, and tests that make sense only on AWS."""
+"""The command line with a store on AWS: tests of `tests/cli` on this store, and tests that need AWS."""
 
 from __future__ import annotations
 

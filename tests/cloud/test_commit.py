@@ -1,4 +1,4 @@
-"""DynamoDB and S3 keep the contract of commits with blobs: the blobs are put first."""
+"""DynamoDB and S3 pass the contract tests of commits with blobs. A commit puts its blobs before its items."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The copy command copies a store to AWS and back, even if it is killed and run again."""
+"""The copy command copies a store to AWS and back. A copy whose process is killed resumes in the next run."""
 
 from __future__ import annotations
 
@@ -79,10 +79,10 @@ def test_a_copy_whose_process_is_killed_goes_on(tmp_path: Path, aws_store: str, 
 
 
 def kill_after(documents: int, source: str, target: str) -> None:
-    """Copy in a process, and kill it once the target has ``documents`` documents."""
+    """Copy in a process, and kill the process once the target has ``documents`` documents."""
     command = [*COMMAND_LINE, "copy", source, target]
     with stratalog.open(target) as store, start(command) as process:
         while len(list(store.list("acme"))) < documents:
-            assert process.status is None, "it ended too early"
+            assert process.status is None, "the copy ended too early"
             time.sleep(0.01)
         process.kill()

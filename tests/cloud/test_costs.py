@@ -1,6 +1,6 @@
-"""The costs of documents and logs in DynamoDB's units, by its published rules: a cold open, an append, a roll-over.
+"""The costs of a cold open, an append and a roll-over in DynamoDB's units, by DynamoDB's published rules.
 
-The tests run on the emulator, and in memory with a meter in front.
+Each test runs on the emulator, and on an index in memory with a meter.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ def store(index: Counted) -> Store:
 
 
 def opened_cold(store: Store) -> Store:
-    """Return the same store as a new process opens it, with an empty cache of chunks."""
+    """Open the store again as a new process would, with an empty cache of chunks."""
     shared = store.environment
     return Store(Environment(shared.index, shared.blobs, shared.clock, shared.settings), store.queue)
 
@@ -63,7 +63,10 @@ def units(index: Counted, act: Callable[[], object]) -> tuple[float, float]:
 def test_opening_cold_costs_the_name_the_head_and_the_tail_by_4_kb_beside_the_snapshot(
     index: Counted, store: Store, tail: int
 ) -> None:
-    """1 (name) + 1 (head) + ⌈tail / 4 KB⌉ + 1 (the snapshot's record). A tail of 14 entries is more than 8 KB."""
+    """The open costs 1 unit for the name, 1 for the head, 1 for the snapshot's record and ⌈tail / 4 KB⌉ for the tail.
+
+    The tail of 14 entries is larger than 8 KB.
+    """
     document = store.create("acme", "budget")
     document.mutate("put", {"key": "first", "value": 0})
     document.snapshot()
@@ -91,10 +94,11 @@ def test_the_first_append_of_a_process_costs_two_read_units_and_one_write_unit(i
 
 
 def test_a_roll_over_costs_7_write_units_and_1_read_unit_more_than_an_append(index: Counted, store: Store) -> None:
-    """One transaction writes seal, segment, name and entry at 2 units each: 8, not 1. The name is read before it.
+    """One transaction writes seal, segment, name and entry at 2 units each: 8 units and not 1.
 
-    These 7 write units and 1 read unit are shared by the entries of a segment. Each of 20 entries, as here, costs 0.35
-    and 0.05 more; each of 10,000, the default, 0.0007 and 0.0001.
+    Before the transaction the log reads the name, for 1 read unit. The entries of a segment share these 7
+    write units and 1 read unit. With 20 entries, as here, each entry costs 0.35 write units and 0.05 read units more.
+    With 10,000 entries, the default, the numbers are 0.0007 and 0.0001.
     """
     log = store.create_log("acme", "plan")
     log.append(Event("step", 0))
@@ -103,7 +107,7 @@ def test_a_roll_over_costs_7_write_units_and_1_read_unit_more_than_an_append(ind
 
 
 def test_a_roll_over_of_a_document_looks_for_its_snapshot_as_well(index: Counted, store: Store) -> None:
-    """Once the segment has its snapshot, a roll-over costs 2 read units and 7 write units more than a commit."""
+    """If the segment has a snapshot, a roll-over costs 2 read units and 7 write units more than a commit."""
     document = store.create("acme", "budget")
     costs = []
     for n in range(21):
@@ -114,7 +118,7 @@ def test_a_roll_over_of_a_document_looks_for_its_snapshot_as_well(index: Counted
 
 
 def test_a_document_that_others_change_is_read_before_a_commit_that_would_lose(index: Counted) -> None:
-    """From the second commit on, it costs 1 read unit for the head and 1 for the tail, and wastes no put."""
+    """From the second commit on, a commit reads the head and the tail at 1 unit each, and wastes no put."""
     clock = ManualClock()
     store = Store(Environment(index, MemoryBlobs(clock), clock), MemoryQueue(clock))
     document = store.create("acme", "budget")

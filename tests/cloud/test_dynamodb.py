@@ -1,4 +1,4 @@
-"""DynamoDB keeps the contract of the index: it passes the suite that every backend passes."""
+"""The index on DynamoDB passes the contract tests that the index of every backend passes."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ class TestDynamoIndex(IndexContract):
 
 @pytest.mark.slow
 class TestHostedTurns(TestDynamoIndex):
-    """The index wrapped with turns, as in a store on AWS."""
+    """The index with turns, as a store on AWS uses it."""
 
     def make(self) -> HostedTurns:  # type: ignore[override]
         return HostedTurns(super().make(), SystemClock())
@@ -48,7 +48,7 @@ class TestHostedTurns(TestDynamoIndex):
 
 @pytest.mark.slow
 def test_a_busy_writer_stops_for_a_waiter_that_wrote_the_mark(dynamo: Emulator) -> None:
-    """The requests of turns work against DynamoDB: the reads of the mark, and the polls of a stopped writer."""
+    """Both requests of `HostedTurns` work with DynamoDB: the read of a mark, and the poll of a stopped writer."""
     index, clock = dynamo_index(dynamo), SystemClock()
     turns = HostedTurns(index, clock)
     log = create_log(Environment(turns, MemoryBlobs(clock), clock), "acme", "plan")

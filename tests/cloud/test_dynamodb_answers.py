@@ -1,4 +1,4 @@
-"""The DynamoDB index with canned responses: errors, lost and missing ones, which an emulator does not produce."""
+"""The DynamoDB index with canned replies: errors and damaged replies that no emulator produces, and lost replies."""
 
 from __future__ import annotations
 

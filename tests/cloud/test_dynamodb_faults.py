@@ -1,4 +1,4 @@
-"""Writers at a DynamoDB that throttles, loses and damages requests: faults that are injected before an emulator."""
+"""Writers of a log on a DynamoDB that throttles, loses and damages requests. `RoughEndpoint` injects these faults."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ APPENDS = 30
 
 @pytest.mark.parametrize("seed", range(3))
 def test_every_append_stands_once_and_where_its_writer_was_told(aws: Emulator, seed: int) -> None:
-    """Each writer has its own store. Segments roll over during the test, so transactions meet the faults too."""
+    """Each writer has its own store. Segments roll over during the test, so the faults also hit transactions."""
     line = RoughEndpoint(aws.url, seed)
     policy = DynamoRetryPolicy(wait_seconds_first=0.001, wait_seconds_max=0.01)
     client = DynamoClient(line, "us-east-1", GivenCredentials, SystemClock(), retry_policy=policy)

@@ -1,4 +1,4 @@
-"""HTTP connections: reused, closed, or lost at any point of a response. An unusable one gets no second request."""
+"""HTTP connections: reused, closed, or lost at any point of a response. No request uses a broken connection."""
 
 from __future__ import annotations
 
@@ -217,7 +217,7 @@ def served(
     answer_seconds: float = 5,
     tls: Path | None = None,
 ) -> Iterator[tuple[Endpoint, Server]]:
-    """Run a server, and yield it with an endpoint that connects to it."""
+    """Run a server. Yield an endpoint that connects to the server, and the server."""
     server = Server(answer, hangs_up, tls)
     endpoint = Endpoint(f"{'https' if tls else 'http'}://127.0.0.1:{server.port}", answer_seconds=answer_seconds)
     try:

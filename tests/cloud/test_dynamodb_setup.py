@@ -1,4 +1,4 @@
-"""Creating a table, waiting for it and recognising an existing one; and waiting for credentials."""
+"""The creation of a table, the wait for the new table, existing tables, and the wait for credentials."""
 
 from __future__ import annotations
 

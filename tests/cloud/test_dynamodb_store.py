@@ -1,4 +1,4 @@
-"""A store on DynamoDB: documents, forks and records work as on one machine, with many writers, and its costs."""
+"""A store on DynamoDB: documents, forks and records, many writers of one log, and the units that writes cost."""
 
 from __future__ import annotations
 
@@ -132,8 +132,9 @@ def test_a_warm_commit_costs_one_write_unit_and_no_read(index: DynamoIndex) -> N
 
 @pytest.mark.parametrize(("size", "units"), [(0, 1), (1017, 1), (1018, 2), (5000, 5), (409_593, 400)])
 def test_a_write_counts_each_kb_begun_with_names_and_keys(index: DynamoIndex, size: int, units: int) -> None:
-    """The meter counts so although the emulator reports one unit for any size. The item has 7 bytes besides the value:
-    `P`, p, `S`, sss and `b`.
+    """The meter follows the published rules, although the emulator reports one unit for any size.
+
+    The item has 7 bytes besides the value: `P`, p, `S`, sss and `b`.
     """
     index.commit([Put(Item("p", "sss", {"b": bytes(size)}), Absent())])
     assert index.meter.total("write units") == units

@@ -1,4 +1,4 @@
-"""Several processes on one log in DynamoDB and an object store, some of them killed; and the checks of their work."""
+"""Several processes use one log in DynamoDB and an object store. Checkers compare their records with the log."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ SEVERED = Left(3, {3: "p2.2"})
 def test_what_processes_are_told_fits_what_they_leave_whatever_fails_and_dies(
     aws: Emulator, bucket: Emulator, seed: int
 ) -> None:
-    """Requests are throttled, conflict, arrive late or lose their answers, and processes are killed.
+    """Services throttle, delay and refuse requests, answers are lost, and the test kills processes.
 
-    With an odd seed the log has a state, so its floor rises only to a snapshot.
+    With an odd seed the log has a state. The floor of such a log rises only to a snapshot.
     """
     met = run(aws, bucket, records=RECORDS, processes=PROCESSES, seed=seed)
     for what in ("acknowledged", "entries read", "kills"):
@@ -30,7 +30,7 @@ def test_what_processes_are_told_fits_what_they_leave_whatever_fails_and_dies(
 
 
 def judged(*records: Record, fork: Left = FORK) -> None:
-    """Check the records of one process against a log to which two processes wrote three entries, and its fork at 2."""
+    """Check the records of one process against a log with three entries of two processes, and a fork at version 2."""
     judge([History("p1", records)], {MAIN: PLAN, "fork": fork})
 
 

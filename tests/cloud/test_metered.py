@@ -1,7 +1,7 @@
-"""A meter without a service counts the same units for a workload as the backends count with a service.
+"""For the same workload, the meter of an in-memory port and the meter of a service's backend count the same units.
 
-The emulator's reports of consumed capacity are right for writes up to 1 KB. For larger writes it always reports one
-unit, it ignores the size of an overwritten or deleted item, and it returns a query in one page. In these cases the
+The emulator reports the right consumed capacity for writes of up to 1 KB. For larger writes the emulator always reports
+one unit. It ignores the size of an overwritten or deleted item, and it returns a query in one page. In these cases the
 backends' counts follow the published rules alone.
 """
 
@@ -38,7 +38,7 @@ LARGE = 30_000
 @pytest.fixture
 def index(aws: Emulator) -> Iterator[DynamoIndex]:
     made = dynamo_index(aws)
-    made._client.meter = Meter()  # without the creation of the table, which is no part of a workload
+    made._client.meter = Meter()  # do not count the creation of the table
     yield made
     made.close()
 
@@ -61,7 +61,7 @@ def test_a_random_workload_counts_the_same_units_on_both(
 def test_what_is_counted_is_what_dynamodb_says_it_consumed(
     index: DynamoIndex, metered: MeteredIndex, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """DynamoDB reports no units for a failed condition, since its response is an error."""
+    """DynamoDB reports no units for a failed condition, since the response is an error."""
     told: list[float] = []
     ask = dynamodb._reported_units
     monkeypatch.setattr(dynamodb, "_reported_units", lambda written: told.append(ask(written)) or told[-1])
@@ -77,7 +77,7 @@ def test_a_documents_life_counts_the_same(index: DynamoIndex, metered: MeteredIn
     for one in (index, metered):
         clock = ManualClock()
         settings = LogSettings(segment_entries_target=20, snapshot_entries_interval=10)
-        # A snapshot in the background would be of a version that depends on the timing.
+        # The version of a snapshot in the background would depend on the timing.
         environment = Environment(one, MemoryBlobs(clock), clock, settings, background=InlineTasks())
         live(Store(environment, MemoryQueue(clock)))
         sums.append(one.meter.read())
@@ -101,7 +101,7 @@ def test_the_queue_counts_the_same_requests(sqs: Service) -> None:
 def play(index: Index, seed: int, size: int) -> list[object]:
     """Run a hundred commits and as many reads.
 
-    Items only grow, and those that are deleted are small: the emulator miscounts other cases (see the module).
+    An item only grows, and a delete finds no item. The emulator miscounts other cases: see the module's docstring.
     """
     chance = random.Random(seed)
     answers: list[object] = []

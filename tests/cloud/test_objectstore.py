@@ -1,4 +1,4 @@
-"""Blobs on object stores: the contract on two emulators, and tests that need a bucket with versions."""
+"""Blobs on object stores: the contract tests on two emulators, and tests of object stores' own rules."""
 
 from __future__ import annotations
 
@@ -63,14 +63,17 @@ class TestOnSeaweed(BlobsContract):
         check_age(self.make(ManualClock()))
 
     def test_a_list_goes_on_after_a_key(self) -> None:
-        """A resumed list of SeaweedFS puts the folder `a` before `a-b`. So here no folder's name begins another's."""
+        """A resumed list of SeaweedFS wrongly puts `a/` before `a-b/`. So no folder here has a sibling like `a-b`."""
         blobs = self.make(ManualClock())
         keys = sorted(put_in(blobs, folder) for folder in ("a", "a/b", "a/c", "b"))
         for after in ["", *keys, "a", "a/", "a0", "z"]:
             assert [stat.key for stat in blobs.list("", after=after)] == [key for key in keys if key > after]
 
     def test_of_a_put_and_a_delete_at_once_no_put_is_lost(self) -> None:
-        """SeaweedFS, while it deletes a key's last version, may delete a new one too. So here the put comes first."""
+        """SeaweedFS may delete a new version together with the last version of the key.
+
+        So this test does not put in parallel with the delete. It puts right before the delete of the last version.
+        """
         blobs = self.make(ManualClock())
         blobs.put(KEY, BODY)
         seen = stat_of(blobs, KEY)
@@ -260,7 +263,7 @@ def test_making_a_bucket_again_is_fine(bucket: Emulator) -> None:
 
 
 def test_what_is_deleted_can_be_brought_back_where_it_is_retained(bucket: Emulator) -> None:
-    """A copy of the objects below `!freed/`, with headers and bytes, restores the blobs."""
+    """A copy of the object below `!freed/`, with headers and bytes, restores the blob."""
     s3 = client(bucket)
     url = f"s3://{VERSIONED}/freed"
     blobs = open_object_blobs(url, SystemClock(), endpoint=bucket.url, session=session(), retains_freed=True)
@@ -276,7 +279,7 @@ def test_what_is_deleted_can_be_brought_back_where_it_is_retained(bucket: Emulat
 
 
 def test_a_document_with_large_values_lives_on_it_and_its_garbage_goes(bucket: Emulator) -> None:
-    """The index is in memory, the blobs are on the object store: bodies in parts, snapshots, deletes by version."""
+    """The index is in memory, the blobs are in the bucket. The workload has bodies in parts, snapshots and deletes."""
     index = MemoryIndex()
     blobs = blobs_in(VERSIONED, bucket)
     settings = LogSettings(snapshot_entries_interval=2)

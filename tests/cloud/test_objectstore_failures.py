@@ -41,7 +41,7 @@ VERSIONED = Reply(body=b"<VersioningConfiguration><Status>Enabled</Status></Vers
 
 @pytest.fixture
 def store() -> Iterator[Callable[..., tuple[ObjectBlobs, Failing, ManualClock]]]:
-    """A function that starts a service with the given replies. It returns blobs on it, the service and their clock."""
+    """A function that starts a service with the given replies. It returns blobs, the service and the blobs' clock."""
     running = []
 
     def make(*replies: Reply, policy: RequestPolicy | None = None) -> tuple[ObjectBlobs, Failing, ManualClock]:
@@ -171,11 +171,11 @@ def test_a_put_carries_the_checksum_of_what_it_stores(store: Callable) -> None:
 
 
 def versions(*found: tuple[str, str, bool], more: str = "") -> Reply:
-    """Return a reply that lists versions, each given as (key, version, whether it is current).
+    """Return a reply that lists versions. ``found`` has (key, version id, whether the version is current) for each.
 
-    A service lists them in the order of their keys, and those of one key newest first.
+    A service sorts the versions by key, and the versions of one key from the newest to the oldest.
 
-    With ``more`` the list is incomplete: it is the version after which the next page begins.
+    With ``more`` the list is incomplete. The next page begins after the version ``more``.
     """
     items = "".join(
         f"<Version><Key>base/{key}</Key><VersionId>{version}</VersionId><IsLatest>{str(latest).lower()}</IsLatest>"
@@ -262,7 +262,7 @@ OBJECT = {"Last-Modified": "Sat, 21 Nov 2026 00:00:00 GMT", "ETag": '"e"', "x-am
 
 
 class BucketClient:
-    """A client of the object store in one region. It records the arguments with which a bucket was created."""
+    """A client of the object store in one region. It records the arguments of `create_bucket`."""
 
     def __init__(self, region: str, versioning: dict[str, str] | None = None) -> None:
         self.meta = SimpleNamespace(region_name=region)

@@ -26,7 +26,7 @@ LARGE = random.Random(0).randbytes(1_500_000).hex()
 
 
 class Killed(BaseException):
-    """The worker's process ends."""
+    """A mutator raises this as if the worker's process were killed."""
 
 
 def kill(draft: Draft, args: Any) -> None:
@@ -51,7 +51,7 @@ def put(id: int, value: str) -> Mutation:
 
 
 def work(store: Store) -> None:
-    """Run 80 workers one after another. Each works until the queue has nothing for it, or until it is killed."""
+    """Run 80 workers one after another. Each works until the queue returns no message, or until `Killed` ends it."""
     for _ in range(80):
         worker = Worker(store)
         try:

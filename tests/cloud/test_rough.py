@@ -1,4 +1,4 @@
-"""The endpoint with faults is shared by the threads of a test."""
+"""`RoughEndpoint` and `RealTime` guard their lists with a lock, since the threads of a test share them."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ REQUESTS = 4
 
 
 class Watched(list[Any]):
-    """A list that notes whether a lock is held where it is changed or read as a whole."""
+    """A list that records at each append and each iteration whether the lock is held."""
 
     def __init__(self, lock: Any) -> None:
         super().__init__()

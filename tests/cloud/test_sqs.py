@@ -1,4 +1,4 @@
-"""The queue on SQS: the port's contract on ministack, on the test's clock, and tests of SQS's own rules."""
+"""The queue on SQS: the contract tests of the port on ministack's SQS, and tests of SQS's own rules."""
 
 from __future__ import annotations
 
@@ -99,7 +99,7 @@ def test_what_somebody_else_sent_is_given_as_it_is(sqs: Service) -> None:
 
 
 def test_a_lambda_event_is_read_as_a_receive_is(sqs: Service) -> None:
-    """The event's records have other field names than a receive's response. These are AWS's own names."""
+    """The records of a Lambda event have other field names than the response to a receive. The names are AWS's."""
     queue = queue_on(sqs, ToldClock(sqs.time), receives_max=2)
 
     def record(id: str, receives: int) -> dict[str, Any]:
@@ -139,6 +139,6 @@ def test_a_lambda_event_is_read_as_a_receive_is(sqs: Service) -> None:
 
 
 def test_requests_are_counted_as_they_are_billed(sqs: Service) -> None:
-    """Each 64 KB of bodies is billed as one request."""
+    """SQS bills each started 64 KB of bodies as one request."""
     queue = queue_on(sqs, ToldClock(sqs.time))
     check_billed_requests(queue)

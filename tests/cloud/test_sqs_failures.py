@@ -56,7 +56,7 @@ def make() -> Iterator[Make]:
 
 
 def taking(*results: str) -> Callable[[bytes], Reply]:
-    """Return the reply to a batch. For each message, ``results`` has "" if it is accepted, else its error code."""
+    """Return the reply to a batch. For each message, ``results`` has an error code, or "" if SQS accepts it."""
 
     def reply(body: bytes) -> Reply:
         ids = [entry["Id"] for entry in msgspec.json.decode(body)["Entries"]]

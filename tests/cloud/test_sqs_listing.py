@@ -1,4 +1,4 @@
-"""A listing of dead letters on SQS that takes longer than the letters stay hidden. The service is in memory."""
+"""A listing of dead letters that lasts longer than SQS hides the letters. A class in memory replaces SQS."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ REQUEST_SECONDS = 0.05
 
 
 class DeadQueue:
-    """A FIFO queue by SQS's rules, with one letter in each group. A receive gets the first visible ones, in order."""
+    """A FIFO queue by SQS's rules, with one letter in each group. A receive returns the first visible letters."""
 
     def __init__(self, clock: ManualClock, count: int) -> None:
         self.clock = clock

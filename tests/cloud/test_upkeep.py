@@ -1,4 +1,4 @@
-"""Collection and maintenance on DynamoDB and object stores: deletes by version and by item, and runs that resume."""
+"""Collection and maintenance on DynamoDB and object stores: deletes of object versions and items, and resumed runs."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def blobs(request: pytest.FixtureRequest, aws: Emulator, bucket: Emulator) -> Ob
 
 @pytest.fixture
 def store(aws: Emulator, blobs: ObjectBlobs) -> Iterator[Store]:
-    """The store's clock starts at the present and moves by hand. The object store dates the blobs by its own clock."""
+    """The store has a manual clock that starts at the present. The object store dates the blobs by its own clock."""
     clock = ManualClock(SystemClock().wall_ms())
     tuning = LogSettings(segment_entries_target=4, snapshot_entries_interval=3)
     with Store(

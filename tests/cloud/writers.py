@@ -1,7 +1,7 @@
-"""Writers of one log in one of several processes: ``python -m tests.cloud.writers TASK``.
+"""A process whose threads write one log: ``python -m tests.cloud.writers TASK``. Several such processes compete.
 
 Each thread has its own store; the threads of a process share an index client. A process prints ``ready``, waits for a
-line, runs its writers, and prints their report as JSON.
+line, runs its writers, and prints one report of all writers as JSON.
 """
 
 from __future__ import annotations
@@ -26,8 +26,8 @@ from tests.processes import start
 __all__ = ["Report", "Task", "compete"]
 
 SECONDS_MAX = 480
-# The default of 10 seconds is wall-clock time. An emulator on a busy machine answered 32 requests a second, so that the
-# 256 commits took longer than a minute. The test checks that each writer gets its turn, not the emulator's speed.
+# The default is 10 seconds of wall-clock time. On a busy machine an emulator answered 32 requests a second, and the 256
+# commits took longer than a minute. The test checks that every writer commits, and not the emulator's speed.
 SETTINGS = LogSettings(append_seconds_max=SECONDS_MAX)
 
 
@@ -54,7 +54,7 @@ class Report(msgspec.Struct, frozen=True):
 
 
 def compete(emulator: Emulator, table: str, *, processes: int, threads: int, appends: int) -> list[Report]:
-    """Start ``processes`` with ``threads`` writers each, which append to the log ``plan`` at once."""
+    """Start ``processes`` processes with ``threads`` writers each. All writers append to the log ``plan`` at once."""
     tasks = [
         Task(url=emulator.url, table=table, name=f"{n}", threads=threads, appends=appends) for n in range(processes)
     ]
@@ -92,7 +92,7 @@ def main() -> None:
 
 
 class _Writer(threading.Thread):
-    """One writer. It starts the next append as soon as it has the answer to the last."""
+    """One writer. It starts the next append as soon as the last append returns."""
 
     def __init__(self, index: DynamoIndex, task: Task, name: str) -> None:
         super().__init__()
