@@ -1,4 +1,4 @@
-"""Merging: `merge` refuses contradictory merges, and merges each mutation of a fork only once."""
+"""Merging: the cases in which `merge` raises MergeConflict. Each mutation of a fork is merged only once."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A floor rises only onto an undamaged app snapshot, and never above the pin of a fork, even if the pin moves."""
+"""The floor of a log with a state rises only onto an undamaged app snapshot. No floor passes a pin that moves."""
 
 from __future__ import annotations
 

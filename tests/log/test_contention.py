@@ -198,7 +198,7 @@ def test_the_figures_of_the_documentation_are_made_by_a_program_that_runs(capsys
 
 
 def test_own_readers_do_not_make_a_writer_think_that_others_write() -> None:
-    """A reader sees the writer's own entry before the commit has an answer. The entry is no contention."""
+    """A reader sees the writer's own entry before the commit has an answer. The entry does not count as contention."""
     log = new_log()
     fill(log, 1)
     environment = log.environment
