@@ -1,4 +1,4 @@
-"""Environments in memory for the documents' tests. Their ports record every call and can fail on demand."""
+"""Environments in memory for the documents' tests. Their ports record calls and can fail on demand."""
 
 from __future__ import annotations
 
@@ -20,7 +20,10 @@ Hook = Callable[[str, str], None]
 
 
 class Recorder:
-    """Records the calls to both ports in order. The hook `before` runs ahead of each call and may raise."""
+    """Records calls to both ports in order.
+
+    The hook `before` runs before each recorded call. The hook `after` runs after each commit. Both hooks may raise.
+    """
 
     def __init__(self) -> None:
         self.calls: list[Call] = []
@@ -37,12 +40,12 @@ class Recorder:
             self.after(name, target)
 
     def named(self, name: str) -> list[str]:
-        """The targets of the calls with that name."""
+        """The targets of the recorded calls with that name."""
         return [target for called, target in self.calls if called == name]
 
 
 class RecordingIndex:
-    """An index that records its calls. A commit is recorded with the keys of its writes."""
+    """An index that records its reads and commits. The target of a commit lists the keys of its writes."""
 
     joint_commits = True
 
@@ -75,7 +78,7 @@ class RecordingIndex:
 
 
 class RecordingBlobs:
-    """A blob store that records its calls."""
+    """A blob store that records its calls of `put` and `get`."""
 
     def __init__(self, backend: MemoryBlobs, recorder: Recorder) -> None:
         self.backend = backend
@@ -103,7 +106,7 @@ class RecordingBlobs:
 
 
 class World:
-    """One store in memory. A test opens any number of handles to it, as other processes would."""
+    """One store in memory. A test opens any number of handles to the store, as other processes would."""
 
     def __init__(self, **settings: Any) -> None:
         self.clock = ManualClock()
@@ -118,7 +121,7 @@ class World:
         return Document(create_log(self.environment, "acme", name, "document"), rules)
 
     def open(self, name: str = "doc", rules: Rules | None = None) -> Document:
-        """The document as another process sees it: its handle starts with empty caches."""
+        """Open the document as another process does: with empty caches."""
         environment = Environment(
             self.index, self.blobs, self.clock, self.environment.settings, background=InlineTasks()
         )
@@ -126,7 +129,7 @@ class World:
         return Document(open_log(environment, "acme", name), rules)
 
     def open_in(self, organisation: str, name: str) -> Log:
-        """A new handle of the log of any organisation, in the environment that `create` uses."""
+        """Open a log of any organisation, in the environment that `create` uses."""
         return open_log(self.environment, organisation, name)
 
     def watched(self) -> Recorder:
@@ -151,7 +154,7 @@ def statuses(outcomes: Sequence[Any]) -> list[str]:
 
 
 def large(text: str = "x", size: int = 3000) -> dict[str, Any]:
-    """An item with metadata that is too large to be stored inline."""
+    """A value with metadata. The value is too large to be stored inline."""
     return {"id": text, "name": f"name of {text}", "plot": text * size}
 
 

@@ -1,4 +1,4 @@
-"""Applying a batch: each mutation runs once, in order, and its outcome does not change later."""
+"""Applying a batch: each mutation takes effect at most once, in order, and its outcome does not change later."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def test_a_batch_is_one_version() -> None:
 
 
 def test_a_commit_leaves_nothing_to_a_later_garbage_collection() -> None:
-    # A collection counts the garbage of every thread in its process, earlier tests included. So use a new process.
+    # `gc.collect` counts the garbage of the whole process, including that of earlier tests. So use a new process.
     run([sys.executable, "-c", GARBAGE], env=environment(), cwd=ROOT)
 
 
@@ -272,11 +272,11 @@ def test_an_item_that_cannot_be_read_now_rejects_nothing() -> None:
 
 
 def careless(draft: Draft, args: Any) -> None:
-    """Use a default value where the item cannot be read."""
+    """Catch every exception, and use a default value if the item cannot be read."""
     try:
         value = draft.get("c/a", {})
         keys = [key for key, _ in draft.scan("c/")]
-    except Exception:  # noqa: BLE001 - what a careless application does
+    except Exception:  # noqa: BLE001 - a careless application does this
         value, keys = {}, []
     draft.put("copy", [value.get("id"), keys])
 

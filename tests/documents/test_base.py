@@ -1,4 +1,4 @@
-"""The snapshot that replaces forgotten history is read back from storage first, even while others write."""
+"""`forget_below` reads the base snapshot back from storage before it raises the floor, even while others write."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ FLOOR = 24
 
 
 def grown(versions: int = 30) -> tuple[World, Document]:
-    """A document with content in several chunks and with large values, of which some are old."""
+    """A document with content in several chunks, and with old and new large values."""
     world = World(snapshot_entries_interval=10, segment_entries_target=8)
     document = world.create()
     document.apply([put(f"k/{key:04}", "v" * 60) for key in range(400)])
@@ -58,7 +58,7 @@ def test_no_floor_rises_onto_a_base_that_does_not_read_back(how: str) -> None:
         base = newest_snapshot(world.index, document.log.record.prefix, FLOOR)
         assert base is not None
         require_state(world.open().chunks, document.values, roots_of(base))
-    assert refused >= 2  # comparing the base with its log puts the chunks again, but not the values
+    assert refused >= 2  # the comparison with the log writes the chunks again, but not the values
 
 
 def test_a_chunk_that_no_forgotten_entry_changed_is_read_back_too() -> None:
@@ -102,7 +102,7 @@ def test_a_roll_over_does_not_restart_the_proof() -> None:
 
 
 def at_call(world: World, wanted: int, meanwhile: Callable[[], object]) -> list[int]:
-    """Run ``meanwhile`` before the port call number ``wanted``. Return a list that holds the number of calls so far."""
+    """Run ``meanwhile`` before port call number ``wanted``. Return a list that holds the number of calls so far."""
     calls = [0]
 
     def count(name: str, target: str) -> None:

@@ -1,4 +1,4 @@
-"""Which clients expire, and what happens to clients that return later or arrive during the expiry."""
+"""Expiry of idle clients, and mutations of their groups that arrive during the expiry or after it."""
 
 from __future__ import annotations
 
@@ -122,7 +122,7 @@ def test_a_client_that_comes_while_it_is_collected_leaves_no_row_in_its_group() 
 
 
 def test_a_member_without_a_client_is_idle() -> None:
-    """Older releases could leave such a row: they did not read the client's group again before they committed."""
+    """Older releases could leave a member without a client, because they read the client's group only once."""
     world = World()
     document = world.create()
     document.apply([inc(client="first", id=1)], group="team", owner="ann")

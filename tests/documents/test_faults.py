@@ -1,4 +1,4 @@
-"""What a mutator raises: a rejection by the application, an unexpected fault, or a lack of resources."""
+"""Exceptions of a mutator: a rejection by the application, an unexpected fault, or a lack of resources."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ def test_a_shortage_that_a_mutator_met_at_the_draft_is_no_outcome_whatever_it_ma
     def careless(draft: Draft, args: Any) -> None:
         try:
             draft.get("a")
-        except Exception:  # noqa: BLE001 - as an application may do
+        except Exception:  # noqa: BLE001 - an application may do this
             draft.put("a", "lost")
 
     def no_memory(self: Any, key: str) -> Any:
@@ -135,7 +135,7 @@ def test_an_unexpected_exception_is_counted_and_logged_without_what_it_says(capl
 
 
 def test_a_letter_whose_mutation_came_out_otherwise_is_not_used(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The letter is written before the entry. A process that stops in between leaves a letter without a rejection."""
+    """The writer stores the letter before the entry. A process that stops in between leaves only the letter."""
     store = opened(ValueError("once"))
     document = store.document("acme", "plan")
     with monkeypatch.context() as patch:

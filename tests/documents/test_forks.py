@@ -1,4 +1,4 @@
-"""Forks, and the outcome of their mutations when they are replayed or merged onto another base."""
+"""Forks, and the outcomes of their mutations after a replay or a merge onto another base."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from tests.documents.helpers import World, inc, large, put, statuses
 
 
 def limited(draft: Draft, args: Any) -> None:
-    """Add one to ``n`` while it is below ``most``."""
+    """Add one to ``n`` if ``n`` is below ``most``. Otherwise reject the mutation."""
     if draft.get("n", 0) >= args["most"]:
         raise Rejected("full")
     draft.put("n", draft.get("n", 0) + 1)
@@ -143,7 +143,10 @@ def test_forking_what_is_not_there_is_refused() -> None:
 
 
 def two_sides(world: World, most: int = 200) -> tuple[Document, Document]:
-    """A fork and its document, which both committed since. The document rejects `limited` up to a ``most`` of 117."""
+    """Return a fork and its document. Both have committed since the fork.
+
+    A merge of the fork rejects `limited` if ``most`` is at most 117.
+    """
     document = grown(world)
     fork = document.fork("copy", at=10)
     fork.apply([inc(by=5), put("c/new", large("new"))])

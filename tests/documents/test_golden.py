@@ -24,7 +24,7 @@ MERGED = Merged("replay/abcdefghijklmnop/5", 9, b"qrstuvwxyzabcdef")
 
 
 def grown(world: World) -> Document:
-    """A document with an example of everything that an entry can hold."""
+    """A document whose entries hold puts, rejections, deletions, collected clients, a raised floor and a merge."""
     document = world.create("p_4567")
     poison = Mutation(client="bob", name="poison", args={"text": "z" * 1500})
     document.apply([put("name", "My project"), put("Collection1/id1", large("id1", 400)), poison], author="ada")
@@ -56,7 +56,7 @@ def plain(value: Any) -> Attribute:
 
 
 def unfloored(document: Document) -> Document:
-    """The document through a handle that knows no floor, so that it reads the entries that still exist below it."""
+    """Return a handle that knows no floor. So the handle reads the entries that still exist below the floor."""
     record = msgspec.structs.replace(document.log.record, floor=0)
     return Document(Log(document.log.environment, record))
 

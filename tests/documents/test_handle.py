@@ -13,7 +13,10 @@ STEPS_MAX = 40
 
 
 def before_answer(world: World, step: int, meanwhile: Callable[[], object]) -> list[int]:
-    """Run ``meanwhile`` after the read of query number ``step``, before its answer. Return the count of queries."""
+    """Run ``meanwhile`` between the read and the answer of query number ``step``.
+
+    Return a list that holds the number of queries so far.
+    """
     calls, index = [0], world.backend
     query = index.query
 

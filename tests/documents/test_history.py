@@ -30,7 +30,7 @@ def told(document: Document, key: str, at: int | None = None) -> list[tuple[int,
 
 
 def grown(world: World) -> Document:
-    """Return a document with versions 1 to 8. They change c/a at 1, 3, 4 (deleted), 6 and 8 (deleted)."""
+    """Return a document with eight versions. Versions 1, 3 and 6 put c/a, and versions 4 and 8 delete c/a."""
     document = world.create()
     for mutation in (
         put("c/a", 1),

@@ -1,4 +1,4 @@
-"""A document and its views read like mappings, and built-in mutators have methods."""
+"""A document and its views read like mappings. A document has a method for each built-in mutator."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Merging: which merges are refused before they write, and that the mutations of a fork are merged only once."""
+"""Merging: the cases in which `merge` raises MergeConflict. Each mutation of a fork is merged only once."""
 
 from __future__ import annotations
 
@@ -127,7 +127,7 @@ def test_a_fork_without_mutations_merges_to_nothing() -> None:
 
 
 def exchanged(store: stratalog.Store, fork: Document, name: str) -> Document:
-    """Export the fork, and import it under another name."""
+    """Export the fork, and import the export under another name."""
     file = io.BytesIO()
     export_document(fork, file)
     return import_document(store, "acme", name, file)

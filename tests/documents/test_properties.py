@@ -1,4 +1,4 @@
-"""After any sequence of operations, each version of a document equals that of a plain dictionary."""
+"""After any sequence of operations, each version of a document equals a plain dictionary after the same operations."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ operations = st.lists(st.one_of(pushes, pushes, pushes, upkeep, st.builds(Fork, 
 
 
 class Model:
-    """Documents, and for each of their versions the dictionary that it should equal."""
+    """Documents, with the expected content of each of their versions as a dictionary."""
 
     def __init__(self, interval: int, segment: int) -> None:
         self.world = World(snapshot_entries_interval=interval, segment_entries_target=segment)

@@ -41,7 +41,7 @@ def readings(document: Document, start: StatePosition | None = None) -> Iterator
 
 
 def damaged(document: Document) -> dict[str, bool]:
-    """The keys of the damaged blobs, each with whether the blob is missing."""
+    """Map the key of each damaged blob to whether the blob is missing."""
     return {damage.key: damage.is_missing for reading in readings(document) for damage in reading.damages}
 
 

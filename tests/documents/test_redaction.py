@@ -1,4 +1,4 @@
-"""Redacting versions: the newest state stays, every copy of the values is deleted, and history reports a redaction."""
+"""Redaction of versions: the newest state stays, every copy of the values goes, and history reports the redaction."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ LARGE = SECRET * 300
 def new_store(**options: Any) -> stratalog.Store:
     options = {"segment_entries_target": 6, "snapshot_entries_interval": 3, **options}
     store = stratalog.open("memory:", settings=stratalog.LogSettings(**options), clock=ManualClock())
-    # A redaction's result depends on which snapshots exist. So take them at once.
+    # The result of a redaction depends on the snapshots. `InlineTasks` takes a due snapshot at once.
     store.environment.background = InlineTasks()
     return store
 
@@ -57,7 +57,7 @@ def grown(store: stratalog.Store, secret: str = SECRET) -> Document:
 
 
 def other(store: stratalog.Store) -> Document:
-    """A new handle, which shares only the store's cache of chunks with the first."""
+    """A new handle with its own cached state, in the same environment as the first handle."""
     return Document(store.log("acme", "plan"))
 
 
@@ -272,7 +272,7 @@ def test_any_redaction_is_refused_or_leaves_a_document_that_verifies(
 
 
 def test_a_snapshot_that_became_the_base_meanwhile_is_not_deleted() -> None:
-    """A floor rises onto a snapshot that a redaction has listed for deletion. Once, history lost its base this way."""
+    """A floor rises onto a snapshot that a redaction has listed for deletion. Earlier code then deleted the base."""
     world = World(snapshot_entries_interval=1000, segment_entries_target=4)
     document = world.create()
     for number in range(12):
@@ -295,7 +295,10 @@ def test_a_snapshot_that_became_the_base_meanwhile_is_not_deleted() -> None:
 
 
 def sealed() -> tuple[World, Document]:
-    """Version 3 puts the secret, version 6 overwrites it. Snapshots are at 3, 6 and 9: that of 3 holds the secret."""
+    """Version 3 puts the secret, and version 6 overwrites it.
+
+    The log has snapshots at 3, 6 and 9. Only the snapshot at 3 holds the secret.
+    """
     world = World(snapshot_entries_interval=3, segment_entries_target=100)
     document = world.create()
     for version in range(1, 10):
@@ -317,7 +320,10 @@ def sealed_and_archived() -> tuple[World, Document]:
 
 
 def at_each_call(act: Callable[[World, Document], object], meanwhile: Callable[[World], object]) -> Iterator[World]:
-    """Yield a store after ``act``, once for each port call that ``act`` makes, with ``meanwhile`` before that call."""
+    """Run ``act`` in a new store once for each port call that ``act`` makes, and yield the store.
+
+    Run number n calls ``meanwhile`` before port call number n.
+    """
     call = calls = 0
     while call <= calls:
         call += 1
@@ -341,7 +347,7 @@ def at_each_call(act: Callable[[World, Document], object], meanwhile: Callable[[
 
 
 def check_fork(world: World) -> bool:
-    """Return whether the fork exists. If it does, check that it has its state and no redacted version."""
+    """Return whether the fork exists. Check that an existing fork has its state and no redacted version."""
     try:
         fork = world.open("draft")
     except stratalog.NotFound:
@@ -370,7 +376,7 @@ def test_a_redaction_amid_a_fork_leaves_no_fork_without_a_state() -> None:
 
 
 def test_a_handle_that_is_behind_makes_no_fork_that_storage_has_no_state_of() -> None:
-    """The handle forks the newest version that it knows, and has the state of that version in memory."""
+    """The handle forks the newest version known to the handle, and holds the state of that version in memory."""
 
     def overtake(world: World) -> None:
         other = world.open()

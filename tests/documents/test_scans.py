@@ -23,7 +23,7 @@ COLLECTIONS = ("a", "b", "bb")
 
 
 def churn(draft: Draft, args: Any) -> None:
-    """Put and delete many keys, and check that the draft reports of each deleted key whether it existed."""
+    """Put and delete many keys. Check that `in` and `delete` return whether a deleted key existed."""
     for key, value in args:
         if value is None:
             was_there = draft.get(key) is not None

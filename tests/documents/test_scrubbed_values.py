@@ -1,4 +1,4 @@
-"""Before history is forgotten, a value that a scrub has read is only looked up; every other value is read."""
+"""`forget_below` only looks up a value that a scrub has read. It reads every other value of the base."""
 
 from __future__ import annotations
 
@@ -87,7 +87,7 @@ def scrub_of_the_future(world: World, document: Document) -> None:
 
 
 def scrub_that_met_damage(world: World, document: Document) -> None:
-    """The damaged blob is no value of the base. A scrub that met any damage does not count."""
+    """The damaged blob does not belong to the base. A scrub that found any damage does not count."""
     document.apply([put("elsewhere/1", large("elsewhere"))])
     key = world.blob_keys("/items/elsewhere/")[0]
     world.clock.sleep(2 * DAY_SECONDS)
@@ -111,7 +111,7 @@ def scrub_before_the_values(world: World, document: Document) -> None:
 
 
 def scrub_within_a_day(world: World, document: Document) -> None:
-    """Clocks may differ by a day. So a scrub within a day of the writes does not count."""
+    """The clocks of storage and process may differ by a day. So a scrub within a day of the writes does not count."""
     put_again(world)
     world.clock.sleep(DAY_SECONDS / 2)
     scrub(world.environment, 30)
@@ -156,7 +156,7 @@ def test_a_value_that_was_lost_since_the_scrub_keeps_the_floor() -> None:
 
 @st.composite
 def folders(draw: st.DrawFn) -> list[tuple[int, str]]:
-    """Values by number, each with its kind."""
+    """A list of values: the number and the kind of each value."""
     kinds = st.sampled_from(("old", "young", "lost", "unneeded"))
     return list(enumerate(draw(st.lists(kinds, max_size=60))))
 

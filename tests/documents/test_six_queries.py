@@ -1,4 +1,4 @@
-"""The six queries of the sync backend's article, by name."""
+"""The six queries that the sync backend's article asks for, by number."""
 
 from __future__ import annotations
 

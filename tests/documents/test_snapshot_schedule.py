@@ -1,4 +1,4 @@
-"""When a snapshot is due, which thread takes it, and what happens to a commit whose snapshot fails."""
+"""The schedule of snapshots: when a snapshot is due, which thread takes the snapshot, and failed snapshots."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ NONE_DUE = 1000
 
 
 def grown(versions: int) -> tuple[World, Document]:
-    """A document with that many versions and no snapshot."""
+    """A document with ``versions`` versions and no snapshot."""
     world = World(snapshot_entries_interval=NONE_DUE)
     document = world.create()
     for _ in range(versions):
@@ -26,7 +26,7 @@ def grown(versions: int) -> tuple[World, Document]:
 
 
 def scheduled(world: World, document: Document, interval: int = INTERVAL) -> tuple[SnapshotSchedule, StateCache]:
-    """The schedule and the state cache of another handle. The cache holds the newest state."""
+    """A new schedule and a new state cache over the document's log. The cache holds the newest state."""
     states = StateCache(document.log, document.chunks)
     states.fresh()
     world.environment.settings = LogSettings(snapshot_entries_interval=interval, append_seconds_max=0.01)

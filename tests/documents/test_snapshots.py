@@ -1,4 +1,4 @@
-"""When snapshots are taken and retried, that no older one replaces a newer one, and how the floor relies on one."""
+"""Snapshots: their interval, retries, the order of old and new snapshots, and the base of a floor."""
 
 from __future__ import annotations
 
@@ -122,7 +122,7 @@ def test_a_snapshot_whose_base_went_meanwhile_is_not_made() -> None:
 
 
 def take_slow_snapshot(world: World, document: Document, meanwhile: Callable[[], object]) -> None:
-    """Take the snapshot of version 3 in another process, and run ``meanwhile`` before its first chunk is put."""
+    """Take the snapshot of version 3 in another process, and run ``meanwhile`` before the first put of a chunk."""
     slow = world.open(document.log.record.name)
     state = slow.state(3)
 
@@ -147,14 +147,14 @@ def forget_and_collect(world: World, document: Document, version: int) -> None:
 
 
 def refers_to_what_stands(world: World, owner: str) -> bool:
-    """Whether every blob that the family refers to exists."""
+    """Return whether every blob that the family refers to exists."""
     marked = set[str]()
     Marking(world.environment, owner, marked.add, Reached(), set(), lambda: None).run()
     return {f"{owner}/{name}" for name in marked} <= set(world.blob_keys())
 
 
 def overwrite(document: Document, versions: int) -> None:
-    """Commit versions of one large value, each of which replaces the one before."""
+    """Commit ``versions`` versions of the document. Each version replaces the same large value."""
     for n in range(versions):
         document.apply([put("c/large", large(f"{document.log.record.name} {n}"))])
 
@@ -351,7 +351,7 @@ def test_what_happened_between_the_raised_floor_and_its_entry_is_made_up() -> No
             raise Unavailable("the process ends here")
 
     world.recorder.before = crash
-    with pytest.raises(OutcomeUnknown):  # not Unavailable, which would mean that nothing was written
+    with pytest.raises(OutcomeUnknown):  # Unavailable would mean that nothing was written
         document.forget_below(30)
     world.recorder.before = None
     assert raised
@@ -493,7 +493,10 @@ def test_chunks_are_put_again_with_patience_and_without_those_they_were_made_fro
 
 
 def test_a_snapshot_that_is_never_answered_puts_its_chunks_again() -> None:
-    """The record may be committed, and a running collection may have listed its chunks as old before that."""
+    """The record of the snapshot may be committed.
+
+    A running collection may have listed the chunks as old before that commit.
+    """
     world = World(snapshot_entries_interval=1000)
     document = world.create()
     document.apply([put(f"c/{n}", f"{n} " * 200) for n in range(50)])

@@ -1,4 +1,4 @@
-"""Commits during a snapshot: whatever happens between two of its steps, the committed versions read correctly."""
+"""Commits between any two steps of a snapshot: every committed version reads correctly afterwards."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def snapshots(document: Document) -> list[int]:
 
 
 def change(document: Document, number: int) -> None:
-    """Put keys, delete one and put one again, from an existing client and from a new one."""
+    """Commit puts of an existing client, and a deletion by a new client."""
     document.apply([put(f"c/{number}", f"{BODY}{number}"), inc()])
     document.mutate("del", {"key": f"c/{number % 7}"}, client=f"bob-{number}")
     document.apply([put("c/3", f"back {number}"), put("title", f"{number}")])
@@ -43,7 +43,7 @@ def at_step(world: World, step: int, meanwhile: Callable[[], object]) -> list[in
 
 
 def grown(world: World) -> Document:
-    """A document whose next snapshot shares chunks with an existing one and changes several."""
+    """A document with a snapshot. The next snapshot shares chunks with the first and changes several chunks."""
     document = world.create()
     document.apply([put(f"c/{n}", BODY * 5 + str(n)) for n in range(300)])
     document.snapshot()

@@ -1,4 +1,4 @@
-"""The state that threads share: only a newer state replaces it, and it never moves onto an older snapshot."""
+"""The cached state that threads share: no older state replaces it, and it never moves onto an older snapshot."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from tests.documents.helpers import World, inc
 
 
 def grown(world: World, versions: int) -> tuple[Document, StateCache]:
-    """A document with that many versions, and an empty cache of its states."""
+    """A document with ``versions`` versions, and an empty cache of its states."""
     document = world.create()
     for _ in range(versions):
         document.apply([inc()])

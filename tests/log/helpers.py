@@ -1,4 +1,4 @@
-"""Logs in memory with a manual clock, over an index that counts its calls and fails as the test scripts it."""
+"""Logs in memory with a manual clock. Their index counts its calls, and its commits fail as a test scripts them."""
 
 from __future__ import annotations
 
@@ -116,7 +116,7 @@ def new_place(**settings: Any) -> Environment:
 
 
 def another(environment: Environment, *, joint_commits: bool = True, **settings: Any) -> Environment:
-    """Return the environment of another process over the same backends. It has its own counts, script and caches."""
+    """Return another process's environment over the same backends, with its own counts, script and caches."""
     index = ScriptedIndex(scripted(environment).backend, joint_commits=joint_commits)
     return Environment(
         index, environment.blobs, environment.clock, LogSettings(**settings) if settings else environment.settings

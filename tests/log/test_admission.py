@@ -1,4 +1,4 @@
-"""Quotas: the measured usage plus what was admitted since is compared with the limits of an organisation."""
+"""Quotas: admission compares the measured usage, plus the amounts admitted since, with an organisation's limits."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ class CountedIndex(MemoryIndex):
 
 
 class Held:
-    """An organisation with quotas."""
+    """The admission of one organisation with quotas, over an index in memory."""
 
     def __init__(self, quotas: Quotas = TEN) -> None:
         self.clock = ManualClock()

@@ -1,4 +1,4 @@
-"""A log with app snapshots begins with one that reads back undamaged, and no pin that moves is missed."""
+"""The floor of a log with a state rises only onto an undamaged app snapshot. No floor passes a pin that moves."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ from tests.log.helpers import (
 
 
 def with_states(kind: str = "mine") -> Log:
-    """A log of thirty versions with a state of two parts at every fifth version."""
+    """A log of thirty versions, with an app snapshot of two parts at every fifth version."""
     log = create_log(new_place(segment_entries_target=5), ORGANISATION, "plan", kind)
     for number in range(1, 31):
         fill(log, 1)
@@ -51,7 +51,7 @@ def blobs_of(log: Log) -> MemoryBlobs:
 
 
 def part_of(log: Log, version: int) -> str:
-    """The key of the second part of the state at a version."""
+    """The key of the second part of the app snapshot at a version."""
     blobs = blobs_of(log)
     return next(s.key for s in blobs.list("") if blobs.get(s.key) == b"part two of %d" % version)
 
@@ -109,7 +109,7 @@ def test_a_state_that_is_whole_again_carries_the_floor() -> None:
 
 
 def test_a_state_that_goes_while_it_is_read_is_no_damage(monkeypatch: pytest.MonkeyPatch) -> None:
-    """While one process reads the state back, another one raises the floor, and the state is collected."""
+    """While one process reads the state back, another process raises the floor and a collection deletes the state."""
     log = with_states()
     blobs, part, other = blobs_of(log), part_of(log, 20), opened(log, "plan")
     get = blobs.get
@@ -199,7 +199,7 @@ def opened(log: Log, name: str) -> Log:
 
 
 def moves(log: Log) -> Iterator[None]:
-    """Move the pin of the fork `m` on ``log`` to `c`, a fork of `m`, then to `a`, a fork of `c`: one move a step."""
+    """Move the pin on ``log`` in two steps: from the fork `m` to its fork `c`, and then to `a`, a fork of `c`."""
     middle = opened(log, "m")
     fork = fork_log(middle, "c", 12)
     fill(fork, 2)
@@ -220,7 +220,10 @@ def family() -> Log:
 
 
 def test_a_pin_that_moves_is_never_missed_whenever_it_does() -> None:
-    """The old defect: a pin moved twice from an unread page to one already read, and two scans of the pins agreed."""
+    """Earlier releases missed a pin that moved twice from an unread page to a page already read.
+
+    Two scans of the pins agreed, although both had missed that pin.
+    """
     last = 0
     while True:
         last += 1
@@ -249,7 +252,10 @@ def test_pages_of_pins_in_the_order_of_forks_would_miss_it(monkeypatch: pytest.M
 
 
 def raised_amid(first: int, second: int) -> int:
-    """Raise a floor while the pin moves before two of the calls to the index. Return the number of calls."""
+    """Raise a floor, and move the pin at steps ``first`` and ``second``. Return the number of steps.
+
+    A step is a read of the index, or one item of a query.
+    """
     log = family()
     moving, index, calls = moves(log), scripted(log.environment), 0
     backend_get, backend_query = index.get, index.query
@@ -297,7 +303,7 @@ def test_a_snapshot_of_a_forgotten_version_keeps_a_log_without_states_from_nothi
     fill(log, 10)
     attributes = {"c": 0, "w": "slow", PLAIN.tag: b"by somebody slow", "h": log.hash_at(2)}
     raise_floor(log, 8)
-    # Commit it directly, as earlier releases could: `put_snapshot` now refuses it.
+    # Commit the snapshot directly, as earlier releases could. `put_snapshot` now refuses such a snapshot.
     log.environment.index.commit([Put(Item(snapshots_partition(log.record.prefix), fixed(2), attributes))])
     clock_of(log.environment).sleep(DUE_SECONDS)
     assert free_segments(log) == 2

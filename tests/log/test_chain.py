@@ -1,4 +1,4 @@
-"""The hash chain: what an entry's hash covers, where it is stored, and how a handle notices a different history."""
+"""The hash chain: the facts that a hash covers, the records that store a hash, and the detection of changed history."""
 
 from __future__ import annotations
 

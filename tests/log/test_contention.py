@@ -1,4 +1,4 @@
-"""Contention: a lone writer reads nothing. One that would probably lose reads first, and each loss doubles its wait."""
+"""Contention: a lone writer reads nothing. A writer that would probably lose reads first. A loss doubles its wait."""
 
 from __future__ import annotations
 
@@ -92,7 +92,7 @@ def test_it_doubles_with_a_put_that_lost_and_shrinks_by_a_fifth_with_one_that_wo
 
 
 def waits_of(cause: StratalogError) -> list[tuple[int, int]]:
-    """The waits within a deadline of ten seconds, each with the time left before it. Both are in milliseconds."""
+    """The waits of a retry within ten seconds, each with the time that was left before the wait, in milliseconds."""
     environment = new_place(append_seconds_max=10)
     retry, clock = environment.retry(), clock_of(environment)
     begun, waits = clock.boot_ms(), []
@@ -198,7 +198,7 @@ def test_the_figures_of_the_documentation_are_made_by_a_program_that_runs(capsys
 
 
 def test_own_readers_do_not_make_a_writer_think_that_others_write() -> None:
-    """A reader sees an entry whose commit has no answer yet. It is the writer's own, so there is no contention."""
+    """A reader sees the writer's own entry before the commit has an answer. The entry does not count as contention."""
     log = new_log()
     fill(log, 1)
     environment = log.environment
@@ -214,7 +214,7 @@ def test_own_readers_do_not_make_a_writer_think_that_others_write() -> None:
     for _ in range(20):
         log.append(event())
     assert not log._appender.contention.contended
-    assert calls_of(log, lambda: log.append(event())) == {"commit": 1, "query": 1}  # the reader's query
+    assert calls_of(log, lambda: log.append(event())) == {"commit": 1, "query": 1}  # the query is the reader's
     assert environment.counters["read first"] == 0
 
 

@@ -27,7 +27,7 @@ LARGE = "".join(sha256(bytes([number])).hex() for number in range(256)) * 2
 
 
 def written() -> Environment:
-    """A store of every kind of item: three kinds of bodies, a seal, an archive, a fork, a floor, an end marker."""
+    """A store with three kinds of bodies, a seal, an archive, a fork, a floor, a snapshot and an end marker."""
     clock = ManualClock()
     environment = Environment(MemoryIndex(), MemoryBlobs(clock), clock, LogSettings(segment_entries_target=2))
     log = create_log(environment, ORGANISATION, "plan")
@@ -88,7 +88,7 @@ def _loaded(value: Any) -> Any:
 
 
 def shapes(golden: dict[str, Any]) -> list[tuple[str, str, list[str]]]:
-    """The keys and attribute names, with the same text in place of every incarnation."""
+    """The keys and attribute names. The same text replaces every incarnation in the keys."""
     return sorted((_nameless(partition), _nameless(sort), sorted(kept)) for partition, sort, kept in golden["items"])
 
 

@@ -1,4 +1,7 @@
-"""A handle that threads share never goes back. A query that answers after another call simulates a slow thread."""
+"""A handle that threads share never returns to an older head, floor or name record.
+
+A read that answers after another call simulates a slow thread.
+"""
 
 from __future__ import annotations
 

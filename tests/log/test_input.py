@@ -1,4 +1,4 @@
-"""Input limits: each violation raises a typed error that names the value and, if there is one, the limit."""
+"""Input limits: each violation raises a typed error, whose details hold the value, the limit, or both."""
 
 from __future__ import annotations
 

@@ -33,7 +33,7 @@ LEADING = (
 
 
 class Group:
-    """Appends of ``names`` by threads that share one commit. The first thread is the leader."""
+    """Threads that append the events ``names`` in one shared commit. The first thread is the leader."""
 
     def __init__(self, log: Log, names: Sequence[str], mishap: Mishap) -> None:
         self.ends: dict[str, object] = {}

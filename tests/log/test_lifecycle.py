@@ -1,4 +1,4 @@
-"""The life of a log: creation, deletion, re-creation, forks, and what a sweep leaves."""
+"""The life of a log: creation, deletion, re-creation, forks, and the items that a sweep leaves."""
 
 from __future__ import annotations
 
@@ -221,7 +221,7 @@ def test_a_deletion_whose_answer_is_lost_succeeds() -> None:
 
 
 def create_anew(environment: Environment, seconds: float = 0) -> None:
-    """Another process deletes the log of that name, sweeps after ``seconds``, and creates a new log."""
+    """In another process, delete the log, sweep after ``seconds``, and create a new log of the same name."""
     rival = open_log(another(environment), ORGANISATION, NAME)
     delete_log(rival)
     clock_of(environment).sleep(seconds)
@@ -245,11 +245,11 @@ def test_a_creation_whose_log_is_deleted_before_its_answer_came_is_not_called_re
 
 
 def test_a_creation_whose_log_may_have_been_swept_is_unknown() -> None:
-    """The first try takes effect only after its writer looked for it. The writer then freezes in its second try."""
+    """The first commit takes effect after the writer has looked for it. The writer freezes in the second commit."""
     environment = new_place()
 
     def frozen(index: ScriptedIndex, writes: Sequence[Write]) -> None:
-        index.backend.commit(writes)  # the first try takes effect late
+        index.backend.commit(writes)  # the first commit takes effect late
         create_anew(environment, DUE_SECONDS)
         index.backend.commit(writes)
 
@@ -312,7 +312,7 @@ def test_a_reader_amid_a_sweep_is_told_that_the_log_is_gone() -> None:
         reading = other(log).read()
         next(reading)
         delete_log(log)
-        # The sweep stops after that many commits. Entries that it has not reached may still be read.
+        # The sweep stops after ``commits`` commits. The reader may still read entries that the sweep has not reached.
         script = scripted(log.environment).script = [*[after()] * commits, unavailable]
         with suppress(Unavailable):
             swept(log)

@@ -1,4 +1,4 @@
-"""An app snapshot is stored in parts: a part that two versions share is written once, and the collector keeps it."""
+"""An app snapshot is stored in parts. A part that two versions share is written once. The collector keeps all parts."""
 
 from __future__ import annotations
 
@@ -91,7 +91,7 @@ def test_where_the_state_whose_parts_it_shares_goes_at_the_last_moment_all_parts
     log.environment.index.commit([Delete(f"{base.prefix}/snapshots", "0000000000000001")])
     log.environment.blobs.delete(key := f"{log.record.owner}/app-snapshots/{_only(log)}", _stamp(log, key))
     monkeypatch.setattr(log, "snapshot_at", lambda version: base)
-    # The list of the base's parts is in its record, which the caller still holds.
+    # `snapshot_at` still returns the record of the deleted base, and that record lists the base's parts.
     assert log.save_snapshot(2, [b"same", b"new"])
     monkeypatch.undo()
     assert parts_at(log, 2) == [b"same", b"new"]

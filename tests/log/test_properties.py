@@ -1,4 +1,4 @@
-"""After operations in any order, a log reads as a plain list does."""
+"""After operations in any order, a log reads like a plain list."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ FORK = "fork"
 
 
 class LogMachine(RuleBasedStateMachine):
-    """One log with a handle in each of two processes, its fork, and all operations on them."""
+    """One log with a handle in each of two processes, a fork of the log, and the operations on both."""
 
     def __init__(self) -> None:
         super().__init__()

@@ -1,4 +1,4 @@
-"""Reads of a log are bounded, in order and without gaps. The version at a given time is found."""
+"""Reads of a log are bounded, in order and without gaps. A log finds the version at a given time."""
 
 from __future__ import annotations
 
@@ -187,7 +187,7 @@ def test_a_last_item_that_is_no_entry_is_corrupt() -> None:
 
 
 def test_a_flipped_bit_in_a_text_of_an_entry_is_corrupt() -> None:
-    """The text becomes invalid UTF-8. For that the decoder raises another error than for bytes of a wrong structure."""
+    """The flipped bit makes the text invalid UTF-8. The decoder raises another error for a wrong structure."""
     log = new_log()
     log.append(event("text"))
     item = log.environment.index.get(entries_partition(log.record.prefix, 1), number(1))

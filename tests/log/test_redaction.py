@@ -1,4 +1,4 @@
-"""Redaction of entries: the events are erased, the chain still verifies, and nothing refers to a copy of them."""
+"""Redaction of entries: the events are erased, the chain still verifies, and no item refers to a copy of the events."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ SECRET = b"a person's name"
 
 
 def grown(secret: bytes = SECRET, **settings: Any) -> Log:
-    """A log of nine entries, of which the third holds the secret."""
+    """A log of nine entries. The third entry holds the secret."""
     log = new_log(segment_entries_target=4, **settings)
     fill(log, 2)
     log.append(event(secret), author="Ada", principal="u-1", write_id="w-3", expected=2)
@@ -41,7 +41,7 @@ def other_process(log: Log) -> Log:
 
 
 def held(log: Log, secret: bytes = SECRET) -> bool:
-    """Whether any item in the index still holds the secret."""
+    """Return whether any item in the index still holds the secret."""
     index: Any = scripted(log.environment).backend
     partitions = index._partitions.values()
     attributes = [value for part in partitions for item in part.items.values() for value in item.attributes.values()]
@@ -111,7 +111,7 @@ def test_an_archive_that_was_made_of_the_old_entry_is_never_named(monkeypatch: p
         return written
 
     monkeypatch.setattr(retention, "write_archive", overtaken)
-    assert archive_segments(log) == 1  # only the second segment: the archive of the first one is not used
+    assert archive_segments(log) == 1  # only the second segment: no record names the first segment's archive
     check_redacted(log)
     assert archive_segments(log) == 1
     check_redacted(log)

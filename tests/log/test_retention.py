@@ -1,4 +1,4 @@
-"""The floor: which entries are forgotten, which are kept, and the order of the steps."""
+"""The floor: which entries are forgotten and kept, and the base that must exist before the floor rises."""
 
 from __future__ import annotations
 
@@ -124,7 +124,7 @@ def test_a_floor_whose_answer_is_lost_is_raised_once() -> None:
 def test_what_a_crash_left_unforgotten_is_forgotten_the_next_time() -> None:
     log = filled()
     scripted(log.environment).script = [after(lambda: scripted(log.environment).script.append(unavailable))]
-    with pytest.raises(OutcomeUnknown):  # not Unavailable, which would mean that nothing was written
+    with pytest.raises(OutcomeUnknown):  # Unavailable would mean that nothing was written
         raise_floor(log, 8)
     assert other(log).floor() == 8
     raise_floor(log, 8)
@@ -202,7 +202,7 @@ def test_a_commit_in_doubt_never_ends_as_unavailable() -> None:
 
 @pytest.mark.parametrize(("joint_commits", "commits"), [(True, 1), (False, 5)])
 def test_items_are_deleted_one_by_one_where_a_joint_commit_costs_more(joint_commits: bool, commits: int) -> None:
-    """Each write in a transaction is billed twice. Here a segment has four entries and a seal."""
+    """DynamoDB bills each write in a transaction twice. Here a segment has four entries and a seal."""
     log = filled()
     raise_floor(log, 8)
     clock_of(log.environment).sleep(DUE_SECONDS)

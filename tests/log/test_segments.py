@@ -1,4 +1,4 @@
-"""Segments are sealed when full, archived and later freed. A writer that was frozen for long does not damage them."""
+"""Segments are sealed when full, archived and later freed. A writer that was frozen for long damages no segment."""
 
 from __future__ import annotations
 
@@ -200,7 +200,10 @@ def test_an_archiver_overtaken_by_another_reports_no_damage() -> None:
 
 
 def test_an_archive_whose_mark_is_never_answered_is_put_again() -> None:
-    """The mark may be committed, and a running collection may have listed the archive as old before that."""
+    """The commit that marks the segment as archived may have taken effect.
+
+    A running collection may have listed the archive as old before that commit.
+    """
     log = new_log(segment_entries_target=4)
     fill(log, 6)
 
@@ -223,7 +226,7 @@ def test_a_segment_that_is_forgotten_while_its_archive_is_read_is_not_freed_and_
     blobs = log.environment.blobs
 
     def forgotten(key: str) -> bytes:
-        """Another process raises the floor and frees the segments below, and a collection deletes the archives."""
+        """As another process, raise the floor and free the segments below. As a collection, delete the archives."""
         vars(blobs).pop("get")
         raise_floor(other(log), 9)
         clock_of(log.environment).sleep(DUE_SECONDS)
@@ -258,7 +261,7 @@ def test_an_archive_that_was_damaged_is_corrupt() -> None:
 
 
 def test_a_frozen_writer_is_not_told_that_a_freed_place_is_its_own() -> None:
-    """The writer sends its put. The segment is rolled over, archived and freed before the put takes effect."""
+    """The writer sends its put. A rival rolls over, archives and frees the segment before the put takes effect."""
     log = new_log(segment_entries_target=4)
     fill(log, 3)
     rival = other(log)
@@ -355,7 +358,7 @@ def test_a_late_entrys_large_body_is_put_again() -> None:
 
 
 def test_a_late_entry_whose_body_can_be_put_again_only_later_is_appended_once() -> None:
-    """The answer is so late that the writer reads the head and puts the body again. The first of these puts fails."""
+    """The answer is so late that the writer reads the head and puts the body again. The first repeated put fails."""
     log = new_log(body_inline_bytes_max=64, append_seconds_max=1000)
     blobs = vars(log.environment.blobs)
 

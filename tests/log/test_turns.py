@@ -95,7 +95,7 @@ def _unavailable(index: ScriptedIndex, writes: Sequence[Write]) -> None:
 
 
 class Busy:
-    """A rival process that commits between each read of the head and the commit after it, but never during a turn."""
+    """A store and a busy rival process. The rival commits before each commit of the store, but never during a turn."""
 
     def __init__(self, folder: Path) -> None:
         self.store = open_store(folder)
@@ -109,7 +109,7 @@ class Busy:
         self.rival.close()
 
     def interfere(self, commit: object) -> None:
-        """Call ``commit``, which writes at the rival, before each commit of the store outside a turn."""
+        """Call ``commit`` before each commit of the store outside a turn. ``commit`` writes in the rival process."""
         index = self.store.environment.index
         real = index.commit
         running = False

@@ -1,4 +1,7 @@
-"""Blobs of a commit: a writer that slept after it put them puts them again before it commits, or does not commit."""
+"""Blobs of a commit: a writer that slept since its puts writes the blobs again before the commit.
+
+If a blob cannot be put again, the writer does not commit.
+"""
 
 from __future__ import annotations
 
@@ -21,7 +24,7 @@ LONG = " ".join(map(str, range(1000)))
 
 
 class SleepyBlobs:
-    """Blobs whose next put calls ``sleep`` before it answers. Once ``failure`` is set, every put raises it."""
+    """A blob store whose next put calls ``sleep`` before its answer. Once ``failure`` is set, every put raises it."""
 
     def __init__(self, backend: MemoryBlobs) -> None:
         self.backend = backend
@@ -53,10 +56,10 @@ class SleepyBlobs:
 
 
 class Sleeper:
-    """A log of six entries. After its next put the writer sleeps for longer than the observation rule allows."""
+    """A log of six entries. After the next put of a blob the writer sleeps longer than the observation rule allows."""
 
     def __init__(self, failure: StratalogError | None = None) -> None:
-        """With a ``failure``, every put after that sleep raises it."""
+        """If ``failure`` is given, every put after the sleep raises it."""
         self.clock = ManualClock()
         self.index, self.blobs = ScriptedIndex(), SleepyBlobs(MemoryBlobs(self.clock))
         settings = LogSettings(segment_entries_target=4, body_inline_bytes_max=64)
@@ -70,7 +73,7 @@ class Sleeper:
         self.blobs.sleep = lambda: self._sleep(failure)
 
     def _sleep(self, failure: StratalogError | None) -> None:
-        """Sleep until another process has collected the new blob. After the writer's next commit every put fails."""
+        """Sleep until a collection has deleted the new blob. After the writer's next commit, every put fails."""
         self.clock.sleep(OLD_SECONDS + 1)
         assert len(collect_family(self.environment, self.log.record.owner).garbage) == 1
         self.blobs.failure = failure

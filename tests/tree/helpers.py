@@ -37,7 +37,7 @@ def build_from(chunks: Chunks, content: Mapping[str, Slot]) -> Root:
 
 
 def keys_of_level(level: int, count: int, stem: str = "k") -> list[str]:
-    """``count`` keys, in order, that end a chunk at exactly ``level`` levels."""
+    """``count`` keys in ascending order. Each key ends a chunk at exactly ``level`` levels of the tree."""
     found: list[str] = []
     number = 0
     while len(found) < count:

@@ -1,4 +1,4 @@
-"""The chunks of a tree are stored concurrently. On return all of them are stored; otherwise an error is raised."""
+"""`update` stores the chunks of a tree concurrently. It returns once all chunks are stored, or raises an error."""
 
 from __future__ import annotations
 
