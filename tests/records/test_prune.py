@@ -1,4 +1,7 @@
-"""Pruning hides versions at once, never the latest, and frees them later. Blobs without a reference are deleted."""
+"""A prune hides old versions at once, but never the latest version.
+
+`Records.free` later deletes the hidden versions, and the blobs to which no version refers.
+"""
 
 from __future__ import annotations
 
