@@ -1,4 +1,4 @@
-"""The scrub reads a share of the blobs in each pass, all of them within its number of days, and names damaged ones."""
+"""Each pass scrubs a share of the blobs, so that a round of all blobs ends in time. Damaged blobs are named."""
 
 from __future__ import annotations
 
