@@ -316,7 +316,7 @@ def refuse(key: str, body: bytes) -> None:
 def test_an_archive_whose_writer_slept_is_put_again_before_a_mark_names_it() -> None:
     """The writer pauses after it reads the archive back, and a collection deletes the archive.
 
-    During its commit of the mark, the writer cannot put a blob.
+    While the writer commits the mark, it cannot put a blob.
     """
     document = with_a_full_segment()
     index, blobs = document.log.environment.index, document.log.environment.blobs
@@ -338,7 +338,7 @@ def test_an_archive_whose_writer_slept_is_put_again_before_a_mark_names_it() -> 
 
 
 def test_an_archive_that_was_collected_before_its_mark_landed_is_made_anew() -> None:
-    """The commit of the mark takes long. A collection deletes the archive, and the writer cannot put it again."""
+    """The commit of the mark takes long. A collection deletes the archive, and the writer fails to put it again."""
     document = with_a_full_segment()
     index, blobs = document.log.environment.index, document.log.environment.blobs
 

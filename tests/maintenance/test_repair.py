@@ -1,4 +1,4 @@
-"""Repair rebuilds damaged objects from intact ones, and names the objects that it cannot rebuild. It deletes nothing."""
+"""Repair rebuilds damaged objects from intact ones and names the objects that it cannot rebuild. It deletes nothing."""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Each pass scrubs a share of the blobs, so that a round of all blobs ends in time. Damaged blobs are named."""
+"""Each pass of the scrub reads a share of the blobs, so that a round reads all blobs within the given days.
+
+A pass reports each damaged blob as a failure.
+"""
 
 from __future__ import annotations
 

@@ -55,7 +55,10 @@ def commands_for(path: str, root: Path, seed: int) -> Iterator[list[str]]:
 
 
 def _tests_naming(path: str, root: Path) -> list[str]:
-    """Return the test files that import the module or have its name. More than `FILES_FIRST_MAX` count as none."""
+    """Return the test files that import the module or have its name.
+
+    Return no file if there are more than `FILES_FIRST_MAX`.
+    """
     package, module = Path(path).parts[2:-1], Path(path).stem
     dotted = re.escape(".".join(["stratalog", *package, module]))
     imports = re.compile(rf"^(from|import) {dotted}\b", re.MULTILINE)

@@ -1,4 +1,4 @@
-"""An older library is the model of records. `docs/coverage.md` has a row for each of its behaviours and defects."""
+"""An older library is the model of records. `docs/coverage.md` has a row for each behaviour and defect of it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""A record becomes a dead letter after a number of failures. Until a caller resolves it, it keeps reason and input."""
+"""A record becomes a dead letter after a number of failures.
+
+The dead letter keeps the reason and the input of the last failure until a caller resolves it.
+"""
 
 from __future__ import annotations
 

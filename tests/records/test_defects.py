@@ -1,4 +1,7 @@
-"""The older system that is the model of records had fourteen defects. For each defect a test shows its absence here."""
+"""The older system that is the model of records had fourteen defects.
+
+For each defect, at least one test shows that Stratalog does not have it.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""A missing table or bucket is reported as missing, and an unusable path with its system error. Neither looks empty."""
+"""A missing table or bucket is reported as missing, and never looks empty.
+
+An unusable path is reported with the error of the operating system or of SQLite.
+"""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """Plant each of the fourteen defects of `test_defects`. The test for the planted defect must then fail.
 
-Each `Planted` names the error with which the test must fail. If the plant breaks the program in another way, the test
-raises another error, and the check here fails.
+Each `Planted` names the error with which the test must fail. If the planted defect breaks the program in another
+way, the test raises another error, and the check here fails.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ def race_is_any_error(world: World, patch: pytest.MonkeyPatch) -> None:
 
 
 def latest_is_stale(world: World, patch: pytest.MonkeyPatch) -> None:
-    """The latest version is read without consistency, from any replica."""
+    """The latest version is read with eventual consistency, from any replica."""
 
     def stale(index: Index, partition: str) -> Item | None:
         found = [item for item in index.query(partition, reverse=True, consistent=False) if item.sort.isdigit()]
@@ -141,7 +141,7 @@ def key_is_fresh(world: World, patch: pytest.MonkeyPatch) -> None:
 
 
 def put_reads_back(world: World, patch: pytest.MonkeyPatch) -> None:
-    """After a put, the index is read to learn where the body is stored."""
+    """After a put, the writer reads the index to learn where the body is stored."""
     run = Records._run
 
     def run_and_read(self: Records, call: Any, *rest: Any, **options: Any) -> RecordVersion:

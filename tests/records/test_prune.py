@@ -233,7 +233,7 @@ def test_a_listing_overtaken_by_freeing_passes_on_to_what_is_kept(world: World) 
 @pytest.mark.parametrize("how", DAMAGES)
 @pytest.mark.parametrize("kept", [4, 5])
 def test_nothing_is_pruned_while_a_version_that_stays_does_not_read_back(how: str, kept: int) -> None:
-    """An older version may be the last undamaged one."""
+    """An older version may be the only undamaged version."""
     world = World()
     for n in range(1, 6):
         world.records.put("b1", large(n))

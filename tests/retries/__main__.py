@@ -24,7 +24,7 @@ SHOWN_MAX = 10
 
 
 class Found(msgspec.Struct):
-    """The numbers of honest retries and hostile uses by kind, and a line for each one with a wrong result."""
+    """The numbers of honest retries and hostile uses by kind, and a line for each wrong result."""
 
     honest: Counter[str]
     hostile: Counter[str]

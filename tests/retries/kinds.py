@@ -160,7 +160,7 @@ def change(used: Used) -> tuple[Check, Check]:
 
 
 def mutations(used: Used) -> tuple[Check, Check]:
-    """Push a client's mutations. A retry sends the last few again in other batches, followed by new mutations."""
+    """Push a client's mutations. A retry sends the last mutations again in other batches, then new mutations."""
     draw, document = used.draw, used.store.create("acme", used.name)
     sent = [_mutation(used, id) for id in range(1, draw.randrange(2, 8))]
     _push_all(used, document, sent)
