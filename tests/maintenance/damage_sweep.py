@@ -1,6 +1,6 @@
-"""Damages each stored object in each way, behind the store's back, and checks that an inspection names it.
+"""Damage each stored object in each way, directly in the storage, and check that an inspection names the object.
 
-``python -m tests.maintenance.damage_sweep`` damages everything in a full store, in memory and in a folder.
+``python -m tests.maintenance.damage_sweep`` damages every needed object of a full store, in memory and in a folder.
 """
 
 from __future__ import annotations
@@ -38,7 +38,11 @@ POSITIONS = 6
 
 
 class Sweep(msgspec.Struct):
-    """The damages planted and those that cannot be noticed, both counted by kind and way, and a line for each miss."""
+    """The results of a sweep, counted by kind of object and kind of damage.
+
+    ``unnoticed`` counts damages that no inspection can notice. The sweep does not plant them. ``missed`` has a line for
+    each planted damage that an inspection did not name.
+    """
 
     planted: Counter[str]
     unnoticed: Counter[str]
@@ -46,7 +50,7 @@ class Sweep(msgspec.Struct):
 
 
 class Place(Protocol):
-    """The storage of a store. It reads and replaces the stored objects without the store."""
+    """Access to the stored objects of a store, without the store's own code."""
 
     def objects(self) -> list[StoredObject]:
         """Return all stored objects."""
@@ -54,7 +58,7 @@ class Place(Protocol):
 
 
 class StoredObject(msgspec.Struct, frozen=True):
-    """One item or blob: its key, its bytes, and a function that replaces them. With None it deletes the object."""
+    """One item or blob. ``replace`` stores other bytes as the object, or deletes the object if it receives None."""
 
     kind: str
     key: str
@@ -169,7 +173,7 @@ def _blob_object(key: str, body: bytes, replace: Callable[[bytes | None], None])
 
 
 def sweep(store: stratalog.Store, place: Place, draw: Random, per_kind: int | None = None) -> Sweep:
-    """Damage objects in each way, one at a time: at most ``per_kind`` objects of each kind, all if it is None."""
+    """Damage needed objects in each way, one at a time: at most ``per_kind`` of each kind, or all if it is None."""
     assert inspect_all(store) == ()
     objects = [each for each in place.objects() if _is_needed(store, each)]
     draw.shuffle(objects)
@@ -250,10 +254,10 @@ def _cannot_be_noticed(store: stratalog.Store, target: StoredObject, body: bytes
 
 
 def _is_last(store: stratalog.Store, item: Item) -> bool:
-    """Return whether the store can lose the version unnoticed.
+    """Return whether no inspection can notice the loss of a version.
 
-    This holds for the newest version of a log or record, which nothing else in the store names, and for an entry that
-    an archive contains too.
+    Nothing else in the store names the newest version of a record. The same holds for the newest entry of a log, unless
+    a snapshot has its version. An entry that is also in an archive may be missing as well.
     """
     kind, index = item_kind(item), store.environment.index
     if kind == "record version":
@@ -274,7 +278,7 @@ def _last_segment(store: stratalog.Store, prefix: str) -> int:
 
 
 def _is_unreferred(store: stratalog.Store, target: StoredObject) -> bool:
-    """Return whether nothing else in the store refers to the object."""
+    """Return whether no other stored object would show that this object is missing."""
     assert target.item is not None
     partition, sort = target.item.partition, target.item.sort
     organisation = partition.partition("/")[0]
@@ -348,7 +352,7 @@ def _needed_blobs(store: stratalog.Store) -> set[str]:
 
 
 def sweeps(seed: int, per_kind: int | None = None) -> Iterator[tuple[str, Sweep]]:
-    """Yield a sweep of a store in memory, and one of a store in a folder."""
+    """Sweep a store in memory and a store in a folder. Yield the name and the result of each sweep."""
     with full_store("memory:") as store:
         yield "memory", sweep(store, MemoryPlace(store), Random(seed), per_kind)
     with tempfile.TemporaryDirectory() as folder, full_store(folder) as store:
@@ -356,7 +360,7 @@ def sweeps(seed: int, per_kind: int | None = None) -> Iterator[tuple[str, Sweep]
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """Print the damages planted and found. Return 1 if an inspection missed one."""
+    """Print the damages planted and found. Return 1 if an inspection missed a damage."""
     parser = argparse.ArgumentParser(prog="python -m tests.maintenance.damage_sweep")
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--per-kind", type=int, default=None)

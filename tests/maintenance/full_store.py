@@ -1,4 +1,4 @@
-"""A store with an object of every stored kind (`docs/guides/verify.md`)."""
+"""A store with an object of every stored kind. `docs/guides/verify.md` lists the kinds."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ LONG_SECONDS = 1000
 
 
 def full_store(url: str | Path) -> stratalog.Store:
-    """Open a store and fill it. The content is the same each time."""
+    """Open a store and fill it. Each call stores the same content."""
     settings = stratalog.LogSettings(
         segment_entries_target=6, snapshot_entries_interval=1000, body_inline_bytes_max=1500
     )
@@ -38,7 +38,7 @@ def full_store(url: str | Path) -> stratalog.Store:
 
 
 def _text(seed: int, size: int) -> str:
-    """Return a random text, so that compression does not remove it. Each seed gives another text."""
+    """Return a random text, so that compression leaves it large. Each seed gives another text."""
     clock = ManualClock(seed=seed + 1)
     return clock.random_bytes(size // 2).hex()
 

@@ -1,4 +1,4 @@
-"""Stores with a random history of operations, and the answers of all queries of a store."""
+"""Random operations that fill a store, and the answers of a store to all public queries."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ LARGE = 3000
 
 
 def grow(store: stratalog.Store, chance: Random, steps: int, *, without: Step | None = None) -> None:
-    """Do ``steps`` random operations, none of kind ``without``. An operation that the store refuses has no effect."""
+    """Do ``steps`` random operations, none of kind ``without``. A refused operation is skipped."""
     for _ in range(steps):
         step = chance.choice([step for step in STEPS if step is not without])
         with suppress(StratalogError):

@@ -1,4 +1,4 @@
-"""Checkpoints: their text, their signatures, and proofs of histories against them."""
+"""Checkpoints: their text, their signatures, and proofs that a history continues a checkpoint."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ def grow(store: stratalog.Store, count: int) -> None:
 
 
 def rewrite(store: stratalog.Store, history: HistoryName, version: int) -> None:
-    """Alter a version and recompute every hash from there on, as an attacker with write access to the index can."""
+    """Alter a version and recompute all later hashes, as an attacker with write access to the index can."""
     if history.kind == "record":
         _rewrite_record(store, history, version)
     else:

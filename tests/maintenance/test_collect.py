@@ -1,4 +1,4 @@
-"""A collection deletes the blobs that nothing refers to, and no others."""
+"""A collection deletes old blobs to which nothing refers, and no other blobs."""
 
 from __future__ import annotations
 
@@ -258,7 +258,7 @@ def test_a_fork_made_while_the_family_is_marked_keeps_what_its_parent_lets_go() 
     def hand_on() -> None:
         """Fork the fork while the collection reads the document.
 
-        The first fork then forgets a value that the second needs.
+        The first fork then forgets a value that the second fork needs.
         """
         second = first.fork("second")
         for number in range(8):
@@ -276,8 +276,8 @@ def test_a_fork_made_while_the_family_is_marked_keeps_what_its_parent_lets_go() 
 def test_a_value_that_moves_into_the_base_while_its_log_is_marked_stays() -> None:
     """The collection must read segments before snapshots.
 
-    If it read the snapshots first, it would not find the value in them. The log could then forget the segment with the
-    value, and only a new base, which the collection would not read, would refer to it.
+    Suppose that the collection read the snapshots first. No snapshot refers to the value yet. The log could then forget
+    the segment with the value. Only a new base would refer to the value, and the collection would not read that base.
     """
     document = a_document()
     put(document, "notes/a", LONG)
@@ -304,7 +304,7 @@ def with_a_full_segment() -> Document:
 
 
 def lose_the_archive(document: Document) -> None:
-    """Let time pass, and run a collection, which deletes the archive: nothing refers to it yet."""
+    """Let time pass and run a collection. It deletes the archive, since nothing refers to the archive yet."""
     age(document)
     assert any("/archive/" in key for key in collect_family(document.log.environment, owner(document)).garbage)
 
@@ -314,7 +314,10 @@ def refuse(key: str, body: bytes) -> None:
 
 
 def test_an_archive_whose_writer_slept_is_put_again_before_a_mark_names_it() -> None:
-    """The writer pauses after it reads the archive back. While it commits the mark, it cannot put anything."""
+    """The writer pauses after it reads the archive back, and a collection deletes the archive.
+
+    While the writer commits the mark, it cannot put a blob.
+    """
     document = with_a_full_segment()
     index, blobs = document.log.environment.index, document.log.environment.blobs
 
@@ -335,7 +338,7 @@ def test_an_archive_whose_writer_slept_is_put_again_before_a_mark_names_it() -> 
 
 
 def test_an_archive_that_was_collected_before_its_mark_landed_is_made_anew() -> None:
-    """The commit of the mark takes long, and then the writer cannot put the archive again."""
+    """The commit of the mark takes long. A collection deletes the archive, and the writer fails to put it again."""
     document = with_a_full_segment()
     index, blobs = document.log.environment.index, document.log.environment.blobs
 
@@ -361,7 +364,7 @@ def reopened(document: Document) -> Document:
 
 
 def test_what_a_newer_base_took_over_stays_though_the_one_being_read_went() -> None:
-    """After this collection listed the snapshots, the base is forgotten, and another collection deletes its chunks."""
+    """Between two reads of a collection, the log forgets its base, and another collection deletes the base's chunks."""
     document = a_document()
     fill_notes(document, "before")
     put(document, "notes/a", LONG)
@@ -398,7 +401,10 @@ def forget_all(document: Document) -> None:
 
 
 def test_snapshots_are_asked_for_one_by_one() -> None:
-    """A page of several could miss a newer snapshot that took over the references of the one being read."""
+    """A page of several snapshots could miss a newer snapshot that the log makes during the read of the page.
+
+    Only that newer snapshot may still refer to values of a snapshot on the page.
+    """
     document = a_document(segment_entries_target=100)
     for number in range(70):
         put(document, f"notes/{number:02}", "small" * 30)
@@ -416,7 +422,7 @@ def test_snapshots_are_asked_for_one_by_one() -> None:
 
 
 class Watched(MemoryIndex):
-    """An index that passes single reads, commits and turns to another one. Subclasses watch and pass its queries."""
+    """An index that forwards `get`, `commit` and `turn` to another index. Subclasses observe and forward `query`."""
 
     def __init__(self, backend: MemoryIndex) -> None:
         self.backend = backend
@@ -442,7 +448,7 @@ class Paging(Watched):
 
 
 class Amid(Watched):
-    """Calls ``act`` just before the first query of a partition."""
+    """Calls ``act`` just before the first query of ``partition``."""
 
     def __init__(self, backend: MemoryIndex, partition: str, act: Callable[[], None]) -> None:
         super().__init__(backend)
@@ -454,7 +460,7 @@ class Amid(Watched):
 
 
 class CountingReads:
-    """Blobs with a count of reads."""
+    """Blobs that count reads."""
 
     def __init__(self, blobs: Any) -> None:
         self.count = 0
@@ -555,7 +561,7 @@ def test_few_blobs_are_judged_at_once_and_all_in_the_end(monkeypatch: pytest.Mon
 
 @pytest.mark.parametrize("how", DAMAGES)
 def test_a_family_with_a_damaged_snapshot_is_left_alone_and_named(how: str) -> None:
-    """The references below the damage are unknown, so the collection may delete nothing."""
+    """The references in a damaged chunk are unknown, so the collection may delete nothing."""
     document = a_document()
     document.apply([Mutation(client="c", name="put", args={"key": f"k/{n:03}", "value": "v" * 90}) for n in range(200)])
     put(document, "notes/a", LONG)

@@ -38,18 +38,18 @@ def test_a_copy_tells_what_its_source_tells(seed: int, steps: int) -> None:
     assert told(target) == told(source)
     again = copy_store(source, target)
     assert (again.items_written, again.blobs_written) == (0, 0)
-    # Without sweeps: once the source has swept a deleted log, the copy cannot know that the target's log was its.
+    # No sweeps: once the source swept a deleted log, a copy cannot know that the target's log came from the source.
     grow(source, chance, steps, without=FREE)
     copy_store(source, target)
     assert told(target) == told(source)
 
 
 class Killed(BaseException):
-    """The end of the copying process."""
+    """Simulates a kill of the copying process."""
 
 
 class Dying:
-    """A store that counts its writes, and raises Killed after ``left`` further writes."""
+    """Counts the writes of ``store``, and raises Killed after ``left`` further writes."""
 
     def __init__(self, store: stratalog.Store) -> None:
         self.store = store
@@ -99,7 +99,7 @@ def test_a_copy_that_is_killed_goes_on_and_writes_nothing_twice(seed: int, lives
 
 
 def test_a_copy_goes_on_behind_what_it_copied(source: stratalog.Store, target: stratalog.Store) -> None:
-    """A resumed copy does not read a log that an earlier run has finished."""
+    """A resumed copy does not read a log that an earlier run has copied."""
     dying = Dying(target)
     dying.left = 60
     with pytest.raises(Killed):
@@ -247,7 +247,7 @@ def test_a_target_that_went_on_by_itself_is_refused(
 def test_a_target_that_went_on_is_refused_also_where_it_began_a_segment(
     entries: int, source: stratalog.Store, target: stratalog.Store
 ) -> None:
-    """One of the four heads ends a segment, so that the target's append begins the next one."""
+    """With one of the four counts, the head ends a segment. The target's append then begins the next segment."""
     for number in range(entries):
         source.log("acme", "log-00").append(stratalog.Event("seen", number))
     copy_store(source, target)

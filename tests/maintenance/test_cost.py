@@ -1,4 +1,4 @@
-"""Costs: billed units, dollars by a dated price list, and operations that are run and counted."""
+"""Costs: billed units, dollars by a dated price list, and the measured units of operations."""
 
 from __future__ import annotations
 
@@ -144,7 +144,7 @@ def test_a_deployment_that_nobody_uses_costs_what_stands() -> None:
 
 
 def test_what_is_assumed_of_a_deployment_is_what_the_template_makes() -> None:
-    """The library has the figures itself, since an installation need not have the template. This test compares them."""
+    """The library repeats the template's figures, since an installation may lack the template."""
     template = (Path(__file__).parents[2] / "deploy" / "aws" / "template.yaml").read_text()
     assert template.count("Type: AWS::CloudWatch::Alarm\n") == Deployment().alarms
     assert "Default: rate(6 hours)" in template

@@ -1,4 +1,4 @@
-"""An export contains the whole document. An import restores all of it or creates nothing."""
+"""An export contains the whole document. An import restores the whole document or creates nothing."""
 
 from __future__ import annotations
 
@@ -141,7 +141,7 @@ def test_another_digest_is_found_and_undone(store: stratalog.Store, document: st
 
 
 def sealed(lines: list[dict[str, object]]) -> io.BytesIO:
-    """Return the lines as a file, with their correct hash in the last line."""
+    """Return the lines as a file whose last line has the correct hash of the other lines."""
 
     body = b"".join(json.dumps(line).encode() + b"\n" for line in lines[:-1])
     lines[-1]["sha256"] = hashlib.sha256(body).hexdigest()

@@ -1,4 +1,4 @@
-"""The export format is fixed: every version imports the golden export, and the same document gives the same lines."""
+"""The export format is fixed: the golden export can be imported, and the same document gives the same lines."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ NOTE = "A line separator\u2028ends no line. " * 60
 
 
 def written() -> stratalog.Document:
-    """Return a fork whose export has every kind of line, among them a rejection, a merge, and large and odd values."""
+    """Return a fork whose export has every kind of line, a rejection, a merge, and large and odd values."""
     clock = ManualClock()
     document = stratalog.open("memory:", clock=clock).create("acme", "plan")
     steps: list[tuple[list[Mutation], dict[str, str]]] = [
@@ -69,7 +69,7 @@ def exported(document: stratalog.Document) -> bytes:
 
 
 def comparable(export: bytes) -> list[dict[str, Any]]:
-    """Return the lines without random fields, and without hashes, which depend on them."""
+    """Return the lines without random fields, and without the hashes that depend on random fields."""
     lines = [json.loads(line) for line in export.split(b"\n")[:-1]]
     return [{name: said for name, said in line.items() if name not in RANDOM} for line in lines]
 
@@ -142,7 +142,7 @@ def test_an_import_keeps_the_history_s_hash() -> None:
 def test_an_import_whose_bodies_differ_is_another_history_and_names_the_old_one() -> None:
     document = written()
     lines = exported(document).splitlines(keepends=True)
-    lines[3] = re.sub(rb'"hash":"[0-9a-f]*"', b'"hash":"%s"' % (b"0" * 64), lines[3])  # another encoding's
+    lines[3] = re.sub(rb'"hash":"[0-9a-f]*"', b'"hash":"%s"' % (b"0" * 64), lines[3])  # of other bytes
     last = json.loads(lines.pop())
     last["sha256"] = hashlib.sha256(b"".join(lines)).hexdigest()
     export = b"".join(lines) + json.dumps(last).encode() + b"\n"

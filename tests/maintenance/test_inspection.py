@@ -1,4 +1,4 @@
-"""An inspection finds and names damage of every kind of stored object, and reports nothing about intact ones."""
+"""An inspection finds and names damage of every kind of stored object, and reports no intact object."""
 
 from __future__ import annotations
 
@@ -91,7 +91,7 @@ def test_damage_of_every_kind_is_found_and_named_in_a_folder(tmp_path: Path) -> 
 @pytest.mark.parametrize("folder", ["items", "chunks", "arguments"])
 @pytest.mark.parametrize("how", DAMAGES)
 def test_what_cannot_be_read_is_not_verified(document: tuple[stratalog.Store, Document], folder: str, how: str) -> None:
-    """B58 of docs/guarantees.md: `verify` reported each of these documents as "verified"."""
+    """Defect B58 of docs/guarantees.md: `verify` reported a document with unreadable chunks as verified."""
     store, _ = document
     [key, *_] = keys_in(store, folder)
     damage_blob(store.environment.blobs, key, how)  # type: ignore[arg-type]
@@ -136,7 +136,7 @@ def test_an_entry_that_cannot_be_applied_is_named_by_the_key_of_its_item(
 
 @pytest.mark.parametrize("name", ["digest", "count"])
 def test_a_base_whose_root_was_altered_is_named(name: str) -> None:
-    """Only the chunks of a base, and the entry that names it, prove its root."""
+    """Only the chunks of a base, and the entry that names the base, prove the root of the base."""
     with stratalog.open("memory:", clock=ManualClock()) as store:
         handle = store.create("acme", "plan")
         for row in range(ROWS):

@@ -1,4 +1,4 @@
-"""A pass of maintenance does the work that is due, nothing else, and resumes an earlier pass that was interrupted."""
+"""A pass of maintenance does only the work that is due. It resumes an earlier pass that was interrupted."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def store() -> stratalog.Store:
 def a_store(clock: Clock | None = None, **settings: int) -> stratalog.Store:
     tuned = {"segment_entries_target": 4, "snapshot_entries_interval": 3, "body_inline_bytes_max": 100, **settings}
     opened = stratalog.open("memory:", clock=clock or ManualClock(), settings=stratalog.LogSettings(**tuned))
-    # Write snapshots at once, since a segment without a snapshot is kept.
+    # Write snapshots at once, since a background thread may finish a snapshot during a test's checks.
     opened.environment.background = InlineTasks()
     return opened
 
@@ -297,7 +297,10 @@ def test_a_dry_run_says_what_the_next_run_does_and_does_nothing() -> None:
 
 
 def told(store: stratalog.Store, found: MaintenanceReport) -> dict[str, object]:
-    """Return the report's fields, with the number of garbage keys: incarnations in the keys differ between stores."""
+    """Return the report's fields, with the number of garbage keys instead of the keys.
+
+    The keys contain incarnations, which differ between stores.
+    """
     names = [name for name in MaintenanceReport.__struct_fields__ if name != "garbage"]
     return {name: getattr(found, name) for name in names} | {"garbage": len(found.garbage)}
 

@@ -57,7 +57,7 @@ class Killed(BaseException):
 
 
 class Killing(MemoryIndex):
-    """An index that kills its caller after ``commits`` commits: at the next one, before or after it takes effect."""
+    """An index that allows ``commits`` commits, and raises Killed at the next commit, before or after its effect."""
 
     def __init__(self, backend: MemoryIndex, commits: int, *, after: bool, joint_commits: bool) -> None:
         self.joint_commits = joint_commits
@@ -178,7 +178,7 @@ class MaintainMachine(RuleBasedStateMachine):
         self.check()
 
     def check(self) -> None:
-        """Check the versions and the record. Only maintenance deletes anything, so this runs after each pass."""
+        """Check the versions and the record. Only maintenance deletes data, so each pass ends with this check."""
         self.check_versions()
         self.check_record()
 
@@ -215,9 +215,9 @@ def oldest(log: Log) -> int:
 
 
 HUNT_WALKS_MAX = 3000
-"""A search for a planted bug ends at the first failure. The order of walks depends on loaded modules, so allow many."""
+"""The limit of a search for a planted bug. The order of walks depends on the loaded modules, so the limit is high."""
 
-# A failing walk is short enough to read, and shrinking it takes minutes.
+# Hypothesis does not shrink a failing walk: the walk is short enough to read, and shrinking takes minutes.
 WALK = settings(
     max_examples=300, stateful_step_count=15, deadline=None, phases=(Phase.explicit, Phase.reuse, Phase.generate)
 )

@@ -1,4 +1,4 @@
-"""Repair rebuilds damaged objects from intact ones, names those that it cannot rebuild, and deletes nothing."""
+"""Repair rebuilds damaged objects from intact ones and names the objects that it cannot rebuild. It deletes nothing."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ def test_what_is_derivable_comes_back_as_it_was(kind: str) -> None:
             assert report.remaining == inspect_all(store) == ()
             after = content(place)
             assert after.keys() == before.keys()
-            # If the first version of a record is forgotten, its creation time is stored nowhere else.
+            # If a record's first version is forgotten, only the directory line has the record's creation time.
             assert {key for key in after if after[key] != before[key]} <= {"directory line acme/!records/04 report"}
             target.replace(target.body)
             assert repair_all(store) == RepairReport()
@@ -80,7 +80,7 @@ def test_chunks_and_archives_are_made_of_entries(how: str) -> None:
         for key in (*keys, f"{log.record.owner}/archive/{archive}"):
             damage_blob(store.environment.blobs, key, how)  # type: ignore[arg-type]
         assert "archive" in {damage.kind for damage in repair_all(store).repaired}
-        assert {damage.kind for damage in inspect_all(store)} <= {"chunk", "snapshot"}  # those of a base at a floor
+        assert {damage.kind for damage in inspect_all(store)} <= {"chunk", "snapshot"}  # of a base at a floor
 
 
 def test_a_snapshot_is_made_again_and_what_is_not_derivable_is_named() -> None:
@@ -133,7 +133,7 @@ def test_no_snapshot_is_made_again_below_a_floor_that_rose_meanwhile() -> None:
 
 
 def test_a_base_is_not_made_of_itself() -> None:
-    """The entries before a base are forgotten, so its state cannot be computed from anything else."""
+    """The entries before a base are forgotten, so the base's state cannot be computed from other objects."""
     with stratalog.open("memory:", clock=ManualClock()) as store:
         document = store.create("acme", "plan")
         for row in range(100):

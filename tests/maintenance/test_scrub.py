@@ -1,4 +1,7 @@
-"""The scrub reads a share of the blobs in each pass, all of them within its number of days, and names damaged ones."""
+"""Each pass of the scrub reads a share of the blobs, so that a round reads all blobs within the given days.
+
+A pass reports each damaged blob as a failure.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A measurement of usage counts everything that an organisation stores once, also if it is interrupted."""
+"""A measurement of usage counts each item and blob of an organisation once, even after interruptions."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ class Stored:
         return measured
 
     def recount(self) -> Amounts:
-        """Return the same amounts, counted from every stored item and blob."""
+        """Return the amounts of a measurement, counted directly from all stored items and blobs."""
         store, items = self.store, [item for item in self._items() if self._counts(item)]
         lines = list(store.list("acme"))
         documents = [store.document("acme", line.id) for line in lines if line.kind == "document"]
@@ -67,8 +67,8 @@ class Stored:
     def _counts(self, item: Item) -> bool:
         """Return whether an item counts.
 
-        The progress of collections and measurements does not count. Of a deleted log the name record does not count,
-        nor the end marker once the log is swept: both stay for ever.
+        The progress of collections and measurements does not count. The name record of a deleted log does not count.
+        The end marker of a deleted log does not count after the sweep of the log. Both items stay for ever.
         """
         owner = item.partition.removeprefix("acme/").split("/")[0]
         if owner in SHARED:

@@ -1,6 +1,7 @@
-"""The attributes, by kind of item, whose damage no verification can notice, since nothing else confirms their values.
+"""The attributes whose damage no verification can notice, by kind of item. No other object confirms their values.
 
-Each has its phrase in the column *what cannot be noticed* of `docs/guides/verify.md`. A test compares both.
+Each attribute has a phrase in the column *what cannot be noticed* of `docs/guides/verify.md`. A test compares the
+phrases with the page.
 """
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ __all__ = ["DELETED", "UNNOTICED", "UNNOTICED_BY_STATE"]
 DELETED = "(deleted)"
 """The loss of the whole item."""
 
-REVISION = "its revision"  # a count that only the next change is conditional on
+REVISION = "its revision"  # a counter that only the condition of the next change compares
 TIME_AND_ID = "its time and id"  # the time is for people, the id is random
 MISSING = "that it is missing"
 CHECKPOINT = "[checkpoint](../concepts/proof.md#checkpoints)"
@@ -23,9 +24,9 @@ UNNOTICED: dict[str, dict[str, str]] = {
     },
     "segment record": {
         "r": REVISION,
-        "m": "when it was marked",  # a missing mark is noticed
-        "b": "that the version of its base is missing",  # a wrong version is noticed
-        "d": "that its entries are gone from the index",  # verification looks for them
+        "m": "when it was marked",  # verification notices a missing mark
+        "b": "that the version of its base is missing",  # verification notices a wrong version
+        "d": "that its entries are gone from the index",  # verification reads the entries instead
     },
     "snapshot": {"c": TIME_AND_ID, "w": TIME_AND_ID},
     "end marker": {"c": TIME_AND_ID, "w": TIME_AND_ID},
@@ -36,7 +37,7 @@ UNNOTICED: dict[str, dict[str, str]] = {
     "record floor": {
         "r": "its revision and id",
         "w": "its revision and id",
-        "p": "when versions that wait to be freed were marked",  # the versions are noticed
+        "p": "when versions that wait to be freed were marked",  # verification notices damage of the versions
         "og": "the origin of a history whose beginning is forgotten",
     },
     "upload": {"c": "its time", DELETED: MISSING},
@@ -60,4 +61,7 @@ UNNOTICED_BY_STATE: dict[str, set[str]] = {
     "record version": {"that the newest versions are missing"},
     "dead message": {"wrong content that can be decoded", MISSING},
 }
-"""The further phrases of the page: damage that cannot be noticed in some states of a store, whatever the attribute."""
+"""Further phrases of the page, about damage that cannot be noticed in some states of a store.
+
+They hold for every attribute of the object.
+"""

@@ -1,4 +1,4 @@
-"""Mutation testing: makes one small change of the library's source at a time and checks whether a test notices it.
+"""Mutation testing: make one small change of the library's source at a time and check whether a test notices it.
 
 Modules
 -------

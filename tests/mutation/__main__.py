@@ -1,6 +1,6 @@
 """Try a sample of mutants: ``python -m tests.mutation --sample 300 --seed 1 --results mutation.jsonl``.
 
-The same command resumes an interrupted run. The exit code is 0 if tests noticed at least the share in ``--share``.
+The same command resumes an interrupted run. The exit code is 0 if tests noticed at least ``--share`` of the mutants.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def shown(trial: Trial) -> str:
-    """Return the text for people about a mutant that survived."""
+    """Return a text that shows a surviving mutant to a person."""
     before, after = (
         "\n".join(f"  {line}" for line in text.splitlines()[:LINES_MAX]) for text in (trial.before, trial.after)
     )
@@ -46,8 +46,8 @@ def shown(trial: Trial) -> str:
 
 def parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="python -m tests.mutation", description=__doc__)
-    parser.add_argument("--sample", type=int, default=300, help="how many mutants are drawn")
-    parser.add_argument("--seed", type=int, default=1, help="draws the sample")
+    parser.add_argument("--sample", type=int, default=300, help="the number of mutants to draw")
+    parser.add_argument("--seed", type=int, default=1, help="the seed of the sample and of random tests")
     parser.add_argument("--results", type=Path, default=Path("mutation.jsonl"), help="file to write or resume")
     parser.add_argument("--processes", type=int, default=os.cpu_count() or 1)
     parser.add_argument("--trust", action="store_true", help="skip the check that tests pass unchanged")

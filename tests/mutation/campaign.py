@@ -1,6 +1,6 @@
-"""Runs a random sample of mutants in parallel, in copies of the checkout.
+"""Run a random sample of mutants in parallel, in copies of the checkout.
 
-Results are lines of JSON in a file. A later run with the same file resumes there.
+Results are lines of JSON in a file. A later run with the same file tries only the mutants that have no result there.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ __all__ = ["Trial", "check_unchanged", "draw_sample", "read_trials", "run_campai
 
 
 class Trial(msgspec.Struct, frozen=True):
-    """The result of one mutant. ``noticed_by`` is the command that failed, or None if none did."""
+    """The result of one mutant. ``noticed_by`` is the command that failed, or None if all passed."""
 
     name: str
     function: str
@@ -47,7 +47,7 @@ def draw_sample(root: Path, size: int, seed: int) -> list[Mutant]:
 
 
 def check_unchanged(root: Path, mutants: Sequence[Mutant], seed: int) -> None:
-    """Test one module of each part, parsed and unparsed but without a change. Raises RuntimeError if a test fails."""
+    """Test one module of each package, parsed and unparsed but unchanged. Raises RuntimeError if a test fails."""
     with copies_of(root, 1) as copies:
         copy = copies.get()
         for path in {Path(mutant.path).parts[2]: mutant.path for mutant in mutants}.values():
@@ -58,7 +58,7 @@ def check_unchanged(root: Path, mutants: Sequence[Mutant], seed: int) -> None:
 
 
 def run_campaign(root: Path, mutants: Sequence[Mutant], results: Path, processes: int, seed: int) -> Iterator[Trial]:
-    """Try the mutants that are not in ``results`` yet. Each trial is written to the file before it is yielded."""
+    """Try the mutants that are not in ``results`` yet. Write each trial to the file, then yield it."""
     done = {trial.name for trial in _drop_cut_line(results)}
     waiting = [mutant for mutant in mutants if mutant.name not in done]
     with copies_of(root, processes) as copies, ThreadPoolExecutor(processes) as pool:
@@ -90,7 +90,7 @@ def _drop_cut_line(results: Path) -> list[Trial]:
 
 
 def try_mutant(copy: Path, mutant: Mutant, seed: int) -> Trial:
-    """Change the module in the copy, run the commands that test it, and change it back."""
+    """Change the module in the copy, run its commands until one fails, and restore the module."""
     module = copy / mutant.path
     original, began = module.read_text(), time.monotonic()
     module.write_text(mutant.source)
@@ -107,7 +107,7 @@ def try_mutant(copy: Path, mutant: Mutant, seed: int) -> Trial:
 
 
 def _fails(copy: Path, command: Sequence[str]) -> str:
-    """Return how the command fails in the copy, or "" if it does not."""
+    """Return how the command fails in the copy, or "" if the command succeeds."""
     status = status_of(copy, command)
     if status is None:
         return f"still runs after {SECONDS_MAX} s"

@@ -19,10 +19,10 @@ LEFT_BEHIND = (".git", ".venv", ".*_cache", ".hypothesis", "__pycache__", "node_
 LINKED = ("apps/sheet/tests/e2e/node_modules", "tests/e2e/browser/node_modules", "tests/e2e/replicache/node_modules")
 MEMORY_BYTES_MAX = 6 * 1024**3
 CPU_SECONDS_MAX = 600
-"""The limit for a command that loops. It is CPU time, since wall-clock time depends on the machine's other work."""
+"""The limit of CPU time for a process that loops. Wall-clock time would depend on the machine's other work."""
 
 SECONDS_MAX = 1800
-"""The limit for a command that hangs, in wall-clock time."""
+"""The limit of wall-clock time for a command that hangs."""
 
 
 @contextmanager
@@ -43,7 +43,7 @@ def copies_of(root: Path, count: int) -> Iterator[SimpleQueue[Path]]:
 def status_of(copy: Path, command: Sequence[str], variables: Mapping[str, str] | None = None) -> int | None:
     """Run a command on the copy's own sources. Return its exit status, or None if it ran longer than `SECONDS_MAX`.
 
-    ``variables`` are added to its environment.
+    ``variables`` are added to the command's environment.
     """
     sources = [copy / "src", *sorted(copy.glob("apps/*/src")), copy]
     environment = {
@@ -73,12 +73,12 @@ def status_of(copy: Path, command: Sequence[str], variables: Mapping[str, str] |
 
 def _bound() -> None:
     resource.setrlimit(resource.RLIMIT_CPU, (CPU_SECONDS_MAX, CPU_SECONDS_MAX))
-    # Limit the data and not the address space, since Node and Chromium reserve far more of that than they use.
+    # Limit the data and not the address space, since Node and Chromium reserve far more addresses than they use.
     resource.setrlimit(resource.RLIMIT_DATA, (MEMORY_BYTES_MAX, MEMORY_BYTES_MAX))
 
 
 def _end_group(pid: int) -> None:
-    """Kill the processes that a command left, so that none of them sees the next change."""
+    """Kill the processes that a command left running, so that none of them imports the next mutant."""
     try:
         os.killpg(pid, signal.SIGKILL)
     except ProcessLookupError:

@@ -1,7 +1,8 @@
 """The commands that test a changed module, narrowest first.
 
-First run the tests that name the module, then those of its part, then simulations, and last the tests of behaviour. A
-command notices the change if it fails, hangs or exhausts its memory. Then no later command runs.
+First come the tests that import the module or have its name, then the tests of its package. Then come random
+simulations, and last the tests of behaviour. A command that fails, hangs or exhausts its memory has noticed the change.
+No later command then runs.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ PARTS = {
 
 FOLDERS = "backends cli client documents log maintenance records server tampering tree"
 BEHAVIOUR = (*(f"tests/{name}" for name in FOLDERS.split()), "tests/test_bad_input.py", "tests/test_store.py")
-"""The tests that run last. Tests of the source text are left out, since they would notice any change."""
+"""The tests that run last. They include no test of the source text, which would notice any change."""
 
 FILES_FIRST_MAX = 12
 SEEDS = 400
@@ -54,7 +55,10 @@ def commands_for(path: str, root: Path, seed: int) -> Iterator[list[str]]:
 
 
 def _tests_naming(path: str, root: Path) -> list[str]:
-    """Return the test files that import the module or bear its name; none if they exceed `FILES_FIRST_MAX`."""
+    """Return the test files that import the module or have its name.
+
+    Return no file if there are more than `FILES_FIRST_MAX`.
+    """
     package, module = Path(path).parts[2:-1], Path(path).stem
     dotted = re.escape(".".join(["stratalog", *package, module]))
     imports = re.compile(rf"^(from|import) {dotted}\b", re.MULTILINE)

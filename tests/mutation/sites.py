@@ -1,7 +1,7 @@
 """The possible changes of a module. Only code inside functions is changed.
 
-The operators are the usual ones of mutation testing, and one that matters most here: a statement is left out, such as
-a second read of a condition. Annotations, docstrings, ``__repr__`` and the texts of errors stay unchanged.
+The operators are usual in mutation testing. The most important operator here leaves out one statement, such as a
+second read of a condition. Annotations, docstrings, ``__repr__`` and the texts of errors stay unchanged.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ BLOCKS = ("body", "orelse", "finalbody")
 
 
 class Mutant(msgspec.Struct, frozen=True):
-    """One change of one statement. ``number`` is its position among the changes of the module."""
+    """One change of one statement. ``number`` is the change's position among the changes of the module."""
 
     path: str
     number: int
@@ -78,9 +78,9 @@ def count_mutants(path: Path) -> int:
 
 
 def mutant_of(path: Path, root: Path, number: int) -> Mutant | None:
-    """Return the change of that number, counted from 0, or None if Python does not compile it.
+    """Return the mutant with that number, counted from 0, or None if Python does not compile the mutant.
 
-    The same text of a module always gives the same change.
+    The same text of a module always gives the same mutant.
     """
     tree = ast.parse(path.read_text())
     function, statement, change = next(islice(_all_changes(tree), number, None))
@@ -111,7 +111,7 @@ def _all_changes(tree: ast.Module) -> Iterator[tuple[str, ast.stmt, Change]]:
 
 
 def _blocks(function: ast.AST) -> Iterator[tuple[ast.AST, str]]:
-    """Yield every block of statements in a function, except those of functions and classes inside it."""
+    """Yield every block of statements in a function, except the blocks of nested functions and classes."""
     for field in BLOCKS:
         if statements := getattr(function, field, []):
             yield function, field
@@ -123,7 +123,10 @@ def _blocks(function: ast.AST) -> Iterator[tuple[ast.AST, str]]:
 
 
 def _own_nodes(statement: ast.stmt) -> Iterator[ast.AST]:
-    """Yield the nodes of a statement, without its blocks and annotations; none of a raise or an assert."""
+    """Yield the nodes of a statement, without the statement's blocks and annotations.
+
+    A raise, an assert, a nested function and a class yield nothing.
+    """
     if isinstance(statement, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef | ast.Raise | ast.Assert):
         return
     waiting: list[ast.AST] = [statement]
@@ -164,7 +167,8 @@ def _changes(node: ast.AST) -> Iterator[Change]:
 def _may_be_left_out(statement: ast.stmt) -> bool:
     """Return whether a mutant may leave the statement out.
 
-    Not a docstring, and not the assignment of a name, since any test that runs the code would notice that.
+    A mutant never leaves out a docstring. It never leaves out the assignment of a name, since any test that runs the
+    code would notice.
     """
     match statement:
         case ast.Expr(value=ast.Constant()):

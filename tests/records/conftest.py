@@ -26,7 +26,7 @@ numbers = itertools.count()
 
 @pytest.fixture
 def world(ends: Ends) -> Iterator[World]:
-    """A world on each kind of backend."""
+    """A `World` with its own organisation. The test runs once on each kind of backend."""
     made = World(ends=ends, organisation=f"acme{next(numbers)}")
     yield made
     made.close()

@@ -52,7 +52,7 @@ Step = Callable[[Callable[[], None]], None]
 class ScriptedIndex:
     """An index that runs the next step of ``script`` instead of a commit, until the script is empty.
 
-    A step receives a function that makes the real commit. The index counts calls. Threads may share it.
+    A step receives a function that makes the real commit. The index counts calls. Threads may share the index.
     """
 
     def __init__(self, backend: Index) -> None:
@@ -120,7 +120,7 @@ class DatedBlobs:
     """Blobs of a service whose clock cannot be set. The age of each blob follows the test's clock instead."""
 
     def __init__(self, backend: Blobs, clock: Clock, put_ms: dict[str, int]) -> None:
-        """All writers to the service share ``put_ms``."""
+        """``put_ms`` maps each key to the time of its put. All writers to the service share this mapping."""
         self._backend = backend
         self._clock = clock
         self._put_ms = put_ms
@@ -148,7 +148,7 @@ Ends = Callable[[Clock], tuple[Index, Blobs]]
 
 
 def in_memory() -> Ends:
-    """Backends in memory. Every call returns the same ones."""
+    """Return a function that opens backends in memory. Each of its calls returns the same backends."""
     made: list[tuple[Index, Blobs]] = []
 
     def open_ends(clock: Clock) -> tuple[Index, Blobs]:
@@ -160,7 +160,7 @@ def in_memory() -> Ends:
 
 
 class World:
-    """Records on the given backends, or in memory, behind the scripted index and the counting blobs."""
+    """Records on the given backends, or on backends in memory, wrapped by a scripted index and counting blobs."""
 
     def __init__(
         self, settings: LogSettings | None = None, *, ends: Ends | None = None, organisation: str = "acme"
@@ -181,7 +181,7 @@ class World:
         return Records(self.environment, self.organisation, **options)
 
     def elsewhere(self, **options: Any) -> Records:
-        """A `Records` handle as in another process: it opens the backends itself, without the script and the counts."""
+        """A `Records` handle with newly opened backends, as in another process. No call is scripted or counted."""
         index, blobs = self._ends(self.clock)
         self._opened += [index, blobs]
         return Records(Environment(index, blobs, self.clock, self._settings), self.organisation, **options)
@@ -192,7 +192,7 @@ class World:
             end.close()
 
     def pass_seconds(self, seconds: float = LONG_SECONDS) -> None:
-        """Advance the clock."""
+        """Advance the clock, by default beyond the observation limit and the grace period."""
         self.clock.now_ms += int(seconds * 1000)
 
     def partition(self, id: str = "b1") -> str:

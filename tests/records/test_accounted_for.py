@@ -1,4 +1,4 @@
-"""Every behaviour and defect of the library that records are modelled on has a row in `docs/coverage.md`."""
+"""An older library is the model of records. `docs/coverage.md` has a row for each behaviour and defect of it."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ NUMBER = re.compile(r"(?<=_)[bd]\d+(?=_)")
 
 
 def rows() -> dict[str, str]:
-    """The row of each number."""
+    """The text of each number's row. A number is for example B1 or D3."""
     found = re.findall(r"^\| ([BD]\d+(?:, B\d+)*) \| (.*)$", PAGE.read_text(), re.MULTILINE)
     return {number: row for numbers, row in found for number in numbers.split(", ")}
 
 
 def numbered_tests() -> dict[str, list[str]]:
-    """The tests that have a number in their name, each with its parameters."""
+    """The tests that have a number in their name, each with the names of its parameters."""
     return {
         name: list(inspect.signature(test).parameters)
         for module in MODULES

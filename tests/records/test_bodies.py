@@ -1,4 +1,4 @@
-"""Bodies: inline or in blobs, streamed in and out, and stored as a blob before the index refers to it."""
+"""Bodies of records: inline, in blobs, and streamed. The index never refers to a blob that is not stored."""
 
 from __future__ import annotations
 
@@ -128,7 +128,7 @@ def test_a_conflict_uploads_nothing_twice(world: World, streamed: bool) -> None:
     world.index.script = [first]
     stored = world.records.put("b1", pieces(HUGE) if streamed else HUGE)
     assert stored.version == 3
-    assert world.blobs.calls["put"] <= 3, "two parts, and their manifest unless the commit takes it along"
+    assert world.blobs.calls["put"] <= 3, "the put stores two parts and at most one manifest"
 
 
 def test_the_same_content_is_one_blob(world: World) -> None:
@@ -184,7 +184,10 @@ def test_a_body_whose_commit_was_slow_is_put_again(world: World, when: str) -> N
 
 
 def test_a_body_whose_upload_was_slow_is_put_again_before_its_commit(world: World) -> None:
-    """The body's age counts from the start of the upload. A collector during the commit must find it young."""
+    """A blob's age counts from the start of its upload. After a slow upload the writer puts the blob again.
+
+    Otherwise a collector that runs during the commit could delete the blob as too old.
+    """
     puts: list[int] = []
 
     def be_slow() -> None:
@@ -204,7 +207,10 @@ def test_a_body_whose_upload_was_slow_is_put_again_before_its_commit(world: Worl
 
 
 def test_a_body_whose_writer_gave_up_is_there_when_the_commit_lands_late(world: World) -> None:
-    """The commit freezes, the body is collected, and the writer has no time left to check (seed 1468)."""
+    """The commit takes effect late, after a collector deleted the body. The writer has no time left to check.
+
+    The simulation of records found this case with seed 1468.
+    """
     late: list[Callable[[], None]] = []
 
     def freeze(commit: Callable[[], None]) -> None:

@@ -31,7 +31,7 @@ def item_of(records: Records, version: int) -> Any:
 
 
 def expected_hash(before: bytes, version: RecordVersion, item: Any, kind: str) -> bytes:
-    """Compute a version's hash as `formats/chain.md` describes it, without our code."""
+    """Compute a version's hash by the rules of `formats/chain.md`, without Stratalog's code."""
     digest = hashlib.sha256(item["s"] + version.digest).digest()
     extras = [version.source_time_ms, msgspec.msgpack.encode(version.metadata) if version.metadata else None, kind]
     facts = [1, version.version, version.created_ms, version.principal, "", version.write_id, digest, extras]

@@ -1,4 +1,4 @@
-"""Sixty-four concurrent updates of one record over faulty connections: none is lost, each is applied once."""
+"""Sixty-four concurrent updates of one record over faulty connections: each update takes effect exactly once."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from tests.records.helpers import Ends, in_memory
 WRITERS = 64
 ROUGH = Weather(unavailable=0.04, lost_request=0.08, lost_answer=0.15, late=0.08, storm_calls=10**6, late_ms_max=50)
 LOSSES = {"unavailable", "lost request", "lost answer", "late"}
-# The later bodies are blobs. No writer reaches its deadline.
+# A body of more than 40 bytes may become a blob. No writer reaches its deadline of an hour.
 SETTINGS = LogSettings(body_inline_bytes_max=40, append_seconds_max=3600)
 
 Told = dict[str, int]
@@ -32,7 +32,7 @@ Told = dict[str, int]
 
 @pytest.fixture(autouse=True)
 def _deep() -> Iterator[None]:
-    """Raise the recursion limit: an actor counts its frames on top of those of the actor that started it."""
+    """Raise the recursion limit: Python adds an actor's stack depth to that of the actor that first switched to it."""
     limit = sys.getrecursionlimit()
     sys.setrecursionlimit(WRITERS * limit)
     yield
@@ -52,7 +52,10 @@ def add(records: Records, told: Told, n: int, *gates: Callable[[], object]) -> N
 
 
 def check(records: Records, told: Told) -> None:
-    """Each update exists once, at the version that its writer got. Its body holds the earlier updates and its own."""
+    """Check that each update exists once, at the version that its writer got.
+
+    The body of a version must contain the bytes of all updates up to that version.
+    """
     found = list(records.versions("b1"))
     assert {one.write_id: one.version for one in found[1:]} == told
     assert [one.version for one in found] == list(range(1, WRITERS + 2))
@@ -64,7 +67,7 @@ def check(records: Records, told: Told) -> None:
 
 
 def updates_in_turns(seed: int, ends: Ends) -> Counter[str]:
-    """Run the updates as actors that a seeded scheduler switches at every call. Waits take simulated time."""
+    """Run the updates as actors. A seeded scheduler may switch actors at every call. Waits take simulated time."""
     scheduler = Scheduler(seed)
     clock = SimulatedClock(scheduler)
     index, blobs = ends(clock)
@@ -82,9 +85,9 @@ def updates_in_turns(seed: int, ends: Ends) -> Counter[str]:
 
 
 def updates_by_threads(seed: int, ends: Ends) -> Counter[str]:
-    """Run the updates in threads, all of which read the first version before any of them continues.
+    """Run the updates in threads. Every thread reads the first version before any thread continues.
 
-    Each line has its own seed, so that its first calls always meet the same faults.
+    Each connection has its own seed, so that its first calls always meet the same faults.
     """
     clock = SystemClock()
     index, blobs = ends(clock)

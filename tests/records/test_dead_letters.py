@@ -1,4 +1,7 @@
-"""Dead letters: a record becomes one after a number of failures. It keeps the reason and the input until resolved."""
+"""A record becomes a dead letter after a number of failures.
+
+The dead letter keeps the reason and the input of the last failure until a caller resolves it.
+"""
 
 from __future__ import annotations
 
@@ -135,7 +138,7 @@ def test_a_failure_needs_a_reason_within_bounds(world: World) -> None:
 
 @pytest.mark.parametrize("id", ["b1", "-1", number(0), number(1)])
 def test_a_lost_body_of_a_dead_letter_is_corrupt_whatever_its_record_is_called(world: World, id: str) -> None:
-    """A failure is no version. So the floor and redactions of the record say nothing about its body."""
+    """A failure is not a version. So neither the floor nor a redaction explains that a failure's body is missing."""
     for position in range(3):
         world.records.put(id, b"%d" % position)
     world.records.prune(id, retain=1)

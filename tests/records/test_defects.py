@@ -1,4 +1,7 @@
-"""The fourteen defects of the system that records are modelled on. Each has a test that would catch it here."""
+"""The older system that is the model of records had fourteen defects.
+
+For each defect, at least one test shows that Stratalog does not have it.
+"""
 
 from __future__ import annotations
 
@@ -195,7 +198,7 @@ def test_d13_a_deletion_is_a_version_that_readers_see(world: World) -> None:
 
 
 def at_once(*calls: Callable[[], object]) -> list[object]:
-    """Run each call in its own thread. Return the results, with a VersionConflict in place of one that was raised."""
+    """Run each call in its own thread. Return, for each call, its result or the VersionConflict that it raised."""
 
     def answer(call: Callable[[], object]) -> object:
         try:
@@ -208,7 +211,7 @@ def at_once(*calls: Callable[[], object]) -> list[object]:
 
 
 def meet(world: World) -> None:
-    """Make the next two commits wait for each other, so that both saw the same version before either takes effect."""
+    """Make the next two commits wait for each other, so that both writers saw the same version."""
     met = threading.Barrier(2, timeout=60)
 
     def together(commit: Commit) -> None:

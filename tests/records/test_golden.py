@@ -40,7 +40,7 @@ def empty(folder: Path, wall_ms: int = 1_700_000_000_000) -> Records:
 
 
 def written(folder: Path) -> Records:
-    """Records with every kind of body (inline, compressed, one blob, parts), every operation, a floor and failures."""
+    """Records with every kind of body (inline, compressed, one blob, parts), a deletion, updates, floors, failures."""
     records = empty(folder)
     records.put(NAME, b"forgotten and gone", write_id="w1")
     records.put(NAME, b"forgotten", write_id="w2", source_time_ms=1_600_000_000_000, metadata={"title": "é", "n": 1.5})
@@ -63,7 +63,7 @@ def written(folder: Path) -> Records:
 
 
 def amid_upload(records: Records) -> Iterator[bytes]:
-    """A body in parts. A second upload begins during its upload, and the process of the second one dies."""
+    """Yield a body in parts. Meanwhile store the pin of another upload, as if the process of that upload had died."""
     yield PARTS[: BODY_PART_BYTES + 1]
     index = records.environment.index
     [upload] = index.query("acme/!uploads")
@@ -72,7 +72,7 @@ def amid_upload(records: Records) -> Iterator[bytes]:
 
 
 def file_of(folder: Path, key: str) -> Path:
-    """The file of a blob. None of the golden bodies is JSON, so all names end alike."""
+    """The file of a blob. No golden body is JSON, so all file names have the same ending."""
     return folder / f"{key}.bin.zst"
 
 
@@ -108,7 +108,7 @@ def plain(value: Any) -> Any:
 
 
 def comparable(golden: dict[str, Any]) -> tuple[list[Any], dict[str, bytes]]:
-    """Remove random values and decompress the bodies: another version of zstd may write other frames."""
+    """Return a golden store's content without random values. Decompress bodies, since versions of zstd may differ."""
     items = [
         [
             partition,

@@ -16,7 +16,7 @@ from tests.records.helpers import World
 
 LARGE = Random(7).randbytes(20_000)
 FILE_NAME_BYTES_MAX = 255
-# Letters of one to four bytes, characters with a meaning in keys and paths, and the ends of ranges.
+# Letters of one to four bytes, characters with a meaning in keys and paths, and the ends of Unicode ranges.
 ALPHABETS = (
     "abcXYZ019",
     "äßñéÿ",
@@ -83,7 +83,7 @@ def test_a_record_of_the_longest_id_fails_is_listed_and_resolved(world: World) -
     for id in ids:
         assert b"".join(records.open_dead_letter(id)) == LARGE + id.encode()
     world.pass_seconds()
-    # The failures of one id share one blob, to which the last of them refers.
+    # All failures of one id have the same body and so share one blob. The stored failure refers to that blob.
     assert collect(world.environment, world.organisation, stop=never).garbage == ()
     records.resolve_dead_letter(ids[0])
     assert records.failure(ids[0]) is None

@@ -122,7 +122,7 @@ def test_a_caller_may_try_again_under_its_own_write_id(world: World) -> None:
 
 
 def pruned_and_freed(world: World) -> None:
-    """Another writer puts five versions, and all but the last are pruned and freed."""
+    """Let another writer put five versions, and then prune and free all versions except the newest."""
     other = world.handle()
     for n in range(5):
         other.put("b1", b"other %d" % n)
@@ -173,7 +173,10 @@ def test_what_a_crashed_writer_left_in_a_freed_place_is_never_read_and_swept(wor
 
 
 def test_a_place_freed_after_two_sends_is_an_unknown_outcome(world: World) -> None:
-    """The first send may have taken effect and been freed since. So a retry could apply the put twice."""
+    """The first send may have taken effect, and another process may have freed its version since.
+
+    So a retry could apply the put twice.
+    """
     world.index.script = [lost_before, freed_before(world)]
     with pytest.raises(OutcomeUnknown, match=FREED):
         world.records.put("b1", b"late")
@@ -185,7 +188,7 @@ def test_a_version_freed_before_its_writer_looked_is_an_unknown_outcome(world: W
         pruned_and_freed(world)
         raise OutcomeUnknown("the answer was lost")
 
-    # A single put would reach its deadline before it looks for its write. A put of a batch gets a new deadline.
+    # A single put would reach its deadline before it checks for its write. A put of a batch gets a new deadline.
     world.index.joint_commits = True
     world.index.script = [lost_and_freed]
     (stored,) = world.records.put_many([NewBody(id="b1", body=b"mine")])
@@ -204,7 +207,10 @@ def test_a_failure_whose_answer_is_lost_is_counted_once(world: World) -> None:
 def test_a_version_freed_while_its_writer_looks_is_an_unknown_outcome(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The writer reads the item before it is freed, and the floor after. By then the item is gone (seed 8257)."""
+    """The writer reads the item before another process frees the item, and reads the floor afterwards.
+
+    The simulation of records found this case with seed 8257.
+    """
     read = world.index.get
 
     def get(partition: str, sort: str, **options: bool) -> Item | None:
@@ -221,7 +227,7 @@ def test_a_version_freed_while_its_writer_looks_is_an_unknown_outcome(
 
 
 def test_a_version_whose_freeing_began_before_its_writer_looked_is_an_unknown_outcome(world: World) -> None:
-    """All earlier versions are deleted, this one is the next to be deleted, and its item still exists."""
+    """The other writer has freed all earlier versions. It frees this version next, and the item still exists."""
 
     def crash(commit: Commit) -> None:
         raise KeyboardInterrupt

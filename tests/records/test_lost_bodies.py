@@ -1,4 +1,4 @@
-"""The next ingest of a record restores its body if that was damaged or lost."""
+"""If a record's body is damaged or lost, the next ingest of the same body restores it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`put_many` has the effect of single puts at a lower cost. A joint commit that fails loses or repeats no put."""
+"""`put_many` has the effect of single puts at a lower cost. A failed joint commit neither loses nor repeats a put."""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""A missing table, bucket or folder is reported as missing, and never looks like an empty one."""
+"""A missing table or bucket is reported as missing, and never looks empty.
+
+An unusable path is reported with the error of the operating system or of SQLite.
+"""
 
 from __future__ import annotations
 
@@ -38,7 +41,7 @@ def test_b46_a_missing_table_is_told_as_such(dynamo: Emulator) -> None:
 
 
 def test_b38_b46_a_missing_bucket_is_told_as_such(bucket: Emulator) -> None:
-    """The same holds for an existing pointer: a body that is unavailable is not reported as lost."""
+    """The record's pointer exists. If the bucket is missing, the body is unavailable and not reported as lost."""
     world = World()
     world.records.put("b1", LARGE)
     blobs = blobs_in("no-such-bucket", bucket)

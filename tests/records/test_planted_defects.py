@@ -1,7 +1,7 @@
-"""Each of the fourteen defects is planted here, and the test for it must fail.
+"""Plant each of the fourteen defects of `test_defects`. The test for the planted defect must then fail.
 
-Each plant names the error with which its test must fail. If the plant breaks the program in another way, the test
-raises another error, and the check here fails.
+Each `Planted` names the error with which the test must fail. If the planted defect breaks the program in another
+way, the test raises another error, and the check here fails.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ def race_is_any_error(world: World, patch: pytest.MonkeyPatch) -> None:
 
 
 def latest_is_stale(world: World, patch: pytest.MonkeyPatch) -> None:
-    """The latest version is read without consistency, from any replica."""
+    """The latest version is read with eventual consistency, from any replica."""
 
     def stale(index: Index, partition: str) -> Item | None:
         found = [item for item in index.query(partition, reverse=True, consistent=False) if item.sort.isdigit()]
@@ -65,7 +65,7 @@ def latest_is_stale(world: World, patch: pytest.MonkeyPatch) -> None:
 
 
 def expected_is_not_looked_at(world: World, patch: pytest.MonkeyPatch) -> None:
-    """The expected version is ignored: the put requires only that its own version number is free."""
+    """The put ignores the expected version. It requires only that the version that it writes does not exist."""
     patch.setattr(store, "next_put", lambda call, wanted, expected: decisions.next_put(call, wanted, None))
 
 
@@ -80,7 +80,7 @@ def dangling_is_nothing(world: World, patch: pytest.MonkeyPatch) -> None:
 
 
 def write_without_the_check(world: World, patch: pytest.MonkeyPatch) -> None:
-    """If the latest version cannot be read, the put continues as if there were none."""
+    """If the latest version cannot be read, the put continues as if the record had no version."""
     reread = RecordAppend._reread
 
     def reread_or_not(self: RecordAppend) -> RecordHead:
@@ -94,7 +94,7 @@ def write_without_the_check(world: World, patch: pytest.MonkeyPatch) -> None:
 
 
 def latest_opens_its_body(world: World, patch: pytest.MonkeyPatch) -> None:
-    """A read of the latest version's number downloads its body."""
+    """A read of the latest version's number also downloads the version's body."""
 
     def latest(index: Index, partition: str) -> Item | None:
         item = latest_item(index, partition)
@@ -141,7 +141,7 @@ def key_is_fresh(world: World, patch: pytest.MonkeyPatch) -> None:
 
 
 def put_reads_back(world: World, patch: pytest.MonkeyPatch) -> None:
-    """After a put, the index is read to learn where the body is stored."""
+    """After a put, the writer reads the index to learn where the body is stored."""
     run = Records._run
 
     def run_and_read(self: Records, call: Any, *rest: Any, **options: Any) -> RecordVersion:
@@ -162,7 +162,7 @@ def own_write_is_anothers(world: World, patch: pytest.MonkeyPatch) -> None:
 
 
 def deletion_is_a_mark(world: World, patch: pytest.MonkeyPatch) -> None:
-    """A deletion marks the latest version instead of adding one."""
+    """A deletion marks the latest version instead of adding a version."""
 
     def mark(self: Records, id: str) -> RecordVersion:
         item = latest_item(world.backend, world.partition(id))

@@ -1,4 +1,7 @@
-"""Pruning hides versions at once, never the latest, and frees them later. Blobs without a reference are deleted."""
+"""A prune hides old versions at once, but never the latest version.
+
+`Records.free` later deletes the hidden versions, and the blobs to which no version refers.
+"""
 
 from __future__ import annotations
 
@@ -230,7 +233,7 @@ def test_a_listing_overtaken_by_freeing_passes_on_to_what_is_kept(world: World) 
 @pytest.mark.parametrize("how", DAMAGES)
 @pytest.mark.parametrize("kept", [4, 5])
 def test_nothing_is_pruned_while_a_version_that_stays_does_not_read_back(how: str, kept: int) -> None:
-    """An older version may be the last undamaged one."""
+    """An older version may be the only undamaged version."""
     world = World()
     for n in range(1, 6):
         world.records.put("b1", large(n))

@@ -1,4 +1,4 @@
-"""Putting: versions 1, 2, 3 …, expected versions, no new version without a change, deletion, the source's time."""
+"""Puts: versions 1, 2, 3 …, expected versions, no new version without a change, deletions, and the source's time."""
 
 from __future__ import annotations
 
@@ -214,7 +214,7 @@ def test_b27_all_ways_of_writing_in_a_row(world: World) -> None:
 
 
 def race(world: World, others: int) -> None:
-    """Let other handles put between this handle's read of the head and its commit."""
+    """Let other handles put ``others`` versions just before the next commit takes effect."""
 
     def first(commit: object) -> None:
         for n in range(others):

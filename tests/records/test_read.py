@@ -1,4 +1,4 @@
-"""Reading a given version, the latest, or all in order. Missing, damaged and unavailable raise different errors."""
+"""Reads of one version, the latest, or all in order. Missing, damaged and unavailable data raise different errors."""
 
 from __future__ import annotations
 
@@ -147,7 +147,7 @@ def test_a_missing_version_is_corrupt_and_never_passed_over(world: World) -> Non
 
 
 def test_b56_every_read_that_decides_is_consistent(world: World) -> None:
-    """Reads of the port are consistent by default, and records never ask for inconsistent ones."""
+    """The index reads consistently by default, and records never ask for an inconsistent read."""
     asked: list[object] = []
     query = world.index.query
 

@@ -26,7 +26,7 @@ PARTS = [bytes(5_000_000), SECRET, bytes(5_000_000)]
 
 @pytest.fixture
 def records(tmp_path: Path) -> Records:
-    """A record of three versions, of which the tests redact the second."""
+    """Records with one record, b1, of three versions. Most tests redact the second version."""
     made = empty(tmp_path)
     made.put("b1", b"first")
     made.put("b1", SECRET, principal="u-1", metadata={"title": "x"}, source_time_ms=5, write_id="w-2")
@@ -86,7 +86,7 @@ def test_a_blob_goes_unless_another_version_names_it(records: Records, body: Any
 
 
 def test_a_version_that_is_redacted_while_it_is_read_is_no_damage(records: Records) -> None:
-    """A reader reads the item long before its blob. The simulation of records found this (seed 110049365)."""
+    """A reader may read the item long before the blob. The simulation of records found this case (seed 110049365)."""
     records.put("b1", Random(1).randbytes(40_000))
     name = Name("acme", "b1")
     item = version_item(records.environment, name, 4)

@@ -1,4 +1,4 @@
-"""Failures and the pins of uploads are stored apart from the versions, and maintenance finds them all."""
+"""The index stores failures and the pins of uploads apart from versions. Maintenance finds all of them."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from tests.records.helpers import World
 
 
 def begin_upload(world: World, id: str) -> None:
-    """Begin an upload whose process dies before it commits the pointer."""
+    """Store the pin of an upload, as if the process of the upload had died before it committed the pointer."""
     pin = pin_put(Name(world.organisation, id), new_id(world.clock), world.clock.wall_ms())
     world.backend.commit([pin])
 
@@ -29,7 +29,7 @@ def pins(world: World) -> list[str]:
 
 
 def orphan(world: World, id: str) -> str:
-    """A blob that no version refers to."""
+    """Put a blob to which no version refers. Return its key."""
     key = f"{world.organisation}/records/{id}/bodies/{sha256(b'an orphan').hex()}"
     world.blobs.put(key, b"an orphan")
     return key

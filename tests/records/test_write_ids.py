@@ -1,4 +1,4 @@
-"""A record's write id is bound to its request: a retry of that request finds its version, other uses are a conflict."""
+"""A write id is bound to one request for a record. A retry finds its version, and any other request is refused."""
 
 from __future__ import annotations
 

@@ -33,7 +33,7 @@ def source() -> Iterator[bytes]:
 
 
 def peak_kilobytes() -> int:
-    """The peak memory of this program. On Linux the figure of `getrusage` starts at the peak of the parent process."""
+    """The peak memory of this program. On Linux `getrusage` would report at least the peak of the parent."""
     status = Path("/proc/self/status")
     if not status.exists():
         return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024

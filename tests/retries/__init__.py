@@ -1,10 +1,11 @@
-"""Honest retries in random form, and hostile uses of the same keys.
+"""Honest retries and hostile uses of the keys that make a retry safe.
 
-Every honest retry must be recognised: later, by another handle, under a new display name, with arguments encoded
-again, an update computed again, in another batch, or as a merge after its fork grew. Every hostile use must be a
-conflict, with nothing written.
+An honest retry sends the same request again. The store must recognise the request in each of these forms: sent later,
+through another handle, under a new display name, with arguments encoded again, with an update computed again, in
+another batch, or as a merge of a fork that has grown. A hostile use sends another request with the same key. The store
+must refuse it and write nothing. Only edited arguments of a dead letter are accepted, as a separate letter.
 
 Modules
 -------
-kinds  the kinds of keys, and how each is used again
+kinds  the kinds of keys, each with its honest retries and hostile uses
 """

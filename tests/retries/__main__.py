@@ -1,4 +1,4 @@
-"""Runs retries of random kinds: ``python -m tests.retries --retries 10000 --seed 1``. Exit code 0 if none is wrong."""
+"""Run random retries: ``python -m tests.retries --retries 10000 --seed 1``. The exit code is 0 if all are right."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ SHOWN_MAX = 10
 
 
 class Found(msgspec.Struct):
-    """The number of honest and hostile uses by kind, and a line for each one that went wrong."""
+    """The numbers of honest retries and hostile uses by kind, and a line for each wrong result."""
 
     honest: Counter[str]
     hostile: Counter[str]
@@ -54,7 +54,7 @@ def run(retries: int, seed: int) -> Found:
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command and return its exit code."""
     parser = argparse.ArgumentParser(prog="python -m tests.retries", description=__doc__)
-    parser.add_argument("--retries", type=int, default=10_000, help="how many honest retries")
+    parser.add_argument("--retries", type=int, default=10_000, help="the number of honest retries")
     parser.add_argument("--seed", type=int, default=1)
     options = parser.parse_args(arguments)
     found = run(options.retries, options.seed)

@@ -1,4 +1,4 @@
-"""The kinds of keys that make a retry safe: the first use of each, honest retries in other forms, and hostile uses."""
+"""The kinds of keys that make a retry safe. Each kind has a first use, honest retries, and hostile uses."""
 
 from __future__ import annotations
 
@@ -141,7 +141,7 @@ def put(used: Used) -> tuple[Check, Check]:
 
 
 def change(used: Used) -> tuple[Check, Check]:
-    """Update, delete or undelete a record. The version that results is the latest."""
+    """Update, delete or undelete a record. The resulting version is the latest."""
     records = used.store.records("acme")
     records.put(used.name, b"1")
     operation = used.draw.choice(("update", "delete", "undelete"))
@@ -160,7 +160,7 @@ def change(used: Used) -> tuple[Check, Check]:
 
 
 def mutations(used: Used) -> tuple[Check, Check]:
-    """Push a client's mutations. A retry sends the last of them again in other batches, followed by new mutations."""
+    """Push a client's mutations. A retry sends the last mutations again in other batches, then new mutations."""
     draw, document = used.draw, used.store.create("acme", used.name)
     sent = [_mutation(used, id) for id in range(1, draw.randrange(2, 8))]
     _push_all(used, document, sent)
@@ -186,7 +186,7 @@ def mutations(used: Used) -> tuple[Check, Check]:
 
 
 def merges(used: Used) -> tuple[Check, Check]:
-    """Merge a fork. A retry merges the fork again, which may have grown, or an imported copy of it."""
+    """Merge a fork. A retry merges the fork again, perhaps after more mutations, or merges an imported copy."""
     draw, document = used.draw, used.store.create("acme", used.name)
     document.mutate("inc", {"key": "n"}, client="a")
     fork = document.fork(f"{used.name}-fork")
@@ -206,7 +206,7 @@ def merges(used: Used) -> tuple[Check, Check]:
         source = opened.document("acme", fork.name)
         if draw.random() < 0.5:
             grow(source)
-        # The copy gets no further mutations: with them it would be another fork.
+        # The copy gets no further mutations, since they would make the copy another fork.
         if draw.random() < 0.3:
             file = io.BytesIO()
             export_document(source, file)
@@ -233,7 +233,7 @@ def merges(used: Used) -> tuple[Check, Check]:
 
 
 def redriven(used: Used) -> tuple[Check, Check]:
-    """Redrive a dead letter repeatedly. Edited arguments make a separate letter."""
+    """Redrive a dead letter repeatedly. An edit of its arguments makes a separate letter."""
     document = used.store.create("acme", used.name)
     one = Mutation(client="c", id=1, name="inc", args={"key": "n", "by": 1})
     reject(document, one, f"{WORKER_REJECTION} after 2 failures", group="g")
@@ -325,7 +325,7 @@ def _changed(records: Records, id: str, operation: str) -> int:
 
 
 def _mutation(used: Used, id: int) -> Mutation:
-    """Return a mutation. One in four names an unknown mutator and is rejected."""
+    """Return a mutation. One mutation in four names an unknown mutator, so that the document rejects it."""
     name = used.draw.choice(("put", "put", "put", "nobody's"))
     args: dict[str, Any] = {"key": f"a/{id}", "value": used.value()}
     return Mutation(client="c", id=id, name=name, args=args)

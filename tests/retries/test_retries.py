@@ -1,4 +1,4 @@
-"""A few hundred of the retries that `python -m tests.retries` runs by the thousand."""
+"""Short runs of `python -m tests.retries`, with and without a broken comparison of requests."""
 
 from __future__ import annotations
 

@@ -1,9 +1,9 @@
-"""The tampering campaign: it alters the index and blobs of stores directly. Verification must find each alteration.
+"""The tampering campaign alters the index and the blobs of stores directly. Verification must find each alteration.
 
 Modules
 -------
 stores       random stores with documents, forks, logs, records, floors, archives and redacted versions
 rows         the versions of one history, read and written in the index and in archives
-alterations  the alterations
-rehash       the hashes that a careful tamperer recomputes, by code that shares nothing with the store's
+alterations  the functions that alter versions and blobs
+rehash       the hashes that a careful tamperer recomputes. Its code shares nothing with the store's code
 """

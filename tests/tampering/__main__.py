@@ -1,6 +1,6 @@
-"""Plants alterations in random stores: ``python -m tests.tampering --alterations 1000 --seed 1``.
+"""Plant alterations in random stores: ``python -m tests.tampering --alterations 1000 --seed 1``.
 
-The exit code is 0 if all were found.
+The exit code is 0 if verification or a checkpoint finds every alteration.
 """
 
 from __future__ import annotations
@@ -36,7 +36,10 @@ VERIFIER = Path(__file__).parents[2] / "examples" / "verify_export.py"
 
 
 class Campaign(msgspec.Struct):
-    """The alterations planted and found, counted by kind, and a line for each one that was missed."""
+    """The planted and found alterations, counted by kind.
+
+    ``missed`` has a line for each alteration that was not found, or that wrongly needed a checkpoint.
+    """
 
     planted: Counter[str]
     found_by_verify: Counter[str]
@@ -47,7 +50,7 @@ class Campaign(msgspec.Struct):
 
 
 def run(alterations: int, seed: int) -> Campaign:
-    """Plant ``alterations`` alterations, one at a time. After about half of them all hashes are recomputed."""
+    """Plant ``alterations`` alterations, one at a time. For about half of them, also recompute all hashes."""
     draw = Random(seed)
     campaign = Campaign(Counter(), Counter(), Counter(), 0, 0, [])
     while campaign.planted.total() < alterations:
@@ -90,7 +93,8 @@ def _tamper(
     rows = place.load()
     version = draw.choice(sorted(rows))
     kinds = {**ALTERATIONS, **SHIFTS} if careful else ALTERATIONS
-    # Not by a careful tamperer: a truncation leaves no hash to recompute, and a recomputation undoes a changed hash.
+    # A careful tamperer recomputes all hashes. A truncation leaves no hash to recompute. The recomputation would undo
+    # the change of a hash.
     kind = draw.choice(sorted(kinds.keys() - {"hash", "truncation"} if careful else [*kinds, "blob"]))
     if kind == "blob" and not alter_blob(draw, rows, version, place):
         kind = "content"
@@ -117,7 +121,7 @@ def _tamper(
 
 
 def _tamper_export(store: stratalog.Store, draw: Random, campaign: Campaign, careful: bool, where: str) -> None:
-    """Alter a line of an export. A careful tamperer recomputes its hashes, with the example's own code."""
+    """Alter a line of an export. A careful tamperer recomputes the export's hashes, with the example's code."""
     document = store.document("acme", "plan")
     if document.log.floor():
         return
@@ -174,7 +178,7 @@ def _encoded(lines: list[dict[str, Any]]) -> list[bytes]:
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command and return its exit code."""
     parser = argparse.ArgumentParser(prog="python -m tests.tampering", description=__doc__)
-    parser.add_argument("--alterations", type=int, default=1000, help="how many to plant")
+    parser.add_argument("--alterations", type=int, default=1000, help="the number of alterations to plant")
     parser.add_argument("--seed", type=int, default=1)
     options = parser.parse_args(arguments)
     campaign = run(options.alterations, options.seed)

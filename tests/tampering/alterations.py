@@ -30,7 +30,7 @@ def _content(draw: Random, rows: Rows, version: int, place: LogRows | RecordRows
 
 
 def _other_events(row: dict[str, Any], blobs: MemoryBlobs, folder: str) -> bytes:
-    """Return the events of an entry with one value changed; invented events for a redacted entry."""
+    """Return the events of an entry with one value changed. For a redacted entry, return invented events."""
     if "d" in row:
         return msgspec.msgpack.encode([["commit", [[], [], [], None], 1]])
     if "x" in row:
@@ -101,19 +101,19 @@ def _hash(draw: Random, rows: Rows, version: int, place: LogRows | RecordRows) -
 
 
 def _removal(draw: Random, rows: Rows, version: int, place: LogRows | RecordRows) -> None:
-    """Remove one version, but not the newest: that would be a truncation."""
+    """Remove one version, but not the newest. Removal of the newest version is a truncation."""
     del rows[min(version, max(rows) - 1)]
 
 
 def _closed_gap(draw: Random, rows: Rows, version: int, place: LogRows | RecordRows) -> None:
-    """Remove one version, and move the later ones down."""
+    """Remove one version, and move the later versions down."""
     for n in range(version, max(rows)):
         _swap(rows, n, n + 1)
     del rows[max(rows)]
 
 
 def _insertion(draw: Random, rows: Rows, version: int, place: LogRows | RecordRows) -> None:
-    """Insert one version, and move the later ones up."""
+    """Insert one version, and move the later versions up."""
     last = max(rows)
     rows[last + 1] = {**rows[version], "w": "forged", "s": draw.randbytes(16)}
     rows[last + 1].pop("og", None)
@@ -141,11 +141,11 @@ ALTERATIONS: dict[str, Alteration] = {
     "truncation": _truncation,
 }
 SHIFTS: dict[str, Alteration] = {"closed gap": _closed_gap, "insertion": _insertion}
-"""Alterations that move versions. Only a careful tamperer makes them, since they change the hash of each later one."""
+"""Alterations that move versions. Only a careful tamperer makes them: each moved version then needs a new hash."""
 
 
 def rehash(rows: Rows, place: LogRows | RecordRows) -> None:
-    """Recompute every hash, so that the chain holds, and update the items that name one."""
+    """Recompute every hash, so that the chain verifies, and update the other items that contain one of these hashes."""
     before = place.before
     for version in sorted(rows):
         before = rows[version][place.hash_name] = place.hash(before, version, rows[version])
@@ -153,7 +153,7 @@ def rehash(rows: Rows, place: LogRows | RecordRows) -> None:
 
 
 def alter_blob(draw: Random, rows: Rows, version: int, place: LogRows | RecordRows) -> bool:
-    """Damage or remove the blob with the version's body. Return False if it has none."""
+    """Damage or remove the blob with the version's body. Return False if the body is not in a blob."""
     if "x" not in rows[version]:
         return False
     address, _, _ = msgspec.msgpack.decode(rows[version]["x"])

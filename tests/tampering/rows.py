@@ -22,11 +22,11 @@ from tests.tampering.rehash import entry_hash, genesis, version_hash
 __all__ = ["Backup", "LogRows", "RecordRows", "Rows", "rows_of"]
 
 Rows = dict[int, dict[str, Any]]
-"""The attributes of each verified version, by its number."""
+"""The attributes of each verified version, by version number."""
 
 
 class Backup:
-    """A copy of a store's content, to restore after each alteration."""
+    """A copy of a store's content. The campaign restores it after each alteration."""
 
     def __init__(self, store: stratalog.Store) -> None:
         self.index, self.blobs = ports(store)
@@ -83,11 +83,11 @@ class RecordRows:
         return version_hash(before, version, attributes)
 
     def cover(self, rows: Rows) -> None:
-        """Do nothing: no other item names the hash of one of these versions."""
+        """Do nothing: no other item contains the hash of one of these versions."""
 
 
 class LogRows:
-    """The entries of a log in the index and in archives, without those of its ancestors."""
+    """The entries of a log in the index and in archives, without the entries of the log's ancestors."""
 
     hash_name = "h"
 
@@ -125,7 +125,7 @@ class LogRows:
         return entry_hash(before, version, attributes)
 
     def cover(self, rows: Rows) -> None:
-        """Update the other items that name a hash: the name record and snapshots."""
+        """Update the other items that contain an entry's hash: the name record and snapshots."""
         hashes = {self.start: self.before} | {version: row["h"] for version, row in rows.items()}
         record = stratalog_record(self)
         if record.segment - 1 in hashes:
@@ -156,7 +156,7 @@ class LogRows:
             self._put(segment_change(record.prefix, msgspec.structs.replace(segment, archive=ref)))
 
     def _put(self, write: Put) -> None:
-        """Put the item without the condition."""
+        """Put the item without the condition of the write."""
         self.index.commit([Put(write.item)])
 
 

@@ -83,7 +83,7 @@ def _grow_log(store: stratalog.Store, draw: Random, name: str, kind: str) -> Non
 
 
 def _retain(store: stratalog.Store, draw: Random, log: stratalog.Log) -> None:
-    """Maybe archive segments, and maybe free those that are archived or forgotten."""
+    """Maybe archive segments, and maybe free the archived and forgotten segments."""
     if draw.random() < 0.5:
         archive_segments(log)
     if draw.random() < 0.5:

@@ -1,4 +1,4 @@
-"""Some of the alterations that `python -m tests.tampering` plants by the thousand."""
+"""Short runs of the tampering campaign (`python -m tests.tampering`), with and without a broken verification."""
 
 from __future__ import annotations
 
