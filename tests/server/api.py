@@ -24,7 +24,7 @@ Client = TestClient[Litestar]
 
 @contextmanager
 def serving(application: Application | None = None, store: Store | None = None) -> Iterator[Client]:
-    """Run a server that accepts `HOST`, the host name of test clients, and yield a client of it."""
+    """Run a server that accepts `HOST`, the host name of test clients. Yield a client of the server."""
     application = application or Application()
     known = msgspec.structs.replace(application, hosts=(*application.hosts, HOST))
     with TestClient(create_app(store or open_store("memory:"), known)) as client:
@@ -46,16 +46,16 @@ def mutation(client: str, id: int, name: str = "put", /, **args: Any) -> dict[st
 
 
 def push(client: Client, *mutations: dict[str, Any], path: str = BUDGET, group: str = "g", **headers: str) -> Any:
-    """Push mutations, assert that the server answers 200, and return their outcomes."""
+    """Push mutations, assert that the server answers 200, and return the outcomes of the mutations."""
     answer = client.post(f"{path}/push", json={"group": group, "mutations": mutations}, headers=headers)
     assert answer.status_code == 200, answer.text
     return answer.json()["outcomes"]
 
 
 def problem(answer: httpx.Response, *, scope: bool = False) -> tuple[int, str]:
-    """Return an error's status and code. Assert that its body has the fields of every error.
+    """Return an error's status and code. Assert that the body has the fields that every error has.
 
-    ``scope`` also asserts that the body names the scope of a shared limit.
+    With ``scope``, also assert that the body names the scope of a shared limit.
     """
     said = answer.json()
     assert set(said) - {"scope"} == {"code", "message", "limit", "value"}, said

@@ -1,4 +1,4 @@
-"""A minimal client: its cookie, and the content and last ids that it has from the patches it received."""
+"""A minimal client. It keeps the cookie, the content and the last mutation ids from the answers to its pulls."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class Follower:
         self.last: dict[str, int] = {}
 
     def pull(self, document: Document) -> Pulled:
-        """Pull, apply the answer and return it."""
+        """Pull, apply the answer and return the answer."""
         pulled = pull(document, Pull(self.group, self.cookie), self.owner)
         self.take(pulled)
         return pulled
@@ -46,6 +46,6 @@ class Follower:
 
 
 def push_replicache(document: Document, body: Any, owner: str = "") -> ReplicacheAnswer:
-    """Push a request body of Replicache, and return the answer of its endpoint."""
+    """Push a Replicache request body, and return the answer of the push endpoint."""
     request = read_push(body)
     return request if isinstance(request, ReplicacheAnswer) else answer_push(push(document, request, owner))

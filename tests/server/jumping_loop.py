@@ -13,7 +13,7 @@ T = TypeVar("T")
 
 
 class JumpingLoop(asyncio.SelectorEventLoop):
-    """A loop in simulated time: it jumps to the next timer, and does not wait for threads or other processes."""
+    """A loop in simulated time. The loop jumps to the next timer, and does not wait for threads or other processes."""
 
     def __init__(self) -> None:
         self.jumped_seconds = 0.0

@@ -1,4 +1,4 @@
-"""The queue path in memory: a store, a server that queues its pushes, a worker, and a manual clock."""
+"""The queue path in memory: a store, a server that queues pushes, a worker, and a manual clock."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from stratalog.worker.worker import Worker
 
 
 class Killed(BaseException):
-    """The worker's process ends. No code of the worker may catch this."""
+    """The simulated end of the worker's process. No code of the worker may catch this exception."""
 
 
 class AtOnce(Executor):
@@ -30,7 +30,7 @@ class AtOnce(Executor):
         done: Future[Any] = Future()
         try:
             done.set_result(function(*arguments, **options))
-        except Exception as exc:  # noqa: BLE001 - as an executor does
+        except Exception as exc:  # noqa: BLE001 - an executor catches every Exception
             done.set_exception(exc)
         return done
 
@@ -64,7 +64,7 @@ class QueuePath:
         return self.worker
 
     def push(self, *mutations: Mutation, document: Document | None = None, group: str = "g", owner: str = "") -> Pushed:
-        """Push with the origin of the document (by default ``plan``), and return the server's answer."""
+        """Push to a document (by default ``plan``) with the document's origin, and return the server's answer."""
         document = document or self.document
         return self.backlog.push(document, Push(group, list(mutations), document.origin), owner)
 
@@ -74,7 +74,7 @@ class QueuePath:
             pass
 
     def work_through(self, seconds: int) -> int:
-        """Let ``seconds`` pass while the worker works. Replace a killed worker; return how often that happened."""
+        """Let ``seconds`` pass while the worker works. Replace killed workers, and return the number of kills."""
         killed = 0
         for _ in range(seconds):
             try:
@@ -86,7 +86,7 @@ class QueuePath:
         return killed
 
     def damage(self) -> Callable[[], None]:
-        """Damage the document's first entry, start a worker that reads it, and return a function that repairs it."""
+        """Damage the document's first entry, and start a worker without caches. Return a function that repairs it."""
         self.document.mutate("put", {"key": "k", "value": 0})
         prefix = self.document.log.record.prefix
         index = self.store.environment.index

@@ -11,13 +11,13 @@ from pathlib import Path
 from stratalog.server.allocator import give_memory_back
 
 if sys.argv[1] == "yes" and not give_memory_back():
-    sys.exit("no such allocator")
+    sys.exit("the C library did not accept the settings")
 kept = []
 
 def use(barrier):
     for _ in range(4):
         large = [bytearray(2_000_000) for _ in range(8)]
-        # What lives on at the end of a heap keeps all of it.
+        # An object that stays at the end of a heap keeps the whole heap in memory.
         kept.append(bytearray(100_000))
         del large
     barrier.wait()

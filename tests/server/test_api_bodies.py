@@ -1,4 +1,4 @@
-"""Request bodies: the server reads one only for a handler that takes it, completely, and within its budgets."""
+"""The server reads a request body only for a handler that takes one. It reads the whole body within the budgets."""
 
 from __future__ import annotations
 

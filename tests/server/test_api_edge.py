@@ -1,4 +1,4 @@
-"""The middleware: the server refuses invalid requests with the one shape of an error, and writes nothing."""
+"""The middleware refuses invalid requests, and a refused request writes nothing. All errors have the same shape."""
 
 from __future__ import annotations
 
@@ -283,7 +283,7 @@ def test_metrics_count_without_naming_anybody(client: Client) -> None:
 
 
 def test_behind_a_proxy_with_tls_the_pages_of_the_server_are_its_own(client: Client) -> None:
-    """Such a proxy sends plain HTTP to the server, while the origin of a page in the browser has `https`."""
+    """The proxy sends plain HTTP to the server, but the origin of a page in the browser has `https`."""
     for origin in (f"https://{HOST}", f"http://{HOST}"):
         assert client.get("/health", headers={"Host": HOST, "Origin": origin}).status_code == 200
     assert problem(client.get("/health", headers={"Host": HOST, "Origin": PAGE})) == (403, "forbidden")

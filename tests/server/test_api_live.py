@@ -1,4 +1,4 @@
-"""Live connections: pokes about new versions, also of other processes, and presence."""
+"""Live connections: presence, and pokes about new versions. Another process may have committed the version."""
 
 from __future__ import annotations
 
@@ -136,7 +136,7 @@ async def messages_of(listener: Listener) -> list[FromServer]:
 
 
 def on_a_hub(story: Story, limits: ServerLimits = QUICK) -> None:
-    """Run a story on a hub that watches a store with one document."""
+    """Run ``story`` with a hub that watches a store with one document."""
 
     async def run() -> None:
         store = open_store("memory:")
@@ -371,7 +371,7 @@ def test_server_sent_events_carry_the_same_hints() -> None:
 
 
 async def _first_events(store: Store) -> list[bytes]:
-    """Return the events up to the first poke. The test client cannot: it waits for the end of a response."""
+    """Return the events up to the first poke. The test client would wait for the end of the response."""
     from stratalog.server.app import create_app
 
     app = create_app(store)

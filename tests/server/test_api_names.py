@@ -1,4 +1,4 @@
-"""Two organisations with documents of the same name: neither reads, changes, delays or deletes the other's."""
+"""Two organisations have documents of one name. Neither reads, changes, delays or deletes the other's document."""
 
 from __future__ import annotations
 
@@ -78,7 +78,7 @@ def test_listeners_are_told_of_their_own_organisation_s_commits(client: Client) 
         assert theirs.receive_json()["version"] == 1
 
 
-# In the second case, organisation and name joined by a slash would be `a/b/c` for both documents.
+# In the second case, the organisation and the name, joined by a slash, are `a/b/c` for both documents.
 @pytest.mark.parametrize("other", ["/v1/organisations/globex/documents/budget", "/v1/organisations/a/documents/b%2Fc"])
 def test_pushes_do_not_queue_behind_another_organisation_s(other: str) -> None:
     mine = "/v1/organisations/a%2Fb/documents/c" if "%2F" in other else BUDGET

@@ -1,4 +1,4 @@
-"""The OpenAPI document, and requests generated from it: no server error, and no undeclared response."""
+"""Requests generated from the OpenAPI document get no server error and no undeclared response."""
 
 from __future__ import annotations
 
@@ -19,7 +19,8 @@ EXAMPLES = 4
 STRANGE_EXAMPLES = 1
 NAMES = {"organisation": "acme", "document": "budget", "log": "sheet", "record": "report"}
 PROMISES = ("not_a_server_error", "status_code_conformance", "content_type_conformance", "response_schema_conformance")
-# HOSTS: the host name that schemathesis sends. ENDLESS: a test would wait for the end of an event stream for ever.
+# HOSTS holds the host name that schemathesis sends. The tests omit the paths that end with ENDLESS: an event stream
+# never ends.
 HOSTS = ("testserver",)
 ENDLESS = "/events"
 
@@ -29,7 +30,7 @@ SCHEMA = schemathesis.openapi.from_asgi("/schema/openapi.json", APP).exclude(pat
 
 
 def ready(store: Store) -> None:
-    """Create the objects of the known names, which an earlier request may have deleted."""
+    """Create the objects that NAMES lists. An earlier request may have deleted them."""
     with suppress(Conflict):
         store.create("acme", "budget").mutate("put", {"key": "cells/C2", "value": 100})
     with suppress(Conflict):

@@ -286,7 +286,7 @@ def test_a_token_whose_key_is_known_waits_for_no_fetch() -> None:
 
 
 class Issuer(BaseHTTPRequestHandler):
-    """Serves keys at `/keys`, and redirects `/moved` to it."""
+    """Serves keys at `/keys`, and redirects `/moved` to `/keys`."""
 
     def do_GET(self) -> None:
         moved = self.path == "/moved"

@@ -1,4 +1,4 @@
-"""The access log and the security log: they name callers, never tokens, and limit their lines per second."""
+"""The access log and the security log name callers but never tokens, and limit their lines per second."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def audited(folder: Path, **settings: Any) -> Iterator[Client]:
 
 
 def until_closed(socket: Any) -> None:
-    """Receive until the server closes the connection. At most 1,000 messages, so that the test ends in any case."""
+    """Receive messages until the server closes the connection. Stop after 1,000 messages, so that the test ends."""
     for _ in range(1000):
         socket.receive_json()
 

@@ -1,4 +1,4 @@
-"""An address that guesses tokens is slowed down, except for tokens from it that were valid recently."""
+"""The server slows down an address that guesses tokens, but still checks tokens that were valid recently."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ HOME, OTHER = "10.0.0.1", "10.0.0.2"
 
 
 class Issuer:
-    """Accepts two tokens, and records each token that it is asked about."""
+    """An issuer that accepts two tokens, and records each token that it checks."""
 
     def __init__(self) -> None:
         self.valid = {"ada": Principal(id="u-ada"), "bob": Principal(id="u-bob")}
@@ -94,7 +94,7 @@ def test_who_signs_in_is_told_of_once() -> None:
 
 def test_no_token_is_remembered() -> None:
     door = Door()
-    for token in ("bob", "guess"):  # not "ada": an object's address may contain it, as 0x7f8ef03adad0
+    for token in ("bob", "guess"):  # not "ada": an object's address may contain "ada", as 0x7f8ef03adad0
         door.status(token)
         assert token not in repr(vars(door._authentication))
 

@@ -1,4 +1,4 @@
-"""Waiting for room in a budget: bounded, in order of arrival, and in turns between principals."""
+"""Calls wait for room in a budget: for a bounded time, in order of arrival, and in turns between principals."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ BOB: Holder = ("principal", "bob")
 
 
 class Room:
-    """A budget of 100, of which one principal may use 80. `order` lists the names in order of admission."""
+    """A budget of 100, of which one principal may use 80. `order` lists the names of the admitted calls."""
 
     def __init__(self) -> None:
         self.budget = Budget("bytes", 100, {"principal": 80})
@@ -79,7 +79,7 @@ def test_who_is_admitted_in_the_turn_in_which_the_time_ends_is_not_refused() -> 
             held.release()
             room.queue.wake()
 
-        # Set before the timer of the wait: of two timers that are due at the same time, the older one runs first.
+        # The wait sets its timer later. Of two timers that are due at the same time, the loop runs the older one first.
         asyncio.get_running_loop().call_at(10, release)
         await room.wait("bob", 60, BOB)
         return room.order, room.budget.used

@@ -104,7 +104,7 @@ def test_half_a_body_counts_for_who_sends_it_and_for_nobody_else() -> None:
         budget = app.asgi_handler._connections.connections  # type: ignore[attr-defined]
         while budget.used < 4:
             await asyncio.sleep(0)
-        # Authentication runs on a thread. Only after it does a connection count for its principal.
+        # A connection counts for its principal only after the authentication, which runs on a thread.
         for _ in range(2000):
             if budget.used_by(("principal", "u-ada")) == 4:
                 break

@@ -114,7 +114,7 @@ class Caller:
         return self.transport.is_closed
 
     def dropped_by(self, deadline: str) -> bool:
-        """Return whether the connection was dropped for missing that deadline, and released its allocation."""
+        """Return whether the server dropped the connection for this deadline and released its allocation."""
         count = self.metrics.registry.get_sample_value("stratalog_connections_dropped_total", {"deadline": deadline})
         return self.is_dropped and count == 1 and self.connections.budget.used == 0
 

@@ -1,4 +1,4 @@
-"""Dead letters: the store keeps a push that failed for good, with the reason; a redrive applies it at most once."""
+"""A dead letter is a push that failed permanently, with the reason. A redrive applies the push at most once."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def inc(client: str, id: int) -> Mutation:
 
 
 def rejected_path(poisons: int = 1) -> QueuePath:
-    """A path after a message with ``poisons`` mutations, each of which killed the worker on every attempt."""
+    """Return a path after a message with ``poisons`` mutations that killed the worker on every attempt."""
     path = QueuePath(kill=kill)
     path.push(inc("ada", 1), *[named("ada", id, "kill") for id in range(2, poisons + 2)], put("ada", poisons + 2))
     path.work_through(3000)
@@ -30,7 +30,7 @@ def rejected_path(poisons: int = 1) -> QueuePath:
 
 
 def mended(path: QueuePath) -> QueuePath:
-    """The path after a repair: the mutator ``kill`` no longer kills the worker."""
+    """Return the path after a repair: the mutator ``kill`` no longer kills the worker."""
 
     def harmless(draft: Draft, args: object) -> None:
         draft.put("mended", draft.get("mended", 0) + 1)
@@ -42,7 +42,7 @@ def mended(path: QueuePath) -> QueuePath:
 
 
 def broken() -> QueuePath:
-    """A path whose document was damaged until its message became a dead letter, and is repaired since."""
+    """Return a path whose document was damaged until the message became a dead letter. The document is now repaired."""
     path = QueuePath()
     path.push(inc("ada", 1), inc("ada", 2))
     repair = path.damage()
@@ -196,7 +196,7 @@ def test_there_is_no_letter_of_another_id() -> None:
 
 
 def with_arguments() -> QueuePath:
-    """A path after a mutation with arguments was rejected after its last attempt. Its mutator is repaired."""
+    """Return a path whose worker rejected a mutation with arguments. The mutator is now repaired."""
     path = QueuePath(kill=kill)
     path.push(Mutation(client="ada", id=1, name="kill", args={"by": 1}))
     path.work_through(3000)

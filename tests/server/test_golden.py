@@ -1,4 +1,4 @@
-"""The wire format is fixed: the server understands each message of this format, and its answer stays the same."""
+"""The wire format is fixed: the server understands each message of this format, and its answers stay the same."""
 
 from __future__ import annotations
 

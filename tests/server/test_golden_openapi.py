@@ -30,7 +30,10 @@ def test_an_application_adds_the_golden_paths_and_shapes(name: str) -> None:
 
 
 def parts_of(application: Application) -> dict[str, Any]:
-    """Return each path and each schema of an application's OpenAPI document, by its position there."""
+    """Return the parts of an application's OpenAPI document: its paths, its components and its other fields.
+
+    The key of a part is the position of the part in the document, such as ``#/paths/health``.
+    """
     with serving(application) as client:
         document = without_prose(client.get("/schema/openapi.json").json())
     components = document.pop("components")
@@ -47,4 +50,5 @@ def without_prose(value: Any) -> Any:
 
 
 def _is_prose(name: str, item: Any) -> bool:
-    return name in PROSE and not (isinstance(item, dict) and "type" in item)  # a property may have such a name
+    # An item with a type is a property of a schema, not prose.
+    return name in PROSE and not (isinstance(item, dict) and "type" in item)

@@ -1,4 +1,4 @@
-"""The server's own pages, and who may open them."""
+"""The server's own pages: their content, and the sites that may open them."""
 
 from __future__ import annotations
 

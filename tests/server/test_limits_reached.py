@@ -179,5 +179,5 @@ def test_all_presence_of_a_process_waits_for_its_bytes(monkeypatch: pytest.Monke
 
     (seconds,) = asyncio.run(story())
     assert seconds is not None
-    # The listeners of one document have the change. Those of the other wait until the rate allows its bytes.
+    # The hub sent the change of one document. The change of the other document waits until the rate allows its bytes.
     assert seconds > 1

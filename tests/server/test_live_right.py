@@ -1,4 +1,4 @@
-"""The server ends a live connection whose caller has lost the right to it."""
+"""The server closes a live connection when the caller has lost the right to read."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ ADA = {"Authorization": "Bearer ada"}
 
 
 class Rules:
-    """The rules of an application, which a test changes."""
+    """The rules of an application. The tests change them."""
 
     def __init__(self) -> None:
         self.principals: dict[str, Principal] = {"ada": Principal(id="u-ada")}
@@ -77,7 +77,7 @@ def test_connections_that_begin_together_are_checked_at_different_times() -> Non
     assert max(in_each_second.values()) <= 12
     clock.sleep(20)
     for right in rights:
-        assert right.due_seconds() == 0, "no check comes later than a heartbeat"
+        assert right.due_seconds() == 0, "the check comes later than one heartbeat"
         assert again(right) is None
         assert right.due_seconds() == 20
 
@@ -102,7 +102,7 @@ def test_while_nobody_can_be_asked_it_goes_on_until_the_next_heartbeat() -> None
 
 
 def until_closed(socket: Any) -> None:
-    """Receive until the server closes the connection. At most 1,000 messages, so that the test ends in any case."""
+    """Receive messages until the server closes the connection. Stop after 1,000 messages, so that the test ends."""
     for _ in range(1000):
         socket.receive_json()
 

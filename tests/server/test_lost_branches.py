@@ -1,4 +1,4 @@
-"""Lost branches: the store was restored from an older backup, or is a diverged copy, and its clients continue."""
+"""Lost branches: clients continue after a restore from an older backup, or with a diverged copy of the store."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def backup(world: World) -> Any:
 
 
 def restored(world: World, backup: Any) -> Document:
-    """Restore the backup, and return the document as a process sees it that started afterwards."""
+    """Restore the backup, and return the document as a newly started process opens it."""
     world.backend._partitions = copy.deepcopy(backup)
     return world.open()
 
@@ -162,7 +162,7 @@ def test_tabs_that_share_a_state_are_never_given_an_order_of_the_lost_branch() -
     assert near.pull(document).cookie.order > highest
     version = document.version
     assert far.pull(document).cookie.order > highest
-    assert document.version == version + 1, "the pull commits the higher numbers of this tab"
+    assert document.version == version + 1, "the pull did not commit the higher numbers of this tab"
 
 
 def test_no_order_is_given_on_two_branches_after_two_restores() -> None:
@@ -179,9 +179,8 @@ def test_no_order_is_given_on_two_branches_after_two_restores() -> None:
     highest = far.pull(document).cookie.order
     world.clock.sleep(1)
     document = restored(world, older)
-    assert near.pull(document).cookie.order > highest, (
-        "the cookie is of the first branch, so its numbers say nothing about the second"
-    )
+    # The cookie of `near` is of the first branch. So the cookie does not show the orders of the second branch.
+    assert near.pull(document).cookie.order > highest, "the second branch already had this order"
 
 
 def test_the_bookkeeping_outlives_a_snapshot_and_a_collection() -> None:
@@ -201,7 +200,7 @@ def test_the_bookkeeping_outlives_a_snapshot_and_a_collection() -> None:
 
 
 def test_a_floor_that_the_state_does_not_show_yet_hides_no_lost_branch() -> None:
-    """Found by the world `branches`, seed 70003188: the server raised no numbers and reported no loss."""
+    """The simulation `branches`, seed 70003188, found this fault: the server raised no numbers and reported no loss."""
     world = World(segment_entries_target=1, snapshot_entries_interval=1)
     document, follower = world.create(), Follower()
     older = backup(world)
@@ -218,7 +217,7 @@ def test_a_floor_that_the_state_does_not_show_yet_hides_no_lost_branch() -> None
 
 
 def test_a_group_that_is_collected_while_its_numbers_are_compared_is_told_so() -> None:
-    """Found by the world `sync`, seed 202058382: the answer left out the group's clients."""
+    """The simulation `sync`, seed 202058382, found this fault: the answer omitted the group's clients."""
     world = World()
     document, follower = world.create(), Follower()
     change(document, follower, 1)
@@ -243,7 +242,7 @@ def test_who_may_not_write_is_answered_and_raises_nothing() -> None:
     answer = pull(document, Pull("g", cookie), may_write=lambda: False)
     assert (is_whole(answer), answer.last, document.version) == (True, {}, 0)
     assert answer.cookie.order > cookie.order
-    assert answer.cookie.last == {"ada": 1}, "a later pull that may write raises the number"
+    assert answer.cookie.last == {"ada": 1}, "the cookie lost the number, so no later pull can commit it"
 
 
 def test_clients_of_others_are_not_raised() -> None:
@@ -284,7 +283,7 @@ def test_a_document_restored_from_an_export_goes_on_with_its_clients() -> None:
 
 
 def test_a_fork_in_the_documents_place_begins_without_its_clients() -> None:
-    """A fork has the effects of its source's clients but does not know the clients, so it raises no numbers."""
+    """A fork has the effects of its source's clients but does not know the clients. So the pull raises no numbers."""
     world = World()
     document, follower = world.create("plan"), Follower()
     change(document, follower, 1)
@@ -351,7 +350,7 @@ def test_a_client_moves_between_two_copies_and_back() -> None:
 
 
 def test_a_mutation_is_at_most_a_thousand_numbers_in_the_past(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The client does not report the loss of mutations that were confirmed longer ago."""
+    """The client remembers its last `CONFIRMED_MAX` numbers and does not report the loss of earlier mutations."""
     monkeypatch.setattr("stratalog.client.local.CONFIRMED_MAX", 2)
     world = World()
     document = world.create()

@@ -19,7 +19,7 @@ FRONT = WEB + "client/stratalog.js"
 
 @pytest.fixture
 def shop(tmp_path: Path) -> Iterator[Client]:
-    """A client of a server with one application's pages. Other paths require a token."""
+    """A client of a server with one application's pages. Documents require a token."""
     folder = tmp_path / "pages"
     (folder / "more").mkdir(parents=True)
     (tmp_path / "secret.html").write_text("secret")

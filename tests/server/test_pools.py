@@ -1,4 +1,4 @@
-"""Pools: a kind of call cannot block another kind, and a caller or a document cannot block the others."""
+"""Pools: calls of one kind cannot block calls of another kind. One caller or document cannot block the others."""
 
 from __future__ import annotations
 
@@ -41,13 +41,13 @@ def tell(story: Story, **settings: Any) -> None:
 
 
 async def settle() -> None:
-    """Let every task that can run do so."""
+    """Let every task that is ready run."""
     for _ in range(20):
         await asyncio.sleep(0)
 
 
 class Gate:
-    """Blocks calls until it is opened, and records the order in which they got a thread."""
+    """A gate that blocks calls until a test opens it. It records the order in which the calls got a thread."""
 
     def __init__(self) -> None:
         self.order: list[str] = []
@@ -200,7 +200,7 @@ def test_beside_another_in_a_busy_process_a_caller_has_one_thread() -> None:
 
 
 def ten_seconds_more() -> Callable[[], float]:
-    """Return a thread's clock on which each call takes ten seconds."""
+    """Return a clock for a thread. On this clock each call takes ten seconds."""
     return itertools.count(0, 10).__next__
 
 
@@ -419,7 +419,7 @@ def test_calls_that_end_while_the_loop_is_busy_wake_it_once(monkeypatch: pytest.
         wake = loop.call_soon_threadsafe
         monkeypatch.setattr(loop, "call_soon_threadsafe", lambda *given: (woken.append(given), wake(*given)))
         calls = [pool.submit(partial(str, number)) for number in range(4)]
-        # This blocks the loop until all threads have ended.
+        # `close` blocks the loop until all threads have ended.
         pool.close()
         assert [await call.future for call in calls] == ["0", "1", "2", "3"]
         assert len(woken) == 1
@@ -436,7 +436,7 @@ def test_a_call_that_ended_after_its_loop_leaves_its_thread_to_the_next_loop() -
         await gate.has_let_in(1)
 
     async def go_on() -> None:
-        # The thread of the first call may still need a moment to end it.
+        # The thread of the first call may need a moment to end the call.
         while pool.counts().busy:
             assert await pool.run(lambda: "next") == "next"
 
@@ -482,7 +482,7 @@ def test_what_litestar_runs_on_the_loop_s_threads_goes_to_the_pool_of_its_reques
 
 
 def test_a_pools_thread_gives_way_to_the_event_loop() -> None:
-    """Only on Linux does a priority belong to a thread. Elsewhere it is the process's, and stays."""
+    """On Linux each thread has its own priority. On other systems the priority of the process stays the same."""
 
     async def story(pool: Pool) -> None:
         of_loop = os.getpriority(os.PRIO_PROCESS, 0)

@@ -1,4 +1,4 @@
-"""Presence: the server sends changes, encodes each once, and limits the bytes per second."""
+"""Presence: the server sends changes, encodes each message once, and limits the bytes per second."""
 
 from __future__ import annotations
 

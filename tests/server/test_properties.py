@@ -55,7 +55,7 @@ steps = st.lists(st.one_of(pushes, pushes, pulls, pulls, upkeep), max_size=40)
 
 
 class Model:
-    """A document, its followers, and the expected state of each."""
+    """A document, its followers, and the numbers and rejections that they must receive."""
 
     def __init__(self, interval: int) -> None:
         self.world = World(snapshot_entries_interval=interval, segment_entries_target=interval)
@@ -100,7 +100,7 @@ class Model:
             assert GROUPS[rejection.client] == follower.group
 
     def _inherit(self, follower: Follower, source: Follower) -> None:
-        """Let a group start from another's state and cookie, if it has neither pulled nor pushed."""
+        """Let a follower that has not pulled start with the state of ``source``, unless its group has pushed."""
         if follower.cookie is None and not any(self.numbers.get(client) for client in self.members(follower)):
             follower.cookie, follower.content = source.cookie, dict(source.content)
 
@@ -112,7 +112,7 @@ class Model:
         raise AssertionError("a collected group was answered")
 
     def check(self, follower: Follower) -> None:
-        """Assert that the follower has the document's content and its clients' last pushed numbers."""
+        """Assert that the follower has the document's content and the last pushed numbers of its group's clients."""
         assert follower.content == self.document.at().to_dict()
         expected = {client: self.numbers[client] for client in self.members(follower) if client in self.numbers}
         assert {client: id for client, id in follower.last.items() if client in self.numbers} == expected
@@ -169,16 +169,16 @@ OLDER_COOKIE = [
     (Pushed("tab-1", (put("c/a", 1),)), [Pulls(0, None)]),
     (Pushed("tab-1", (put("c/b", 2),)), [Pulls(1, 0), Pulls(3, 0)]),
 ]
-"""A phone and a viewer start from the state and cookie of a browser, which are a version old."""
+"""A phone and a viewer start from the state and cookie of a browser. The cookie is one version behind."""
 
 
 @settings(max_examples=60, deadline=None)
 @example(OLDER_COOKIE, 50)
 @given(st.lists(st.tuples(pushes, st.lists(pulls, max_size=4)), min_size=1, max_size=15), st.sampled_from([1, 3, 50]))
 def test_any_chain_of_cookies_leads_to_the_same_state(rounds: list[tuple[Pushed, list[Pulls]]], interval: int) -> None:
-    """Followers that pull at different versions end with the same state as one that pulls only at the end.
+    """Followers that pull at different versions end with the same state as a follower that pulls only at the end.
 
-    A follower may start from another's state and cookie.
+    A follower may start from the state and cookie of another follower.
     """
     model = Model(interval)
     for pushed, pulled in rounds:
@@ -191,5 +191,5 @@ def test_any_chain_of_cookies_leads_to_the_same_state(rounds: list[tuple[Pushed,
         assert follower.content == whole.content
         assert follower.cookie is not None
         assert whole.cookie is not None
-        # The rest of a cookie is not compared: it has the group and the numbers of its clients.
+        # The cookies differ in the group and in the numbers of the group's clients.
         assert (follower.cookie.order, follower.cookie.hash) == (whole.cookie.order, whole.cookie.hash)

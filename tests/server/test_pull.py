@@ -1,4 +1,4 @@
-"""Pull: a group gets one version, as changes since its cookie, and only its own principal may pull for it."""
+"""Pull: a group gets the changes from its cookie to one version. Only the group's principal may pull for the group."""
 
 from __future__ import annotations
 

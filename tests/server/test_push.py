@@ -1,4 +1,7 @@
-"""Push: in order, once, bound to the first principal, and never blocked by a mutation that cannot be applied."""
+"""Push: the server applies mutations in order and once, and binds a client to its first principal.
+
+A mutation that the server cannot apply blocks no later mutation.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Large pushes: the server decodes and applies them in parts, with the outcomes of a single push."""
+"""The server decodes and applies a large push in parts. The outcomes are those of a push in one part."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ JSON = {"Content-Type": "application/json"}
 
 @pytest.fixture
 def small_parts(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Have the server decode a push above 4 KB in parts."""
+    """Make the server decode a push in parts, if the decoded push takes more than 4 KB."""
     monkeypatch.setattr(bodies, "PUSH_PART_DECODED_BYTES", 4096)
     monkeypatch.setattr(push_parts, "PUSH_PART_DECODED_BYTES", 50_000)
 

@@ -1,4 +1,4 @@
-"""The queue path: which pushes the server answers at once, which it queues, and how a worker handles those."""
+"""The queue path: the server answers some pushes at once and queues the others. A worker applies the queued pushes."""
 
 from __future__ import annotations
 

@@ -24,7 +24,7 @@ END_RATE = 0.2
 
 
 class Workshop:
-    """A store with a queue, two servers that queue pushes, and two workers that are killed now and then."""
+    """A store with a queue, two servers that queue pushes, and two workers, which the test sometimes kills."""
 
     def __init__(self, seed: int) -> None:
         self.chance = random.Random(seed)
@@ -47,14 +47,14 @@ class Workshop:
             self.end(place)
 
     def end(self, position: int) -> None:
-        """Replace a worker whose process ended while it held messages."""
+        """Replace a worker, as if its process had ended while the worker held messages."""
         self.applied += self.workers[position].counts["applied"]
         self.ended += 1
         self.workers[position] = Worker(self.store)
 
 
 class OverQueue(InProcess):
-    """Sends to servers that queue pushes. Time passes before each pull, and workers work."""
+    """A transport to servers that queue pushes. Before each pull, time passes and a worker takes some steps."""
 
     def __init__(self, workshop: Workshop) -> None:
         super().__init__(workshop.document)

@@ -1,4 +1,4 @@
-"""The format of queue messages is fixed: later workers still apply what a server of this format queued."""
+"""The format of queue messages is fixed: later workers still apply the messages that a server of this format queued."""
 
 from __future__ import annotations
 
@@ -79,7 +79,7 @@ def test_a_message_names_the_mutators_that_its_sender_has_behind_all_that_an_old
 
 
 def opened(message: bytes) -> tuple[messages.Envelope, bytes]:
-    """Return a message with its push decompressed, since compressed bytes may differ."""
+    """Return a message's envelope without its push, and the decompressed push. The compressed bytes may differ."""
     envelope = messages.read_message(message)
     push = decompress(envelope.inline, QUEUED_BYTES_MAX) if envelope.inline else b""
     return msgspec.structs.replace(envelope, inline=b""), push

@@ -1,4 +1,4 @@
-"""The queue path over HTTP: 202, 429, Replicache's 200, and a poke after the worker has applied a push."""
+"""The queue path over HTTP: the statuses of the answers, and a poke after the worker has applied a push."""
 
 from __future__ import annotations
 

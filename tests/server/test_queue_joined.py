@@ -1,4 +1,7 @@
-"""Coalescing: messages that wait for one document become one entry, with the outcomes that each has alone."""
+"""Coalescing: the worker applies the waiting messages of a document as one entry.
+
+Each message has the same outcomes as when the worker applies it alone.
+"""
 
 from __future__ import annotations
 
@@ -24,7 +27,7 @@ BATCH = 10
 
 
 def settled(path: QueuePath) -> list[Settlement]:
-    """Settle the first messages that the queue delivers, and return their settlements."""
+    """Settle the first message of the queue, or several first messages as one entry. Return the settlements."""
     return Settler(path.store).settle_some(path.waiting())
 
 
@@ -165,7 +168,7 @@ def test_one_that_ends_the_process_leaves_those_before_it_to_the_next() -> None:
 def test_a_store_out_of_reach_for_several_is_an_error_and_none_is_tried_by_itself(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """A second attempt would wait as long again, and the worker retries the messages one by one anyway."""
+    """An attempt for each message would wait as long again. The worker retries the messages one by one anyway."""
     path, tries = QueuePath(), 0
     path.push(put("ada", 1))
     path.push(put("ada", 2))
@@ -213,7 +216,7 @@ def test_a_lost_answer_to_a_joined_commit_changes_nothing_twice(takes_place: boo
 
 
 def losing(path: QueuePath, takes_place: bool, times: int = 200) -> None:
-    """Lose the next answers to commits. ``takes_place`` says whether the index writes them first."""
+    """Lose the next ``times`` answers to commits. With ``takes_place``, the index commits the writes first."""
     commit, left = path.store.environment.index.commit, [times]
 
     def failing(writes: Any, *blobs: Any) -> None:
@@ -248,8 +251,8 @@ Pushes = list[tuple[str, list[tuple[str, int, str]]]]
 def test_messages_come_out_joined_as_they_do_one_by_one(pushes: Pushes) -> None:
     """For any numbers, the content, the clients' last numbers and the outcomes are the same, with one exception.
 
-    Joined messages are one batch, whose payloads are known. So an earlier number with another payload may be a
-    `mismatch` there, and `seen` when its message is settled alone. Neither is applied.
+    The settler knows all payloads of a batch of joined messages. So an earlier number with another payload may be a
+    `mismatch` in the batch, and `seen` when its message is settled alone. The settler applies neither of them.
     """
     joined, *joined_state = run(pushes, lambda settler, messages: settler.settle_some(messages))
     alone, *alone_state = run(pushes, lambda settler, messages: [settler.settle(messages[0])])

@@ -1,4 +1,4 @@
-"""`stratalog work` and `stratalog dead-letters` as users run them: real processes, some killed, some signalled."""
+"""`stratalog work` and `stratalog dead-letters`. Some workers are real processes, which a test kills or signals."""
 
 from __future__ import annotations
 
@@ -78,7 +78,7 @@ def content(folder: Path) -> dict[str, Any]:
 
 @contextmanager
 def worker(folder: Path, *arguments: str) -> Iterator[ChildProcess]:
-    """Run a worker in its own process; yield it after it has reported its start."""
+    """Run a worker in its own process; yield the process after the worker has reported its start."""
     command = [*COMMAND_LINE, "--json", "work", "queueapp:app", "--visibility", VISIBILITY, *arguments]
     with start_process(command, cwd=folder) as process:
         assert "pid" in json.loads(process.read_line())

@@ -1,4 +1,4 @@
-"""Quotas at the server: a write above a quota is answered 507, while reads and deletes always work."""
+"""Quotas at the server: the server answers a write above a quota with 507. Reads and deletes always work."""
 
 from __future__ import annotations
 
@@ -314,7 +314,7 @@ def test_many_clients_of_one_push_are_counted_together_and_once() -> None:
         document.apply(clients, owner="u-ada")
 
     pushed(0, 4)
-    pushed(0, 4)  # the same clients: none is created
+    pushed(0, 4)  # the same clients again: the store creates none
     pushed(4, 6)
     with pytest.raises(Refused) as refused:
         pushed(10, 3)
@@ -322,7 +322,7 @@ def test_many_clients_of_one_push_are_counted_together_and_once() -> None:
     clock.sleep(3)
     pushed(10, 3)
     clock.sleep(1000)
-    pushed(20, 15)  # above the burst, but admitted because the bucket is full
+    pushed(20, 15)  # above the burst, but the server admits the push because the bucket is full
     clock.sleep(5)
     with pytest.raises(Refused):
         pushed(40, 1)

@@ -1,4 +1,7 @@
-"""Every route of the server and of our applications requires the action that matches what it reveals or writes."""
+"""Each route of the server and of our applications is open or requires an action.
+
+The action matches the data that the route reveals or writes.
+"""
 
 from __future__ import annotations
 
@@ -18,14 +21,16 @@ from stratalog_sheet.http import application as sheet
 APPLICATIONS = {"server": Application, "catalogue": catalogue, "sheet": sheet}
 Route = tuple[str, str]
 
-# `LiveRight` asks for `read` after the first message of a live connection. OPEN lists what needs no permission.
+# `LiveRight` asks for `read` after the first message of a live connection. OPEN lists the routes that need no
+# permission.
 ASKS_LATER = {("WEBSOCKET", f"{PREFIX}/documents/{{document}}/live"), ("WEBSOCKET", f"{PREFIX}/logs/{{log}}/live")}
 OPEN = {("GET", path) for path in ("/", "/favicon.ico", "/health", "/schema", "/schema/openapi.json", "/schema/{path}")}
-# These ask a second time, for the name that they write: a fork for `create`, a merge for `write`.
+# These routes require a second action, for the name in the request body: `create` for a fork, `read` for a replay,
+# `write` for a merge.
 ASKS_TWICE = {f"/documents/{{document}}/{verb}" for verb in ("fork", "merge", "replay")}
 ASKS_TWICE |= {"/logs/{log}/fork", "/sheets/{log}/fork"}
 PULLS = {"/documents/{document}/pull", "/documents/{document}/replicache/pull"}
-# These reveal only counts of sources, formats and kinds.
+# These routes reveal only counts of sources, formats and kinds.
 COUNTS = {"/catalogue/stats", "/catalogue/metrics"}
 
 

@@ -1,4 +1,4 @@
-"""An application's own handlers: the server treats them like its own."""
+"""The server treats the handlers of an application like its own handlers."""
 
 from __future__ import annotations
 

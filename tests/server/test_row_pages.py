@@ -1,4 +1,4 @@
-"""Pages: each has a limit of rows and bytes, reads no row beyond it, and following `next` gives every row."""
+"""Pages have limits of rows and bytes. The server reads no row beyond a limit. Following `next` gives every row."""
 
 from __future__ import annotations
 
@@ -29,9 +29,10 @@ REPORT = f"{ACME}/records/report"
 MESSAGE_PACK = {"Accept": "application/msgpack"}
 ROWS = 7
 ENVELOPE_BYTES = 100
-"""The limit for the rest of a page: its version and `next`."""
+"""The limit for the fields of a page beside the rows: the version and `next`."""
 
-# Path, name of the rows, parameter that takes `next`, and whether pages come newest first with oldest rows first.
+# Path, field of the rows, parameter that takes `next`, and whether the pages are in the opposite order of
+# their rows.
 LISTS: dict[str, tuple[str, str, str, bool]] = {
     "state": (f"{BUDGET}/state?at=7", "content", "after", False),
     "items": (f"{BUDGET}/items?at=7", "items", "after", False),
@@ -50,7 +51,7 @@ VALUES = ["x" * 2000, 5, {"$bytes": "AAEC"}, "é" * 700, {"$$name": 1}, [1, 2, 3
 
 @pytest.fixture(scope="module")
 def filled() -> Iterator[Client]:
-    """A server with several rows of everything that it lists, some of them large."""
+    """A client of a server that has several rows for each list. Some rows are large."""
     with serving() as client:
         for number in range(ROWS - 1):
             client.put(f"{ACME}/documents/empty{number}")
@@ -114,7 +115,7 @@ def test_following_next_gives_the_rows_of_one_large_page(
 
 @pytest.fixture
 def loads(monkeypatch: pytest.MonkeyPatch) -> list[bytes]:
-    """The stored values that the test loads, in order."""
+    """The stored values that the server loads, in order."""
     loaded: list[bytes] = []
     load = Values.load
 
@@ -216,7 +217,7 @@ ADA, BOB = ({"Authorization": f"Bearer {name}"} for name in ("ada", "bob"))
 
 @pytest.fixture
 def shared() -> Iterator[Client]:
-    """A server with two principals, each with a share of 8,000 bytes of responses. A page has 3,000 bytes."""
+    """A client of a server with two principals. Each may use 8,000 bytes of responses. A page has 3,000 bytes."""
     limits = ServerLimits(
         page_bytes_max=3000, answer_bytes_of_principal_max=8000, answer_bytes_in_flight_max=14_000, threads=2
     )

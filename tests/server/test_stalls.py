@@ -1,4 +1,4 @@
-"""Pools are independent: if one has no free thread, the server refuses only the calls that need that pool."""
+"""Pools are independent: if a pool has no free thread, the server refuses only the calls that need this pool."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ ASKED_WITHOUT_TOKEN = ("health", "page")
 
 @pytest.fixture
 def guarded() -> Iterator[Client]:
-    """A client of a server whose token check may block, with two routes of an application."""
+    """A client of a server that checks tokens on a thread, with two routes of an application."""
     limits = ServerLimits(threads=2, call_wait_seconds_max=0.02)
     with serving(Application(authenticate=known, routes=[own, looked_up], limits=limits)) as client:
         for path in (BUDGET, LOG):
@@ -129,7 +129,7 @@ def test_the_threads_of_each_pool_are_in_the_metrics(guarded: Client) -> None:
 
 
 class SlowStore:
-    """A store that lists its organisations only after `gate` opens, and then fails if `error` is set."""
+    """A store that lists its organisations only while `gate` is open. The listing fails if `error` is set."""
 
     def __init__(self) -> None:
         self.clock = ManualClock()
@@ -159,7 +159,7 @@ def checked(slow: SlowStore) -> Iterator[HealthCheck]:
 
 
 async def is_well(check: HealthCheck) -> None:
-    """Return once the check answers that the store is well."""
+    """Wait until the check reports a healthy store."""
     while True:
         try:
             return await check.ask()

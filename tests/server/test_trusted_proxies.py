@@ -1,4 +1,4 @@
-"""Behind a trusted proxy each caller has its own address. The server ignores the header of any other peer."""
+"""A trusted proxy's header gives the address of the caller. The server ignores the header of any other peer."""
 
 from __future__ import annotations
 
@@ -79,7 +79,7 @@ def test_without_authentication_a_caller_from_another_machine_is_refused_behind_
 
 
 def ask_all(folder: Path, application: Application) -> tuple[list[int], list[str]]:
-    """Send three requests of one caller and one of another via the proxy; return the statuses and logged addresses."""
+    """Send four requests of two callers via the proxy; return the statuses and the logged addresses."""
     store = open_store("memory:")
     log = LineLog(str(folder / "access"), store.environment.clock, 1000)
     app = create_app(store, application, audit=Audit(store.environment.clock, log))
@@ -93,7 +93,7 @@ def ask_all(folder: Path, application: Application) -> tuple[list[int], list[str
 
 
 async def ask(app: Any, forwarded: str, peer: str = PROXY) -> int:
-    """Return the status of a request for the list of documents with an unknown token."""
+    """Request the list of documents with an unknown token, and return the status of the answer."""
     sent: list[Any] = []
 
     async def receive() -> Any:

@@ -1,4 +1,4 @@
-"""The selector that shares each turn of the event loop among callers: on socket pairs, without a server."""
+"""The selector shares each turn of the event loop among callers. The tests use socket pairs, without a server."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class Sockets:
         self.open: list[tuple[socket.socket, socket.socket]] = []
 
     def pair(self, *holders: Holder) -> tuple[socket.socket, Allocation]:
-        """Open a socket of this holder that is ready to read, and return it with its allocation."""
+        """Open a socket of the holders that is ready to read. Return the socket and its allocation."""
         ours, theirs = socket.socketpair()
         self.open.append((ours, theirs))
         allocation = self.budget.take(*holders)
@@ -37,7 +37,7 @@ class Sockets:
         return ours, allocation
 
     def add(self, *holders: Holder) -> tuple[int, Allocation]:
-        """Open such a socket, have the selector report it, and return its descriptor and allocation."""
+        """Open a socket like `pair`, and register it with the selector. Return its descriptor and allocation."""
         ours, allocation = self.pair(*holders)
         self.selector.register(ours, selectors.EVENT_READ)
         return ours.fileno(), allocation
@@ -46,7 +46,7 @@ class Sockets:
         return [self.add(*holders)[0] for _ in range(count)]
 
     def turn(self) -> set[int]:
-        """Return the descriptors of one turn, and read from each."""
+        """Return the descriptors of one turn, and read from the socket of each."""
         descriptors = {key.fd for key, _ in self.selector.select(0)}
         for ours, _ in self.open:
             if ours.fileno() in descriptors:
@@ -81,7 +81,7 @@ def test_all_addresses_together_have_a_few_sockets_and_take_turns(sockets: Socke
     others = {sockets.add(("address", f"10.0.0.{number}"))[0] for number in range(2, 2 + ADDRESS_SOCKETS_PER_TURN_MAX)}
     first, second = sockets.turn(), sockets.turn()
     assert len(first) == len(second) == ADDRESS_SOCKETS_PER_TURN_MAX
-    assert others <= first | second, "one address with many sockets does not delay an address with one"
+    assert others <= first | second, "an address with many sockets delayed an address with one socket"
     assert len((first | second) & many) == ADDRESS_SOCKETS_PER_TURN_MAX
 
 
@@ -89,7 +89,7 @@ def test_the_socket_that_waits_longest_comes_first(sockets: Sockets) -> None:
     waiting = set(sockets.add_many(10, ADA))
     while waiting:
         turn = sockets.turn()
-        assert turn <= waiting, "a socket that became ready later waits behind those that wait"
+        assert turn <= waiting, "a socket that became ready later came first"
         waiting -= turn
         sockets.add(ADA)
 
@@ -127,7 +127,7 @@ def test_each_turn_serves_a_part_of_each_callers_sockets_and_the_last_ends(holde
         while ready:
             waiting = sum(holder == ADA for holder in ready.values())
             turn = sockets.turn()
-            assert turn, "no turn is empty while sockets wait"
+            assert turn, "a turn is empty while sockets wait"
             served = sum(ready.pop(descriptor) == ADA for descriptor in turn)
             assert served >= min(waiting, PRINCIPAL_SOCKETS_PER_TURN_MAX)
             assert served * READY_PER_SERVED_MAX >= waiting

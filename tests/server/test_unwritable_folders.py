@@ -21,7 +21,7 @@ from tests.server.api import BUDGET, Client, mutation, problem, push, serving
 
 ACME = "/v1/organisations/acme"
 LARGE = b"x" * 3_000_000
-"""A body so large that the server puts it into a temporary file, received or sent."""
+"""A body so large that the server keeps it in a temporary file while it receives or sends the body."""
 
 FULL = OSError(errno.ENOSPC, "No space left on device")
 READ_ONLY = OSError(errno.EROFS, "Read-only file system")
@@ -29,7 +29,7 @@ GONE = FileNotFoundError(errno.ENOENT, "No usable temporary directory found")
 
 
 class Served:
-    """A client of a server, and its store in a folder."""
+    """A client of a server, and the server's store in a folder."""
 
     def __init__(self, client: Client, store: Store) -> None:
         self.client = client
@@ -68,7 +68,7 @@ def served(tmp_path: Path) -> Iterator[Served]:
 
 @contextmanager
 def unwritable(store: Store, pragma: str, refuses: int, allows: int, error: OSError) -> Iterator[None]:
-    """Make the database and the files of the store refuse writes until the end of the block, as a full disk does."""
+    """Make the database and the files of the store refuse writes during the block, as a full or read-only disk does."""
     index = store.environment.index
     assert isinstance(index, SqliteIndex)
     connection = index._file._writer._connection
@@ -145,7 +145,7 @@ def test_a_disk_that_is_full_once_the_last_bytes_are_written_is_507(
     client: Client, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     class Late(io.BytesIO):
-        """A file that finds the disk full when it writes its buffer: on a seek to the beginning, or on close."""
+        """A file that fails on a full disk when it writes its buffer: on a seek to the beginning, or on close."""
 
         def seek(self, position: int, whence: int = 0) -> int:
             if not position:

@@ -1,4 +1,4 @@
-"""The web server with real sockets: which resources callers hold, and for how long."""
+"""The web server limits the resources that callers hold, and how long callers hold them. The sockets are real."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ def test_sockets_of_one_address_on_which_nobody_is_known_leave_room_for_another(
         ours = held.enter_context(connect(running.port, source="127.1.0.1"))
         ours.sendall(asked)
         assert ours.recv(12) == b"HTTP/1.1 201"
-        # An address may hold a quarter of the 8. Ada's connection counts for her as a principal, not for her address.
+        # An address may hold 2 of the 8 connections. Ada's connection counts for her principal, not for her address.
         for _ in range(2):
             held.enter_context(connect(running.port, source="127.1.0.1")).sendall(HALF_HEAD)
         until(lambda: running.connections == 3)
@@ -134,7 +134,7 @@ def test_half_heads_hold_their_connections_for_a_moment_only() -> None:
 def test_pipelining_callers_who_read_nothing_hold_little_and_are_dropped(tmp_path: Path) -> None:
     (tmp_path / "large.js").write_bytes(b"x" * 3_000_000)
     requests = (b"GET /web/test/large.js HTTP/1.1\r\n" + HOST + b"\r\n") * 60
-    # The test itself sends requests without a pause, until the server has dropped the others.
+    # The rate is high: the test sends requests without a pause until the server has dropped the other callers.
     limits = ServerLimits(answer_silence_seconds_max=2, rate_requests_burst=1_000_000)
     with web_server(limits, pages=tmp_path) as running, ExitStack() as held:
         for _ in range(50):
