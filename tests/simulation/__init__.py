@@ -43,7 +43,7 @@ records_truth       the hash of each version of a record, computed from its item
 documents_truth     the model of a document
 disk_document       a document of the world `disk`
 documents_jobs      clients and forks that outlive processes
-mutants             the definition of a planted bug, and the hunt for it
+mutants             the definition of a planted bug, and a function that runs seeds until a checker catches it
 mutants_log         bugs of the log
 mutants_documents   bugs of documents
 mutants_records     bugs of records

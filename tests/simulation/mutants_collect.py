@@ -93,7 +93,7 @@ def _put_new_blobs(self: MemoryIndex, blobs: Mapping[str, bytes]) -> None:
 class FreezingCollectWorld(CollectWorld):
     """Processes freeze often, so that a whole collection may run between a commit and its effect.
 
-    With the usual weather, a collection runs there in one of 600 seeds.
+    With the usual weather, only one of 600 seeds has such a collection.
     """
 
     freeze_rate = 0.15

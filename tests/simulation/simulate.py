@@ -259,9 +259,7 @@ def _mutants(seeds: Sequence[int], world: str | None, as_json: bool) -> int:
 
 
 def _catch_line(catch: Catch) -> str:
-    verdict = (
-        f"caught by {catch.checker}" if catch.good else f"NOT CAUGHT as it should be ({catch.checker or 'unseen'})"
-    )
+    verdict = f"caught by {catch.checker}" if catch.good else f"NOT CAUGHT by its checker ({catch.checker or 'unseen'})"
     line = f"{catch.mutant:<32} {verdict} after {catch.seeds} seeds"
     return line if catch.good else f"{line}\n{catch.details}"
 
@@ -297,7 +295,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--seeds", type=int, default=100, help="how many seeds to run")
     parser.add_argument("--seed", type=int, default=0, help="the first seed")
     parser.add_argument("--world", choices=WORLDS, help="run this world only")
-    parser.add_argument("--trace", action="store_true", help="run the one seed and print every step")
+    parser.add_argument("--trace", action="store_true", help="run only the first seed, and print every step")
     parser.add_argument("--mutants", action="store_true", help="plant each known bug and run seeds until it is caught")
     parser.add_argument("--processes", type=int, default=os.cpu_count() or 1, help="how many processes share the seeds")
     parser.add_argument("--json", action="store_true", help="print the summary as JSON")

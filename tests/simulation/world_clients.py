@@ -38,7 +38,7 @@ BURST_SECONDS_MAX = 0.1
 
 
 class ClientsWorld:
-    """Servers, an intruder, an actor that expires groups and one that collects clients."""
+    """Servers, an intruder, an actor that expires groups, and an actor that collects clients."""
 
     columns: ClassVar[tuple[str, ...]] = (
         "applied",

@@ -387,5 +387,5 @@ class DocumentWorld:
 
 
 def damage(exc: Corrupt) -> Violation:
-    """Return the violation for damage: one for missing data, another for data that differs from the log."""
+    """Return the violation for damage: "dangling" if data is missing, "rebuilt" if data differs from the log."""
     return Violation("dangling" if "missing" in exc.message else "rebuilt", str(exc))

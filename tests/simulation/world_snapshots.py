@@ -146,7 +146,9 @@ class SnapshotWorld:
             counts.bump(name, self.counters[name])
         away_seconds = (self.away_until_ms - self.away_from_ms) / 1000
         if self.counters["snapshot failed"] > FAILURES_MIN + FAILURES_PER_SECOND * away_seconds:
-            raise Violation("hammered", "too many tries", failed=self.counters["snapshot failed"], seconds=away_seconds)
+            raise Violation(
+                "hammered", "too many snapshots failed", failed=self.counters["snapshot failed"], seconds=away_seconds
+            )
         document = Document(open_log(log_place(self.place, self.settings), ORGANISATION, NAME))
         newest = newest_snapshot(self.place.index, document.log.record.prefix, document.version)
         lag = document.version - (newest.version if newest else 0)

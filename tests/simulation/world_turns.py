@@ -132,7 +132,7 @@ class _Process:
             entered = self.turnstile.enter()
             try:
                 if entered and in_turn:
-                    raise Violation("transaction in a turn", "it took locks inside a turn", process=self.name)
+                    raise Violation("transaction in a turn", "a transaction took locks in a turn", process=self.name)
                 with self._granted("transaction") if entered else nullcontext():
                     self._work()
             finally:

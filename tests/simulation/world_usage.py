@@ -135,7 +135,7 @@ class UsageWorld:
             raise Violation("quiet", "the server's amounts differ from the measurement", known=known, measured=measured)
 
     def _check_known(self) -> None:
-        """Check that the server's amounts are not too low, and that quotas hold. A call in doubt may add one."""
+        """Check that the server's amounts are not too low and that quotas hold, apart from calls in doubt."""
         assert self.admission is not None
         truth = self._truth()
         for _, usage in self.admission.known():
